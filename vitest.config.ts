@@ -90,7 +90,7 @@ const projects: TestProjectConfiguration[] = [
     },
   },
   {
-    // They wait for what a fault takes, and leave most of a core to the tests before. Their verdicts allow for a machine that is busy.
+    // They wait for what a fault takes, and leave most of a core to the tests before. Their bounds allow for a machine that is busy.
     extends: true,
     test: {
       name: 'faults',

@@ -14,7 +14,7 @@ export async function startRedisIfFound(core: number | undefined): Promise<Redis
   return server;
 }
 
-/** How many scripts a Redis has run, by what it tells itself: as many as the limiters sent it commands that count. */
+/** How many scripts a Redis has run, by what it reports itself: as many as the limiters sent it commands that count. */
 export async function scriptsRun(port: number): Promise<number> {
   const socket = connect(port, '127.0.0.1').end('INFO commandstats\r\nQUIT\r\n');
   let text = '';

@@ -69,7 +69,7 @@ function parseFlags() {
     const rounds = Number(all.rounds);
     if (Number(all.seconds) > 0 && Number.isInteger(rounds) && rounds > 0) return { ...all, rounds };
   } catch {
-    // Told below.
+    // Reported below.
   }
   console.error(usage);
   process.exit(2);

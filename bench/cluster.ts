@@ -171,7 +171,7 @@ async function run(): Promise<void> {
       `apply to the first decision, ${applies} times: p50 ${ms(p50)}, p99 ${ms(p99)}, wanted below 100`,
     );
     console.log(`a pod joins ${objects} objects: ${statuses} writes of statuses, wanted at most 2`);
-    console.log(`  and ${reports} of what replicas tell each other`);
+    console.log(`  and ${reports} of what replicas send each other`);
   } finally {
     kubernetes.close();
     await api.stop();

@@ -45,8 +45,8 @@ async function measure(): Promise<void> {
     compiled.push(await limiter(cache));
   }
   console.log(`an empty Node, start to end: ${summary(empty)}`);
-  tell('limiter, spawn to listening', plain);
-  tell('limiter as in the image, code compiled beforehand', compiled);
+  report('limiter, spawn to listening', plain);
+  report('limiter as in the image, code compiled beforehand', compiled);
 }
 
 function emptyNode(): number {
@@ -55,7 +55,7 @@ function emptyNode(): number {
   return performance.now() - startMs;
 }
 
-function tell(what: string, starts: readonly Start[]): void {
+function report(what: string, starts: readonly Start[]): void {
   console.log(`${what}: ${summary(starts.map(({ ms }) => ms))}`);
   console.log(`  CPU of all its threads until then: ${summary(starts.map(({ cpuMs }) => cpuMs))}`);
 }

@@ -14,13 +14,13 @@ import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { MemorySource, type ObjectNumbers } from './control-plane-objects.ts';
 
 export type Order = { do: 'change'; index: number } | { do: 'change every fleet' } | { do: 'usage' };
-export type Told =
+export type Reported =
   | { is: 'listening'; xds: number; http: number }
   | { is: 'usage'; cpuMs: number; rssMiB: number };
 
 const numbers = JSON.parse(process.argv[2] as string) as ObjectNumbers;
 const source = new MemorySource(numbers);
-const tell = (told: Told): void => void process.send?.(told);
+const report = (reported: Reported): void => void process.send?.(reported);
 
 const { settings } = parseControlPlaneSettings({
   SOURCE: 'DIRECTORY',
@@ -72,7 +72,7 @@ const controlPlane = new ControlPlane({
   timers: systemTimers,
   random: Math.random,
   log: createLogger({ level: 'error', format: 'text', clock: systemClock }),
-  onListening: ({ xds, http }) => tell({ is: 'listening', xds: xds.port, http: http.port }),
+  onListening: ({ xds, http }) => report({ is: 'listening', xds: xds.port, http: http.port }),
 });
 
 process.on('message', (order: Order) => {
@@ -81,7 +81,7 @@ process.on('message', (order: Order) => {
   else {
     const { user, system } = process.cpuUsage();
     const rssMiB = process.memoryUsage.rss() / 1024 / 1024;
-    tell({ is: 'usage', cpuMs: (user + system) / 1000, rssMiB });
+    report({ is: 'usage', cpuMs: (user + system) / 1000, rssMiB });
   }
 });
 process.on('disconnect', () => process.exit(0));

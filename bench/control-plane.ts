@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { median } from './bench-figures.ts';
 import type { ObjectNumbers } from './control-plane-objects.ts';
-import type { Order, Told } from './control-plane-server.ts';
+import type { Order, Reported } from './control-plane-server.ts';
 import { keepOnCore } from './process-cpu.ts';
 import { type Arrival, type StreamForm, XdsStreams } from './xds-streams.ts';
 
@@ -57,7 +57,7 @@ class Setting {
     const server = fork(new URL('./control-plane-server.ts', import.meta.url), [JSON.stringify(numbers)]);
     if (server.pid !== undefined) keepOnCore(server.pid, 0);
     const setting = new Setting(numbers, server, form);
-    const listening = await setting.#told('listening');
+    const listening = await setting.#reported('listening');
     const startMs = performance.now();
     const arrived = setting.#arrived(numbers.limiters);
     for (let i = 0; i < numbers.limiters; i++) {
@@ -104,10 +104,10 @@ class Setting {
     return this.#arrivals.length / Math.max(1, Math.ceil(limiters / fleets));
   }
 
-  async usage(): Promise<Extract<Told, { is: 'usage' }>> {
-    const told = this.#told('usage');
+  async usage(): Promise<Extract<Reported, { is: 'usage' }>> {
+    const reported = this.#reported('usage');
     this.#server.send({ do: 'usage' } satisfies Order);
-    return told;
+    return reported;
   }
 
   async close(): Promise<void> {
@@ -117,10 +117,10 @@ class Setting {
     await ended;
   }
 
-  async #told<Is extends Told['is']>(is: Is): Promise<Extract<Told, { is: Is }>> {
+  async #reported<Is extends Reported['is']>(is: Is): Promise<Extract<Reported, { is: Is }>> {
     for (;;) {
-      const [told] = (await once(this.#server, 'message')) as [Told];
-      if (told.is === is) return told as Extract<Told, { is: Is }>;
+      const [reported] = (await once(this.#server, 'message')) as [Reported];
+      if (reported.is === is) return reported as Extract<Reported, { is: Is }>;
     }
   }
 
@@ -229,7 +229,7 @@ function parseNumbers(): { numbers: Numbers; json: boolean } {
     const numbers = { limiters: +limiters, fleets: +fleets, objects: +objects, rules: +rules };
     if (Object.values(numbers).every((value) => value >= 1)) return { numbers, json: values.json };
   } catch {
-    // Told below.
+    // Reported below.
   }
   console.error(usage);
   process.exit(2);

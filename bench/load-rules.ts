@@ -233,7 +233,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
   return { listener, next: take };
 }
 
-/** Spins the event loop; returns what ends it and tells the longest time between two turns. */
+/** Spins the event loop; returns what ends it and reports the longest time between two turns. */
 function startHoldMeter(): () => number {
   let longestMs = 0;
   let lastMs = performance.now();
@@ -253,7 +253,7 @@ function startHoldMeter(): () => number {
 
 function peakMemoryMb(): number {
   const line = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'));
-  if (line === null) throw new Error('/proc/self/status does not tell VmHWM');
+  if (line === null) throw new Error('/proc/self/status does not report VmHWM');
   return (Number(line[1]) * 1024) / 1e6;
 }
 

@@ -22,7 +22,7 @@ if (file !== undefined && isMainThread) {
   process.on('SIGUSR2', () => {
     const pauses: LoopPauses = { p99Ms: beyond(delays.percentile(99)), largestMs: beyond(delays.max) };
     delays.reset();
-    // Whoever waits for the file finds it whole.
+    // Anyone who waits for the file finds it whole.
     writeFileSync(`${file}.new`, JSON.stringify(pauses));
     renameSync(`${file}.new`, file);
   });

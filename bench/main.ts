@@ -140,7 +140,7 @@ function parseFlags() {
       return { ...values, only, runs, comparing };
     }
   } catch {
-    // Told below.
+    // Reported below.
   }
   console.error(usage);
   process.exit(2);

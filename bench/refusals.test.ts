@@ -4,7 +4,7 @@ import { costlyRefusals, mostToAllowed, type RefusalFigures, refusalLine } from 
 const cheap: RefusalFigures = { load: '4 x 1', allowedUs: 16.04, refusedUs: 17, ratio: 1.06 };
 const costly: RefusalFigures = { load: '8 x 50', allowedUs: 2, refusedUs: 5.1, ratio: 2.55 };
 
-it('tells what a refused hit costs Redis beside its target', () => {
+it('says what a refused hit costs Redis beside its target', () => {
   expect(refusalLine({ target: 'weir, Redis' }, [cheap, costly])).toBe(
     'weir, Redis, CPU of Redis for a refused hit to an allowed one, target 1.2: ' +
       '1.06 (4 x 1: 17.0 to 16.0 µs), 2.55 (8 x 50: 5.1 to 2.0 µs)',

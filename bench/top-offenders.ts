@@ -8,7 +8,7 @@ import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
-import { thread } from '../limiter/top-offenders/halves.ts';
+import { thread } from '../limiter/top-offenders/threads.ts';
 import { Health } from '../process/grpc/health.ts';
 import { createLogger } from '../process/log/pino-logger.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';

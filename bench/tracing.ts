@@ -19,7 +19,7 @@ import { TooLargeRequests } from '../limiter/service/too-large.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
-import { thread } from '../limiter/tracing/halves.ts';
+import { thread } from '../limiter/tracing/threads.ts';
 import { Health } from '../process/grpc/health.ts';
 import { HealthService } from '../process/grpc/health-service.ts';
 import { createLogger } from '../process/log/pino-logger.ts';

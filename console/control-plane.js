@@ -134,18 +134,19 @@ function watch(all) {
     const limiters = new Map(fleet.limiters.map((/** @type {any} */ one) => [one.instance ?? one.name, one]));
     known.set(fleet.fleet, { version: fleet.version, limiters });
     if (before === undefined) continue;
-    const tell = (/** @type {unknown} */ says) => seen.unshift({ at: new Date(), fleet: fleet.fleet, says });
+    const report = (/** @type {unknown} */ says) =>
+      seen.unshift({ at: new Date(), fleet: fleet.fleet, says });
     if (before.version !== fleet.version)
-      tell(html`a change: version ${shown(before.version)} → <b>${shown(fleet.version)}</b>`);
+      report(html`a change: version ${shown(before.version)} → <b>${shown(fleet.version)}</b>`);
     for (const [id, one] of limiters) {
       const was = before.limiters.get(id);
-      if (was === undefined) tell(html`${shown(one.name)} came`);
+      if (was === undefined) report(html`${shown(one.name)} came`);
       if (was !== undefined && was.accepted !== one.accepted && one.accepted)
-        tell(html`${shown(one.name)} has ${shown(one.accepted)} in force`);
+        report(html`${shown(one.name)} has ${shown(one.accepted)} in force`);
       if (one.refusal && JSON.stringify(was?.refusal) !== JSON.stringify(one.refusal))
-        tell(html`${shown(one.name)} ${badge('bad', 'refused')} ${shown(one.refusal.message)}`);
+        report(html`${shown(one.name)} ${badge('bad', 'refused')} ${shown(one.refusal.message)}`);
     }
-    for (const [id, { name }] of before.limiters) if (!limiters.has(id)) tell(html`${shown(name)} went`);
+    for (const [id, { name }] of before.limiters) if (!limiters.has(id)) report(html`${shown(name)} went`);
   }
   seen.length = Math.min(seen.length, mostSeen);
 }

@@ -62,7 +62,7 @@ const events = (): string[] => recorded.map(({ type, reason, note }) => `${type}
 describe('written', () => {
   const object = configObject({ name: 'shop' });
 
-  it('tells of what is new, once for each who follows', () => {
+  it('reports what is new, once for each who follows', () => {
     announcer.written({
       object,
       limiters,
@@ -74,7 +74,7 @@ describe('written', () => {
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
   });
 
-  it('tells nothing of what was there before, nor of what passes by itself', () => {
+  it('says nothing of what was there before, nor of what passes by itself', () => {
     const previous = statusOf(1, 0, accepted);
     announcer.written({ object, limiters, previous, next: statusOf(1, 0, accepted, pending) });
     expect([notified, recorded]).toEqual([[], []]);
@@ -92,7 +92,7 @@ describe('written', () => {
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Warning NoLimiters: so: NoLimiters']);
   });
 
-  it('tells of a newer generation also where the condition stays as it was', () => {
+  it('reports a newer generation also where the condition stays as it was', () => {
     const [previous, next] = [statusOf(1, 0, accepted), statusOf(2, 0, accepted)];
     announcer.written({ object, limiters, previous, next });
     expect(types()).toEqual(['ratelimitconfig.accepted']);
@@ -104,15 +104,15 @@ describe('startedLeading', () => {
   const withStatus = (status: ConfigStatus, traits: Partial<ConfigObject> = {}): ConfigObject =>
     configObject({ name: 'shop', generation: status.observedGeneration, status, ...traits });
 
-  it('repeats what the leader before told, under the same ids', () => {
+  it('repeats what the leader before reported, under the same ids', () => {
     const next = statusOf(1, 5_000, accepted, programmed);
     announcer.written({ object: configObject({ name: 'shop' }), limiters, previous: undefined, next });
-    const told = notified.map(({ id }) => id);
+    const reported = notified.map(({ id }) => id);
     notified = [];
     makeAnnouncer().startedLeading([withStatus(next)]);
-    expect(notified.map(({ id }) => id)).toEqual(told);
+    expect(notified.map(({ id }) => id)).toEqual(reported);
     expect(notified[0]?.data.limiters).toEqual({ inForce: 2, refused: 0, total: 2 });
-    expect(told).toHaveLength(2);
+    expect(reported).toHaveLength(2);
   });
 
   it('writes no Kubernetes event again', () => {

@@ -27,7 +27,7 @@ export interface Backing {
   readonly leader: string | undefined;
   /** Undefined: there are no RateLimitFleets. */
   readonly fleets?: FleetStore;
-  /** Undefined: deleted objects do not outlive this process, or nobody is told of them. */
+  /** Undefined: deleted objects do not outlive this process, or nobody is notified of them. */
   readonly removed?: RemovedObjectStore | undefined;
   readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
   /**
@@ -56,7 +56,7 @@ export interface Backing {
    * last good specs outlive the process.
    */
   readonly unread?: (decision: Decision) => readonly string[];
-  /** Begins to take part; what comes of it is told to the listener. */
+  /** Begins to take part; what comes of it is reported to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
   /** Of all living replicas, this one's first. */

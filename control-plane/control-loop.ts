@@ -3,16 +3,16 @@
  * that needs no port.
  */
 import { packageVersion } from '../process/files/package-file.ts';
-import { Seldom } from '../process/log/seldom.ts';
+import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing, BackingListener, OpenBacking, OpenBackingOptions } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import type { Decision } from './model/decision.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
+import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
-import { MeetingWatch, type MeetingWatchOptions } from './reconcile/meeting-watch.ts';
 import { Removals } from './reconcile/removals.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
@@ -33,7 +33,7 @@ export interface ControlLoopOptions
   timers: Timers;
   /** See `Webhooks.notify`. */
   notify: AnnouncerOptions['notify'];
-  searchMeetings: MeetingWatchOptions['search'];
+  searchCollisions: CollisionWatchOptions['search'];
   /** The first decision is made: there is something to serve. Called once. */
   serving(): void;
 }
@@ -56,7 +56,7 @@ export class ControlLoop {
   readonly #distribution: Distribution;
   readonly #announcer: Announcer;
   /** Without an API server there are no events. */
-  readonly #meetings: MeetingWatch | undefined;
+  readonly #collisions: CollisionWatch | undefined;
   #isListed = false;
   #isServing = false;
 
@@ -101,7 +101,7 @@ export class ControlLoop {
       announcer: this.#announcer,
       removals: settings.webhookUrls.length === 0 ? undefined : this.#createRemovals(),
     });
-    this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
+    this.#collisions = settings.source === 'KUBERNETES' ? this.#createCollisions() : undefined;
   }
 
   /** The newest one; undefined before the first complete list. */
@@ -131,7 +131,7 @@ export class ControlLoop {
   /** After `statuses`, and before `backing`: see their `close`. */
   closeSource(): Promise<void> {
     this.#distribution.close();
-    this.#meetings?.close();
+    this.#collisions?.close();
     this.#reportPace.close();
     return this.backing.source.close();
   }
@@ -161,16 +161,16 @@ export class ControlLoop {
         this.#keep();
         if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects());
         this.statuses.update();
-        this.#meetings?.update();
+        this.#collisions?.update();
       },
       stoppedLeading: () => {
         this.#keep();
         this.statuses.stoppedLeading();
-        this.#meetings?.stoppedLeading();
+        this.#collisions?.stoppedLeading();
       },
       reportsChanged: () => {
         this.statuses.update();
-        this.#meetings?.update();
+        this.#collisions?.update();
       },
       cutOff: (isCutOff) => this.#cutOff('lease', isCutOff),
       fleetsChanged: () => this.statuses.update(),
@@ -211,7 +211,7 @@ export class ControlLoop {
   #createRemovals(): Removals {
     const { settings, log, clock, metrics } = this.#options;
     const { webhookQueueSize: most } = settings;
-    const drops = new Seldom<undefined>(clock, (_, count) => lines.removedDropped(log, { count, most }));
+    const drops = new LogThrottle<undefined>(clock, (_, count) => lines.removedDropped(log, { count, most }));
     return new Removals({
       most,
       forgetAfterMs: this.#repeatMs,
@@ -223,13 +223,13 @@ export class ControlLoop {
     });
   }
 
-  #createMeetings(): MeetingWatch {
-    return new MeetingWatch({
+  #createCollisions(): CollisionWatch {
+    return new CollisionWatch({
       ...this.#options,
       decision: () => this.#distribution.decision,
       reports: () => this.backing.reports(),
       leads: () => this.backing.leads,
-      search: this.#options.searchMeetings,
+      search: this.#options.searchCollisions,
       recordEvent: (event) => this.backing.recordEvent(event),
     });
   }
@@ -243,7 +243,7 @@ export class ControlLoop {
     }
     this.#keep();
     this.statuses.update();
-    this.#meetings?.update();
+    this.#collisions?.update();
   }
 
   /** Before the first decision nobody can say what may be forgotten. */

@@ -21,7 +21,7 @@ import { statusRoutes } from './http/status-routes.ts';
 import { heldDomains } from './model/decision.ts';
 import { limitedOf } from './model/rule-support.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
-import { searchInThread } from './reconcile/counter-meetings.ts';
+import { searchInThread } from './reconcile/counter-collisions.ts';
 import { replicaName } from './replicas/replica-name.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-metrics.ts';
@@ -90,7 +90,7 @@ export class ControlPlane {
       maxStreams: options.settings.xdsMaxStreams,
       ...(fleets.size === 0 ? {} : { fleetsOfClients: fleets }),
       notify: (event, settled) => this.#webhooks?.notify(event, settled),
-      searchMeetings: searchInThread,
+      searchCollisions: searchInThread,
       serving: () => {
         this.#readiness.reached('source');
         this.#health.set('source', true);

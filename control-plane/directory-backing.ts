@@ -19,7 +19,7 @@ export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
   readonly leads = true;
   readonly controllerName = undefined;
-  /** Whoever has the folder says whose a domain is; there are no RateLimitFleets. */
+  /** Anyone who has the folder says whose a domain is; there are no RateLimitFleets. */
   readonly policy = noPolicy;
   readonly statusWriter: Backing['statusWriter'];
   readonly #options: DirectoryBackingOptions;
@@ -61,8 +61,8 @@ export class DirectoryBacking implements Backing {
   recordEvent(): void {}
 
   /** A reason ends with what is in force, which only limiters know at a start. */
-  unread({ verdicts }: Decision): string[] {
-    return [...verdicts.values()].flatMap(({ object, accepted, served }) => {
+  unread({ outcomes }: Decision): string[] {
+    return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
       if (accepted.status || !isUnread(accepted.reason) || served !== undefined) return [];
       const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
       if (object.spec instanceof UnreadSpec) return [message];

@@ -4,11 +4,11 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { kindOf, objectKey } from './model/config-object.ts';
 import {
-  changedVerdicts,
+  changedOutcomes,
   type Decision,
   type KeptSpec,
+  type ObjectOutcome,
   type StoredSpec,
-  type Verdict,
 } from './model/decision.ts';
 import { noNewerFields } from './model/newer-fields.ts';
 import type { ObjectChanges } from './model/object-changes.ts';
@@ -73,11 +73,11 @@ export class Distribution {
   #unread: readonly string[] = [];
   #isListed = false;
   #hasKept = false;
-  /** When the source told of a change that no limiter was sent yet. */
+  /** When the source reported a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
   #callOffEnd = (): void => {};
   /** Fields that the log has named. */
-  readonly #fieldsTold = new Set<string>();
+  readonly #reportedFields = new Set<string>();
   readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
   /** Of the wait for specs that other replicas may know; undefined: it has not begun. */
@@ -136,20 +136,20 @@ export class Distribution {
     return this.#isCutOff;
   }
 
-  /** See `LimiterStreams.cutOff`; `by` is what tells of it. Objects that are reachable again are the newest after a moment. */
+  /** See `LimiterStreams.cutOff`; `by` is what reports it. Objects that are reachable again are the newest after a moment. */
   cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
     const { xds, timers } = this.#options;
-    const tell = (): void => {
+    const report = (): void => {
       this.#isCutOff = isCutOff;
       xds.cutOff(isCutOff);
     };
     if (isCutOff) {
       this.#cutOffBy.add(by);
       this.#callOffReturn();
-      tell();
+      report();
     } else if (this.#cutOffBy.delete(by) && this.#cutOffBy.size === 0) {
       this.#callOffReturn = timers.after(catchUpMs, () => {
-        tell();
+        report();
         this.#ask();
       });
     }
@@ -188,7 +188,7 @@ export class Distribution {
   #persist(uids: Iterable<string>): void {
     const changed = new Map<string, StoredSpec | undefined>();
     for (const uid of uids) {
-      const spec = persistedSpec(this.#decision?.verdicts.get(uid), this.#options.decider.kept.get(uid));
+      const spec = persistedSpec(this.#decision?.outcomes.get(uid), this.#options.decider.kept.get(uid));
       if (spec !== this.#persisted.get(uid)) changed.set(uid, spec);
     }
     this.#persisted = withEntries(this.#persisted, changed);
@@ -197,7 +197,7 @@ export class Distribution {
   /** Objects may be read later than what is stored of them. A decision that knew the generation has forgotten its spec for good. */
   #isBehind(uid: string, generation: number): boolean {
     const known = this.#options.decider.kept.get(uid);
-    const newest = known?.generation ?? this.#decision?.verdicts.get(uid)?.object.generation ?? 0;
+    const newest = known?.generation ?? this.#decision?.outcomes.get(uid)?.object.generation ?? 0;
     return newest < generation;
   }
 
@@ -212,7 +212,7 @@ export class Distribution {
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;
     if (this.#options.schemas?.confirms(doubts) === false) return;
     if (last === undefined && this.#isHeld(decision)) return;
-    const changed = changedVerdicts(decision, last?.verdicts ?? new Map());
+    const changed = changedOutcomes(decision, last?.outcomes ?? new Map());
     const uids = changed.union(this.#joined);
     const kept = keptChanges(decision, decider.kept, uids);
     const surpassed = this.#surpassed(decision, kept);
@@ -235,16 +235,16 @@ export class Distribution {
     // Nothing will be sent because of what changed.
     if (changedFleets === 0) this.#unsentChangeMs = undefined;
     if (last === undefined || changedFleets > 0) {
-      const { verdicts, fleets } = decision;
-      lines.decided(log, { objects: verdicts.size, fleets: fleets.size, changedFleets, durationMs });
+      const { outcomes, fleets } = decision;
+      lines.decided(log, { objects: outcomes.size, fleets: fleets.size, changedFleets, durationMs });
     }
-    for (const field of ignored.difference(this.#fieldsTold)) {
-      this.#fieldsTold.add(field);
+    for (const field of ignored.difference(this.#reportedFields)) {
+      this.#reportedFields.add(field);
       lines.fieldIgnored(log, field);
     }
     for (const uid of changed) {
-      const verdict = decision.verdicts.get(uid);
-      if (verdict !== undefined) tellNews(log, verdict, last?.verdicts.get(uid));
+      const outcome = decision.outcomes.get(uid);
+      if (outcome !== undefined) reportNews(log, outcome, last?.outcomes.get(uid));
     }
     this.#options.decided();
   }
@@ -254,13 +254,13 @@ export class Distribution {
    * nothing comes of that generation, the stored one is in force: without this, this replica alone would serve nothing.
    */
   #surpassed(
-    { verdicts }: Decision,
+    { outcomes }: Decision,
     changed: ReadonlyMap<string, KeptSpec | undefined>,
   ): [uid: string, stored: KeptSpec][] {
     const { kept } = this.#options.decider;
     return [...changed].flatMap(([uid, next]) => {
       const stored = this.#stored.get(uid);
-      if (next !== undefined || stored === undefined || !verdicts.has(uid)) return [];
+      if (next !== undefined || stored === undefined || !outcomes.has(uid)) return [];
       return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
     });
   }
@@ -308,7 +308,11 @@ export class Distribution {
 }
 
 /** Of an object that is turned down, for another reason than before, or accepted again. */
-function tellNews(log: Logger, { object, accepted, served }: Verdict, last: Verdict | undefined): void {
+function reportNews(
+  log: Logger,
+  { object, accepted, served }: ObjectOutcome,
+  last: ObjectOutcome | undefined,
+): void {
   const before = last?.accepted;
   const { generation } = object;
   const { kind } = kindOf(object);

@@ -25,7 +25,7 @@ class Cluster {
   readonly changes = new ObjectChanges();
   /** `shop False NoLimiters` for each status that was written. */
   readonly written: string[] = [];
-  /** Of Programmed, as far as events tell of it. */
+  /** Of Programmed, as far as events report it. */
   readonly events: string[] = [];
   readonly notified: string[] = [];
   #version = 0;
@@ -236,7 +236,7 @@ it('what has changed stays unknown for 15 s where others may be on their way', a
   expect(cluster.written.at(-1)).toBe('shop True AllLimiters');
 });
 
-it('a new leader tells of a deleted object after 15 s, since limiters may still run it', async () => {
+it('a new leader reports a deleted object after 15 s, since limiters may still run it', async () => {
   const cluster = await afterALeader();
   cluster.delete(shop);
   const next = new Replica(cluster);
@@ -252,7 +252,7 @@ it('a new leader tells of a deleted object after 15 s, since limiters may still 
   expect(next.removals.objects).toEqual([]);
 });
 
-it('a replica that does not lead writes nothing and tells of nothing', async () => {
+it('a replica that does not lead writes nothing and reports nothing', async () => {
   const cluster = await afterALeader();
   const other = new Replica(cluster);
   await other.pass(60_000);
@@ -261,12 +261,12 @@ it('a replica that does not lead writes nothing and tells of nothing', async () 
   expect(other.removals.objects).toHaveLength(1);
   await other.pass(60_000);
   expect([cluster.written, cluster.events, cluster.notified]).toEqual([[], [], []]);
-  // By then the leader has told of it.
+  // By then the leader has reported it.
   await other.pass(1_000);
   expect(other.removals.objects).toEqual([]);
 });
 
-it('a leader tells what it wrote, and nothing of what it could not write', async () => {
+it('a leader says what it wrote, and nothing of what it could not write', async () => {
   const cluster = new Cluster();
   cluster.put(shop);
   const leader = new Replica(cluster);
@@ -281,7 +281,7 @@ it('a leader tells what it wrote, and nothing of what it could not write', async
   expect(cluster.events).toEqual(['Valid', 'AllLimiters']);
 });
 
-it('events tell what is new in a status', async () => {
+it('events say what is new in a status', async () => {
   const cluster = new Cluster();
   cluster.put(shop);
   const leader = new Replica(cluster);

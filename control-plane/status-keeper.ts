@@ -1,5 +1,5 @@
-/** Statuses of objects: who keeps them true, and who tells those that follow an object what became of it. */
-import { Seldom } from '../process/log/seldom.ts';
+/** Statuses of objects: who keeps them true, and who reports to those that follow an object what became of it. */
+import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
@@ -40,7 +40,7 @@ export interface StatusKeeperOptions extends Telemetry {
   timers: Timers;
   random(): number;
   announcer: Announcer;
-  /** Undefined without webhooks: nobody is told of them. */
+  /** Undefined without webhooks: nobody is notified of them. */
   removals?: Removals | undefined;
 }
 
@@ -63,8 +63,8 @@ export class StatusKeeper {
   readonly #board: StatusBoard;
   readonly #pump: StatusPump;
   readonly #pace: Pace;
-  readonly #overwrites: Seldom<{ object: string; by: string | undefined; manager: string | undefined }>;
-  readonly #conflicts: Seldom<{ object: string; by: string; yields: boolean }>;
+  readonly #overwrites: LogThrottle<{ object: string; by: string | undefined; manager: string | undefined }>;
+  readonly #conflicts: LogThrottle<{ object: string; by: string; yields: boolean }>;
   readonly #fleets: FleetKeeper | undefined;
   readonly #takeChanges: ReturnType<ObjectChanges['reader']>;
   /** Since when this process leads and knows what limiters should have. */
@@ -93,10 +93,10 @@ export class StatusKeeper {
       controllerName: backing.controllerName,
       found: (object, news) => this.#found(object, news),
     });
-    this.#overwrites = new Seldom(clock, (found, times) => {
+    this.#overwrites = new LogThrottle(clock, (found, times) => {
       lines.statusOverwritten(log, { ...found, times });
     });
-    this.#conflicts = new Seldom(clock, (found, times) => {
+    this.#conflicts = new LogThrottle(clock, (found, times) => {
       lines.classConflict(log, { ...found, times });
     });
     this.#pump = new StatusPump({
@@ -148,7 +148,7 @@ export class StatusKeeper {
 
   /** Of the limiters that should have what is served for the object; undefined while none is known. */
   countsFor({ uid }: ConfigObject): LimiterCounts | undefined {
-    const served = this.#options.decision()?.verdicts.get(uid)?.served;
+    const served = this.#options.decision()?.outcomes.get(uid)?.served;
     const since = this.#options.ledger.since(uid);
     if (served === undefined || since === undefined) return undefined;
     const standing = this.#limiters.fleet(served.fleet).of(since);
@@ -164,7 +164,7 @@ export class StatusKeeper {
     const changed = this.#takeChanges();
     if (backing.leads && newest !== undefined) this.#leadsSinceMs ??= nowMs;
     const awaitsLimiters = nowMs - (this.#leadsSinceMs ?? nowMs) < patienceMs;
-    if (newest !== undefined) this.#tellRemoved(newest, { awaitsLimiters, nowMs });
+    if (newest !== undefined) this.#reportRemoved(newest, { awaitsLimiters, nowMs });
     if (newest !== undefined && backing.leads) {
       this.#board.evaluate({
         decision: newest,
@@ -180,7 +180,7 @@ export class StatusKeeper {
     this.#setTimer(nowMs);
   }
 
-  #tellRemoved(
+  #reportRemoved(
     decision: Decision,
     { awaitsLimiters, nowMs }: { awaitsLimiters: boolean; nowMs: number },
   ): void {
@@ -256,7 +256,7 @@ export interface AnnouncerOptions {
   repeatMs: number;
 }
 
-/** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
+/** Reports to those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
 export class Announcer {
   readonly #options: AnnouncerOptions;
 

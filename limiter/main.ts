@@ -208,7 +208,7 @@ class Limiter {
       api: openAdmin(context, {
         token: () => this.#debugToken.current,
         gate: this.#parts.gate,
-        routes: (tell) => [
+        routes: (report) => [
           ...status.routes,
           ...counterRoutes(
             {
@@ -218,9 +218,9 @@ class Limiter {
               clock,
               limitOf: this.#parts.overrides?.limitOf,
             },
-            { resets: this.#colleagues.resets, tell },
+            { resets: this.#colleagues.resets, report },
           ),
-          ...this.#parts.routes(tell),
+          ...this.#parts.routes(report),
         ],
       }),
       rlconfigLines: () => this.#rules.rlconfigLines(),
@@ -301,7 +301,7 @@ class Limiter {
     if (this.#isEnding) return;
 
     this.#isServing = true;
-    this.#tellOfHealth();
+    this.#reportHealth();
     const forGrpc = grpcAddress(settings);
     const problem = 'path' in forGrpc ? listenerErrors.grpcSocket : listenerErrors.grpc;
     const grpc = await this.#serving.listenForGrpc(forGrpc).catch(problem);
@@ -313,14 +313,14 @@ class Limiter {
     this.#host.onListening?.({ grpc, http, debug });
   }
 
-  /** From here on callers are told of it, who see no more than good or bad. */
-  #tellOfHealth(): void {
+  /** From here on callers are notified of it, who see no more than good or bad. */
+  #reportHealth(): void {
     const { health, log } = this.#context;
-    const tell = () => {
+    const report = () => {
       if (!this.#isEnding) lines.healthChanged(log, health.failing);
     };
-    if (!health.healthy) tell();
-    health.subscribe(tell);
+    if (!health.healthy) report();
+    health.subscribe(report);
   }
 
   /** A taken debug port keeps nobody from deciding. */

@@ -65,7 +65,7 @@ export interface LimitFigures {
 export interface OffendersReport {
   /** Counters that refused a request. */
   count: number;
-  /** Refusals by counters that were too many to be told apart. */
+  /** Refusals by counters that were too many to be distinguished. */
   missed: number;
   top: { counter: string; rule: string; requests: number; first: string | null; last: string | null }[];
 }

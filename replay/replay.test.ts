@@ -183,7 +183,7 @@ descriptors:
     expect(report.rules.rules.map(({ rule }) => rule)).toEqual(['d.path_/a*.plan_gold']);
   });
 
-  it('tells limits of requests, descriptors without a limit and unknown domains apart', () => {
+  it('reports limits of requests, descriptors without a limit and unknown domains apart', () => {
     const limit = { requestsPerUnit: 1, unit: 'HOUR' };
     const report = replayed(twoAMinute, [
       { descriptors: [{ entries: by('own', 'x'), limit }] },
@@ -264,7 +264,7 @@ descriptors:
     expect(() => replay.addLine('more nonsense', 6)).toThrow('more than 3 lines could not be replayed');
   });
 
-  it('tells what a sliding window refuses, and what a bucket does', () => {
+  it('says what a sliding window refuses, and what a bucket does', () => {
     const at = [0, 1_000, 29_000, 31_000, 45_000, 61_000];
     const lines = at.map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
     const refusedBy = (words: string) => {

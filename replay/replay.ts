@@ -64,7 +64,7 @@ export interface ReplayOptions {
   /** How many lines later than its place a line may come, at least. */
   sortWindow: number;
   maxBadLines: number;
-  /** Told of every decision by the rules, in the order of the times. */
+  /** Notified of every decision by the rules, in the order of the times. */
   onDecision?: ((line: number, decision: ReplayDecision) => void) | undefined;
 }
 

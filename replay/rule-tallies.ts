@@ -43,7 +43,7 @@ export interface RuleTally {
 /** What one limit of a rule did. */
 export interface LimitTally {
   readonly rule: RuleTally;
-  /** What tells it from the other limits of its rule; empty for one alone. */
+  /** What distinguishes it from the other limits of its rule; empty for one alone. */
   readonly label: string;
   /** Its metric's. */
   readonly slot: number;

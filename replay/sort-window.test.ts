@@ -45,7 +45,7 @@ describe('SortWindow', () => {
     expect(sorted(2, [5, 5, 4, 5, 5]).taken.map(({ number }) => number)).toEqual([2, 0, 1, 3, 4]);
   });
 
-  it('tells by how much an element is too late', () => {
+  it('reports by how much an element is too late', () => {
     expect(sorted(0, [5_000, 2_000]).late).toEqual([undefined, 3_000]);
   });
 });

@@ -202,7 +202,7 @@ describe('a limit of a budget', () => {
     ]);
   });
 
-  it('is told in words', () => {
+  it('is reported in words', () => {
     expect(limitWords({ ...monthly, hitsUnit: 'tokens', warnAt: [50, 80] })).toBe(
       '10 tokens per calendar month (Europe/Zurich, from day 15), marks at 50, 80 %',
     );
@@ -260,7 +260,7 @@ describe('rule files', () => {
     ['unit: day', '  ttl: 60s\n', ["5:3: config error, key 'ttl' belongs to reserve"]],
     ['unit: day', '  reserve: { key: k }\n', ["5:14: config error, key 'key' belongs to a descriptor"]],
     ['unlimited: true, warn_at: [1]', '', ['4:42: should not specify warn_at when unlimited']],
-  ])('with {%s}%s are told at their place', (rate, beside, errors) => {
+  ])('with {%s}%s are reported at their place', (rate, beside, errors) => {
     expect(errorsOf(rate, beside)).toEqual(errors);
   });
 });

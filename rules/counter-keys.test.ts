@@ -48,7 +48,7 @@ describe('an unambiguous key', () => {
   it.each([
     ['joined by _ they were one', stem('bank', ['ip', 'x_7']), stem('bank_ip', ['x', '7'])],
     ['an empty entry is one', stem('d'), stem('d', ['', ''])],
-    ['empty values are told from keys', stem('d', ['a', '']), stem('d', ['', 'a'])],
+    ['empty values are distinguished from keys', stem('d', ['a', '']), stem('d', ['', 'a'])],
     ['a value may look like two entries', stem('d', ['a', 'x;b=y']), stem('d', ['a', 'x'], ['b', 'y'])],
     [
       'a pattern is not its text',
@@ -60,7 +60,7 @@ describe('an unambiguous key', () => {
       unambiguousStem('d', countedEntry('a', EntryMark.pattern, 'a*')),
       unambiguousStem('d', countedEntry('a', EntryMark.wholePattern, 'a*')),
     ],
-    ['halves of pairs are told apart', stem('d', ['a', '\ud83d']), stem('d', ['a', '\ud83e'])],
+    ['halves of pairs are distinguished', stem('d', ['a', '\ud83d']), stem('d', ['a', '\ud83e'])],
     [
       'a month of 30 days and one of the calendar',
       windowSuffix('unambiguous', 2_592_000, 0),
@@ -118,7 +118,7 @@ describe('an unambiguous key', () => {
 describe('keys of any counters', () => {
   const isShort = (text: string): boolean => Buffer.byteLength(text) <= 128;
 
-  function told({ domain, entries }: NamedCounter) {
+  function reported({ domain, entries }: NamedCounter) {
     const whole = (text: string) => ({ text, sha256: undefined });
     return {
       domain: whole(domain),
@@ -126,7 +126,7 @@ describe('keys of any counters', () => {
     };
   }
 
-  it('are told back, but for parts that are too long', () => {
+  it('are reported back, but for parts that are too long', () => {
     let asked = 0;
     fc.assert(
       fc.property(anyCounter, (counter) => {
@@ -136,7 +136,7 @@ describe('keys of any counters', () => {
         const texts = [counter.domain, ...counter.entries.flatMap((entry) => [entry.key, entry.text])];
         if (!texts.every(isShort) || !Array.isArray(parsed?.entries)) return;
         asked++;
-        expect(parsed).toMatchObject(told(counter));
+        expect(parsed).toMatchObject(reported(counter));
       }),
       { numRuns: caseCount(2_000) },
     );

@@ -49,7 +49,7 @@ function field(name: string, ...texts: string[]): Described {
   return { name: ruleFileName(name), texts };
 }
 
-/** The window, the number, and what else a limit says; its name only tells it from the others of its rule. */
+/** The window, the number, and what else a limit says; its name only distinguishes it from the others of its rule. */
 export function describeLimit(limit: Limit, all: readonly Limit[]): Described[] {
   const { name, requestsPerUnit, algorithm } = limit;
   const fields = [windowField(limit), field('requestsPerUnit', String(requestsPerUnit))];

@@ -16,7 +16,7 @@ const shownBytes = 64;
 const shownDigits = 8;
 const digits = 64;
 
-/** No character takes more than three bytes a UTF-16 unit, so that most texts are told by their length alone. */
+/** No character takes more than three bytes a UTF-16 unit, so that most texts are reported by their length alone. */
 export function isLongText(text: string, maxBytes: number): boolean {
   return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
 }

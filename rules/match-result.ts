@@ -35,7 +35,7 @@ export interface NameForm {
   readonly maxTextBytes: number;
 }
 
-/** As the Go service writes them unless it is told otherwise. */
+/** As the Go service writes them unless it is configured otherwise. */
 export const defaultNames: NameForm = {
   sanitizeDescriptorMetricDots: false,
   counterKeys: 'compatible',

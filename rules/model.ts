@@ -257,7 +257,7 @@ export function isDefault(value: unknown, byDefault: unknown): boolean {
 /** What of a limit says how it is counted. */
 type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
 
-/** Whether the Go service could have been told of it: no other length of a window than a unit's, no other algorithm. */
+/** Whether the Go service could have been notified of it: no other length of a window than a unit's, no other algorithm. */
 export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
   return unitMultiplier === 1 && calendar === undefined && algorithm === defaultAlgorithm;
 }

@@ -32,11 +32,11 @@ overrides:
         'overrides[0].domain: stands at the top of the file, once',
       ],
     ],
-  ])('has every mistake told: %j', (text, expected) => {
+  ])('has every mistake reported: %j', (text, expected) => {
     expect(readOverrideFile('a.yaml', text, options).errors.map((error) => error.text)).toEqual(expected);
   });
 
-  it('has mistakes told with their places', () => {
+  it('has mistakes reported with their places', () => {
     const text = 'domain: shop\noverrides:\n  - { match: [], block: true, permanent: true, reason: r }\n';
     expect(errors(text)).toEqual([
       expect.stringMatching(/^a\.yaml:3:\d+: overrides\[0\]\.match: must have 1 to 32 entries, and has 0$/),
@@ -44,7 +44,7 @@ overrides:
     expect(errors('overrides: [\n')).toEqual([expect.stringMatching(/^a\.yaml:\d+:1: /)]);
   });
 
-  it('is told from a file of rules', () => {
+  it('is distinguished from a file of rules', () => {
     expect(looksLikeOverrides('domain: shop\ndescriptors:\n  - key: overrides\n')).toBe(false);
   });
 });

@@ -28,7 +28,7 @@ function problems(value: unknown, origin = byApi): string[] {
 }
 
 describe('readOverride', () => {
-  it('reads what is complete, and it is told with the time that it has left', () => {
+  it('reads what is complete, and it is reported with the time that it has left', () => {
     const { override } = readOverride(good, byApi);
     expect(override).toEqual({
       id: 'made-up',

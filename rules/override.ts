@@ -73,7 +73,7 @@ export interface OverrideStanding {
   readonly words?: string;
 }
 
-/** As `/v1/overrides` tells it, and commands print it. Of a grant without an end of its own its window decides. */
+/** As `/v1/overrides` reports it, and commands print it. Of a grant without an end of its own its window decides. */
 export function overrideJson(
   override: Override,
   nowMs: number,
@@ -155,7 +155,7 @@ export type OverrideReading =
 
 const fields: readonly string[] = [...overrideNames, 'id'];
 
-/** Tells everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
+/** Reports everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
   if (!isObject(value))
     return { problems: [{ path: [], text: `must be an object, not ${typeWord(value)}` }] };

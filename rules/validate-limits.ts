@@ -31,7 +31,7 @@ import {
   windowText,
 } from './window.ts';
 
-/** What settings let a limiter count; whoever reads rules for any limiter knows of none. */
+/** What settings let a limiter count; anyone who reads rules for any limiter knows of none. */
 export interface RuleSupport {
   /** Why its store cannot count other algorithms, nor several limits together. */
   admission: string | undefined;

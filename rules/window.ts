@@ -150,7 +150,7 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
 }
 
 /**
- * What tells one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
+ * What reports one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
  * without a name has the same. Of a calendar its unit, and where another one has that, too, all of it: `month_Europe_Zurich_15`.
  */
 export function limitLabel(limits: readonly LabelledLimit[], limit: LabelledLimit): string {

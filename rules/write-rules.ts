@@ -111,7 +111,7 @@ export function ruleFileValue({
 /** What a manifest says beside its rules. */
 export interface ManifestIdentity {
   name: string;
-  /** Undefined: none is written, and whoever applies it chooses. */
+  /** Undefined: none is written, and anyone who applies it chooses. */
   namespace: string | undefined;
   labels: Record<string, string>;
   fleet: string;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { blankedTree } from './blanked-tree.ts';
 
 const tree = (source: string) => blankedTree(source, 'a.test.ts').map(({ node }) => node);
-const source = `import { a } from './a.ts';\nit('works', () => {\n  expect(told(\`x \${a}\`)).toBe(1);\n});\n`;
+const source = `import { a } from './a.ts';\nit('works', () => {\n  expect(reported(\`x \${a}\`)).toBe(1);\n});\n`;
 
 it('is the same with other names, texts, lines and order of imports', () => {
   const renamed = `import { b } from './b.ts';\nit('works well', () => { expect(shown(\`y \${b}\`)).toEqual(1); });\n`;

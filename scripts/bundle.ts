@@ -12,7 +12,7 @@ export const entries: Readonly<Record<string, string>> = {
   'load-worker': 'limiter/config-source/file/load-worker.ts',
   'load-resources-worker': 'limiter/config-source/xds/load-resources-worker.ts',
   'worker-program': 'limiter/workers/worker-program.ts',
-  'counter-meetings-worker': 'control-plane/reconcile/counter-meetings-worker.ts',
+  'counter-collisions-worker': 'control-plane/reconcile/counter-collisions-worker.ts',
 };
 
 /**

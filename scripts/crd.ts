@@ -150,7 +150,7 @@ function definitionText({ names, description, spec, status, columns, selectableF
   const definition = {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    // Whoever installed it, Helm never deletes it: with it would go all objects.
+    // Anyone who installed it, Helm never deletes it: with it would go all objects.
     metadata: {
       name: `${names.plural}.${group}`,
       annotations: { 'helm.sh/resource-policy': 'keep' },

@@ -10,7 +10,7 @@ const demoSettings = {
 
 const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.7"}]]}';
 
-/** Serves the example manifests until it is stopped, and tells how to start a limiter that takes its rules from it. */
+/** Serves the example manifests until it is stopped, and says how to start a limiter that takes its rules from it. */
 export async function startControlPlaneDemo(): Promise<void> {
   const status = await runControlPlane({
     env: { ...demoSettings, ...process.env },

@@ -19,7 +19,7 @@ const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.
 const sinkSettings =
   /^(?:USE_(?:DOG_STATSD|STATSD|PROMETHEUS|PUSHSTATS|TAGGEDSTATS|PULLSTATS)|DISABLE_STATS)$/;
 
-/** Runs a limiter with the example rules until it is stopped, and tells how to ask it. */
+/** Runs a limiter with the example rules until it is stopped, and says how to ask it. */
 export async function startDemo(): Promise<void> {
   const choosesSink = Object.keys(process.env).some((name) => sinkSettings.test(name));
   const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };

@@ -1,6 +1,6 @@
 /**
- * Loaded into a program that is walked through (`--import`): tells, each time the process gets SIGUSR2, which functions of
- * ours ran since the last time, in which thread. A thread that ends tells by itself.
+ * Loaded into a program that is walked through (`--import`): reports, each time the process gets SIGUSR2, which functions of
+ * ours ran since the last time, in which thread. A thread that ends reports by itself.
  */
 import { appendFileSync } from 'node:fs';
 import { type Profiler, Session } from 'node:inspector';
@@ -11,13 +11,13 @@ session.connect();
 session.post('Profiler.enable');
 session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
-/** Behind what one thread tells at one time. */
+/** Behind what one thread reports at one time. */
 const end = '.';
 
 const channel = new BroadcastChannel('house-coverage');
 channel.unref();
 
-function tell(): void {
+function report(): void {
   session.post('Profiler.takePreciseCoverage', (error, coverage) => {
     if (error !== null) throw error;
     const text = coverage.result.flatMap(ranFunctions).join('');
@@ -35,10 +35,10 @@ function ranFunctions({ url, functions }: Profiler.ScriptCoverage): string[] {
 
 if (isMainThread) {
   process.on('SIGUSR2', () => {
-    channel.postMessage('tell');
-    tell();
+    channel.postMessage('report');
+    report();
   });
 } else {
-  channel.onmessage = tell;
-  process.on('exit', tell);
+  channel.onmessage = report;
+  process.on('exit', report);
 }

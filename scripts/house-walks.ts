@@ -25,7 +25,7 @@ type Undo = (() => unknown)[];
 
 /** Times that a walk is taken: what a timer does beside it is not in all of them. */
 const samples = 5;
-/** How long threads beside the first one may take to tell. */
+/** How long threads beside the first one may take to report. */
 const threadsMs = 500;
 
 /** What one request with one descriptor, counted in Redis, passes through in a limiter that has answered many. */
@@ -41,10 +41,10 @@ export async function walkOfRequest(): Promise<Walk> {
       join(rules, 'shop.yaml'),
       'domain: shop\ndescriptors:\n  - key: user\n    rate_limit: { unit: hour, requests_per_unit: 1000000 }\n',
     );
-    const told = join(folder, 'told');
+    const reported = join(folder, 'reported');
     const limiter = await startLimiter({
       env: {
-        ...watched(told),
+        ...watched(reported),
         // On standard output each request would be a line.
         USE_PROMETHEUS: 'true',
         PROMETHEUS_ADDR: '127.0.0.1:0',
@@ -60,7 +60,7 @@ export async function walkOfRequest(): Promise<Walk> {
     const ask = () =>
       client.ask({ domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'ada' }] }] });
     for (let i = 0; i < 200; i++) await ask();
-    return walkOf([{ pid: limiter.pid, told }], ask, 0);
+    return walkOf([{ pid: limiter.pid, reported }], ask, 0);
   });
 }
 
@@ -73,10 +73,10 @@ export async function walkOfRuleChange(): Promise<Walk> {
     const api = await startApiServer();
     undo.push(() => api.stop());
     installPrerequisites(api);
-    const [planeTold, limiterTold] = [join(folder, 'plane'), join(folder, 'limiter')];
-    const replica = await startReplica(api, 'control-plane-0', watched(planeTold));
+    const [planeReported, limiterReported] = [join(folder, 'plane'), join(folder, 'limiter')];
+    const replica = await startReplica(api, 'control-plane-0', watched(planeReported));
     undo.push(() => replica.stop());
-    const limiter = await startXdsLimiter(replica.ports.xds, 'limiter-0', watched(limiterTold));
+    const limiter = await startXdsLimiter(replica.ports.xds, 'limiter-0', watched(limiterReported));
     undo.push(() => limiter.stop());
     let requests = 1000;
     const change = async () => {
@@ -88,8 +88,8 @@ export async function walkOfRuleChange(): Promise<Walk> {
     };
     for (let i = 0; i < 3; i++) await change();
     const processes = [
-      { pid: replica.pid, told: planeTold },
-      { pid: limiter.pid, told: limiterTold },
+      { pid: replica.pid, reported: planeReported },
+      { pid: limiter.pid, reported: limiterReported },
     ];
     return walkOf(processes, change, threadsMs);
   });
@@ -105,24 +105,24 @@ function isInForce(api: ApiServer): boolean {
   return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
 }
 
-function watched(told: string): Record<string, string> {
-  writeFileSync(told, '');
+function watched(reported: string): Record<string, string> {
+  writeFileSync(reported, '');
   const preload = pathToFileURL(join(projectRoot, 'scripts/house-coverage.ts')).href;
-  return { NODE_OPTIONS: `--import ${preload}`, HOUSE_COVERAGE: told };
+  return { NODE_OPTIONS: `--import ${preload}`, HOUSE_COVERAGE: reported };
 }
 
 /** What ran each time that `act` was done. */
 async function walkOf(
-  processes: readonly { pid: number; told: string }[],
+  processes: readonly { pid: number; reported: string }[],
   act: () => Promise<unknown>,
   waitMs: number,
 ): Promise<Walk> {
   const runs: Set<string>[] = [];
   for (let i = 0; i < samples; i++) {
-    await tell(processes, waitMs);
+    await report(processes, waitMs);
     await act();
-    await tell(processes, waitMs);
-    const lines = processes.flatMap(({ told }) => readFileSync(told, 'utf8').split('\n'));
+    await report(processes, waitMs);
+    const lines = processes.flatMap(({ reported }) => readFileSync(reported, 'utf8').split('\n'));
     runs.push(new Set(lines.filter((line) => line.includes('\t'))));
   }
   const [first, ...rest] = runs as [Set<string>, ...Set<string>[]];
@@ -139,10 +139,14 @@ async function walkOf(
   return { files: Object.keys(byFile).length, functions, byFile };
 }
 
-async function tell(processes: readonly { pid: number; told: string }[], waitMs: number): Promise<void> {
-  for (const { told } of processes) truncateSync(told);
+async function report(
+  processes: readonly { pid: number; reported: string }[],
+  waitMs: number,
+): Promise<void> {
+  for (const { reported } of processes) truncateSync(reported);
   for (const { pid } of processes) process.kill(pid, 'SIGUSR2');
-  for (const { told } of processes) while (!readFileSync(told, 'utf8').endsWith('.\n')) await sleep(1);
+  for (const { reported } of processes)
+    while (!readFileSync(reported, 'utf8').endsWith('.\n')) await sleep(1);
   await sleep(waitMs);
 }
 

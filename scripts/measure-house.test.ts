@@ -33,7 +33,7 @@ describe('the rows of the house', () => {
     );
   });
 
-  it('tell which of the two targets for lines is missed', () => {
+  it('say which of the two targets for lines is missed', () => {
     expect(passed({ 'rules/a.ts': 50, 'rules/b.ts': 30, 'rules/c.ts': 20 })).toEqual([
       'lines after the redesigns',
     ]);
@@ -52,7 +52,7 @@ describe('the rows of the house', () => {
       'folders with more than 3 files',
       { 'rules/a.ts': 10, 'rules/b.ts': 10, 'rules/c.ts': 10, 'rules/d.ts': 10 },
     ],
-  ])('tell that %s misses its target', (what, lines) => {
+  ])('say that %s misses its target', (what, lines) => {
     expect(passed(lines)).toEqual([what]);
   });
 

@@ -37,8 +37,8 @@ const open = gh(
   '--jq',
   '.[].number',
 );
-const told =
+const reported =
   open === ''
     ? gh('issue', 'create', '--title', 'The nightly run failed', '--label', label, '--body', body)
     : gh('issue', 'comment', open, '--body', body);
-console.log(told);
+console.log(reported);

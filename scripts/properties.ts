@@ -21,7 +21,7 @@ interface PropertiesOptions {
   seed: number;
   /** Of the test, as a pattern. */
   name: string | undefined;
-  /** Of the case, as fast-check tells it. */
+  /** Of the case, as fast-check reports it. */
   path: string | undefined;
 }
 
@@ -34,7 +34,7 @@ Runs the property, model and fuzz tests with many times their usual cases, on tw
                    runs then is broken off, within a minute (default: one round, to its end)
   --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
   --name <text>    only tests whose name has this (a regular expression)
-  --path <path>    only this case of a property, as a failure tells it; for a test with one property. What the test says of
+  --path <path>    only this case of a property, as a failure reports it; for a test with one property. What the test says of
                    all its cases together is not true then
 
 A failure is printed at once with its seed, path, smallest case and the command that repeats it: keep the case in its
@@ -144,11 +144,11 @@ class Tally implements Reporter {
     console.log(`repeat it with: ${command}`);
   }
 
-  /** The very case, when fast-check tells where it is. */
+  /** The very case, when fast-check says where it is. */
   #repeating(test: TestCase): string {
     const name = test.fullName.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
-    const told = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
-    const path = told?.find((path) => path !== undefined);
+    const reported = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
+    const path = reported?.find((path) => path !== undefined);
     const flags = [
       '--name',
       `'^${name.replaceAll("'", `'\\''`)}$'`,

@@ -157,7 +157,7 @@ const picture = drawTerminal({
   title: 'The first minutes with Weir',
   description:
     'A terminal. The sixth request in a minute is answered 429; weir why names the rule; the limit is raised in the file, and weir ' +
-    'diff says that it is looser; requests pass; weir explain tells which rule applies.',
+    'diff says that it is looser; requests pass; weir explain says which rule applies.',
   columns,
   steps: await play(),
 });

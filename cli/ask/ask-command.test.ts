@@ -7,7 +7,7 @@ import {
 import { Unit } from '../../rules/model.ts';
 import { describeAnswer } from './ask-command.ts';
 
-it('tells of every descriptor whether a limit applies and what is left of it', () => {
+it('reports every descriptor whether a limit applies and what is left of it', () => {
   const request = create(RateLimitRequestSchema, {
     domain: 'shop',
     descriptors: [

@@ -231,7 +231,7 @@ function describeLimit(status: DescriptorStatus): string {
   const { requestsPerUnit } = limit;
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  // Not "1 of 10": what is left of a bucket is of its burst, which the answer does not tell.
+  // Not "1 of 10": what is left of a bucket is of its burst, which the answer does not report.
   return `${atLeast(status.limitRemaining)} left, limit ${atLeast(requestsPerUnit)}${unit}${name}${reset}`;
 }
 

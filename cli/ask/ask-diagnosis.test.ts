@@ -21,7 +21,7 @@ async function probed(
 }
 
 describe('probe', () => {
-  it('tells what answers', async () => {
+  it('says what answers', async () => {
     const answer = (text: string) => (socket: Socket) => void socket.end(text, 'latin1');
     expect(await probed(answer('\0\0\0\x04\0\0\0\0\0'))).toEqual({ kind: 'http2' });
     expect(await probed(answer('HTTP/1.1 400 Bad Request\r\n\r\n'))).toEqual({ kind: 'http1' });
@@ -32,7 +32,7 @@ describe('probe', () => {
     });
   });
 
-  it('tells who hangs up, and who says nothing', async () => {
+  it('says who hangs up, and who says nothing', async () => {
     const hangUp = (socket: Socket) => void socket.destroy();
     expect(await probed(hangUp)).toEqual({ kind: 'closed' });
     expect(await probed(hangUp, true)).toEqual({ kind: 'closed' });
@@ -40,7 +40,7 @@ describe('probe', () => {
     expect(await probed(() => {}, true, 50)).toEqual({ kind: 'silent' });
   });
 
-  it('tells why there is no connection', async () => {
+  it('says why there is no connection', async () => {
     expect(await probe({ path: '/nowhere/weir.sock' }, undefined, 20_000)).toEqual({
       kind: 'unreachable',
       code: 'ENOENT',
@@ -70,7 +70,7 @@ describe('troubleOf', () => {
     [{ kind: 'silent' }, 'l:8081 does not answer'],
     [{ kind: 'unreachable', code: 'EACCES', reason: 'permission denied' }, 'l:8081: permission denied'],
     [closed, 'l:8081 closed the connection without a word'],
-  ])('tells of a connection without TLS: %j', (outcome, reason) => {
+  ])('reports a connection without TLS: %j', (outcome, reason) => {
     expect(reasonOf({ outcome })).toBe(reason);
   });
 
@@ -113,7 +113,7 @@ describe('troubleOf', () => {
       { kind: 'tls', reason: 'tlsv13 alert certificate required' },
       'l:8081 wants a certificate of its callers',
     ],
-  ])('tells of a connection with TLS: %j', (outcome, reason) => {
+  ])('reports a connection with TLS: %j', (outcome, reason) => {
     expect(reasonOf({ outcome, tls: {} })).toBe(reason);
   });
 

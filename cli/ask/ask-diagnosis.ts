@@ -1,4 +1,4 @@
-/** Why a limiter could not be asked. gRPC's library does not tell it reliably: a connection of our own, or two, shows it. */
+/** Why a limiter could not be asked. gRPC's library does not report it reliably: a connection of our own, or two, shows it. */
 import { X509Certificate } from 'node:crypto';
 import { connect as connectPlain } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
@@ -45,7 +45,7 @@ export function probe(
   tls: AskTls | undefined,
   timeoutMs: number,
 ): Promise<ProbeOutcome> {
-  // Doubts are ours to tell, so that they do not end the handshake.
+  // Doubts are ours to report, so that they do not end the handshake.
   const tlsOptions = { ...endpoint, ...tls, ALPNProtocols: ['h2'], rejectUnauthorized: false };
   const socket = tls === undefined ? connectPlain(endpoint) : connectTls(tlsOptions);
   const { promise, resolve } = Promise.withResolvers<ProbeOutcome>();

@@ -1,4 +1,4 @@
-/** What stands at a place of a line of YAML, as far as one line tells: enough to mark it. */
+/** What stands at a place of a line of YAML, as far as one line reports: enough to mark it. */
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 
 /** Chosen: nobody reads on, and JSON may stand on one line of megabytes. */

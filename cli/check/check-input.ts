@@ -9,8 +9,8 @@ import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../../rules/reader/read-rule-texts.ts';
-import { meetingCounters } from '../../rules/review/meeting-counters.ts';
-import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
+import { collidingCounters } from '../../rules/review/colliding-counters.ts';
+import { collisionWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
@@ -170,7 +170,7 @@ function followsFrom({ code, file, line = 0 }: Finding, others: readonly Finding
   );
 }
 
-/** Of files that are no rules; those that are no text are told of elsewhere. */
+/** Of files that are no rules; those that are no text are reported elsewhere. */
 export function readings<Reading>(
   files: readonly RuleText[],
   read: (text: string) => Reading,
@@ -237,7 +237,7 @@ function reviewFindings(
     const together = Map.groupBy(sources, ({ kind, load, fleet, className }) =>
       kind === 'rule-file' ? `load ${load}` : `${kind} ${className} ${fleet}`,
     );
-    for (const some of together.values()) findings.push(...meetingFindings(some, linesOf));
+    for (const some of together.values()) findings.push(...collisionFindings(some, linesOf));
   }
   for (const { hint, ...conflict } of domainConflicts(sources, options)) {
     findings.push(findingOf('warning', conflict, hint, linesOf));
@@ -246,13 +246,13 @@ function reviewFindings(
 }
 
 /** One for each rule that meets another one before it, which the limiter's one line sums up. */
-function meetingFindings(sources: readonly LoadedSource[], linesOf: LinesOf): Finding[] {
-  const { pairs, isComplete } = meetingCounters(sources.map(({ source }) => source));
+function collisionFindings(sources: readonly LoadedSource[], linesOf: LinesOf): Finding[] {
+  const { pairs, isComplete } = collidingCounters(sources.map(({ source }) => source));
   const bySecond = Map.groupBy(pairs, ({ second }) => `${second.source} ${second.path.join(' ')}`);
-  return [...bySecond.values()].map((meetings, index) => {
+  return [...bySecond.values()].map((collisions, index) => {
     const isLast = index === bySecond.size - 1;
-    const more = { others: meetings.length - 1, isComplete: isComplete || !isLast };
-    const warning = meetingWarning(meetings[0]!, sources, more);
+    const more = { others: collisions.length - 1, isComplete: isComplete || !isLast };
+    const warning = collisionWarning(collisions[0]!, sources, more);
     return findingOf('warning', warning, warning.hint, linesOf);
   });
 }

@@ -28,7 +28,7 @@ export type LinesOf = (file: string) => LineIndex | undefined;
 /** An error of a reader, or a warning in its form. */
 export type Found = Pick<RuleError, 'source' | 'text' | 'line' | 'column'> & {
   code: string;
-  /** How many characters are meant, where that is known better than one line tells. */
+  /** How many characters are meant, where that is known better than one line reports. */
   length?: number;
 };
 
@@ -71,7 +71,7 @@ const acceptedKinds = {
   'dotted-metric': 'warning',
   'shared-metric': 'warning',
   'inner-shared-wildcard': 'warning',
-  'meeting-counters': 'warning',
+  'collision-counters': 'warning',
   'duplicate-domain': 'warning',
   'duplicate-object': 'warning',
   'passed-over': 'warning',
@@ -157,7 +157,7 @@ function columnsOf(character: string): number {
   return wide.test(character) ? 2 : 1;
 }
 
-/** A finding with its line and what to do, for a person: as compilers tell them. */
+/** A finding with its line and what to do, for a person: as compilers report them. */
 export function findingText(finding: Finding, paint: Paint): string {
   const { severity, message, code } = finding;
   const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
@@ -209,10 +209,10 @@ const mostOfKind = 50;
 export function checkText(inputs: readonly CheckedInput[], paint: Paint, isQuiet = false): string {
   const { errors, warnings, allowed } = sumsOf(inputs);
   const found = [errors > 0 ? count(errors, 'error') : '', warnings > 0 ? count(warnings, 'warning') : ''];
-  const told = found.filter((text) => text !== '').join(' and ');
-  const ok = paint('green', told === '' ? 'ok' : `ok with ${told}`);
+  const reported = found.filter((text) => text !== '').join(' and ');
+  const ok = paint('green', reported === '' ? 'ok' : `ok with ${reported}`);
   const waived = allowed > 0 ? `; ${count(allowed, 'finding')} waived by --allow` : '';
-  const end = `${errors > 0 ? paint('red', `failed: ${told}`) : ok}: ${summaryText(inputs)}${waived}\n`;
+  const end = `${errors > 0 ? paint('red', `failed: ${reported}`) : ok}: ${summaryText(inputs)}${waived}\n`;
   const textOf = (finding: Finding): string => findingText(finding, paint);
   return inputs.map((input) => findingsText(input, textOf, isQuiet)).join('') + (isQuiet ? '' : end);
 }

@@ -6,9 +6,9 @@ import { unknownWord } from '../../rules/rule-error.ts';
 import { hintFor, nearestField } from './hints.ts';
 
 function calendarError(unit: string): string {
-  const told: string[] = [];
-  readCalendar({ unit, timezone: undefined, startsOn: undefined }, (_, text) => told.push(text));
-  return told.join();
+  const reported: string[] = [];
+  readCalendar({ unit, timezone: undefined, startsOn: undefined }, (_, text) => reported.push(text));
+  return reported.join();
 }
 
 const unknownHitsUnit = (found: string): string => unknownWord('hits_unit', hitsUnits, found);

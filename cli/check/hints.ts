@@ -211,7 +211,7 @@ function plainHint(
   return hints[code];
 }
 
-/** A name tells limits apart in statistics, and not in counters. */
+/** A name distinguishes limits in statistics, and not in counters. */
 function duplicateLimitHint(text: string): string {
   if (/have the same calendar/.test(text)) return 'leave one of the two out, or give it another calendar';
   if (/have the window/.test(text))
@@ -392,7 +392,7 @@ function meantAlgorithm(text: string): string | undefined {
   return meant && `did you mean ${meant}?`;
 }
 
-/** The field that a misspelt one is nearest to, if any is near; of two as near the one that belongs to the place. */
+/** The field that a misspelled one is nearest to, if any is near; of two as near the one that belongs to the place. */
 export function nearestField(written: string, place?: Place): string | undefined {
   const plain = written.toLowerCase().replaceAll('-', '_');
   const otherName = otherNames.get(plain);

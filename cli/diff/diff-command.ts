@@ -54,7 +54,7 @@ export function failingChanges(
   return changes.filter((change) => wordsOf(change).some((word) => effects.has(word)));
 }
 
-/** What `--fail-on` may call a change, the most telling word first. */
+/** What `--fail-on` may call a change, the most important word first. */
 function wordsOf({ effect, effects, passes }: RuleChange): string[] {
   return [...passes, effect, ...effects];
 }

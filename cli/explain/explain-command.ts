@@ -74,7 +74,7 @@ export function printExplanation(
     sources,
     bucket === undefined ? options : { ...options, descriptors: [bucket.entries] },
   );
-  request.descriptors = request.descriptors.map((told, index) => withKnown(told, known[index]));
+  request.descriptors = request.descriptors.map((reported, index) => withKnown(reported, known[index]));
   const report = new ExplainReport(sources, paintFor(io().stdout), options.defaultLease);
   io().stdout.write(
     format === 'text'
@@ -84,14 +84,14 @@ export function printExplanation(
   return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
 }
 
-function withKnown(told: ShownDescriptor, known: KnownBetter | undefined): ShownDescriptor {
-  if (known === undefined) return told;
+function withKnown(reported: ShownDescriptor, known: KnownBetter | undefined): ShownDescriptor {
+  if (known === undefined) return reported;
   const { overrides, counters: keys, inForce } = known;
-  const isSame = keys.length === told.counters.length;
-  const counters = told.counters.map((one, index) => ({ ...one, key: isSame ? keys[index]! : one.key }));
-  if (inForce === undefined || overrides.length === 0) return { ...told, overrides, counters };
+  const isSame = keys.length === reported.counters.length;
+  const counters = reported.counters.map((one, index) => ({ ...one, key: isSame ? keys[index]! : one.key }));
+  if (inForce === undefined || overrides.length === 0) return { ...reported, overrides, counters };
   const limits = inForce.limits.map((words, index) => ({ words, key: keys[index] }));
-  return { ...told, overrides, counters, effect: inForce.effect, inForce: limits };
+  return { ...reported, overrides, counters, effect: inForce.effect, inForce: limits };
 }
 
 const help = `Usage: weir explain <rules> <domain> <key=value> ... [+ <key=value> ...] [flags]

@@ -47,17 +47,17 @@ export function askLimiter(
     );
     const at = new Date(nowSeconds * 1000).toISOString();
     const known = await Promise.all(
-      descriptors.map((entries) => toldOf(limiters, member, { domain, entries, at })),
+      descriptors.map((entries) => explainedBy(limiters, member, { domain, entries, at })),
     );
     return { sources: inputOfLimiter(address, files).sources, known };
   });
 }
 
-async function toldOf(limiters: Limiters, { limiter }: Member, body: object): Promise<KnownBetter> {
-  const told = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
-  const overrides = [...(told.override === null ? [] : [told.override]), ...told.grants];
-  const inForce = told.inForce && { effect: told.effect, limits: told.inForce };
-  return { overrides: overrides.map(overrideText), counters: told.counters, inForce };
+async function explainedBy(limiters: Limiters, { limiter }: Member, body: object): Promise<KnownBetter> {
+  const reported = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
+  const overrides = [...(reported.override === null ? [] : [reported.override]), ...reported.grants];
+  const inForce = reported.inForce && { effect: reported.effect, limits: reported.inForce };
+  return { overrides: overrides.map(overrideText), counters: reported.counters, inForce };
 }
 
 function bodyOf(answer: Answer): Json {

@@ -320,7 +320,7 @@ function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 
   return comment + yamlText({ profiles: { [domain]: { domain, refusedStatus, rate_limits } } });
 }
 
-/** The examples ask for the profile "shop", tell the limiter of the header x-plan, and know where they are. */
+/** The examples ask for the profile "shop", show the limiter of the header x-plan, and know where they are. */
 function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: string): string {
   const headers = headersOf(by);
   const forNginx = headers.map((name) => `proxy_set_header ${name} $http_${name.replaceAll('-', '_')};`);

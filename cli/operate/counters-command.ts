@@ -11,7 +11,7 @@ import {
 import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, type Limiters, limiterHelp, type Member, type Silent, tellOf } from './limiters.ts';
+import { type Json, type Limiters, limiterHelp, type Member, reportSilent, type Silent } from './limiters.ts';
 import {
   askHolders,
   askOne,
@@ -94,7 +94,7 @@ const listCommand = limitersCommand(
       counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
     );
     const failed = groups.flatMap((group) => group.failed);
-    tellOf(failed);
+    reportSilent(failed);
     const all = groups.flatMap((group) => group.counters);
     if (wanted.order !== undefined) all.sort(wanted.order);
     const notes = [...new Set(groups.flatMap((group) => group.notes))];
@@ -221,7 +221,7 @@ const resetCommand = limitersCommand(
         pages: await allPages(limiters, member, query, body, failed),
       })),
     );
-    tellOf(failed);
+    reportSilent(failed);
     const pages = parts.flatMap((part) => part.pages);
     const isMemory = parts.length > 1;
     const report = {

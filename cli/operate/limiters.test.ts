@@ -97,7 +97,7 @@ describe('limiters', () => {
     [200, 'application/json', '{', 'the answer to GET /v1/status is no JSON'],
     [401, 'text/plain', '', 'it asks for a token that is right: --token-file, or WEIR_TOKEN_FILE'],
     [403, 'application/problem+json', '{"detail":"the right read is missing"}', 'the right read is missing'],
-  ])('that answer %d %s %j are told of in words', async (code, type, text, words) => {
+  ])('that answer %d %s %j are reported in words', async (code, type, text, words) => {
     const address = await played((_, response) => {
       response.writeHead(code, { 'Content-Type': type }).end(text);
     });
@@ -294,7 +294,7 @@ describe('weir top', () => {
     atMost,
   });
 
-  it('adds up what limiters know, and asks for a domain that one has not told of', async () => {
+  it('adds up what limiters know, and asks for a domain that one has not reported', async () => {
     const since = '2026-11-22T10:00:00.000Z';
     const a = await answering('a', {
       '/v1/top': () => ({

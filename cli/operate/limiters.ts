@@ -76,7 +76,7 @@ export type Answer =
   | { ok: true; status: number; body: Json }
   | { ok: false; status: number; problem: string };
 
-/** A limiter that told of itself. `state` is the answer of `/v1/status`. */
+/** A limiter that reported itself. `state` is the answer of `/v1/status`. */
 export interface Member {
   limiter: Limiter;
   name: string;
@@ -86,7 +86,7 @@ export interface Member {
 export interface Silent {
   address: string;
   problem: string;
-  /** It answered, but not to whoever asks: a token is missing or wrong, or has no right. */
+  /** It answered, but not to anyone who asks: a token is missing or wrong, or has no right. */
   refused?: true;
 }
 
@@ -157,7 +157,7 @@ export class Limiters {
     return new Limiters(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
   }
 
-  /** Those that were found in a cluster, which whoever opened it closes. */
+  /** Those that were found in a cluster, which anyone who opened it closes. */
   static ofPods(pods: readonly Limiter[], flags: ParsedFlags): Limiters {
     return new Limiters(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
   }
@@ -187,11 +187,11 @@ export class Limiters {
     return { members: [...members.values()], silent };
   }
 
-  /** As `members`; those that are silent are told on standard error. Rejects where nobody answers. */
+  /** As `members`; those that are silent are reported on standard error. Rejects where nobody answers. */
   async living(): Promise<{ members: Member[]; silent: Silent[] }> {
     const found = await this.members();
     const [first] = found.silent;
-    if (found.members.length > 0) tellOf(found.silent);
+    if (found.members.length > 0) reportSilent(found.silent);
     else if (found.silent.length > 1)
       throw new CommandError(
         `none of ${found.silent.length} limiters answers; ${first!.address}: ${first!.problem}`,
@@ -304,7 +304,7 @@ function answerOf(
 }
 
 /** One line each on standard error. */
-export function tellOf(silent: readonly Silent[]): void {
+export function reportSilent(silent: readonly Silent[]): void {
   for (const { address, problem } of silent)
     io().stderr.write(`weir: ${escaped(`${address}: ${problem}`)}\n`);
 }

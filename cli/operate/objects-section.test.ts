@@ -126,19 +126,19 @@ shop        slow   slow     default   Programmed=False   Pending   2026-11-22T12
   });
 
   it('shows overrides that have not ended, first those that are not ready; one that has ended is no fault', () => {
-    const told = (name: string, ready: string, more: object = {}) =>
+    const reported = (name: string, ready: string, more: object = {}) =>
       shownOverride(
         object(
           { name, status: { match: `key=${name}`, effect: 'blocked', ...more } },
           ...(ready === 'True Ready' ? good : [`Accepted=${ready}`, `Ready=${ready}`]),
         ),
       );
-    const over = told('over', 'False Expired: it ended');
+    const over = reported('over', 'False Expired: it ended');
     const facts = { fleets: [], objects: [], place: 'in namespace shop' };
     const rows = [
-      told('a', 'True Ready', { endsAt: time }),
+      reported('a', 'True Ready', { endsAt: time }),
       over,
-      told('b', 'False Conflicted: an older one'),
+      reported('b', 'False Conflicted: an older one'),
     ];
     expect(objectsText({ ...facts, overrides: rows }, { wide: false })).toBe(`\
 NAMESPACE   OVERRIDE   DOMAIN   FLEET     MATCH   EFFECT    ENDS                   READY   REASON       MESSAGE

@@ -1,7 +1,7 @@
 /** What the commands have in common that ask limiters: their flags, their arguments, and whom to ask for what they count. */
 import { calendarText } from '../../rules/calendar.ts';
 import type { Entry } from '../../rules/model.ts';
-import { tellingOfClusters } from '../shared/cluster.ts';
+import { reportingClusterErrors } from '../shared/cluster.ts';
 import { type Command, CommandError, commandOf, type FlagTypes, type ParsedFlags } from '../shared/flags.ts';
 import { durationText } from '../shared/output.ts';
 import {
@@ -30,7 +30,7 @@ export function limitersCommand(
 export const orLimiters = '; or name limiters by --limiter or WEIR_LIMITERS';
 
 export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) => Promise<T>): Promise<T> {
-  return tellingOfClusters(async () => {
+  return reportingClusterErrors(async () => {
     const limiters = await Found.of(flags);
     return run(limiters).finally(() => limiters.close());
   }, orLimiters);

@@ -152,7 +152,7 @@ export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<num
   return 0;
 }
 
-/** Prints what was found, made or removed in one shape, whoever was asked; returns the exit status. */
+/** Prints what was found, made or removed in one shape, no matter who was asked; returns the exit status. */
 function printOutcome(
   { overrides, silent, notes, isDone }: OverrideOutcome,
   format: OutputFormat,

@@ -20,7 +20,7 @@ import { readOverride } from '../../rules/override.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
-import { Cluster, placeText, tellingOfClusters } from '../shared/cluster.ts';
+import { Cluster, placeText, reportingClusterErrors } from '../shared/cluster.ts';
 import { CommandError, durationMs, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import type { Json } from './limiters.ts';
@@ -37,7 +37,7 @@ interface Owner {
 /** The overrides of a cluster. */
 export function objectsTarget(flags: ParsedFlags): OverrideTarget {
   const within = <T>(run: (cluster: Cluster) => Promise<T>) =>
-    tellingOfClusters(async () => {
+    reportingClusterErrors(async () => {
       const cluster = new Cluster(flags);
       return run(cluster).finally(() => cluster.close());
     }, orLimiters);
@@ -53,7 +53,7 @@ export function objectsTarget(flags: ParsedFlags): OverrideTarget {
       }),
     remove: (which) => within((cluster) => removeObjects(cluster, flags, which)),
     draft: (wanted) =>
-      tellingOfClusters(async () => {
+      reportingClusterErrors(async () => {
         const cluster = clusterIfAny(flags);
         try {
           return await draftObject(cluster, flags, wanted);
@@ -283,7 +283,7 @@ function isAccepted({ metadata, status = {} }: Json): boolean {
   return accepted?.status === 'True' && status.observedGeneration >= metadata.generation;
 }
 
-/** In the form of `/v1/overrides`. No limiter has told of it. */
+/** In the form of `/v1/overrides`. No limiter has reported it. */
 function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
   const ready = (status.conditions ?? []).find(({ type }: Json) => type === 'Ready');
   const { className: _class, fleet: _fleet, for: length, match = [], ...rest } = spec;

@@ -1,7 +1,7 @@
 /** Where overrides are: with limiters, by their API, or in a cluster, as objects. Both answer in one shape. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
-import { type Json, limiterWords, type Member, type Silent, tellOf } from './limiters.ts';
+import { type Json, limiterWords, type Member, reportSilent, type Silent } from './limiters.ts';
 import { askHolders, entryTexts, misspelled, separated, withLimiters } from './operate-command.ts';
 
 /** An override by its id, or what was set for these entries. */
@@ -79,7 +79,7 @@ interface Reported {
 
 /** An override that several limiters report with the same standing appears once. */
 function outcomeOf(all: readonly Reported[], silent: Silent[], failed: readonly Silent[]): OverrideOutcome {
-  tellOf(failed);
+  reportSilent(failed);
   const overrides = new Map<string, Json>();
   for (const { member, overrides: reported } of all) {
     for (const one of reported) {

@@ -1,7 +1,7 @@
 /** One report of what runs and of what it should run: the limiters as they answer, and the objects of their cluster. */
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
-import { Cluster, clusterFlags, tellingOfClusters } from '../shared/cluster.ts';
+import { Cluster, clusterFlags, reportingClusterErrors } from '../shared/cluster.ts';
 import {
   type Command,
   CommandError,
@@ -88,7 +88,7 @@ export function statusCommandOf(program: string): Command {
     const note = (text: string) => void io().stderr.write(`${program}: ${escaped(text)}\n`);
     const look = async (): Promise<Look> => {
       if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
-      return tellingOfClusters(async () => {
+      return reportingClusterErrors(async () => {
         const cluster = new Cluster(flags);
         try {
           if (name !== undefined) return await statusOfOne(name, cluster, form);

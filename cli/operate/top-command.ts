@@ -69,7 +69,7 @@ async function unknownDomain(
   return [`no rules are in force for the domain "${domain}"${hintOf(domain, known)}`];
 }
 
-/** Every limiter tells of its first domains; what one has not told of a domain that others have, it is asked for. */
+/** Every limiter reports its first domains; what one has not reported a domain that others have, it is asked for. */
 async function topReport(
   limiters: Limiters,
   members: readonly Member[],
@@ -81,12 +81,12 @@ async function topReport(
   const silent = first.flatMap(({ member, answer }) =>
     answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
   );
-  const told = new Map<string, Map<Member, Json>>();
+  const reported = new Map<string, Map<Member, Json>>();
   for (const { member, body } of answers)
     for (const one of body.domains)
-      told.set(one.domain, (told.get(one.domain) ?? new Map()).set(member, one));
+      reported.set(one.domain, (reported.get(one.domain) ?? new Map()).set(member, one));
   await Promise.all(
-    Array.from(told, async ([name, of]) => {
+    Array.from(reported, async ([name, of]) => {
       const others = answers.filter(
         ({ member, body }) => !of.has(member) && body.domainCount > body.domains.length,
       );
@@ -98,7 +98,7 @@ async function topReport(
         if (answer.ok && answer.body.domains[0]) of.set(member, answer.body.domains[0]);
     }),
   );
-  const domains = Array.from(told, ([name, of]) => ({ domain: name, ...joined([...of.values()], keys) }));
+  const domains = Array.from(reported, ([name, of]) => ({ domain: name, ...joined([...of.values()], keys) }));
   domains.sort((a, b) => b.overLimit - a.overLimit || (a.domain < b.domain ? -1 : 1));
   const sinces = answers.map(({ body }) => body.since).sort();
   return {

@@ -44,7 +44,7 @@ export function clusterCommand(
   run: (flags: ParsedFlags, cluster: Cluster) => Promise<number>,
 ): Command {
   return commandOf(help, { ...types, ...clusterFlags }, (flags) =>
-    tellingOfClusters(async () => {
+    reportingClusterErrors(async () => {
       const cluster = new Cluster(flags);
       return run(flags, cluster).finally(() => cluster.close());
     }),
@@ -52,7 +52,7 @@ export function clusterCommand(
 }
 
 /** What goes wrong with a cluster becomes the command's end, with status 2. `otherwise` is what to do where there is no way to one. */
-export async function tellingOfClusters<T>(run: () => Promise<T>, otherwise = ''): Promise<T> {
+export async function reportingClusterErrors<T>(run: () => Promise<T>, otherwise = ''): Promise<T> {
   try {
     return await run();
   } catch (error) {

@@ -23,7 +23,7 @@ export function rootsOf(flags: ParsedFlags): string[] {
   });
 }
 
-/** Standard input, pipes of the shell and the empty file: whoever writes the command line names these, not who writes rules. */
+/** Standard input, pipes of the shell and the empty file: anyone who writes the command line names these, not who writes rules. */
 const streams = /^(?:-|\/dev\/(?:null|stdin|fd\/\d+)|\/proc\/(?:self|\d+)\/fd\/\d+)$/;
 
 /** Whether a command may read what was named on its command line, and what lies in it. */
@@ -39,7 +39,7 @@ export class Containment {
     this.#isFolder = statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false;
   }
 
-  /** Why the argument itself must not be read. What is not there is a problem of whoever reads it. */
+  /** Why the argument itself must not be read. What is not there is a problem of anyone who reads it. */
   problem(): string | undefined {
     if (streams.test(this.#given)) return undefined;
     const real = realPath(this.#given);

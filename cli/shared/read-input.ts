@@ -41,7 +41,7 @@ export const standardInput = '<stdin>';
 export interface InputOptions extends CheckOptions {
   /** Whether an empty text is one without rules, instead of a rule file without a domain. */
   mayBeEmpty?: boolean;
-  /** Whether callers files and files of profiles are told from rules. */
+  /** Whether callers files and files of profiles are distinguished from rules. */
   othersToo?: boolean;
   /** Of `--root`, resolved; none where that is not given. */
   roots?: readonly string[];
@@ -103,7 +103,7 @@ function readStandardInput(): RuleFolderReading {
 
 /**
  * The Go service reads every file of its folder as YAML, which JSON is; and what is in a file that breaks off, or has a
- * comma too many, cannot be told.
+ * comma too many, cannot be determined.
  */
 function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
   const holdsRules = 'holds rules and is not read: only *.yaml and *.yml are rule files';

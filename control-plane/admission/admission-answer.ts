@@ -117,14 +117,14 @@ function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: Admi
   return [...rejectionsOf(source, limited), ...review];
 }
 
-/** As `weir check` tells them, but for what follows from more than this object, or from how limiters are set up. */
+/** As `weir check` reports them, but for what follows from more than this object, or from how limiters are set up. */
 function reviewOf(source: RuleSource, mergeDomains: boolean): string[] {
-  const untold = new Set<RuleWarning['code']>(
+  const unreported = new Set<RuleWarning['code']>(
     // A manifest says a limit of 0 in so many words; a merged domain has names of limits in other objects.
     mergeDomains ? ['limit-of-zero', 'replaces-nothing', 'replaces-unlimited'] : ['limit-of-zero'],
   );
   return reviewSources([source])
-    .filter(({ code }) => !untold.has(code))
+    .filter(({ code }) => !unreported.has(code))
     .map(warningText);
 }
 

@@ -1,4 +1,4 @@
-/** AdmissionReview of `admission.k8s.io/v1`: what the API server asks about an object before it is stored, and what it is told. */
+/** AdmissionReview of `admission.k8s.io/v1`: what the API server asks about an object before it is stored, and what it is sent. */
 import { z } from 'zod';
 import { type RejectionReason, reasons } from '../model/reasons.ts';
 import { shortened } from '../reconcile/conditions.ts';
@@ -78,5 +78,5 @@ export function boundedWarnings(texts: readonly string[]): string[] {
   const bounded = shown.map((text) =>
     shortened(text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '\uFFFD'), longestWarning),
   );
-  return rest === 0 ? bounded : [...bounded, `and ${rest} more warnings: weir check tells them all`];
+  return rest === 0 ? bounded : [...bounded, `and ${rest} more warnings: weir check reports them all`];
 }

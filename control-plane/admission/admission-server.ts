@@ -4,7 +4,7 @@ import type { HttpConnectionsOptions } from '../../process/http/http-connections
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -30,7 +30,7 @@ const mostBodyBytes = 8 * 1024 * 1024;
 /** Chosen: far above what a body takes within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
-const toldMs = 1_000;
+const reportedMs = 1_000;
 /** In log lines. */
 const listenerName = 'admission';
 
@@ -38,10 +38,10 @@ const listenerName = 'admission';
 export async function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
   const { log, metrics, timers, files, closeGraceMs, reloadIntervalMs } = options;
   const desk = new AdmissionDesk(options);
-  const handshakes = new Seldom<{ peer: string; reason: string }>(
+  const handshakes = new LogThrottle<{ peer: string; reason: string }>(
     timers,
     (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
-    toldMs,
+    reportedMs,
   );
   const credentials = await watchTlsCredentials({
     files,
@@ -78,27 +78,27 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
 /** Reads reviews, and answers them one at a time: see `ReviewLine`. */
 class AdmissionDesk {
   readonly #options: AdmissionServerOptions;
-  readonly #refusals: Seldom<{ object: string; reason: string; message: string }>;
-  readonly #unread: Seldom<{ from: string; reason: string }>;
+  readonly #refusals: LogThrottle<{ object: string; reason: string; message: string }>;
+  readonly #unread: LogThrottle<{ from: string; reason: string }>;
   readonly #line: ReviewLine;
 
   constructor(options: AdmissionServerOptions) {
     const { timers, log } = options;
     this.#options = options;
     this.#line = new ReviewLine(options);
-    this.#refusals = new Seldom(
+    this.#refusals = new LogThrottle(
       timers,
       (refusal, times) => lines.admissionRefused(log, { ...refusal, times }),
-      toldMs,
+      reportedMs,
     );
-    this.#unread = new Seldom(
+    this.#unread = new LogThrottle(
       timers,
       (unread, times) => lines.admissionUnread(log, { ...unread, times }),
-      toldMs,
+      reportedMs,
     );
   }
 
-  /** Tells what is left. */
+  /** Says what is left. */
   close(): void {
     this.#refusals.close();
     this.#unread.close();

@@ -66,15 +66,15 @@ export function readAccess(
   if ('problem' in parsed) return invalid(`allowedNamespaces.selector: ${parsed.problem}`);
   const domains = fleetDomainOwners(spec.domains ?? []);
   if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
-  const told = outage === undefined ? undefined : namespacesUnknown(outage);
-  if (selector !== undefined && names === undefined) return staying(told, facts, before);
+  const reported = outage === undefined ? undefined : namespacesUnknown(outage);
+  if (selector !== undefined && names === undefined) return staying(reported, facts, before);
   const admitted = names && new Set(names);
   const access: FleetAccess = {
     admits: (namespace) => admitted?.has(namespace) ?? true,
     admitted: `allowedNamespaces of its RateLimitFleet takes those with the labels ${selecting}`,
     domains: domains.owners,
   };
-  return { access, problem: told && { ...told, meanwhile: staysKnown }, facts };
+  return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
 }
 
 /** What is wrong with the object by itself, whatever is known of namespaces. */

@@ -57,7 +57,7 @@ describe('endpoints', () => {
     ]);
   });
 
-  it('are none in a slice without any, and are told of where they cannot be read', () => {
+  it('are none in a slice without any, and are reported where they cannot be read', () => {
     expect(readSlice({ metadata: { name: 's' }, endpoints: null })).toEqual({ item: [] });
     expect(readSlice({ metadata: { name: 's' }, endpoints: [{}] })).toHaveProperty('unreadable');
   });

@@ -108,7 +108,7 @@ describe('fleetStatus', () => {
       ['2/2 current 0', 'False NoRules', 'False Settled'],
     ],
   ];
-  it.each(cases)('tells of %s', (_, limiters, facts, wanted) => {
+  it.each(cases)('reports %s', (_, limiters, facts, wanted) => {
     expect(said(statusWith(limiters, facts))).toEqual(wanted);
   });
 

@@ -1,9 +1,9 @@
 /**
  * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces where
- * some fleet asks for them: followed, created, told of.
+ * some fleet asks for them: followed, created, reported of.
  */
 
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
@@ -68,14 +68,14 @@ export class FleetStore {
   #namespacesOutage: Outage | undefined;
   /** By fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
-  #told: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
+  #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
   /** By fleet: what is to be written. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
-  readonly #failures: Seldom<string>;
+  readonly #failures: LogThrottle<string>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
 
@@ -99,7 +99,7 @@ export class FleetStore {
       isSame: sameFleetStatus,
       addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
-    this.#failures = new Seldom<string>(clock, (reason, times) => {
+    this.#failures = new LogThrottle<string>(clock, (reason, times) => {
       lines.fleetNotWritten(log, { reason, times });
     });
     this.#pump = new Pump({
@@ -140,7 +140,7 @@ export class FleetStore {
 
   /** Who may use which fleet; undefined while it is not known. Another value whenever it says something else. */
   get accesses(): FleetAccesses | undefined {
-    return this.#told.accesses;
+    return this.#reported.accesses;
   }
 
   /** What is wrong with who may use the fleet, or with how it is known who is expected. */
@@ -153,7 +153,7 @@ export class FleetStore {
     const message = `spec.service: the endpoints of ${key} cannot be followed: ${refusal}`;
     const meanwhile = this.#slices.get(key)?.isListed
       ? 'who was expected still is'
-      : 'whoever was connected within the grace is expected';
+      : 'anyone who was connected within the grace is expected';
     return { reason: 'EndpointsUnknown', message, meanwhile };
   }
 
@@ -201,15 +201,15 @@ export class FleetStore {
     this.#followNamespaces();
     this.#readAccesses();
     const specs = JSON.stringify(this.fleets.map(({ uid, generation }) => [uid, generation]));
-    const isTold = specs === this.#told.specs;
-    this.#told.specs = specs;
-    if (isTold) this.#options.shown();
+    const isReported = specs === this.#reported.specs;
+    this.#reported.specs = specs;
+    if (isReported) this.#options.shown();
     else this.#options.changed();
   }
 
   /** Without the definition there are no fleets. Without the right to read them nobody knows, and nothing is decided before. */
   #fleetsFailed(failure: Outage | undefined): void {
-    if (failure?.status === 404 && this.#told.accesses === undefined) this.#tellAccesses(new Map());
+    if (failure?.status === 404 && this.#reported.accesses === undefined) this.#reportAccesses(new Map());
   }
 
   #followNamespaces(): void {
@@ -255,17 +255,18 @@ export class FleetStore {
       lines.fleetNotObeyed(this.#options.log, name, problem);
     }
     const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRefusal !== true;
-    const { accesses } = this.#told;
+    const { accesses } = this.#reported;
     if (accesses === undefined && isAwaited) return;
     const isSame =
       accesses instanceof Map &&
       accesses.size === this.#accesses.size &&
       [...this.#accesses].every(([name, { access }]) => accesses.get(name) === access);
-    if (!isSame) this.#tellAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
+    if (!isSame)
+      this.#reportAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
   }
 
-  #tellAccesses(accesses: FleetAccesses): void {
-    this.#told.accesses = accesses;
+  #reportAccesses(accesses: FleetAccesses): void {
+    this.#reported.accesses = accesses;
     this.#options.accessChanged();
   }
 
@@ -300,12 +301,12 @@ export class FleetStore {
     turned: (outage: Outage | undefined) => void = () => {},
   ): WatchListener {
     const { log } = this.#options;
-    const told = () => {
+    const reported = () => {
       if (!this.#isClosed) changed();
     };
     return {
-      listed: told,
-      changed: told,
+      listed: reported,
+      changed: reported,
       unreachable: (reason, status) => {
         lines.fleetsUnreachable(log, what, reason);
         if (!this.#isClosed) turned({ reason, status, isRefusal: [401, 403, 404].includes(status) });
@@ -366,7 +367,7 @@ export class FleetStore {
       next.object = this.#writer.writes.look(next.object).known;
   }
 
-  /** Whoever was faster may have made another one of it, which stays as it is. */
+  /** Anyone who was faster may have made another one of it, which stays as it is. */
   async #create(name: string): Promise<void> {
     const [service] = this.#options.services.get(name) ?? [];
     if (service === undefined) return;

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { ApiGuard, type ApiRefusal } from '../../process/http/api-guard.ts';
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { ApiRouter } from '../../process/http/api-router.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -15,7 +15,7 @@ interface AdminContext extends Telemetry {
   timers: Timers;
 }
 
-const refusalsToldMs = 1_000;
+const refusalReportIntervalMs = 1_000;
 /** Chosen: there is no path that takes a body. */
 const maxBodyBytes = { bytes: 1024, setting: 'no path takes more' };
 
@@ -23,11 +23,11 @@ export function openAdmin(
   { settings, clock, log, metrics }: AdminContext,
   parts: { token(): string | undefined; routes: readonly ApiRoute[]; onFault(error: unknown): void },
 ): ApiRouter {
-  const seldom = new Seldom<ApiRefusal>(
+  const throttle = new LogThrottle<ApiRefusal>(
     clock,
     ({ address, reason, detail }, times) =>
       lines.adminRefused(log, { from: address, counter: reason, reason: detail, times }),
-    refusalsToldMs,
+    refusalReportIntervalMs,
   );
   const guard = new ApiGuard({
     token: parts.token,
@@ -36,7 +36,7 @@ export function openAdmin(
     clock,
     onRefused: (refused) => {
       metrics.all.apiRefused.inc({ reason: refused.reason });
-      seldom.note(refused, refused.reason);
+      throttle.note(refused, refused.reason);
     },
   });
   return new ApiRouter({ guard, routes: parts.routes, maxBodyBytes, onFault: parts.onFault });

@@ -4,7 +4,7 @@ import {
   httpRefusals,
   httpRefusalTexts,
 } from '../../process/http/http-connections.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
@@ -25,14 +25,14 @@ export class CallerConnections {
   readonly #options: CallerConnectionsOptions;
   readonly #held: HeldBytes;
   readonly #turns = new LoopTurns();
-  readonly #cuts: Seldom<{ listener: string; peer: string; reason: string }>;
+  readonly #cuts: LogThrottle<{ listener: string; peer: string; reason: string }>;
 
   constructor(options: CallerConnectionsOptions) {
     const { clock, timers, log, metrics } = options;
     this.#options = options;
     for (const reason of httpRefusals) metrics.all.httpRefused.inc({ reason }, 0);
     this.#held = new HeldBytes({ maxBytes: maxHeldBytes, timers });
-    this.#cuts = new Seldom(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
+    this.#cuts = new LogThrottle(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
   }
 
   /** For one listener, under its name in logs. */

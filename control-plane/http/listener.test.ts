@@ -142,7 +142,7 @@ const decision = decisionOf([
 const version = decision.fleets.get('default')?.version as string;
 const edgeVersion = decision.fleets.get('edge')?.version as string;
 const hashes = Object.fromEntries(
-  [...decision.verdicts.values()].map(({ object, served }) => [object.name, served?.hash]),
+  [...decision.outcomes.values()].map(({ object, served }) => [object.name, served?.hash]),
 );
 
 const view: ControlPlaneView = viewOf({

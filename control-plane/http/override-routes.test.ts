@@ -47,7 +47,7 @@ async function ask(
 }
 
 describe('GET /v1/overrides of the control plane', () => {
-  it('tells what lies over which domain, and how much time is left', async () => {
+  it('says what lies over which domain, and how much time is left', async () => {
     const { overrides, notes } = await ask([
       configObject({ name: 'shop' }),
       override('stop', { status: status('True', 'Ready') }),
@@ -76,7 +76,7 @@ describe('GET /v1/overrides of the control plane', () => {
     ]);
   });
 
-  it('tells of those that are not in force why not', async () => {
+  it('reports those that are not in force why not', async () => {
     const rows = [
       override('stop', { status: status('True', 'Ready') }),
       override('younger', { createdMs: createdMs + 1_000 }),

@@ -3,7 +3,7 @@ import { type ApiRoute, domainOf } from '../../process/http/api-route.ts';
 import { overrideJson } from '../../rules/override.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
-import type { Verdict } from '../model/decision.ts';
+import type { ObjectOutcome } from '../model/decision.ts';
 import { isEnd } from '../model/reasons.ts';
 import type { ControlPlaneView } from './listener.ts';
 
@@ -24,9 +24,9 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
       answer: async (call) => {
         const wanted = call.query.has('domain') ? domainOf(call, 'read') : undefined;
         const decision = view.decision();
-        const rows = [...(decision?.verdicts.values() ?? [])]
+        const rows = [...(decision?.outcomes.values() ?? [])]
           .filter(({ object }) => object.kind !== undefined)
-          .map((verdict) => ({ verdict, domain: domainIn(verdict) }))
+          .map((outcome) => ({ outcome, domain: domainIn(outcome) }))
           .filter(({ domain }) => (wanted === undefined || domain === wanted) && call.actor.mayRead(domain));
         const notes = [
           ...(decision === undefined ? ['the first complete list of objects is not in'] : []),
@@ -36,7 +36,7 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
         ];
         const overrides = rows
           .slice(0, mostListed)
-          .map(({ verdict }) => overrideRow(verdict, view.statusOf(verdict.object), view.nowMs()));
+          .map(({ outcome }) => overrideRow(outcome, view.statusOf(outcome.object), view.nowMs()));
         return { body: { overrides, notes } };
       },
     },
@@ -44,13 +44,13 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
 }
 
 /** Of one that cannot be read, what its spec says. */
-function domainIn({ served, object }: Verdict): string {
+function domainIn({ served, object }: ObjectOutcome): string {
   return served?.domain ?? textIn(object, 'domain') ?? '';
 }
 
 /** What is served, else what the spec says; and the words of its conditions, as its status has them. */
 function overrideRow(
-  { object, accepted, served, override: told }: Verdict,
+  { object, accepted, served, override: reported }: ObjectOutcome,
   status: ConfigStatus | undefined,
   nowMs: number,
 ): Record<string, unknown> {
@@ -71,7 +71,7 @@ function overrideRow(
     ready: ready === undefined ? null : { status: ready.status, reason: ready.reason },
   };
   if (decoded !== undefined) return { ...overrideJson(decoded, nowMs), source: 'object', ...common };
-  const endsMs = told?.endsMs;
+  const endsMs = reported?.endsMs;
   return {
     ...(spec as Record<string, unknown>),
     source: 'object',

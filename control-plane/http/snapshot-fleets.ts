@@ -1,6 +1,6 @@
 /** The content of `/snapshot`, ordered by fleet: what is served, to whom, and what follows for each object. */
 import { objectKey } from '../model/config-object.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import type { Decision, ObjectOutcome } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import type { ControlPlaneView } from './listener.ts';
 import { type LimiterRow, limiterRow, type ObjectRow, objectRow, type ResourceRow } from './snapshot-rows.ts';
@@ -19,7 +19,7 @@ const nothing = fleetSnapshot('', []);
 
 interface Fleet {
   name: string;
-  verdicts: Verdict[];
+  outcomes: ObjectOutcome[];
   limiters: { replica: string; limiter: LimiterReport }[];
 }
 
@@ -41,13 +41,13 @@ export function fleetPages(view: ControlPlaneView, wanted?: string): readonly Fl
 function gatherFleets(decision: Decision | undefined, view: ControlPlaneView): Fleet[] {
   const fleets = new Map<string, Fleet>();
   const fleetOf = (name: string): Fleet => {
-    const fleet = fleets.get(name) ?? { name, verdicts: [], limiters: [] };
+    const fleet = fleets.get(name) ?? { name, outcomes: [], limiters: [] };
     fleets.set(name, fleet);
     return fleet;
   };
   for (const name of decision?.fleets.keys() ?? []) fleetOf(name);
-  for (const verdict of decision?.verdicts.values() ?? []) {
-    fleetOf(verdict.served?.fleet ?? askedFleet(verdict.object.spec)).verdicts.push(verdict);
+  for (const outcome of decision?.outcomes.values() ?? []) {
+    fleetOf(outcome.served?.fleet ?? askedFleet(outcome.object.spec)).outcomes.push(outcome);
   }
   for (const { replica, limiters } of view.reports()) {
     for (const limiter of limiters) fleetOf(limiter.fleet).limiters.push({ replica, limiter });
@@ -63,7 +63,7 @@ function askedFleet(spec: unknown): string {
 
 function fleetPage(fleet: Fleet, decision: Decision | undefined, view: ControlPlaneView): FleetPage {
   const snapshot = decision && (decision.fleets.get(fleet.name) ?? nothing);
-  const rules = rulesByResource(fleet.verdicts);
+  const rules = rulesByResource(fleet.outcomes);
   return {
     head: {
       fleet: fleet.name,
@@ -77,9 +77,9 @@ function fleetPage(fleet: Fleet, decision: Decision | undefined, view: ControlPl
   };
 }
 
-function rulesByResource(verdicts: readonly Verdict[]): Map<string, number> {
+function rulesByResource(outcomes: readonly ObjectOutcome[]): Map<string, number> {
   const rules = new Map<string, number>();
-  for (const { served } of verdicts) {
+  for (const { served } of outcomes) {
     if (served !== undefined) rules.set(served.resource, (rules.get(served.resource) ?? 0) + served.rules);
   }
   return rules;
@@ -99,10 +99,10 @@ function* limiterRows({ limiters }: Fleet, current: string | undefined): Generat
   for (const { replica, limiter } of limiters) yield limiterRow(replica, limiter, current);
 }
 
-function* objectRows({ verdicts }: Fleet, view: ControlPlaneView): Generator<ObjectRow> {
-  const keyed = verdicts.map((verdict) => ({ key: objectKey(verdict.object), verdict }));
+function* objectRows({ outcomes }: Fleet, view: ControlPlaneView): Generator<ObjectRow> {
+  const keyed = outcomes.map((outcome) => ({ key: objectKey(outcome.object), outcome }));
   keyed.sort((a, b) => compare(a.key, b.key));
-  for (const { key, verdict } of keyed) yield objectRow(key, verdict, view.statusOf(verdict.object));
+  for (const { key, outcome } of keyed) yield objectRow(key, outcome, view.statusOf(outcome.object));
 }
 
 function sum(numbers: Iterable<number>): number {

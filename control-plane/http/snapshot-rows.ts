@@ -1,6 +1,6 @@
 /** The entries of `/snapshot`, as its JSON has them. */
 import { type ConfigStatus, findCondition } from '../model/config-object.ts';
-import { acceptedRow, type ServedConfig, type Verdict } from '../model/decision.ts';
+import { acceptedRow, type ObjectOutcome, type ServedConfig } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
 export interface ResourceRow {
@@ -54,13 +54,13 @@ export function limiterRow(replica: string, limiter: LimiterReport, current: str
   };
 }
 
-export function objectRow(name: string, verdict: Verdict, status: ConfigStatus | undefined): ObjectRow {
-  const { object, accepted } = verdict;
+export function objectRow(name: string, outcome: ObjectOutcome, status: ConfigStatus | undefined): ObjectRow {
+  const { object, accepted } = outcome;
   return {
     name,
     generation: object.generation,
     accepted: acceptedRow(accepted),
-    served: servedPart(verdict.served),
+    served: servedPart(outcome.served),
     programmed: programmedPart(status),
   };
 }

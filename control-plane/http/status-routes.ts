@@ -1,7 +1,7 @@
 /** What `/v1` of the control plane shows: fleets with their limiters, objects with their standing, and what limiters refused, in their words. */
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
-import { acceptedRow, type Verdict } from '../model/decision.ts';
+import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
 import { type FleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
 import type { ControlPlaneView } from './listener.ts';
 
@@ -89,16 +89,20 @@ function limiterJson(
 }
 
 function* objectRows(view: ControlPlaneView, domain: string | null, fleet: string | null): Generator<object> {
-  const verdicts = [...(view.decision()?.verdicts.values() ?? [])];
-  const keyed = verdicts.map((verdict) => ({ key: objectKey(verdict.object), verdict }));
-  for (const { verdict } of keyed.sort((a, b) => (a.key < b.key ? -1 : 1))) {
-    const said = { domain: textOf(verdict, 'domain'), fleet: textOf(verdict, 'fleet') };
+  const outcomes = [...(view.decision()?.outcomes.values() ?? [])];
+  const keyed = outcomes.map((outcome) => ({ key: objectKey(outcome.object), outcome }));
+  for (const { outcome } of keyed.sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    const said = { domain: textOf(outcome, 'domain'), fleet: textOf(outcome, 'fleet') };
     if ((domain !== null && said.domain !== domain) || (fleet !== null && said.fleet !== fleet)) continue;
-    yield objectJson(verdict, said, view);
+    yield objectJson(outcome, said, view);
   }
 }
 
-function objectJson({ object, accepted, served }: Verdict, said: object, view: ControlPlaneView): object {
+function objectJson(
+  { object, accepted, served }: ObjectOutcome,
+  said: object,
+  view: ControlPlaneView,
+): object {
   const { namespace, name, generation } = object;
   return {
     ...{ kind: kindOf(object).kind, namespace, name, ...said, generation },
@@ -110,7 +114,7 @@ function objectJson({ object, accepted, served }: Verdict, said: object, view: C
 }
 
 /** Of what is served, else as the object says it, which may be anything. */
-function textOf({ served, object: { spec } }: Verdict, field: 'domain' | 'fleet'): string | null {
+function textOf({ served, object: { spec } }: ObjectOutcome, field: 'domain' | 'fleet'): string | null {
   const value = served?.[field] ?? (spec as Record<string, unknown> | null | undefined)?.[field];
   return typeof value === 'string' && value !== '' ? value : field === 'fleet' ? 'default' : null;
 }

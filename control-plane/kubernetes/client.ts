@@ -200,7 +200,7 @@ export class KubernetesClient implements KubernetesApi {
       signal.addEventListener('abort', onAbort, { once: true });
       request.once('close', () => signal.removeEventListener('abort', onAbort));
       request.on('error', (error) => {
-        // Of a connection that is reset within the answer Node tells here, too; whoever reads the answer hears it there.
+        // Of a connection that is reset within the answer Node reports here, too; anyone who reads the answer hears it there.
         if (isAnswered) return;
         if (signal.aborted) reject(signal.reason);
         else if (request.reusedSocket && mayRepeat(attempt, error)) {

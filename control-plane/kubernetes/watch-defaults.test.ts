@@ -1,4 +1,4 @@
-/** What a watch asks for and tells, with its default limits. */
+/** What a watch asks for and reports, with its default limits. */
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
@@ -21,18 +21,18 @@ async function setUp({ labelSelector = '' } = {}) {
     denied: ({ verb, resource }, isDenied) => denied.push(`${verb} ${resource} ${isDenied}`),
   });
   const timers = new ManualTimers();
-  const told: string[] = [];
+  const reported: string[] = [];
   const watch = new ResourceWatch<string>({
     client,
     resource: { group: '', version: 'v1', plural: 'things', namespace: undefined },
     labelSelector,
     read: ({ metadata: { name } }) => ({ item: name }),
     listener: {
-      listed: () => told.push('listed'),
-      changed: () => told.push('changed'),
-      unreachable: (reason) => told.push(reason),
-      reachable: () => told.push('reachable'),
-      doubtful: (isDoubtful) => told.push(`doubtful ${isDoubtful}`),
+      listed: () => reported.push('listed'),
+      changed: () => reported.push('changed'),
+      unreachable: (reason) => reported.push(reason),
+      reachable: () => reported.push('reachable'),
+      doubtful: (isDoubtful) => reported.push(`doubtful ${isDoubtful}`),
       skipped: () => {},
     },
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
@@ -42,25 +42,25 @@ async function setUp({ labelSelector = '' } = {}) {
   onTestFinished(() => watch.close());
   watch.start();
   await soon(() => expect([api.watched.get(path), timers.size]).toEqual([1, 1]));
-  told.length = 0;
-  return { api, timers, told, watch };
+  reported.length = 0;
+  return { api, timers, reported, watch };
 }
 
 it('opens a watch anew that was silent for 150 s, since its connection may be dead', async () => {
-  const { api, timers, told } = await setUp();
+  const { api, timers, reported } = await setUp();
   timers.advance(149_999);
   await aMoment();
   expect(api.watched.get(path)).toBe(1);
   timers.advance(1);
   await soon(() => expect(api.watched.get(path)).toBe(2));
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
 });
 
 it('leaves a watch open that says something', async () => {
-  const { api, timers, told } = await setUp();
+  const { api, timers, reported } = await setUp();
   timers.advance(149_000);
   api.emit(path, 'ADDED', { metadata: { name: 'a', resourceVersion: '2' } });
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
   timers.advance(149_000);
   await aMoment();
   expect(api.watched.get(path)).toBe(1);
@@ -78,8 +78,8 @@ it('asks for bookmarks, and for objects with the labels alone', async () => {
   });
 });
 
-it('is in doubt at once when it is denied, tells of it after 30 s, and of its end', async () => {
-  const { api, timers, told } = await setUp();
+it('is in doubt at once when it is denied, reports it after 30 s, and of its end', async () => {
+  const { api, timers, reported } = await setUp();
   api.problems.set(path, 403);
   api.endWatches();
   /** Each attempt is answered before the next one. */
@@ -91,18 +91,18 @@ it('is in doubt at once when it is denied, tells of it after 30 s, and of its en
     }
   };
   await wait(20_000);
-  expect([told, denied]).toEqual([['doubtful true'], []]);
+  expect([reported, denied]).toEqual([['doubtful true'], []]);
   await wait(20_000);
-  expect(told).toEqual(['doubtful true', expect.stringContaining('status 403')]);
+  expect(reported).toEqual(['doubtful true', expect.stringContaining('status 403')]);
   expect(denied).toEqual([expect.stringMatching(/^(?:list|watch) things true$/)]);
   api.problems.clear();
   await wait(10_000);
-  await soon(() => expect(told.slice(2)).toEqual(['changed', 'doubtful false', 'reachable']));
+  await soon(() => expect(reported.slice(2)).toEqual(['changed', 'doubtful false', 'reachable']));
   expect(denied.slice(1)).toEqual([denied[0]!.replace('true', 'false')]);
 });
 
 it('says nothing of a list that has become too old', async () => {
-  const { api, timers, told } = await setUp();
+  const { api, timers, reported } = await setUp();
   api.problems.set(path, 410);
   api.endWatches();
   for (let attempt = 0; attempt < 5; attempt++) {
@@ -113,5 +113,5 @@ it('says nothing of a list that has become too old', async () => {
   api.problems.clear();
   await soon(() => expect(timers.size).toBe(1));
   timers.advance(5_000);
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });

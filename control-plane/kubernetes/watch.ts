@@ -25,7 +25,7 @@ const trustedMs = 5_000;
 const attemptsUntilSettled = 3;
 
 /**
- * What is said of failures in a row. An outage is told once, when it begins; once more when it turned into a refusal
+ * What is said of failures in a row. An outage is reported once, when it begins; once more when it turned into a refusal
  * that waiting does not end (401, 403, 404) and that came several times in a row. An API server that has just begun knows neither
  * users nor roles: 401 and 403 are no outage before they have come for `deniedPatienceMs`. Pure.
  */
@@ -33,7 +33,7 @@ export class WatchOutage {
   readonly #deniedPatienceMs: number;
   /** Since when there is nothing but 401 and 403. */
   #deniedSinceMs: number | undefined;
-  #told: string | undefined;
+  #reported: string | undefined;
   #refusal: string | undefined;
   #refusals = 0;
 
@@ -46,7 +46,7 @@ export class WatchOutage {
     return this.#deniedSinceMs !== undefined;
   }
 
-  /** Returns whether `reason` is to be told. */
+  /** Returns whether `reason` is to be reported. */
   failed(error: ApiError, reason: string, nowMs: number): boolean {
     const wasDenied = isDenied(error);
     this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
@@ -55,21 +55,21 @@ export class WatchOutage {
     const isRefusal = wasDenied || error.status === 404;
     this.#refusals = isRefusal && reason === this.#refusal ? this.#refusals + 1 : 1;
     this.#refusal = isRefusal ? reason : undefined;
-    const isFirst = this.#told === undefined;
+    const isFirst = this.#reported === undefined;
     const isOther =
-      isRefusal && reason !== this.#told && (wasDenied || this.#refusals >= attemptsUntilSettled);
-    if (isFirst || isOther) this.#told = reason;
+      isRefusal && reason !== this.#reported && (wasDenied || this.#refusals >= attemptsUntilSettled);
+    if (isFirst || isOther) this.#reported = reason;
     return isFirst || isOther;
   }
 
-  /** Returns whether there was an outage that was told. */
+  /** Returns whether there was an outage that was reported. */
   recovered(): boolean {
-    const wasTold = this.#told !== undefined;
-    this.#told = undefined;
+    const wasReported = this.#reported !== undefined;
+    this.#reported = undefined;
     this.#refusal = undefined;
     this.#refusals = 0;
     this.#deniedSinceMs = undefined;
-    return wasTold;
+    return wasReported;
   }
 }
 
@@ -96,7 +96,7 @@ export interface ResourceWatchOptions<T> {
   read(object: ApiObject): Reading<T>;
   /**
    * What `items` has of an object, and had before: after every event, and after a list for each object of both lists. Returns
-   * whether `changed` is told of the event; missing: of all.
+   * whether `changed` is notified of the event; missing: of all.
    */
   itemShown?(now: T | undefined, before: T | undefined): boolean;
   listener: WatchListener;
@@ -120,7 +120,7 @@ export interface WatchLimits {
   idleTimeoutMs: number;
   /** After so long the server is asked to end a watch, or up to twice that, so that watches spread over servers. */
   watchSeconds: number;
-  /** How long 401 and 403 may come in a row before they are told. */
+  /** How long 401 and 403 may come in a row before they are reported. */
   deniedPatienceMs: number;
 }
 
@@ -329,11 +329,11 @@ export class ResourceWatch<T> {
   #failed(error: ApiError, verb: Denial['verb']): void {
     const { resource, listener, clock } = this.#options;
     const reason = reasonText(error, resource);
-    const isTold = this.#outage.failed(error, reason, clock.monotonicMs());
+    const isReported = this.#outage.failed(error, reason, clock.monotonicMs());
     const wasDenied = this.#outage.isDenied;
     if (wasDenied && !this.#isDoubtful) listener.doubtful?.(true);
     this.#isDoubtful ||= wasDenied;
-    if (isTold) {
+    if (isReported) {
       if (wasDenied) this.#denied.set({ verb, resource: resourceName(resource), reason });
       listener.unreachable(reason, error.status);
     }

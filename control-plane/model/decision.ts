@@ -8,9 +8,9 @@ export interface Decision {
   /** By fleet; only fleets that some object is served to. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** By uid, one for each object. */
-  verdicts: ReadonlyMap<string, Verdict>;
+  outcomes: ReadonlyMap<string, ObjectOutcome>;
   /** What was decided before, and the uids of which this says something else. Missing: that is not known. */
-  since?: { verdicts: ReadonlyMap<string, Verdict>; changed: ReadonlySet<string> };
+  since?: { outcomes: ReadonlyMap<string, ObjectOutcome>; changed: ReadonlySet<string> };
   /** By `domainKey`: whose namespaces have rules of a domain, sorted. The same value while nothing of it changes. */
   holders: ReadonlyMap<string, readonly string[]>;
   /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
@@ -21,20 +21,20 @@ export interface Decision {
   dueMs?: number | undefined;
 }
 
-/** Uids of objects whose verdicts are others than `before`, or gone. */
-export function changedVerdicts(
-  { verdicts, since }: Pick<Decision, 'verdicts' | 'since'>,
-  before: Decision['verdicts'],
+/** Uids of objects whose outcomes are others than `before`, or gone. */
+export function changedOutcomes(
+  { outcomes, since }: Pick<Decision, 'outcomes' | 'since'>,
+  before: Decision['outcomes'],
 ): ReadonlySet<string> {
-  if (before === verdicts) return new Set();
-  if (before === since?.verdicts) return since.changed;
+  if (before === outcomes) return new Set();
+  if (before === since?.outcomes) return since.changed;
   const changed = new Set<string>();
-  for (const [uid, verdict] of verdicts) if (before.get(uid) !== verdict) changed.add(uid);
-  for (const uid of before.keys()) if (!verdicts.has(uid)) changed.add(uid);
+  for (const [uid, outcome] of outcomes) if (before.get(uid) !== outcome) changed.add(uid);
+  for (const uid of before.keys()) if (!outcomes.has(uid)) changed.add(uid);
   return changed;
 }
 
-export interface Verdict {
+export interface ObjectOutcome {
   object: ConfigObject;
   accepted: Acceptance;
   /** What is served for the object; undefined: nothing. */

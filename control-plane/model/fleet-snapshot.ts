@@ -25,7 +25,7 @@ export interface FleetSnapshot {
   rulesVersion?: number;
 }
 
-/** All that `servedTo` tells apart. */
+/** All that `servedTo` distinguishes. */
 export const rulesVersions = [1, 2, overridesRulesVersion, budgetsRulesVersion] as const;
 
 /** What a limiter is served that obeys rules up to this version. */
@@ -41,7 +41,7 @@ export function neededFor({ forOld, rulesVersion = 2 }: FleetSnapshot): number {
   return forOld === undefined ? oldRulesVersion : rulesVersion;
 }
 
-/** Of limiters that say nothing of it: rules as they were before versions of them were told apart. */
+/** Of limiters that say nothing of it: rules as they were before versions of them were distinguished. */
 export const oldRulesVersion = 1;
 
 /** Of rules: all limiters obey them. Of a limiter: it obeys no others. */

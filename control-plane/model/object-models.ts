@@ -209,7 +209,7 @@ export const fleetStatusModel = z
 
 export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
 
-/** The model of `status`, for the CRD and for whoever reads one back. */
+/** The model of `status`, for the CRD and for anyone who reads one back. */
 export const statusModel = z
   .object({
     observedGeneration: count('The generation that this status describes.'),

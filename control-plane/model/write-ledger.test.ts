@@ -88,7 +88,7 @@ describe('the newest status of an object', () => {
     expect(writes.look(at('8', statusOf(2))).found).toBeUndefined();
   });
 
-  it('tells after a conflict that a write had been done whose answer was lost', () => {
+  it('reports after a conflict that a write had been done whose answer was lost', () => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is: 'failed' });
     begin(at('5'), 1)({ is: 'outdated' });

@@ -26,9 +26,9 @@ function said(
 }
 
 function saidBy(decider: WholeDecider, objects: readonly ConfigObject[], policy: Partial<Policy>): string[] {
-  const { verdicts } = decider.decideAll(objects, new Map(), { ...noPolicy, ...policy });
+  const { outcomes } = decider.decideAll(objects, new Map(), { ...noPolicy, ...policy });
   return objects.map(({ uid, namespace, name }) => {
-    const { accepted } = verdicts.get(uid)!;
+    const { accepted } = outcomes.get(uid)!;
     const words = accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
     return `${namespace}/${name}: ${words.replace('; nothing is in force', '')}`;
   });
@@ -99,19 +99,19 @@ describe('a RateLimitFleet', () => {
     ]);
   });
 
-  it('changes verdicts as it changes, and gives those again that stay', () => {
+  it('changes outcomes as it changes, and gives those again that stay', () => {
     const decider = new WholeDecider(options);
     const objects = [of('mail', 'mail'), of('shop', 'shop')];
-    const verdictsBy = (...admitted: string[]) =>
+    const outcomesBy = (...admitted: string[]) =>
       decider.decideAll(objects, new Map(), {
         ...noPolicy,
         fleets: new Map([['default', access({}, admitted)]]),
-      }).verdicts;
-    const first = verdictsBy('mail', 'shop');
-    const second = verdictsBy('mail');
+      }).outcomes;
+    const first = outcomesBy('mail', 'shop');
+    const second = outcomesBy('mail');
     expect(second.get(objects[0]!.uid)).toBe(first.get(objects[0]!.uid));
     expect(second.get(objects[1]!.uid)?.accepted).toMatchObject({ reason: 'FleetNotAllowed' });
-    expect(verdictsBy('mail', 'shop').get(objects[1]!.uid)?.accepted).toEqual({ status: true });
+    expect(outcomesBy('mail', 'shop').get(objects[1]!.uid)?.accepted).toEqual({ status: true });
   });
 
   it('that nobody can read leaves what is served, and lets nothing new in', () => {
@@ -130,7 +130,7 @@ describe('a domain that a namespace had last', () => {
   const squatter = of('evil', 'shop');
   const back = of('shop', 'shop', { uid: 'new', createdMs: 99 });
 
-  it('is held for it, whoever has waited, and says until when', () => {
+  it('is held for it, no matter who has waited, and says until when', () => {
     const words = "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is held for namespace shop";
     expect(said([squatter], { records: held('shop') })).toEqual([`${words}, which had it last, for a while`]);
     const records = new Map<string, DomainRecord>([
@@ -204,16 +204,16 @@ describe('a domain that a namespace had last', () => {
         const policy = { ...noPolicy, records: held(...last) };
         const decide = (order: ConfigObject[]) =>
           new WholeDecider({ ...options, mergeDomains }).decideAll(order, new Map(), policy);
-        const { verdicts } = decide(list);
-        const holders = [...verdicts.values()].filter(({ served }) => served?.domain === 'shop');
+        const { outcomes } = decide(list);
+        const holders = [...outcomes.values()].filter(({ served }) => served?.domain === 'shop');
         const isOfLast = ({ object: { namespace } }: (typeof holders)[number]) => last.includes(namespace);
-        const claims = [...verdicts.values()].filter(
+        const claims = [...outcomes.values()].filter(
           ({ object }) => (object.spec as { domain: string }).domain === 'shop',
         );
         expect(holders.length === 0 || holders.some(isOfLast)).toBe(true);
         expect(claims.some(isOfLast)).toBe(holders.length > 0);
-        const reversed = decide(list.toReversed()).verdicts;
-        for (const [uid, { accepted }] of verdicts) expect(reversed.get(uid)?.accepted).toEqual(accepted);
+        const reversed = decide(list.toReversed()).outcomes;
+        for (const [uid, { accepted }] of outcomes) expect(reversed.get(uid)?.accepted).toEqual(accepted);
       }),
     );
   });

@@ -125,7 +125,7 @@ class DomainHolders {
     return this.#taken(claim) ?? this.#hold(claim);
   }
 
-  /** With merging, whoever may share the domain comes to it while it is not free. */
+  /** With merging, anyone who may share the domain comes to it while it is not free. */
   #hold({ standing, object }: Claim): Hold | undefined {
     const held = standing === ClaimStanding.newcomer ? this.record : undefined;
     if (held === undefined || held.namespaces.includes(object.namespace)) return undefined;
@@ -521,7 +521,7 @@ function clueChooser(patterns: readonly string[]): (pattern: string) => string {
   };
 }
 
-/** Chosen: long enough to tell most domains apart. */
+/** Chosen: long enough to distinguish most domains. */
 const longestClue = 8;
 
 /** None of a domain, which needs none. */

@@ -8,7 +8,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import type { ServedConfig, Verdict } from '../model/decision.ts';
+import type { ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { finding, isEnd, type Reason } from '../model/reasons.ts';
 import type { Standing } from './fleet-standing.ts';
 
@@ -50,7 +50,7 @@ const longestRest = '; and 9007199254740991 more';
 type Finding = ReturnType<typeof finding<ConditionType>>;
 
 interface ConditionFacts {
-  verdict: Verdict;
+  outcome: ObjectOutcome;
   /** Of what is served for the object; undefined: nothing is. */
   standing: Standing | undefined;
   /** Whether limiters may have other rules of the object in force that nobody has heard of yet. */
@@ -66,14 +66,14 @@ const longestRefusal = 2_000;
 
 /** In the order in which they are read. */
 function findings(facts: ConditionFacts): Finding[] {
-  const accepted = acceptedFinding(facts.verdict);
+  const accepted = acceptedFinding(facts.outcome);
   const programmed = programmedFinding(facts);
   const supported = supportedFinding(facts);
   const ready = readyFinding(accepted, programmed);
   return supported === undefined ? [accepted, programmed, ready] : [accepted, programmed, ready, supported];
 }
 
-function acceptedFinding({ accepted, served, override }: Verdict): Finding {
+function acceptedFinding({ accepted, served, override }: ObjectOutcome): Finding {
   if (!accepted.status) return finding('Accepted', accepted.reason, accepted.message);
   const { domain, fleet, rules } = served!;
   const what = override === undefined ? counted(rules, 'rule') : `${override.effect} for ${override.match}`;
@@ -85,8 +85,8 @@ function acceptedFinding({ accepted, served, override }: Verdict): Finding {
   return finding('Accepted', 'Valid', facts.join('; '));
 }
 
-function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): Finding {
-  const { object, accepted, served } = verdict;
+function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): Finding {
+  const { object, accepted, served } = outcome;
   const found = (reason: Reason, message: string): Finding => finding('Programmed', reason, message);
   if (!accepted.status && isEnd(accepted.reason)) return found(accepted.reason, accepted.message);
   if (served === undefined || standing === undefined)
@@ -174,14 +174,14 @@ function readyFinding(accepted: Finding, programmed: Finding): Finding {
 
 /** There only while something is wrong. What never arrives is said before what arrives in part. */
 function supportedFinding({
-  verdict: { served },
+  outcome: { served },
   hasOthers,
   isOversize,
 }: ConditionFacts): Finding | undefined {
   if (served === undefined) return undefined;
   const problems: Progress[] = [];
   if (isOversize) {
-    const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters refuse unless they are told to take more`;
+    const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters refuse unless they are asked to take more`;
     const message = `${fact}; Weir's take more by default${hasOthers ? ', and others are in the fleet' : ''}`;
     problems.push({ reason: 'SnapshotTooLarge', message });
   }
@@ -211,8 +211,8 @@ export interface StatusFacts extends ConditionFacts {
 
 /** Follows from its arguments; the same facts a second later give the same status. */
 export function statusOf(facts: StatusFacts): ConfigStatus {
-  const { verdict, previous, controllerName, overrides = 0, nowMs } = facts;
-  const { object, served, override } = verdict;
+  const { outcome, previous, controllerName, overrides = 0, nowMs } = facts;
+  const { object, served, override } = outcome;
   const { domain, fleet } = served ?? previous ?? {};
   return {
     observedGeneration: object.generation,
@@ -290,7 +290,7 @@ export function timeText(nowMs: number): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
 }
 
-/** The same to the millisecond, where there is one: an end is not told too early. */
+/** The same to the millisecond, where there is one: an end is not reported too early. */
 export function endText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }

@@ -7,7 +7,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import { changedVerdicts, type Decision, type KeptSpec } from '../model/decision.ts';
+import { changedOutcomes, type Decision, type KeptSpec } from '../model/decision.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';
@@ -115,22 +115,22 @@ function* played(
   }
 }
 
-function withStatus({ verdicts }: Decision): ConfigObject[] {
+function withStatus({ outcomes }: Decision): ConfigObject[] {
   const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
   const standing = new FleetStanding(nobody).of({ number: 1, ms: 0, rulesVersion: 1 });
-  return [...verdicts.values()].map((verdict) => {
-    const facts = { verdict, standing, awaitsMore: false, hasOthers: false, isOversize: false };
-    return { ...verdict.object, status: statusOf({ ...facts, previous: verdict.object.status, nowMs: 0 }) };
+  return [...outcomes.values()].map((outcome) => {
+    const facts = { outcome, standing, awaitsMore: false, hasOthers: false, isOversize: false };
+    return { ...outcome.object, status: statusOf({ ...facts, previous: outcome.object.status, nowMs: 0 }) };
   });
 }
 
 /** Everything that follows, in an order of its own. Without names of resources, which change when domains are merged. */
-function outcomeOf({ fleets, verdicts }: Decision, without?: ConfigObject) {
+function outcomeOf({ fleets, outcomes }: Decision, without?: ConfigObject) {
   return {
     fleets: [...fleets.values()]
       .map(({ fleet, version, forOld }) => `${fleet} ${version} ${forOld?.version}`)
       .sort(),
-    verdicts: [...verdicts.values()]
+    outcomes: [...outcomes.values()]
       .filter(({ object }) => object.uid !== without?.uid)
       .map(({ object, accepted, served }) => ({
         key: objectKey(object),
@@ -166,12 +166,12 @@ describe('decide, whatever happened before', () => {
   });
 
   it('serves old limiters only what they obey, and of everything else what the others are served', () => {
-    forEveryHistory((_, { fleets, verdicts }) => {
+    forEveryHistory((_, { fleets, outcomes }) => {
       for (const { resources, forOld } of fleets.values()) {
         const sources = (forOld?.resources ?? resources).map(({ bytes }) => decodeResource(bytes));
         expect(rulesVersionNeeded(sources.flatMap(({ descriptors }) => descriptors))).toBe(1);
       }
-      for (const { served } of verdicts.values()) {
+      for (const { served } of outcomes.values()) {
         if (served === undefined || served.rulesVersion > 1) continue;
         const { resources, forOld } = fleets.get(served.fleet)!;
         const found = (forOld?.resources ?? resources).find(({ name }) => name === served.resource);
@@ -181,9 +181,9 @@ describe('decide, whatever happened before', () => {
   });
 
   it('serves every accepted object its newest generation, and what it says that it serves', () => {
-    forEveryHistory((_, { fleets, verdicts }) => {
+    forEveryHistory((_, { fleets, outcomes }) => {
       const named = new Set<string>();
-      for (const { object, accepted, served } of verdicts.values()) {
+      for (const { object, accepted, served } of outcomes.values()) {
         if (accepted.status) expect(served?.generation).toBe(object.generation);
         else if (served === undefined) expect(accepted.message).toMatch(/; nothing is in force$/);
         else expect(accepted.message.endsWith(`; generation ${served.generation} stays in force`)).toBe(true);
@@ -207,15 +207,15 @@ describe('decide, whatever happened before', () => {
   });
 
   it('says of which objects it says something else than before, and who has which domain', () => {
-    let last: Decision['verdicts'] | undefined;
+    let last: Decision['outcomes'] | undefined;
     forEveryHistory(({ objects }, decision) => {
-      const { since, verdicts, holders } = decision;
-      const before = since!.verdicts;
+      const { since, outcomes, holders } = decision;
+      const before = since!.outcomes;
       if (before.size > 0) expect(before).toBe(last);
-      last = verdicts;
-      expect(since!.changed).toEqual(changedVerdicts({ verdicts }, before));
+      last = outcomes;
+      expect(since!.changed).toEqual(changedOutcomes({ outcomes }, before));
       const served = objects.flatMap((object) => {
-        const config = verdicts.get(object.uid)!.served;
+        const config = outcomes.get(object.uid)!.served;
         return config === undefined ? [] : [`${config.fleet}/${config.domain} ${object.namespace}`];
       });
       const held = [...holders].flatMap(([key, all]) => all.map((namespace) => `${key} ${namespace}`));
@@ -240,11 +240,11 @@ describe('decide, whatever happened before', () => {
         const newcomer = { ...newest, spec: claimed };
         for (const { world, decision } of played(steps, options)) {
           const joined = new WholeDecider(options).decideAll([newcomer, ...world.objects], world.kept);
-          const isServed = joined.verdicts.get(newcomer.uid)?.served !== undefined;
+          const isServed = joined.outcomes.get(newcomer.uid)?.served !== undefined;
           // An older generation gives way to who has one of its descriptors by now, and another to it.
           const newestOf = (outcome: Decision) =>
-            outcomeOf(outcome, newcomer).verdicts.map(({ served, ...verdict }) => {
-              return { ...verdict, served: served && { ...served, forOld: undefined } };
+            outcomeOf(outcome, newcomer).outcomes.map(({ served, ...outcome }) => {
+              return { ...outcome, served: served && { ...served, forOld: undefined } };
             });
           expect(newestOf(joined)).toEqual(newestOf(decision));
           if (!isServed) expect(outcomeOf(joined, newcomer)).toEqual(outcomeOf(decision));
@@ -255,10 +255,10 @@ describe('decide, whatever happened before', () => {
   });
 
   it('leaves every object something in force that had something in force', () => {
-    forEveryHistory(({ kept }, { verdicts }) => {
+    forEveryHistory(({ kept }, { outcomes }) => {
       for (const uid of kept.keys()) {
-        const verdict = verdicts.get(uid);
-        if (verdict !== undefined) expect(verdict.served).toBeDefined();
+        const outcome = outcomes.get(uid);
+        if (outcome !== undefined) expect(outcome.served).toBeDefined();
       }
     });
   });

@@ -3,7 +3,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
+import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
 import { neededFor, servedTo as servedToVersion } from '../model/fleet-snapshot.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { type DeciderOptions, joinedKept } from './decide.ts';
@@ -21,13 +21,13 @@ function decide(
   );
 }
 
-function verdict(decision: Decision, { uid }: ConfigObject): Verdict {
-  return decision.verdicts.get(uid)!;
+function outcome(decision: Decision, { uid }: ConfigObject): ObjectOutcome {
+  return decision.outcomes.get(uid)!;
 }
 
 /** `Valid`, or the reason and message. */
 function saidOf(decision: Decision, object: ConfigObject): string {
-  const { accepted } = verdict(decision, object);
+  const { accepted } = outcome(decision, object);
   return accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
 }
 
@@ -55,7 +55,7 @@ describe('Decider', () => {
     expect([...decision.fleets.keys()].sort()).toEqual(['default', 'edge']);
     expect(servedTo(decision, 'default')).toEqual(['default/a: k l']);
     expect(servedTo(decision, 'edge')).toEqual(['default/b: key']);
-    expect(verdict(decision, a)).toEqual({
+    expect(outcome(decision, a)).toEqual({
       object: a,
       accepted: { status: true },
       served: {
@@ -166,9 +166,9 @@ describe('Decider', () => {
     const changed = { ...b, generation: 2, spec: configSpec({ domain: 'b', fleet: 'edge', keys: ['x'] }) };
     const second = decider.decideAll([changed, a], new Map());
     expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
-    expect(verdict(second, a)).toBe(verdict(first, a));
+    expect(outcome(second, a)).toBe(outcome(first, a));
     expect(second.fleets.get('edge')?.version).not.toBe(first.fleets.get('edge')?.version);
-    expect(verdict(second, changed).served?.generation).toBe(2);
+    expect(outcome(second, changed).served?.generation).toBe(2);
   });
 
   it('gives the same resource for a spec that was read anew', () => {
@@ -192,7 +192,7 @@ describe('a kept spec', () => {
     const decision = decide([second], { kept: kept(first) });
     expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
     expect(saidOf(decision, second)).toMatch(/^Invalid: .*; generation 1 stays in force$/);
-    expect(verdict(decision, second).served?.generation).toBe(1);
+    expect(outcome(decision, second).served?.generation).toBe(1);
     expect(nextKept(decision, kept(first))).toEqual(kept(first));
     expect([...persistedKept(decision, kept(first))]).toEqual([
       [first.uid, { generation: 1, spec: first.spec, namespace: 'default', name: 'a' }],
@@ -281,7 +281,7 @@ describe('a merged domain', () => {
   it('is one resource with the rules in the order of age', () => {
     const decision = decide([b, a], merging);
     expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
-    expect(verdict(decision, b).served).toMatchObject({ resource: 'shop', rules: 1 });
+    expect(outcome(decision, b).served).toMatchObject({ resource: 'shop', rules: 1 });
   });
 
   it('has the name of its object while there is one only', () => {
@@ -298,7 +298,7 @@ describe('a merged domain', () => {
     ]);
   });
 
-  it('keeps the order of its rules whoever was accepted first', () => {
+  it('keeps the order of its rules anyone who was accepted first', () => {
     const accepted = { ...b, status: servedStatus({ domain: 'shop' }) };
     expect(servedTo(decide([a, accepted], merging), 'default')).toEqual(['shop: k l m']);
   });
@@ -345,7 +345,7 @@ describe('a merged domain', () => {
     );
   });
 
-  it('tells composite keys apart as the validator does', () => {
+  it('distinguishes composite keys as the validator does', () => {
     const withValue = { domain: 'shop', descriptors: [{ key: 'k', value: 'l' }] };
     const joined = { domain: 'shop', descriptors: [{ key: 'k_l' }] };
     const objects = [
@@ -354,7 +354,7 @@ describe('a merged domain', () => {
       configObject({ name: 'c', createdMs: 3, spec: joined }),
     ] as const;
     const decision = decide(objects, merging);
-    expect(objects.map((object) => verdict(decision, object).accepted.status)).toEqual([true, true, false]);
+    expect(objects.map((object) => outcome(decision, object).accepted.status)).toEqual([true, true, false]);
   });
 
   it('lets an object in whose rival is turned down itself in the end', () => {
@@ -406,7 +406,7 @@ describe('limiters that obey less', () => {
   it('keep the last generation that they can obey', () => {
     const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), sliding(3));
     expect(limitsFor(decision)).toEqual([['default/a: 3'], ['default/a: 1']]);
-    expect(verdict(decision, object)).toMatchObject({
+    expect(outcome(decision, object)).toMatchObject({
       accepted: { status: true },
       served: { generation: 3, rulesVersion: 2, forOld: { generation: 1 } },
     });
@@ -416,13 +416,13 @@ describe('limiters that obey less', () => {
   it('get nothing of an object that was never for them, and all of the others', () => {
     const { decision } = story(sliding(2));
     expect(limitsFor(decision)).toEqual([['default/a: 2'], []]);
-    expect(decision.verdicts.get('uid-default-a')?.served?.forOld).toBeUndefined();
+    expect(decision.outcomes.get('uid-default-a')?.served?.forOld).toBeUndefined();
     const other = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
     const both = decide([configObject({ name: 'a', spec: sliding(2) }), other]);
     expect(limitsFor(both)).toEqual([['default/a: 2', 'default/b: 10'], ['default/b: 10']]);
   });
 
-  it('are told apart by how much they obey', () => {
+  it('are distinguished by how much they obey', () => {
     const large = configSpec({ requestsPerUnit: 2 ** 32 });
     const before = configSpec({ requestsPerUnit: 1 });
     const { object, decision, kept } = story(before, sliding(2), large);
@@ -435,7 +435,7 @@ describe('limiters that obey less', () => {
     expect([4, 3, 2, 1].map((version) => limits(both, version))).toEqual([[2 ** 32, 5], [1, 5], [1, 5], [1]]);
     expect([4, 3, 1].map((version) => limits(decision, version))).toEqual([[2 ** 32], [1], [1]]);
     expect(neededFor(decision.fleets.get('default')!)).toBe(4);
-    expect(verdict(both, object).served).toMatchObject({ rulesVersion: 4, forOld: { generation: 1 } });
+    expect(outcome(both, object).served).toMatchObject({ rulesVersion: 4, forOld: { generation: 1 } });
   });
 
   it('get what all get as soon as they can obey it', () => {
@@ -495,7 +495,7 @@ describe('limiters that obey less', () => {
     const first = decider.decideAll([a, b], new Map());
     const second = decider.decideAll([b, a], new Map());
     expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
-    expect(second.verdicts.get(a.uid)).toBe(first.verdicts.get(a.uid));
+    expect(second.outcomes.get(a.uid)).toBe(first.outcomes.get(a.uid));
   });
 });
 

@@ -11,10 +11,10 @@ import {
   type DomainRecords,
   domainKey,
   type KeptSpec,
+  type ObjectOutcome,
   type ServedConfig,
   type SpecGeneration,
   type StoredSpec,
-  type Verdict,
 } from '../model/decision.ts';
 import {
   type FleetSnapshot,
@@ -87,8 +87,8 @@ export interface Candidate {
   /** What `rejection` follows from. */
   fleets: FleetAccesses;
   schemas: PublishedSchemas | undefined;
-  /** The last verdict on it, and the resource that it is served in. */
-  given: { verdict: Verdict; resourceName: string | undefined } | undefined;
+  /** The last outcome on it, and the resource that it is served in. */
+  given: { outcome: ObjectOutcome; resourceName: string | undefined } | undefined;
 }
 
 export interface DeciderOptions {
@@ -194,22 +194,25 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
  * What is neither accepted nor served goes.
  */
 export function keptChanges(
-  { verdicts }: Decision,
+  { outcomes }: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
-  /** Those of which the verdict or the kept spec is another one since the last call. */
+  /** Those of which the outcome or the kept spec is another one since the last call. */
   uids: Iterable<string>,
 ): Map<string, KeptSpec | undefined> {
   const changed = new Map<string, KeptSpec | undefined>();
   for (const uid of uids) {
     const before = kept.get(uid);
-    const verdict = verdicts.get(uid);
-    const next = verdict && keptOf(verdict, before);
+    const outcome = outcomes.get(uid);
+    const next = outcome && keptOf(outcome, before);
     if (next !== before) changed.set(uid, next);
   }
   return changed;
 }
 
-function keptOf({ object, accepted, served }: Verdict, before: KeptSpec | undefined): KeptSpec | undefined {
+function keptOf(
+  { object, accepted, served }: ObjectOutcome,
+  before: KeptSpec | undefined,
+): KeptSpec | undefined {
   if (!accepted.status) return served === undefined || served.without !== undefined ? undefined : before;
   const { generation } = object;
   const { forOld, spec } = served!;
@@ -227,11 +230,11 @@ export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptS
 
 /** Keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
 export function withUnknownSpec(
-  { verdicts }: Decision,
+  { outcomes }: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
   controllerName: string | undefined,
 ): string[] {
-  return [...verdicts.values()].flatMap(({ object, accepted, served }) => {
+  return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
     if (accepted.status || served !== undefined || kept.has(object.uid)) return [];
     const { status, generation } = object;
     const inForce = isOfOther(status, controllerName) ? undefined : servedGeneration(status);
@@ -241,11 +244,11 @@ export function withUnknownSpec(
 
 /** The spec that is served in place of a newer one, to all or to old limiters: such specs alone must outlive the process. */
 export function persistedSpec(
-  verdict: Verdict | undefined,
+  outcome: ObjectOutcome | undefined,
   kept: KeptSpec | undefined,
 ): StoredSpec | undefined {
-  if (verdict?.served === undefined) return undefined;
-  const { accepted, served, object } = verdict;
+  if (outcome?.served === undefined) return undefined;
+  const { accepted, served, object } = outcome;
   const spec = accepted.status ? served.forOld : kept;
   return spec && { ...spec, namespace: object.namespace, name: object.name };
 }
@@ -268,7 +271,7 @@ type Changes<T> = ReadonlyMap<string, T | undefined>;
 /** What would be said of an object. */
 export interface Foresight {
   rejection: Rejection | undefined;
-  /** What would be served of it; undefined: it cannot be accepted, whoever has its domain. */
+  /** What would be served of it; undefined: it cannot be accepted, no matter who has its domain. */
   rules: ReadRules | undefined;
   /** What would be in force although it is not accepted, where that is not nothing. */
   inForce?: InForce | undefined;
@@ -278,7 +281,7 @@ export interface Foresight {
 
 /**
  * Works out anew what another fact could change, and gives the same values for all else: claims and snapshots of the domains that
- * an object claims or claimed, and the verdicts of all who claim them.
+ * an object claims or claimed, and the outcomes of all who claim them.
  */
 export class Decider {
   readonly #options: DeciderOptions;
@@ -296,7 +299,7 @@ export class Decider {
   /** By uid: objects with fields of a newer CRD. */
   readonly #newer = new Map<string, FieldsOfObject>();
   /** By uid. */
-  #verdicts: ReadonlyMap<string, Verdict> = new Map();
+  #outcomes: ReadonlyMap<string, ObjectOutcome> = new Map();
   /** By `domainKey`: whose namespaces have rules of a domain. */
   #holders: ReadonlyMap<string, readonly string[]> = new Map();
   /** By fleet: what is served with overrides, and what it was made of. */
@@ -336,15 +339,15 @@ export class Decider {
 
   /** `changed`: objects that may be others than in the round before. `nowMs` is for overrides; by default none of them has ended. */
   decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): Decision {
-    const verdicts = this.#settle(this.#take(changed, policy));
+    const outcomes = this.#settle(this.#take(changed, policy));
     const overrides = [...this.#ofOverrides.values()];
     const decided = this.#overrides.decide(overrides, this.#kept, this.#overrideFacts(nowMs));
     for (const [uid, object] of changed)
-      if (object === undefined && this.#verdicts.has(uid)) verdicts.set(uid, undefined);
-    for (const [uid, verdict] of decided.verdicts)
-      if (verdict !== this.#verdicts.get(uid)) verdicts.set(uid, verdict);
-    const since = { verdicts: this.#verdicts, changed: new Set(verdicts.keys()) };
-    this.#verdicts = withEntries(this.#verdicts, verdicts);
+      if (object === undefined && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
+    for (const [uid, outcome] of decided.outcomes)
+      if (outcome !== this.#outcomes.get(uid)) outcomes.set(uid, outcome);
+    const since = { outcomes: this.#outcomes, changed: new Set(outcomes.keys()) };
+    this.#outcomes = withEntries(this.#outcomes, outcomes);
     this.#overridden = new Map(
       [...decided.resources].map(([fleet, resources]) => {
         const base = this.#served.snapshots.get(fleet) ?? fleetSnapshot(fleet, []);
@@ -355,7 +358,7 @@ export class Decider {
     for (const [fleet, { snapshot }] of this.#overridden) snapshots.set(fleet, snapshot);
     return {
       fleets: snapshots,
-      verdicts: this.#verdicts,
+      outcomes: this.#outcomes,
       since,
       holders: this.#holders,
       overrides: decided.counts,
@@ -400,7 +403,7 @@ export class Decider {
   }
 
   /** Returns what is said now of objects of which something else was said. */
-  #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, Verdict | undefined> {
+  #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
     const { uids, places } = this.#settled.settle(claims);
     this.#served.serve(places, ({ object, rules }) => {
       const old = this.#candidates.get(object.uid)?.forOld;
@@ -414,11 +417,11 @@ export class Decider {
       if (!isSame) holders.set(key, namespaces);
     }
     this.#holders = withEntries(this.#holders, holders);
-    const changed = new Map<string, Verdict | undefined>();
+    const changed = new Map<string, ObjectOutcome | undefined>();
     for (const uid of uids) {
       const candidate = this.#candidates.get(uid);
-      const verdict = candidate && verdictOn(candidate, this.#settled, this.#served);
-      if (verdict !== this.#verdicts.get(uid)) changed.set(uid, verdict);
+      const outcome = candidate && outcomeOn(candidate, this.#settled, this.#served);
+      if (outcome !== this.#outcomes.get(uid)) changed.set(uid, outcome);
       const fields = candidate && fieldsOf(candidate);
       if (fields === undefined) this.#newer.delete(uid);
       else this.#newer.set(uid, fields);
@@ -459,7 +462,7 @@ export class Decider {
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
     const clash = claim && this.#settled.clashOf(claim);
-    const now = this.#candidates.get(object.uid)?.given?.verdict.served;
+    const now = this.#candidates.get(object.uid)?.given?.outcome.served;
     const older = now?.without === undefined ? now : undefined;
     return {
       rejection: claim && clash ? domainConflict(claim, clash) : rejection,
@@ -532,12 +535,12 @@ function withOverrides(
 }
 
 /** The last one again as long as it says the same. */
-function verdictOn(candidate: Candidate, settled: SettledClaims, served: ServedFleets): Verdict {
+function outcomeOn(candidate: Candidate, settled: SettledClaims, served: ServedFleets): ObjectOutcome {
   const { object, newest, rest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => served.resourceOf(one) !== undefined);
   const resourceName = claim && served.resourceOf(claim)!.name;
   const forOld = claim && served.forOld(claim)?.spec;
-  const accepted: Verdict['accepted'] =
+  const accepted: ObjectOutcome['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
       : rejected(rejectionNow(), claim && inForceOf(claim));
@@ -547,16 +550,16 @@ function verdictOn(candidate: Candidate, settled: SettledClaims, served: ServedF
     const clash = turnedDown && settled.clashOf(turnedDown);
     return turnedDown && clash ? domainConflict(turnedDown, clash) : rejection!;
   }
-  const isServedAsBefore = given?.resourceName === resourceName && given?.verdict.served?.forOld === forOld;
-  if (given && isServedAsBefore && isSame(given.verdict.accepted, accepted)) return given.verdict;
+  const isServedAsBefore = given?.resourceName === resourceName && given?.outcome.served?.forOld === forOld;
+  if (given && isServedAsBefore && isSame(given.outcome.accepted, accepted)) return given.outcome;
   const config = claim && { ...servedConfig(claim, resourceName!), forOld };
-  const verdict = { object, accepted, served: config };
-  candidate.given = { verdict, resourceName };
-  return verdict;
+  const outcome = { object, accepted, served: config };
+  candidate.given = { outcome, resourceName };
+  return outcome;
 }
 
-/** The message names the generation that is served, so it tells about that too. */
-function isSame(a: Verdict['accepted'], b: Verdict['accepted']): boolean {
+/** The message names the generation that is served, so it reports that too. */
+function isSame(a: ObjectOutcome['accepted'], b: ObjectOutcome['accepted']): boolean {
   if (a.status || b.status) return a.status === b.status;
   return a.reason === b.reason && a.message === b.message;
 }

@@ -1,6 +1,6 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
-import { changedVerdicts, type Decision } from '../model/decision.ts';
+import { changedOutcomes, type Decision } from '../model/decision.ts';
 import {
   type FleetSnapshot,
   neededFor,
@@ -48,7 +48,7 @@ export class VersionLedger {
   readonly #fleets = new Map<string, FleetVersions>();
   readonly #served = new Map<string, Served>();
   /** Of the last decision. */
-  #verdicts: Decision['verdicts'] = new Map();
+  #outcomes: Decision['outcomes'] = new Map();
   #lastNumber = 0;
 
   /** `versionsRemembered` of each fleet defaults to 4,096. */
@@ -58,11 +58,11 @@ export class VersionLedger {
 
   /** Call for every decision, on leaders and others, so that a new leader knows what limiters have. */
   observe(decision: Decision, nowMs: number): void {
-    const { fleets, verdicts } = decision;
+    const { fleets, outcomes } = decision;
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
     for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
-    for (const uid of changedVerdicts(decision, this.#verdicts)) {
-      const served = verdicts.get(uid)?.served;
+    for (const uid of changedOutcomes(decision, this.#outcomes)) {
+      const served = outcomes.get(uid)?.served;
       if (served === undefined) {
         this.#served.delete(uid);
         continue;
@@ -72,7 +72,7 @@ export class VersionLedger {
       const isKnown = known?.fleet === fleet && known.hash === hash;
       if (!isKnown) this.#served.set(uid, { fleet, hash, since: { ...this.#newest(fleet), rulesVersion } });
     }
-    this.#verdicts = verdicts;
+    this.#outcomes = outcomes;
   }
 
   /** Undefined for a version that was never served here to who obeys rules of this version, or too long ago. */

@@ -42,7 +42,7 @@ function endOfWindow(limit: Limit, createdMs: number): number {
   if (!hasWindows(limit)) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
   if (unit !== Unit.MONTH) return endMs;
-  // Limiters may be set to months of the calendar, and nobody tells here: the later end is certain.
+  // Limiters may be set to months of the calendar, and nobody reports here: the later end is certain.
   const created = new Date(createdMs);
   return Math.max(endMs, Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + unitMultiplier, 1));
 }

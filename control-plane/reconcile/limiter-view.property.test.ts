@@ -44,7 +44,7 @@ it('never says of rules that all have them while a ready pod was last heard of w
       for (const version of versions) {
         const snapshot = { fleet: 'default', version, resources: [] };
         const fleets = new Map([['default', snapshot]]);
-        ledger.observe({ fleets, verdicts: new Map(), holders: new Map() }, 0);
+        ledger.observe({ fleets, outcomes: new Map(), holders: new Map() }, 0);
       }
       const view = new LimiterView(ledger);
       let nowMs = 0;

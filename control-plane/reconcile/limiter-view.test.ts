@@ -15,7 +15,7 @@ function ledgerOf(...versions: string[]): VersionLedger {
 function observe(ledger: VersionLedger, version: string, forOld?: string): void {
   const served = { fleet: 'default', resources: [] };
   const snapshot = { ...served, version, ...(forOld && { forOld: { ...served, version: forOld } }) };
-  ledger.observe({ fleets: new Map([['default', snapshot]]), verdicts: new Map(), holders: new Map() }, 0);
+  ledger.observe({ fleets: new Map([['default', snapshot]]), outcomes: new Map(), holders: new Map() }, 0);
 }
 
 function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterReport {

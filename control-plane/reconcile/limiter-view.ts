@@ -406,7 +406,7 @@ function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterRep
 }
 
 /**
- * What makes two streams those of one limiter. An instance is what a client says of itself: whoever says that of another
+ * What makes two streams those of one limiter. An instance is what a client says of itself: anyone who says that of another
  * limiter, for another fleet, from another address or with the token of another pod, is one more limiter, and takes nobody's
  * place. Instances and ids are chosen by different people; the letter keeps them apart.
  */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { KeptSpec, Verdict } from '../model/decision.ts';
+import type { KeptSpec, ObjectOutcome } from '../model/decision.ts';
 import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
 import { anyoneOwnsAnything, type FleetAccess } from './claims.ts';
 import { noPolicy, type Policy } from './decide.ts';
@@ -49,8 +49,8 @@ class Process {
     const decision = this.#decider.decideAll(objects, kept, { ...noPolicy, schemas, ...policy });
     this.kept = nextKept(decision, kept);
     this.stored = persistedKept(decision, this.kept);
-    const verdictOf = ({ uid }: ConfigObject): Verdict => decision.verdicts.get(uid)!;
-    return { ...decision, of: verdictOf };
+    const outcomeOf = ({ uid }: ConfigObject): ObjectOutcome => decision.outcomes.get(uid)!;
+    return { ...decision, of: outcomeOf };
   }
 }
 

@@ -10,7 +10,7 @@ import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 import { type FieldPath, fieldAt } from './unknown-fields.ts';
 
-/** Fields of one spec, which its API server's schema tells apart. */
+/** Fields of one spec, which its API server's schema distinguishes. */
 export interface SortedFields {
   /** They hold what the API server puts there by itself. As texts. */
   ignored: readonly string[];

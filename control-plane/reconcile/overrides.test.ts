@@ -5,7 +5,7 @@ import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
+import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
 import { servedTo } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
@@ -31,8 +31,8 @@ function decide(objects: ConfigObject[], nowMs = createdMs, options: Partial<Dec
   return decider(options).decideAll(objects, new Map(), noPolicy, nowMs);
 }
 
-function verdictOn(decision: Decision, name: string): Verdict {
-  return decision.verdicts.get(`o-${name}`) as Verdict;
+function outcomeOn(decision: Decision, name: string): ObjectOutcome {
+  return decision.outcomes.get(`o-${name}`) as ObjectOutcome;
 }
 
 const names = ({ fleets }: Decision, rulesVersion = overridesRulesVersion, fleet = 'default') =>
@@ -44,8 +44,8 @@ describe('overrides', () => {
     expect(names(decision)).toEqual(['default/shop', 'override/default/sale']);
     const without = decide([shop]);
     expect(names(without)).toEqual(['default/shop']);
-    expect(decision.verdicts.get(shop.uid)?.served).toEqual(without.verdicts.get(shop.uid)?.served);
-    const { served, accepted, override: told } = verdictOn(decision, 'sale');
+    expect(decision.outcomes.get(shop.uid)?.served).toEqual(without.outcomes.get(shop.uid)?.served);
+    const { served, accepted, override: reported } = outcomeOn(decision, 'sale');
     expect(accepted).toEqual({ status: true });
     expect(served).toMatchObject({
       domain: 'shop',
@@ -56,7 +56,7 @@ describe('overrides', () => {
     expect(decodeOverride(served!.bytes)).toMatchObject({
       override: { id: 'o-sale', name: 'override/default/sale', match, endsMs: createdMs + 2 * hourMs },
     });
-    expect(told).toEqual({
+    expect(reported).toEqual({
       match: 'remote_address=203.0.113.7',
       effect: '100 a window',
       endsMs: createdMs + 2 * hourMs,
@@ -110,7 +110,7 @@ describe('overrides', () => {
     const ended = at(endMs);
     expect(names(ended)).toEqual(['default/shop']);
     expect(ended.dueMs).toBeUndefined();
-    expect(verdictOn(ended, 'sale')).toMatchObject({
+    expect(outcomeOn(ended, 'sale')).toMatchObject({
       accepted: { status: false, reason: 'Expired', message: 'it ended at 2026-11-23T12:00:00Z' },
       served: undefined,
       override: { effect: '100 a window', endsMs: endMs },
@@ -123,7 +123,7 @@ describe('overrides', () => {
     const long = decide([override('long', { spec: spec({ for: '31d' }) })], createdMs, {
       overridesMaxSeconds: 2_592_000,
     });
-    expect(verdictOn(long, 'long').accepted).toMatchObject({
+    expect(outcomeOn(long, 'long').accepted).toMatchObject({
       reason: 'Invalid',
       message: expect.stringContaining('OVERRIDES_MAX_SECONDS'),
     });
@@ -131,7 +131,7 @@ describe('overrides', () => {
     const always = decide([override('always', { spec: rest })], createdMs + 1e12, {
       overridesMaxSeconds: 60,
     });
-    expect(verdictOn(always, 'always')).toMatchObject({
+    expect(outcomeOn(always, 'always')).toMatchObject({
       accepted: { status: true },
       override: { endsMs: undefined },
     });
@@ -150,7 +150,7 @@ describe('overrides', () => {
     ]) {
       const decision = decide([shop, ...objects]);
       expect(names(decision)).toEqual(['default/shop', 'override/default/z-older']);
-      expect(verdictOn(decision, 'a-younger').accepted).toEqual({
+      expect(outcomeOn(decision, 'a-younger').accepted).toEqual({
         status: false,
         reason: 'Conflicted',
         message:
@@ -184,13 +184,13 @@ describe('overrides', () => {
     };
     const fixed = on();
     expect(fixed(createdMs + 59_999).dueMs).toBe(createdMs + 60_000);
-    expect(verdictOn(fixed(createdMs + 59_999), 'more').accepted).toEqual({ status: true });
-    expect(verdictOn(fixed(createdMs + 60_000), 'more').accepted).toMatchObject({ reason: 'Expired' });
-    expect(verdictOn(on('SlidingWindow')(createdMs + 60_000), 'more').override?.endsMs).toBe(
+    expect(outcomeOn(fixed(createdMs + 59_999), 'more').accepted).toEqual({ status: true });
+    expect(outcomeOn(fixed(createdMs + 60_000), 'more').accepted).toMatchObject({ reason: 'Expired' });
+    expect(outcomeOn(on('SlidingWindow')(createdMs + 60_000), 'more').override?.endsMs).toBe(
       createdMs + 80_000,
     );
     const none = override('none', { spec: { ...rest, match: [{ key: 'nobody' }] } });
-    expect(verdictOn(decide([shop, none]), 'none').override).toMatchObject({
+    expect(outcomeOn(decide([shop, none]), 'none').override).toMatchObject({
       endsMs: undefined,
       notes: ['it does nothing: its entries match no rule with exactly one limit'],
     });
@@ -202,7 +202,7 @@ describe('overrides', () => {
     const kept = nextKept(first, new Map());
     const bad = override('sale', { generation: 2, spec: spec({ match: [], fleet: 'Edge' }) });
     const next = one.decideAll([bad], kept, noPolicy, createdMs);
-    expect(verdictOn(next, 'sale')).toMatchObject({
+    expect(outcomeOn(next, 'sale')).toMatchObject({
       accepted: {
         reason: 'Invalid',
         message: expect.stringMatching(/^spec\.fleet: .*; generation 1 stays in force$/),
@@ -211,40 +211,40 @@ describe('overrides', () => {
     });
     const worse = override('sale', { generation: 3, spec: spec({ match: [] }) });
     expect(
-      verdictOn(one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
+      outcomeOn(one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
     ).toMatchObject({
       message: expect.stringContaining('spec.match: '),
     });
     const over = one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs + 2 * hourMs);
-    expect(verdictOn(over, 'sale').served).toBeUndefined();
+    expect(outcomeOn(over, 'sale').served).toBeUndefined();
     const shortened = override('sale', { generation: 3, spec: spec({ for: '1m' }) });
     const ended = one.decideAll([shortened], nextKept(next, kept), noPolicy, createdMs + hourMs);
-    expect(verdictOn(ended, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
+    expect(outcomeOn(ended, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
   });
 
   it('lie only over domains that their namespace may have', () => {
     const stranger = override('sale', { namespace: 'other' });
-    expect(verdictOn(decide([shop, stranger]), 'sale').accepted).toEqual({
+    expect(outcomeOn(decide([shop, stranger]), 'sale').accepted).toEqual({
       status: false,
       reason: 'DomainNotAllowed',
       message: "domain 'shop' of fleet 'default' is for these namespaces only: default; nothing is in force",
     });
     const parsed = parseDomainOwners('shop=default,other;mail=mail', 'open');
     const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
-    expect(verdictOn(decide([shop, stranger], createdMs, { domainOwners }), 'sale').accepted).toEqual({
+    expect(outcomeOn(decide([shop, stranger], createdMs, { domainOwners }), 'sale').accepted).toEqual({
       status: true,
     });
     const mail = override('mail', { spec: spec({ domain: 'mail' }) });
-    expect(verdictOn(decide([mail], createdMs, { domainOwners }), 'mail').accepted).toMatchObject({
+    expect(outcomeOn(decide([mail], createdMs, { domainOwners }), 'mail').accepted).toMatchObject({
       reason: 'DomainNotAllowed',
       message: "domain 'mail' is for these namespaces only: mail; nothing is in force",
     });
     const unknown = { fleets: new Map([['default', { unknown: 'nobody looked yet' }]]), records: new Map() };
     const unsure = decider().decideAll([override('sale')], new Map(), unknown, createdMs);
-    expect(verdictOn(unsure, 'sale').accepted).toMatchObject({ reason: 'FleetNotAllowed' });
+    expect(outcomeOn(unsure, 'sale').accepted).toMatchObject({ reason: 'FleetNotAllowed' });
     const held = { ...noPolicy, records: new Map([['default/shop', { namespaces: ['before'] }]]) };
     expect(
-      verdictOn(decider().decideAll([override('sale')], new Map(), held, createdMs), 'sale').accepted,
+      outcomeOn(decider().decideAll([override('sale')], new Map(), held, createdMs), 'sale').accepted,
     ).toMatchObject({
       reason: 'DomainNotAllowed',
       message: expect.stringContaining('for these namespaces only: before'),
@@ -252,11 +252,11 @@ describe('overrides', () => {
   });
 
   it('over a domain that has no rules are served, and say what comes of it', () => {
-    expect(verdictOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
+    expect(outcomeOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
       'no RateLimitConfig has rules for the domain: it does nothing until one has',
     ]);
     const { requestsPerUnit: _, ...rest } = spec({ block: true });
-    expect(verdictOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([
+    expect(outcomeOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([
       'no RateLimitConfig has rules for the domain: it works by itself',
     ]);
   });
@@ -266,7 +266,7 @@ describe('overrides', () => {
     const one = decider();
     const first = one.decideAll(objects, new Map(), noPolicy, createdMs);
     const again = one.decideAll(objects, new Map(), noPolicy, createdMs + 5);
-    for (const [uid, verdict] of first.verdicts) expect(again.verdicts.get(uid)).toBe(verdict);
+    for (const [uid, outcome] of first.outcomes) expect(again.outcomes.get(uid)).toBe(outcome);
     expect(again.fleets.get('default')).toBe(first.fleets.get('default'));
   });
 
@@ -293,11 +293,11 @@ describe('overrides', () => {
     }
 
     const effectIn = (decision: Decision): unknown =>
-      decodeOverride(verdictOn(decision, 'sale').served!.bytes).override?.effect;
+      decodeOverride(outcomeOn(decision, 'sale').served!.bytes).override?.effect;
 
     it('are accepted where these hold their defaults, and kept without them', () => {
       const { last, kept } = after(sale(1, { scope: 'All' }));
-      expect(verdictOn(last, 'sale')).toMatchObject({ accepted: { status: true }, served: { spec: spec() } });
+      expect(outcomeOn(last, 'sale')).toMatchObject({ accepted: { status: true }, served: { spec: spec() } });
       expect(last.newerFields).toEqual({ ignored: new Set(['spec.scope']), doubts: new Set() });
       expect(kept.get('o-sale')?.spec).toEqual(spec());
     });
@@ -305,7 +305,7 @@ describe('overrides', () => {
     it('leave the last accepted spec in force where one holds something else, in the next process too', () => {
       const next = sale(2, { scope: 'One', requestsPerUnit: 7 });
       const { last, stored } = after(sale(1, {}), next);
-      expect(verdictOn(last, 'sale')).toMatchObject({
+      expect(outcomeOn(last, 'sale')).toMatchObject({
         accepted: { reason: 'UnknownField', message: `${problem}; generation 1 stays in force` },
         served: { generation: 1, spec: spec() },
       });
@@ -316,7 +316,7 @@ describe('overrides', () => {
 
     it('are served without it where nothing was accepted, and never become the last accepted spec', () => {
       const { last, kept, stored } = after(sale(3, { scope: 'One', requestsPerUnit: 7 }));
-      expect(verdictOn(last, 'sale')).toMatchObject({
+      expect(outcomeOn(last, 'sale')).toMatchObject({
         accepted: { reason: 'UnknownField', message: `${problem}; generation 3 is in force without it` },
         served: { generation: 3, without: ['spec.scope'] },
       });
@@ -326,9 +326,9 @@ describe('overrides', () => {
 
     it('are in force as last accepted, or not at all, where something else is wrong with them besides', () => {
       const worse = { scope: 'One', match: [] };
-      const fresh = verdictOn(after(sale(1, worse)).last, 'sale');
+      const fresh = outcomeOn(after(sale(1, worse)).last, 'sale');
       expect(fresh).toMatchObject({ accepted: { reason: 'Invalid' }, served: undefined });
-      const { accepted, served } = verdictOn(after(sale(1, {}), sale(2, worse)).last, 'sale');
+      const { accepted, served } = outcomeOn(after(sale(1, {}), sale(2, worse)).last, 'sale');
       expect(served?.generation).toBe(1);
       expect(accepted).toMatchObject({
         reason: 'Invalid',
@@ -339,9 +339,9 @@ describe('overrides', () => {
     it('end as others do, and lie only over domains that their namespace may have', () => {
       const { one, kept } = after(sale(1, { scope: 'One' }));
       const over = one.decideAll([shop, sale(1, { scope: 'One' })], kept, policy, createdMs + 2 * hourMs);
-      expect(verdictOn(over, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
+      expect(outcomeOn(over, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
       const stranger = override('sale', { namespace: 'other', spec: spec({ scope: 'One' }) });
-      expect(verdictOn(after(stranger).last, 'sale')).toMatchObject({
+      expect(outcomeOn(after(stranger).last, 'sale')).toMatchObject({
         accepted: { reason: 'DomainNotAllowed' },
         served: undefined,
       });
@@ -353,10 +353,10 @@ describe('overrides', () => {
       const unpublished = { ...noPolicy, schemas: new Map() };
       const before = one.decideAll([shop, object], new Map(), unpublished, createdMs);
       expect(before.newerFields?.doubts).toEqual(new Set(['RateLimitOverride spec.scope']));
-      expect(verdictOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
+      expect(outcomeOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
       expect(one.foreseeOverride(object, createdMs).isDoubtful).toBe(true);
       const next = one.decideAll([shop, object], new Map(), policy, createdMs);
-      expect(verdictOn(next, 'sale').accepted).toEqual({ status: true });
+      expect(outcomeOn(next, 'sale').accepted).toEqual({ status: true });
       expect(one.foreseeOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
         rejection: { reason: 'UnknownField' },
         inForce: { generation: 1, without: undefined },
@@ -365,7 +365,7 @@ describe('overrides', () => {
     });
 
     it('are in error where no API server holds them to a schema', () => {
-      expect(verdictOn(decide([shop, sale(1, { scope: 'All' })]), 'sale')).toMatchObject({
+      expect(outcomeOn(decide([shop, sale(1, { scope: 'All' })]), 'sale')).toMatchObject({
         accepted: { reason: 'Invalid', message: expect.stringContaining('scope') },
         served: undefined,
       });

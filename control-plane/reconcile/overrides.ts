@@ -18,10 +18,10 @@ import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config
 import {
   domainKey,
   type KeptSpec,
+  type ObjectOutcome,
   type OverrideText,
   type ServedConfig,
   type SpecGeneration,
-  type Verdict,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
@@ -62,7 +62,7 @@ interface Candidate {
   /** Of the kept spec, where that is another one. */
   older: Reading | undefined;
   schemas: PublishedSchemas | undefined;
-  given: { verdict: Verdict; served: ReadSpec | undefined } | undefined;
+  given: { outcome: ObjectOutcome; served: ReadSpec | undefined } | undefined;
 }
 
 interface Place {
@@ -86,7 +86,7 @@ export interface OverrideFacts {
 
 export interface DecidedOverrides {
   /** By uid. */
-  verdicts: ReadonlyMap<string, Verdict>;
+  outcomes: ReadonlyMap<string, ObjectOutcome>;
   /** By fleet. */
   resources: ReadonlyMap<string, readonly Resource[]>;
   /** By `domainKey`. */
@@ -117,7 +117,7 @@ export class OverrideDecider {
     facts: OverrideFacts,
   ): DecidedOverrides {
     const candidates = new Map<string, Candidate>();
-    const verdicts = new Map<string, Verdict>();
+    const outcomes = new Map<string, ObjectOutcome>();
     const holders = new Map<string, ConfigObject>();
     const resources = new Map<string, Resource[]>();
     const counts = new Map<string, number>();
@@ -126,9 +126,9 @@ export class OverrideDecider {
       const last = this.#candidates.get(object.uid);
       const candidate = candidateOf({ object, kept: kept.get(object.uid), last }, facts);
       candidates.set(object.uid, candidate);
-      const { verdict, served } = judge(candidate, holders, facts);
-      verdicts.set(object.uid, verdict);
-      const endsMs = verdict.override?.endsMs;
+      const { outcome, served } = judge(candidate, holders, facts);
+      outcomes.set(object.uid, outcome);
+      const endsMs = outcome.override?.endsMs;
       for (const ms of [endsMs, served?.text.endsMs])
         if (ms !== undefined && ms > facts.nowMs) dueMs = Math.min(dueMs ?? ms, ms);
       if (served === undefined) continue;
@@ -142,7 +142,7 @@ export class OverrideDecider {
     }
     this.#candidates = candidates;
     this.#holders = holders;
-    return { verdicts, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
+    return { outcomes, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
   }
 
   /** Why an object would not be in force that may come to this, after all that was decided. */
@@ -151,7 +151,7 @@ export class OverrideDecider {
     const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
     const rejection = rejectionOf(object, newest, older, facts);
     const without = 'rejection' in newest ? newest.unknown.map(({ text }) => text) : [];
-    const now = this.#candidates.get(object.uid)?.given?.verdict.served;
+    const now = this.#candidates.get(object.uid)?.given?.outcome.served;
     const inForce = now !== undefined && now.without === undefined ? now : { ...object, without };
     return {
       rejection,
@@ -268,7 +268,7 @@ function judge(
   candidate: Candidate,
   holders: ReadonlyMap<string, ConfigObject>,
   facts: OverrideFacts,
-): { verdict: Verdict; served: ReadSpec | undefined } {
+): { outcome: ObjectOutcome; served: ReadSpec | undefined } {
   const { object, kept, newest, older, given } = candidate;
   const rejection = rejectionOf(object, newest, holders, facts);
   const isOver = isEnd(rejection?.reason);
@@ -284,21 +284,21 @@ function judge(
     isSame: kept?.generation === object.generation,
     without: part && 'rejection' in newest ? newest.unknown.map(({ text }) => text) : undefined,
   };
-  const told = served ?? rest ?? ('rejection' in newest ? undefined : newest);
-  const accepted: Verdict['accepted'] =
+  const reported = served ?? rest ?? ('rejection' in newest ? undefined : newest);
+  const accepted: ObjectOutcome['accepted'] =
     rejection === undefined
       ? { status: true }
       : isOver
         ? { status: false, reason: rejection.reason, message: rejection.problem }
         : rejected(rejection, served && inForce);
-  const override = told && { ...told.text, ...endOf(told, facts) };
+  const override = reported && { ...reported.text, ...endOf(reported, facts) };
   const isAsGiven =
     given?.served === served &&
-    isDeepStrictEqual(given?.verdict.accepted, accepted) &&
-    isDeepStrictEqual(given?.verdict.override, override);
+    isDeepStrictEqual(given?.outcome.accepted, accepted) &&
+    isDeepStrictEqual(given?.outcome.override, override);
   if (given !== undefined && isAsGiven) return given;
-  const verdict = { object, accepted, served: served && servedConfig(served, inForce), override };
-  candidate.given = { verdict, served };
+  const outcome = { object, accepted, served: served && servedConfig(served, inForce), override };
+  candidate.given = { outcome, served };
   return candidate.given;
 }
 

@@ -24,7 +24,7 @@ interface Wish {
   isServed: boolean;
 }
 
-/** Why a namespace may not have a domain of a fleet, whoever has it now; undefined: it may. Pure. */
+/** Why a namespace may not have a domain of a fleet, no matter who has it now; undefined: it may. Pure. */
 export function accessRejection(
   { namespace, fleet, domain, isServed }: Wish,
   domainOwners: DomainOwners,

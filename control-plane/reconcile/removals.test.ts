@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import type { Decision, ObjectOutcome } from '../model/decision.ts';
 import { Removals } from './removals.ts';
 
 const startMs = 1_000_000;
@@ -23,7 +23,7 @@ function removals(most = 3): Removals {
   return new Removals({ most, forgetAfterMs, dropped: () => dropped++ });
 }
 
-function verdictOf(name: string, isServed = true): Verdict {
+function outcomeOf(name: string, isServed = true): ObjectOutcome {
   const object = configObject({ name });
   const served = { fleet: 'default', domain: name, resource: `default/${name}`, generation: 1 };
   const rest = {
@@ -38,20 +38,20 @@ function verdictOf(name: string, isServed = true): Verdict {
   return { object, accepted: { status: true }, served: isServed ? { ...served, ...rest } : undefined };
 }
 
-function decisionOf(...verdicts: Verdict[]): Decision {
-  const byUid = new Map(verdicts.map((one) => [one.object.uid, one]));
-  return { fleets: new Map(), verdicts: byUid, holders: new Map() };
+function decisionOf(...outcomes: ObjectOutcome[]): Decision {
+  const byUid = new Map(outcomes.map((one) => [one.object.uid, one]));
+  return { fleets: new Map(), outcomes: byUid, holders: new Map() };
 }
 
 const gone = (): boolean => true;
-const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => verdictOf(name)) as [
-  Verdict,
-  Verdict,
-  Verdict,
-  Verdict,
+const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => outcomeOf(name)) as [
+  ObjectOutcome,
+  ObjectOutcome,
+  ObjectOutcome,
+  ObjectOutcome,
 ];
 
-/** Names of what is to be told of now. */
+/** Names of what is to be reported now. */
 function due(of: Removals): string[] {
   const mayRun = (fleet: string, _: string, since: number): boolean =>
     (accepted.get(fleet) ?? []).some((number) => number < since);
@@ -59,7 +59,7 @@ function due(of: Removals): string[] {
 }
 
 describe('a deleted object', () => {
-  it('is told of once, when no limiter runs its rules any more', () => {
+  it('is reported once, when no limiter runs its rules any more', () => {
     const leader = removals();
     leader.observe(decisionOf(a, b), gone, nowMs);
     newest.set('default', 2);
@@ -76,14 +76,14 @@ describe('a deleted object', () => {
     expect(leader.objects).toEqual([]);
   });
 
-  it('is told of at once when nothing was served for it', () => {
+  it('is reported at once when nothing was served for it', () => {
     const leader = removals();
-    leader.observe(decisionOf(verdictOf('bad', false)), gone, nowMs);
+    leader.observe(decisionOf(outcomeOf('bad', false)), gone, nowMs);
     leader.observe(decisionOf(), gone, nowMs);
     expect(due(leader)).toEqual(['bad']);
   });
 
-  it('of a fleet that nothing is served to is told of when no limiter runs anything', () => {
+  it('of a fleet that nothing is served to is reported when no limiter runs anything', () => {
     const leader = removals();
     leader.observe(decisionOf(a), gone, nowMs);
     newest.delete('default');
@@ -94,7 +94,7 @@ describe('a deleted object', () => {
     expect(due(leader)).toEqual(['a']);
   });
 
-  it('that is created again is told of: it had another uid', () => {
+  it('that is created again is reported: it had another uid', () => {
     const leader = removals();
     leader.observe(decisionOf(a), gone, nowMs);
     const again = { ...a, object: { ...a.object, uid: 'another' } };
@@ -121,7 +121,7 @@ describe('a deleted object', () => {
 describe('the next leader', () => {
   const others = { leads: false, nowMs: startMs };
 
-  it('tells of what the one before stored', () => {
+  it('reports what the one before stored', () => {
     const first = removals();
     first.observe(decisionOf(a, b), gone, nowMs);
     first.observe(decisionOf(), gone, nowMs);
@@ -131,7 +131,7 @@ describe('the next leader', () => {
     expect(due(second)).toEqual(['a', 'b']);
   });
 
-  it('tells of what it saw itself, unless the one before has taken it out', () => {
+  it('reports what it saw itself, unless the one before has taken it out', () => {
     const second = removals();
     second.observe(decisionOf(a, b), gone, nowMs);
     second.observe(decisionOf(), gone, nowMs);
@@ -140,7 +140,7 @@ describe('the next leader', () => {
     expect(due(second)).toEqual(['b']);
   });
 
-  it('takes for told what was deleted long ago and is not stored', () => {
+  it('takes for reported what was deleted long ago and is not stored', () => {
     const second = removals();
     second.observe(decisionOf(a, b), gone, nowMs);
     second.observe(decisionOf(), gone, nowMs);
@@ -151,7 +151,7 @@ describe('the next leader', () => {
     expect(second.objects.map(({ name }) => name)).toEqual(['a']);
   });
 
-  it('does not tell of what it still has itself: its watch is behind', () => {
+  it('does not report what it still has itself: its watch is behind', () => {
     const second = removals();
     second.observe(decisionOf(a, d), gone, nowMs);
     const { namespace, name, uid, generation } = a.object;
@@ -162,7 +162,7 @@ describe('the next leader', () => {
     expect(due(second)).toEqual(['a']);
   });
 
-  it('is no victim of a watch that shows again what was told', () => {
+  it('is no victim of a watch that shows again what was reported', () => {
     const leader = removals();
     leader.observe(decisionOf(a), gone, nowMs);
     leader.observe(decisionOf(), gone, nowMs);

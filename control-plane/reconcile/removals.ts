@@ -1,9 +1,9 @@
 /**
- * Objects that were deleted, until no limiter runs their rules any more and receivers of webhooks were told. Every replica
+ * Objects that were deleted, until no limiter runs their rules any more and receivers of webhooks were reported. Every replica
  * sees deletions and what the leader stores of them, so that each could lead. Pure: what it asks for is passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
-import { changedVerdicts, type Decision, type Verdict } from '../model/decision.ts';
+import { changedOutcomes, type Decision, type ObjectOutcome } from '../model/decision.ts';
 
 export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
@@ -17,8 +17,8 @@ interface Waiting {
   object: RemovedObject;
   /** From which snapshot of its fleet on it is in none; undefined while the fleet is served nothing. */
   since: number | undefined;
-  /** Receivers are being told. */
-  isTold: boolean;
+  /** Receivers are being reported. */
+  isReported: boolean;
 }
 
 export interface RemovalsOptions {
@@ -29,16 +29,16 @@ export interface RemovalsOptions {
   dropped(): void;
 }
 
-/** Chosen: a watch that is further behind shows again what was told, and it is told twice. */
+/** Chosen: a watch that is further behind shows again what was reported, and it is reported twice. */
 const mostLagMs = 60_000;
 
 export class Removals {
   readonly #options: RemovalsOptions;
   /** By uid, oldest first. */
   readonly #waiting = new Map<string, Waiting>();
-  /** By uid: when receivers had been told. */
+  /** By uid: when receivers had been reported. */
   readonly #doneMs = new Map<string, number>();
-  #verdicts: Decision['verdicts'] = new Map();
+  #outcomes: Decision['outcomes'] = new Map();
   /** By uid. */
   #stored: ReadonlySet<string> = new Set();
 
@@ -53,14 +53,14 @@ export class Removals {
 
   /** `isGone`: it exists no longer, neither as an object of this control plane nor of another. */
   observe(decision: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
-    for (const uid of changedVerdicts(decision, this.#verdicts)) {
-      const verdict = decision.verdicts.has(uid) ? undefined : this.#verdicts.get(uid)!;
-      if (verdict && isGone(verdict.object)) this.#add(removedObject(verdict, nowMs));
+    for (const uid of changedOutcomes(decision, this.#outcomes)) {
+      const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
+      if (outcome && isGone(outcome.object)) this.#add(removedObject(outcome, nowMs));
     }
-    this.#verdicts = decision.verdicts;
+    this.#outcomes = decision.outcomes;
   }
 
-  /** What is stored now. What the leader took out again was told. */
+  /** What is stored now. What the leader took out again was reported. */
   useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
     const uids = new Set(stored.map(({ uid }) => uid));
     if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
@@ -69,15 +69,15 @@ export class Removals {
     for (const object of stored) this.#add(object);
   }
 
-  /** While another one leads: what it has not stored after this time it has told of. */
+  /** While another one leads: what it has not stored after this time it has reported. */
   follow(nowMs: number): void {
-    for (const [uid, { object, isTold }] of this.#waiting) {
+    for (const [uid, { object, isReported }] of this.#waiting) {
       const isOld = nowMs - object.removedMs >= this.#options.forgetAfterMs;
-      if (isOld && !isTold && !this.#stored.has(uid)) this.#waiting.delete(uid);
+      if (isOld && !isReported && !this.#stored.has(uid)) this.#waiting.delete(uid);
     }
   }
 
-  /** Those to tell of now, each once; call `done` when its receivers know. `newest` is the number of a fleet's snapshot. */
+  /** Those to report now, each once; call `done` when its receivers know. `newest` is the number of a fleet's snapshot. */
   due(
     newest: (fleet: string) => number | undefined,
     mayRun: (fleet: string, resource: string, sinceNumber: number) => boolean,
@@ -85,12 +85,12 @@ export class Removals {
     const due = [...this.#waiting.values()].filter((waiting) => {
       const { uid, served } = waiting.object;
       // Another replica saw the deletion before this one.
-      if (waiting.isTold || this.#verdicts.has(uid)) return false;
+      if (waiting.isReported || this.#outcomes.has(uid)) return false;
       if (served === null) return true;
       waiting.since ??= newest(served.fleet);
       return !mayRun(served.fleet, served.resource, waiting.since ?? Number.POSITIVE_INFINITY);
     });
-    for (const waiting of due) waiting.isTold = true;
+    for (const waiting of due) waiting.isReported = true;
     return due.map(({ object }) => object);
   }
 
@@ -102,7 +102,7 @@ export class Removals {
   #add(object: RemovedObject): void {
     const { uid } = object;
     if (this.#waiting.has(uid) || this.#doneMs.has(uid)) return;
-    this.#waiting.set(uid, { object, since: undefined, isTold: false });
+    this.#waiting.set(uid, { object, since: undefined, isReported: false });
     if (this.#waiting.size <= this.#options.most) return;
     const [oldest] = this.#waiting.keys();
     this.#waiting.delete(oldest!);
@@ -110,7 +110,7 @@ export class Removals {
   }
 }
 
-function removedObject({ object, served }: Verdict, removedMs: number): RemovedObject {
+function removedObject({ object, served }: ObjectOutcome, removedMs: number): RemovedObject {
   const { kind, namespace, name, uid, generation } = object;
   const last = served && { fleet: served.fleet, domain: served.domain, resource: served.resource };
   const identity = { ...(kind && { kind }), namespace, name, uid, generation };

@@ -240,7 +240,7 @@ export class ServedFleets {
   }
 }
 
-/** `claims` in the order of the objects' age, whoever was accepted first: so the order of their rules never flips. */
+/** `claims` in the order of the objects' age, no matter who was accepted first: so the order of their rules never flips. */
 function servedPlace(
   claims: readonly Claim[],
   before: ServedPlace | undefined,

@@ -289,7 +289,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.next(0)?.object).toMatchObject({ name: 'a', resourceVersion: `${ofA}` });
   });
 
-  it('repairs at once, and tells, what somebody else changed after its write was shown, or before', () => {
+  it('repairs at once, and reports, what somebody else changed after its write was shown, or before', () => {
     leader.write({ isSeen: false });
     leader.show(a.uid, { observedGeneration: 1, conditions: [] });
     leader.evaluate();
@@ -325,7 +325,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.next(0)?.object).toMatchObject({ name: 'a', resourceVersion: `${version}` });
   });
 
-  it('tells of a write whose answer was lost once the source shows it', () => {
+  it('reports a write whose answer was lost once the source shows it', () => {
     const { entry, end } = leader.send();
     end({ is: 'failed' });
     leader.writes.begin(entry)({ is: 'outdated' });
@@ -371,16 +371,18 @@ describe('StatusBoard', () => {
       leader.evaluate();
     });
 
-    it('is told not to be watched, once, without our name, and before all else', () => {
+    it('is reported not to be watched, once, without our name, and before all else', () => {
       leader.isOversize = true;
       leader.evaluate();
       const entry = leader.queue.next(0)!;
       leader.evaluate();
       expect(entry.status.controllerName).toBeUndefined();
       expect(entry.status.servedGeneration).toBeUndefined();
-      const told = entry.status.conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`);
+      const reported = entry.status.conditions.map(
+        ({ type, status, reason }) => `${type} ${status} ${reason}`,
+      );
       const all = ['Accepted', 'Programmed', 'Ready'];
-      expect(told).toEqual(all.map((type) => `${type} False NotWatched`));
+      expect(reported).toEqual(all.map((type) => `${type} False NotWatched`));
       leader.finish(entry);
       leader.evaluate();
       leader.show(a.uid, entry.status, String(version));

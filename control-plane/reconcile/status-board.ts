@@ -10,7 +10,7 @@ import {
   findCondition,
   isOfOther,
 } from '../model/config-object.ts';
-import { changedVerdicts, type Decision, domainKey, type Verdict } from '../model/decision.ts';
+import { changedOutcomes, type Decision, domainKey, type ObjectOutcome } from '../model/decision.ts';
 import { says } from '../model/reasons.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
@@ -26,7 +26,7 @@ export interface StatusBoardOptions {
   limiters: LimiterView;
   /** What every status bears; undefined where there is no other control plane. */
   controllerName: string | undefined;
-  /** Told while `evaluate` runs. */
+  /** Reported while `evaluate` runs. */
   found(object: ConfigObject, news: OwnershipNews): void;
 }
 
@@ -66,7 +66,7 @@ interface FleetSeen {
 
 /** What a status followed from. As long as none of it changes, the status does not. */
 interface Grounds {
-  verdict: Verdict;
+  outcome: ObjectOutcome;
   standing: Standing | undefined;
   awaitsMore: boolean;
   hasOthers: boolean;
@@ -90,7 +90,7 @@ const countEveryMs = 10_000;
 /** Nothing of an object is in any snapshot. */
 const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, rulesVersion: 0 };
 
-/** What webhooks tell of an object; its status does not, since each limiter that comes or goes would change it. */
+/** What webhooks report an object; its status does not, since each limiter that comes or goes would change it. */
 export interface LimiterCounts {
   /** Limiters of the fleet that have the served rules in force. */
   inForce: number;
@@ -130,9 +130,9 @@ export class StatusBoard {
     this.#decision = decision;
     this.#left = left;
     for (const uid of due) {
-      const verdict = decision.verdicts.get(uid);
-      const shown = verdict && newest(verdict.object);
-      if (shown !== undefined) this.#evaluate(verdict!, shown, evaluation);
+      const outcome = decision.outcomes.get(uid);
+      const shown = outcome && newest(outcome.object);
+      if (shown !== undefined) this.#evaluate(outcome!, shown, evaluation);
       else if (!left.has(uid)) this.#forget(uid);
     }
     for (const object of evaluation.left) this.#leave(object, nowMs);
@@ -143,10 +143,10 @@ export class StatusBoard {
     const last = this.#decision;
     const due =
       last === undefined
-        ? new Set([...decision.verdicts.keys(), ...this.#evaluated.keys()])
+        ? new Set([...decision.outcomes.keys(), ...this.#evaluated.keys()])
         : this.#open
             .union(changed)
-            .union(changedVerdicts(decision, last.verdicts))
+            .union(changedOutcomes(decision, last.outcomes))
             .union(recounted(decision, last));
     for (const [name, seen] of this.#fleets) {
       const standing = this.#options.limiters.fleet(name);
@@ -190,13 +190,13 @@ export class StatusBoard {
     this.#options.queue.clear();
   }
 
-  #evaluate(verdict: Verdict, shown: ConfigObject, evaluation: Evaluation): void {
+  #evaluate(outcome: ObjectOutcome, shown: ConfigObject, evaluation: Evaluation): void {
     const { awaitsLimiters = false, nowMs } = evaluation;
     const { uid } = shown;
     const known = this.#look(shown, nowMs);
-    const grounds = this.#grounds(verdict, known, evaluation);
+    const grounds = this.#grounds(outcome, known, evaluation);
     const last = this.#evaluated.get(uid);
-    this.#remember(verdict, grounds.standing, evaluation);
+    this.#remember(outcome, grounds.standing, evaluation);
     if (last !== undefined && isSame(last.grounds, grounds)) {
       this.#keepOpen(uid, !last.isWritten || known !== shown);
       const isHeld = (awaitsLimiters && last.isHeld) || nowMs < last.notBeforeMs;
@@ -222,8 +222,12 @@ export class StatusBoard {
   }
 
   /** Which fleet the object is of, and whether all limiters have its rules. */
-  #remember({ object: { uid }, served }: Verdict, standing: Standing | undefined, at: Evaluation): void {
-    const before = this.#evaluated.get(uid)?.grounds.verdict.served?.fleet;
+  #remember(
+    { object: { uid }, served }: ObjectOutcome,
+    standing: Standing | undefined,
+    at: Evaluation,
+  ): void {
+    const before = this.#evaluated.get(uid)?.grounds.outcome.served?.fleet;
     if (before !== served?.fleet) this.#leaveFleet(uid);
     if (served === undefined) return;
     const seen = this.#fleets.get(served.fleet) ?? {
@@ -239,7 +243,7 @@ export class StatusBoard {
   }
 
   #leaveFleet(uid: string): void {
-    const fleet = this.#evaluated.get(uid)?.grounds.verdict.served?.fleet;
+    const fleet = this.#evaluated.get(uid)?.grounds.outcome.served?.fleet;
     const seen = fleet === undefined ? undefined : this.#fleets.get(fleet);
     seen?.behind.delete(uid);
     if (seen?.objects.delete(uid) && seen.objects.size === 0) this.#fleets.delete(fleet!);
@@ -257,16 +261,16 @@ export class StatusBoard {
     return nowMs;
   }
 
-  /** Once: its status has no name of ours afterwards, so that whoever serves it now may write as it likes. */
+  /** Once: its status has no name of ours afterwards, so that anyone who serves it now may write as it likes. */
   #leave(object: ConfigObject, nowMs: number): void {
     const { queue, controllerName } = this.#options;
     const { uid } = object;
     this.#drop(uid);
     const known = this.#look(object, nowMs);
     const inFlight = queue.inFlight(uid);
-    const isTold = known.status?.controllerName !== controllerName;
-    const isBeingTold = inFlight !== undefined && inFlight.controllerName === undefined;
-    if (isTold || isBeingTold) queue.withdraw(uid);
+    const isReported = known.status?.controllerName !== controllerName;
+    const isBeingReported = inFlight !== undefined && inFlight.controllerName === undefined;
+    if (isReported || isBeingReported) queue.withdraw(uid);
     else this.#offer(known, notWatchedStatus(known, nowMs), nowMs);
   }
 
@@ -283,9 +287,9 @@ export class StatusBoard {
     else queue.offer(known, status);
   }
 
-  #grounds(verdict: Verdict, known: ConfigObject, { decision, isOversize }: Evaluation): Grounds {
+  #grounds(outcome: ObjectOutcome, known: ConfigObject, { decision, isOversize }: Evaluation): Grounds {
     const { ledger, limiters } = this.#options;
-    const { object, served } = verdict;
+    const { object, served } = outcome;
     const previous = known.status;
     if (served === undefined) {
       const nothing = {
@@ -295,7 +299,7 @@ export class StatusBoard {
         isOversize: false,
         overrides: 0,
       };
-      return { verdict, ...nothing, previous };
+      return { outcome, ...nothing, previous };
     }
     const fleet = limiters.fleet(served.fleet);
     const standing = fleet.of(ledger.since(object.uid) ?? never, served.resource);
@@ -304,7 +308,7 @@ export class StatusBoard {
     const { hasOthers } = fleet;
     const overrides = object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0;
     const ofFleet = { hasOthers, isOversize: isOversize(served.fleet) };
-    return { verdict, standing, awaitsMore, ...ofFleet, overrides, previous };
+    return { outcome, standing, awaitsMore, ...ofFleet, overrides, previous };
   }
 
   /** What another control plane said of its limiters says nothing of ours. */
@@ -366,7 +370,7 @@ function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
 }
 
 /** Uids of objects over whose domain other overrides are served. */
-function recounted({ verdicts, overrides }: Decision, last: Decision): Set<string> {
+function recounted({ outcomes, overrides }: Decision, last: Decision): Set<string> {
   const counts = [
     overrides ?? new Map<string, number>(),
     last.overrides ?? new Map<string, number>(),
@@ -374,8 +378,9 @@ function recounted({ verdicts, overrides }: Decision, last: Decision): Set<strin
   const places = new Set([...counts[0].keys(), ...counts[1].keys()]);
   const changed = new Set([...places].filter((place) => counts[0].get(place) !== counts[1].get(place)));
   if (changed.size === 0) return changed;
-  const isCounted = ({ served }: Verdict): boolean => served !== undefined && changed.has(domainKey(served));
-  return new Set([...verdicts].filter(([, verdict]) => isCounted(verdict)).map(([uid]) => uid));
+  const isCounted = ({ served }: ObjectOutcome): boolean =>
+    served !== undefined && changed.has(domainKey(served));
+  return new Set([...outcomes].filter(([, outcome]) => isCounted(outcome)).map(([uid]) => uid));
 }
 
 /** For webhooks. */
@@ -385,7 +390,7 @@ export function limiterCounts({ inForce, refused, total }: Standing): LimiterCou
 
 function isSame(a: Grounds, b: Grounds): boolean {
   return (
-    a.verdict === b.verdict &&
+    a.outcome === b.outcome &&
     a.standing === b.standing &&
     a.awaitsMore === b.awaitsMore &&
     a.hasOthers === b.hasOthers &&
@@ -395,7 +400,7 @@ function isSame(a: Grounds, b: Grounds): boolean {
   );
 }
 
-/** A condition that is news to whoever follows the object. */
+/** A condition that is news to anyone who follows the object. */
 export type Transition = Pick<
   Condition,
   'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime' | 'observedGeneration'

@@ -36,7 +36,7 @@ class Model {
 }
 
 describe('ContestedStatus', () => {
-  it('is as the model says, whoever writes and whenever', () => {
+  it('is as the model says, no matter who writes and whenever', () => {
     const by = fc.constantFrom(undefined, 'ns/a', 'ns/b', 'ns/c');
     const steps = fc.array(fc.tuple(by, fc.nat({ max: 40_000 })), { maxLength: 30 });
     fc.assert(

@@ -15,7 +15,7 @@ const minuteMs = 60_000;
 const conflictAfter = 2;
 /** How long the one that yields leaves an object alone. */
 export const yieldMs = 10 * minuteMs;
-/** Chosen: whoever it is, and whatever name is written: so many repairs within a minute, then a pause. */
+/** Chosen: anyone who it is, and whatever name is written: so many repairs within a minute, then a pause. */
 const mostRepairs = 5;
 const repairPauseMs = 20_000;
 

@@ -132,7 +132,7 @@ describe('StatusQueue', () => {
     expect(drain(queue, 500)).toEqual(['b1']);
   });
 
-  it('writes once in two seconds when told so', () => {
+  it('writes once in two seconds when reported so', () => {
     const queue = new StatusQueue({ writesPerSecond: 0.5 });
     for (const name of ['a', 'b']) queue.offer(settled(name), status(1));
     expect(drain(queue, 0)).toEqual(['a1']);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-object.ts';
-import type { ServedConfig, Verdict } from '../model/decision.ts';
+import type { ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { type StatusFacts, sameStatus, statusOf } from './conditions.ts';
 import type { Standing } from './fleet-standing.ts';
 import { transitions } from './status-board.ts';
@@ -20,10 +20,10 @@ const served: ServedConfig = {
   bytes: new Uint8Array(),
 };
 const object = configObject({ name: 'a', generation: 2 });
-const accepted: Verdict = { object, accepted: { status: true }, served };
+const accepted: ObjectOutcome = { object, accepted: { status: true }, served };
 const rejection = { status: false, reason: 'Invalid', message: 'bad; generation 1 stays in force' } as const;
-const keptInForce: Verdict = { object, accepted: rejection, served: { ...served, generation: 1 } };
-const rejected: Verdict = {
+const keptInForce: ObjectOutcome = { object, accepted: rejection, served: { ...served, generation: 1 } };
+const rejected: ObjectOutcome = {
   object,
   accepted: { status: false, reason: 'DomainConflict', message: 'taken; nothing is in force' },
   served: undefined,
@@ -59,14 +59,14 @@ function withOld(others: Standing): Standing {
   const tooOld = { items: [{ name: 'o', sinceMs: noonMs }], count: 2 };
   return { ...others, tooOld, rulesVersion: 2, total: others.total + 2, connected: others.connected + 2 };
 }
-const needsNew: Verdict = {
+const needsNew: ObjectOutcome = {
   ...accepted,
   served: { ...served, rulesVersion: 2, forOld: { generation: 1, spec: {} } },
 };
 
 function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
   return statusOf({
-    verdict: accepted,
+    outcome: accepted,
     standing: standing(3),
     awaitsMore: false,
     hasOthers: false,
@@ -142,25 +142,25 @@ describe('statusOf', () => {
     ],
     [
       'limiters that are too old',
-      { verdict: needsNew, standing: withOld(standing(1, { pending: ['p'] })) },
+      { outcome: needsNew, standing: withOld(standing(1, { pending: ['p'] })) },
       "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
         'and served generation 1: o since 12:00:00Z and others; waiting for p since 12:00:59Z',
     ],
     [
       'limiters that are too old for all of its generations',
-      { verdict: { ...accepted, served: { ...served, rulesVersion: 2 } }, standing: withOld(standing(0)) },
+      { outcome: { ...accepted, served: { ...served, rulesVersion: 2 } }, standing: withOld(standing(0)) },
       "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
         'and served nothing of it: o since 12:00:00Z and others',
     ],
     [
       'one that refuses before those that are too old',
-      { verdict: needsNew, standing: withOld(standing(0, { refused: ['r'] })) },
+      { outcome: needsNew, standing: withOld(standing(0, { refused: ['r'] })) },
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; " +
         'too old for rules of version 2 and served generation 1: o since 12:00:00Z and others',
     ],
     [
       'limiters that are too old for an older generation',
-      { verdict: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
+      { outcome: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
       'False NotAccepted: generation 2 is not accepted; generation 2 as it was last accepted is served as before, but ' +
         "not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
         'and served generation 1: o since 12:00:00Z and others',
@@ -178,44 +178,44 @@ describe('statusOf', () => {
     ],
     [
       'an older generation in force',
-      { verdict: keptInForce, standing: standing(1) },
+      { outcome: keptInForce, standing: standing(1) },
       "False NotAccepted: generation 2 is not accepted; generation 1 stays in force on every limiter of fleet 'edge'",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that is not in force everywhere',
-      { verdict: keptInForce, standing: standing(1, { pending: ['p'] }) },
+      { outcome: keptInForce, standing: standing(1, { pending: ['p'] }) },
       'False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but ' +
         "not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that nobody takes',
-      { verdict: keptInForce, standing: standing(0) },
+      { outcome: keptInForce, standing: standing(0) },
       "False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but no limiter of fleet 'edge' is connected",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'nothing in force',
-      { verdict: rejected, standing: undefined },
+      { outcome: rejected, standing: undefined },
       'False NotAccepted: generation 2 is not accepted; nothing is in force',
       'False DomainConflict: not accepted: taken; nothing is in force',
     ],
   ];
-  it.each(progress)('tells of %s', (_, facts, programmed, ready) => {
+  it.each(progress)('reports %s', (_, facts, programmed, ready) => {
     const status = statusWith(facts);
     expect(said(status, 'Programmed')).toBe(programmed);
     expect(said(status, 'Ready')).toBe(ready ?? programmed.replace('AllLimiters', 'Ready'));
   });
 
   it('says what is served while the newest generation is not accepted', () => {
-    const status = statusWith({ verdict: keptInForce });
+    const status = statusWith({ outcome: keptInForce });
     expect(status).toMatchObject({ observedGeneration: 2, servedGeneration: 1, rules: 3, domain: 'shop' });
     expect(said(status, 'Accepted')).toBe('False Invalid: bad; generation 1 stays in force');
   });
 
   it('remembers what the object was accepted for when nothing of it is served', () => {
-    const status = statusWith({ verdict: rejected, standing: undefined, previous: statusWith({}) });
+    const status = statusWith({ outcome: rejected, standing: undefined, previous: statusWith({}) });
     expect(status).toEqual({
       observedGeneration: 2,
       domain: 'shop',
@@ -234,14 +234,17 @@ describe('statusOf', () => {
     expect(text.endsWith('xxx...')).toBe(true);
   });
 
-  const own: Verdict = { ...accepted, served: { ...served, ownFields: ['valueToMetric', 'shareThreshold'] } };
+  const own: ObjectOutcome = {
+    ...accepted,
+    served: { ...served, ownFields: ['valueToMetric', 'shareThreshold'] },
+  };
   const hasOthers = true;
   const ignored = "valueToMetric, shareThreshold ignored by limiters of fleet 'edge' that are not Weir's";
   const tooLarge =
-    "the rules of fleet 'edge' take over 4 MiB, which limiters refuse unless they are told to take more";
+    "the rules of fleet 'edge' take over 4 MiB, which limiters refuse unless they are asked to take more";
   const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
-    ['own fields and other limiters', { verdict: own, hasOthers }, `False UnknownFields: ${ignored}`],
-    ['own fields and Weir’s limiters', { verdict: own }, undefined],
+    ['own fields and other limiters', { outcome: own, hasOthers }, `False UnknownFields: ${ignored}`],
+    ['own fields and Weir’s limiters', { outcome: own }, undefined],
     ['no own fields', { hasOthers }, undefined],
     [
       'a snapshot too large',
@@ -250,10 +253,10 @@ describe('statusOf', () => {
     ],
     [
       'both',
-      { verdict: own, hasOthers, isOversize: true },
+      { outcome: own, hasOthers, isOversize: true },
       `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default, and others are in the fleet; ${ignored}`,
     ],
-    ['nothing served', { verdict: rejected, standing: undefined, isOversize: true }, undefined],
+    ['nothing served', { outcome: rejected, standing: undefined, isOversize: true }, undefined],
   ];
   it.each(supported)('knows what is not supported with %s', (_, facts, text) => {
     expect(said(statusWith(facts), 'Supported')).toBe(text);
@@ -310,7 +313,7 @@ describe('sameStatus', () => {
     ['a condition less', { ...status, conditions: status.conditions.slice(1) }],
     ['a condition more', statusWith({ isOversize: true, previous: status })],
     ['another served generation', { ...status, servedGeneration: 1 }],
-  ])('tells it from %s', (_, other) => {
+  ])('reports it from %s', (_, other) => {
     expect(sameStatus(status, other)).toBe(false);
   });
 });
@@ -333,12 +336,12 @@ describe('transitions', () => {
   });
 
   it('has what is said of a newer generation', () => {
-    const verdict = {
+    const outcome = {
       ...accepted,
       object: { ...object, generation: 3 },
       served: { ...served, generation: 3 },
     };
-    expect(names(statusWith({}), statusWith({ verdict }))).toEqual([
+    expect(names(statusWith({}), statusWith({ outcome }))).toEqual([
       'Accepted True Valid',
       'Programmed True AllLimiters',
     ]);

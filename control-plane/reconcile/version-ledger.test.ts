@@ -83,7 +83,7 @@ describe('VersionLedger', () => {
     expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([3, undefined, 3, 4]);
   });
 
-  it('tells what old limiters are served from the same version served to all before', () => {
+  it('says what old limiters are served from the same version served to all before', () => {
     const ledger = new VersionLedger();
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const spec = configSpec({ domain: 'a', algorithm: 'SlidingWindow' });
@@ -102,7 +102,7 @@ describe('VersionLedger', () => {
     expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
   });
 
-  it('gives an override no new number to the rules below it, and tells three kinds of limiters apart', () => {
+  it('gives an override no new number to the rules below it, and distinguishes three kinds of limiters', () => {
     const ledger = new VersionLedger();
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const sliding = { ...b, spec: configSpec({ domain: 'b', algorithm: 'SlidingWindow' }) };

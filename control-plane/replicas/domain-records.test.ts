@@ -21,7 +21,7 @@ const next = (before: DomainRecords, now: Pick<Decision, 'holders'>, nowMs = noo
   nextRecords(before, now, { nowMs, releaseMs });
 
 describe('nextRecords', () => {
-  it('begins with whoever is served', () => {
+  it('begins with anyone who is served', () => {
     expect(next(records({}), decision('shop/a', '!evil/a', 'shop/b'))).toEqual(
       records({ 'edge/a': { namespaces: ['shop'] }, 'edge/b': { namespaces: ['shop'] } }),
     );

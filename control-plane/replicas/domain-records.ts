@@ -1,6 +1,6 @@
 /**
  * Whose each domain was last, in ConfigMaps of the control plane's own namespace: read by every replica, written by the
- * leader. Who deletes an object and creates it again finds its domain held, whoever has waited for it.
+ * leader. Who deletes an object and creates it again finds its domain held, no matter who has waited for it.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';

@@ -121,11 +121,11 @@ class World {
       transitions: step.transitions,
     });
     if (written === undefined) return () => state.conflicted();
-    for (const other of this.candidates) this.#tell(other, written);
+    for (const other of this.candidates) this.#report(other, written);
     return (sentMs, nowMs) => state.written(written, sentMs, nowMs);
   }
 
-  #tell(other: Candidate, record: LeaseRecord): void {
+  #report(other: Candidate, record: LeaseRecord): void {
     if (this.#troubled && this.#random() < 0.3) return;
     this.#later(this.nowMs + this.#delayMs(), () => {
       if (this.nowMs >= other.standsStillUntilMs) other.state.heard(record, other.localMs(this.nowMs));

@@ -47,7 +47,7 @@ describe('an event queue', () => {
     },
   );
 
-  it('drops what one object tells too much, not what others tell', () => {
+  it('drops what one object reports too much, not what others report', () => {
     const queue = new EventQueue({ burstPerObject: 2, perSecondPerObject: 0.1 });
     const outcomes = ['1', '2', '3'].map((note) => queue.add(event({ note }), 0));
     expect(outcomes).toEqual([undefined, undefined, 'object']);

@@ -49,7 +49,7 @@ const mostRemembered = 4_096;
 
 /**
  * Which Kubernetes events are written, and when. Pure. The same event of an object again is one event with a count; an
- * object that tells too much, and a queue that is full, drop what is new.
+ * object that reports too much, and a queue that is full, drop what is new.
  */
 export class EventQueue<T extends EventContent> {
   readonly #options: Required<EventQueueOptions>;

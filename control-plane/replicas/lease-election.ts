@@ -21,7 +21,7 @@ type ElectionStep =
   | { do: 'wait'; untilMs: number };
 
 /**
- * One candidate's view of the Lease that names the leader. Pure: it is told what was read, written and heard, and
+ * One candidate's view of the Lease that names the leader. Pure: it is shown what was read, written and heard, and
  * says what to do next. All times are on the candidate's own monotonic clock.
  *
  *                 read                  free, expired or its own: written
@@ -163,7 +163,7 @@ export class LeaseElection {
   #callOff: (() => void) | undefined;
   #isRunning = false;
   #wasLeading = false;
-  #toldLeader: string | undefined;
+  #reportedLeader: string | undefined;
 
   constructor(options: LeaseElectionOptions) {
     this.#options = options;
@@ -198,10 +198,10 @@ export class LeaseElection {
     this.#callOff?.();
     await this.#request;
     const held = this.#state.resign(this.#nowMs());
-    this.#tell();
+    this.#report();
     if (held === undefined) return;
     try {
-      // A second, the least that a Lease can say: whoever sees the release does not wait for it.
+      // A second, the least that a Lease can say: anyone who sees the release does not wait for it.
       await this.#options.api.claim(this.#claim({ ...held, holder: '', durationMs: 1000 }), held);
     } catch (error) {
       this.#options.failed(error);
@@ -210,7 +210,7 @@ export class LeaseElection {
 
   /** Takes the next step, unless a request is under way, and sets the timer for the one after. */
   #drive(): void {
-    this.#tell();
+    this.#report();
     this.#callOff?.();
     if (!this.#isRunning) return;
     const nowMs = this.#nowMs();
@@ -255,7 +255,7 @@ export class LeaseElection {
     return { name: this.#options.leaseName, holder, durationMs, transitions, acquireTime };
   }
 
-  #tell(): void {
+  #report(): void {
     const { identity, log, metrics, startedLeading, stoppedLeading } = this.#options;
     const leads = this.leads;
     if (leads !== this.#wasLeading) {
@@ -267,8 +267,8 @@ export class LeaseElection {
       else stoppedLeading();
     }
     const leader = this.#state.leader;
-    if (leader === this.#toldLeader) return;
-    this.#toldLeader = leader;
+    if (leader === this.#reportedLeader) return;
+    this.#reportedLeader = leader;
     if (leader !== identity) lines.leaderChanged(log, leader);
   }
 

@@ -161,7 +161,7 @@ export interface LeaseRecord {
   resourceVersion: string;
   /** Empty: nobody; its last holder has released it. */
   holder: string;
-  /** How long the holder may go without renewing it; undefined where whoever wrote it said nothing. */
+  /** How long the holder may go without renewing it; undefined where anyone who wrote it said nothing. */
   durationMs: number | undefined;
   /** RFC 3339 with microseconds, as the holder's clock had it; for people. */
   acquireTime: string | undefined;
@@ -202,7 +202,7 @@ export class ReplicaLease {
     this.#renew();
   }
 
-  /** Deletes the Lease: whoever watches knows at once that the replica is gone. */
+  /** Deletes the Lease: anyone who watches knows at once that the replica is gone. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#callOff?.();

@@ -1,4 +1,4 @@
-/** What replicas tell each other of their limiters: each publishes its own in ConfigMaps, and reads all of those that live. */
+/** What replicas send each other of their limiters: each publishes its own in ConfigMaps, and reads all of those that live. */
 
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -70,7 +70,7 @@ export class ReplicaReports {
   readonly #run: string;
   #count = 0;
   #owner: Owner | undefined;
-  #toldLeases: ReadonlyMap<string, SeenLease> = new Map();
+  #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
   /** Why nothing is heard: a watch that is cut, a Lease of our own that cannot be renewed. */
   readonly #deafFor = new Set<'watch' | 'renewal'>();
@@ -82,7 +82,7 @@ export class ReplicaReports {
     const { client, namespace, clock, timers, random, log, metrics, replica } = options;
     this.#own = { replica, limiters: [] };
     this.#run = newRevision(clock, random);
-    const told = {
+    const reported = {
       unreachable: (reason: string) => lines.reportsUnreachable(log, reason),
       reachable: () => lines.reportsReachable(log),
       skipped: (key: string, reason: string) => lines.reportSkipped(log, key, reason),
@@ -96,16 +96,16 @@ export class ReplicaReports {
       labelSelector: selectorOf(managedLabels()),
       read: (object) => ({ item: seenLease(object as unknown as LeaseObject) }),
       listener: {
-        ...told,
+        ...reported,
         listed: () => this.#leasesChanged(),
         changed: () => this.#leasesChanged(),
         unreachable: (reason) => {
           this.#hears('watch', false);
-          told.unreachable(reason);
+          reported.unreachable(reason);
         },
         reachable: () => {
           this.#hears('watch', true);
-          told.reachable();
+          reported.reachable();
         },
       },
     });
@@ -122,7 +122,7 @@ export class ReplicaReports {
         this.#listed();
       },
       lines: {
-        ...told,
+        ...reported,
         notStored: (_, error) => {
           metrics.all.reportsNotPublished.inc();
           lines.reportNotPublished(log, error);
@@ -170,7 +170,7 @@ export class ReplicaReports {
     return [this.#own, ...others];
   }
 
-  /** What replicas left that do not live: for whoever clears away. Empty while nothing is heard. */
+  /** What replicas left that do not live: for anyone who clears away. Empty while nothing is heard. */
   remains(): { replica: string; leases: SeenLease[]; reports: StoredConfigMap[] }[] {
     if (this.#deafFor.size > 0) return [];
     const nowMs = this.#nowMs();
@@ -211,10 +211,10 @@ export class ReplicaReports {
     const items = new Map([...this.#leases.items.values()].map((lease) => [lease.name, lease]));
     let hasChanged = false;
     for (const lease of items.values()) if (this.#leaseSeen(lease)) hasChanged = true;
-    for (const lease of this.#toldLeases.values()) {
+    for (const lease of this.#reportedLeases.values()) {
       if (!items.has(lease.name) && this.#leaseGone(lease)) hasChanged = true;
     }
-    this.#toldLeases = items;
+    this.#reportedLeases = items;
     if (hasChanged) this.#changed();
     else this.#setTimer();
     this.#listed();
@@ -223,7 +223,7 @@ export class ReplicaReports {
   /** Whether a replica came to life by it. */
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
-    if (this.#toldLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
+    if (this.#reportedLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
     this.#options.leaseChanged(name, record);
     return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
   }

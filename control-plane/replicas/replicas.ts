@@ -1,6 +1,6 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
 import { errorText } from '../../process/log/error-text.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
@@ -56,7 +56,7 @@ export class Replicas {
     const { client, namespace, replica, clock, log, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
-    const failures = new Seldom<string>(clock, (reason, times) => {
+    const failures = new LogThrottle<string>(clock, (reason, times) => {
       lines.leaseFailed(log, { reason, times });
     });
     const failed = (error: unknown): void => {
@@ -128,7 +128,7 @@ export class Replicas {
     this.#cleanup.start();
   }
 
-  /** What is known of our own limiters; `changed` is told at once. */
+  /** What is known of our own limiters; `changed` is reported at once. */
   publish(limiters: readonly LimiterReport[]): void {
     this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -202,29 +202,29 @@ async function mapsOf(replica: string, count: number, revision: string): Promise
 }
 
 function collection() {
-  const told: string[] = [];
-  const { log } = recordedTelemetry(tellTo(told));
+  const reported: string[] = [];
+  const { log } = recordedTelemetry(reportTo(reported));
   const find = findValues(format, (name, reason) => lines.reportSkipped(log, name, reason));
   const reports = new StoredValues(find, (hasChanged) => {
-    if (hasChanged) told.push('changed');
+    if (hasChanged) reported.push('changed');
   });
   const limitersOf = (wanted: string) => reports.values.get(wanted)?.report.limiters;
-  return { reports, told, limitersOf };
+  return { reports, reported, limitersOf };
 }
 
 describe('a collection of reports', () => {
   it('holds one report for each replica', async () => {
-    const { reports, told } = collection();
+    const { reports, reported } = collection();
     await reports.update([...(await mapsOf('a', 1, 'r1')), ...(await mapsOf('b', 200, 'r1'))]);
     expect([...reports.values.values()].map(({ report }) => report)).toEqual([
       reportOf('a', 1),
       reportOf('b', 200),
     ]);
-    expect(told).toEqual(['changed']);
+    expect(reported).toEqual(['changed']);
   });
 
   it('keeps the report before until all parts of the next one are there', async () => {
-    const { reports, told, limitersOf } = collection();
+    const { reports, reported, limitersOf } = collection();
     const before = await mapsOf('a', 200, 'r1');
     const next = await mapsOf('a', 300, 'r2');
     expect(before.length).toBeGreaterThan(2);
@@ -233,7 +233,7 @@ describe('a collection of reports', () => {
     expect(limitersOf('a')).toHaveLength(200);
     await reports.update(next);
     expect(limitersOf('a')).toHaveLength(300);
-    expect(told).toEqual(['changed', 'changed']);
+    expect(reported).toEqual(['changed', 'changed']);
   });
 
   it('passes over parts that a longer report left', async () => {
@@ -243,24 +243,24 @@ describe('a collection of reports', () => {
     expect(limitersOf('a')).toHaveLength(1);
   });
 
-  it('tells nothing when nothing changed', async () => {
-    const { reports, told } = collection();
+  it('says nothing when nothing changed', async () => {
+    const { reports, reported } = collection();
     const maps = await mapsOf('a', 1, 'r1');
     await reports.update(maps);
     await reports.update(maps);
-    expect(told).toEqual(['changed']);
+    expect(reported).toEqual(['changed']);
   });
 
   it('forgets a report that is gone', async () => {
-    const { reports, told } = collection();
+    const { reports, reported } = collection();
     await reports.update(await mapsOf('a', 1, 'r1'));
     await reports.update([]);
     expect([...reports.values]).toEqual([]);
-    expect(told).toEqual(['changed', 'changed']);
+    expect(reported).toEqual(['changed', 'changed']);
   });
 
-  it('keeps the readable report before a damaged one, and tells of it once', async () => {
-    const { reports, told, limitersOf } = collection();
+  it('keeps the readable report before a damaged one, and reports it once', async () => {
+    const { reports, reported, limitersOf } = collection();
     await reports.update(await mapsOf('a', 1, 'r1'));
     const damaged = {
       name: 'weir-limiters-a',
@@ -271,7 +271,7 @@ describe('a collection of reports', () => {
     await reports.update([damaged]);
     await reports.update([damaged]);
     expect(limitersOf('a')).toHaveLength(1);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'changed',
       expect.stringMatching(/^What another replica wrote cannot be read: weir-limiters-a: /),
     ]);

@@ -56,7 +56,7 @@ describe('signs of life', () => {
     expect(signs.isAlive('a', 65_000)).toBe(false);
   });
 
-  it('do not bring back whoever was dead before', () => {
+  it('do not bring back anyone who was dead before', () => {
     const signs = seenAt(0);
     signs.becomeDeaf(5_000);
     signs.hearAgain(60_000);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
@@ -33,7 +33,7 @@ function entry(uid: string): StatusEntry {
 /** A queue without a budget; writes wait until the test answers them. */
 function setUp({ concurrency = 2 } = {}) {
   const waiting: StatusEntry[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   const done: string[] = [];
   /** Versions that what is offered next follows from. */
   const versions: (string | undefined)[] = [];
@@ -41,7 +41,7 @@ function setUp({ concurrency = 2 } = {}) {
   const clock = new ManualClock();
   const timers = new ManualTimers();
   const state = { leads: true, dueMs: 0 };
-  const telemetry = recordedTelemetry(tellTo(told));
+  const telemetry = recordedTelemetry(reportTo(reported));
   const pump = new StatusPump({
     queue: {
       next: () => (state.dueMs > timers.nowMs ? undefined : waiting.shift()),
@@ -50,8 +50,8 @@ function setUp({ concurrency = 2 } = {}) {
         done.push(uid);
         if (now !== undefined) versions.push(now.resourceVersion);
       },
-      withdraw: (uid) => told.push(`withdrawn ${uid}`),
-      spared: () => told.push('spared'),
+      withdraw: (uid) => reported.push(`withdrawn ${uid}`),
+      spared: () => reported.push('spared'),
     },
     writer: {
       write: ({ uid }) => new Promise((resolve) => answers.set(uid, resolve)),
@@ -62,8 +62,8 @@ function setUp({ concurrency = 2 } = {}) {
     timers,
     random: () => 0,
     ...telemetry,
-    written: ({ object }) => told.push(`written ${object.uid}`),
-    again: () => told.push('again'),
+    written: ({ object }) => reported.push(`written ${object.uid}`),
+    again: () => reported.push('again'),
   });
   const answer = async (uid: string, outcome: WriteOutcome) => {
     const resolve = answers.get(uid);
@@ -75,24 +75,24 @@ function setUp({ concurrency = 2 } = {}) {
     written: await telemetry.counted('status_writes_total{outcome="written"}'),
     failed: await telemetry.counted('status_writes_total{outcome="failed"}'),
   });
-  return { pump, waiting, told, done, versions, answers, timers, state, answer, counted };
+  return { pump, waiting, reported, done, versions, answers, timers, state, answer, counted };
 }
 
 describe('a status pump', () => {
   it('writes a few at a time', async () => {
-    const { pump, waiting, told, done, versions, answers, answer } = setUp();
+    const { pump, waiting, reported, done, versions, answers, answer } = setUp();
     waiting.push(entry('a'), entry('b'), entry('c'));
     pump.wake();
     expect([...answers.keys()]).toEqual(['a', 'b']);
     await answer('a', { is: 'written', version: '7' });
     expect([...answers.keys()]).toEqual(['b', 'c']);
     expect(versions).toEqual(['7']);
-    expect(told).toEqual(['written a']);
+    expect(reported).toEqual(['written a']);
     expect(done).toEqual(['a']);
   });
 
   it('leaves an object that is gone, without a word', async () => {
-    const { pump, waiting, told, done, answers, timers, answer, counted } = setUp({ concurrency: 1 });
+    const { pump, waiting, reported, done, answers, timers, answer, counted } = setUp({ concurrency: 1 });
     waiting.push(entry('a'), entry('b'));
     pump.wake();
     await answer('a', { is: 'gone' });
@@ -101,12 +101,12 @@ describe('a status pump', () => {
     await answer('b', { is: 'written' });
     timers.advance(10_000);
     expect(answers.size).toBe(0);
-    expect(told).toEqual(['withdrawn a', 'written b']);
+    expect(reported).toEqual(['withdrawn a', 'written b']);
     expect(await counted()).toEqual({ written: 1, failed: 0 });
   });
 
   it('never repeats a status whose object has changed, and says so', async () => {
-    const { pump, waiting, told, done, answers, timers, answer } = setUp();
+    const { pump, waiting, reported, done, answers, timers, answer } = setUp();
     waiting.push(entry('a'), entry('b'));
     pump.wake();
     await answer('a', { is: 'outdated' });
@@ -115,7 +115,7 @@ describe('a status pump', () => {
     await new Promise((settled) => setImmediate(settled));
     await answer('b', { is: 'outdated' });
     const failure = 'Could not write a status: n/b: away: 50';
-    expect(told).toEqual(['withdrawn a', 'again', failure, 'withdrawn b', 'again']);
+    expect(reported).toEqual(['withdrawn a', 'again', failure, 'withdrawn b', 'again']);
     expect(done).toEqual(['a', 'b']);
     expect(answers.size).toBe(0);
   });
@@ -132,7 +132,7 @@ describe('a status pump', () => {
   });
 
   it('tries again, later each time, until it is written', async () => {
-    const { pump, waiting, told, done, answers, timers, answer } = setUp();
+    const { pump, waiting, reported, done, answers, timers, answer } = setUp();
     waiting.push(entry('a'));
     pump.wake();
     await answer('a', { is: 'failed', error: unreachable });
@@ -143,21 +143,21 @@ describe('a status pump', () => {
     timers.advance(100);
     await new Promise((settled) => setImmediate(settled));
     await answer('a', { is: 'written' });
-    expect(told).toEqual([`${failed}: away: 50`, `${failed}: away: 100`, 'written a']);
+    expect(reported).toEqual([`${failed}: away: 50`, `${failed}: away: 100`, 'written a']);
     expect(done).toEqual(['a']);
   });
 
   it('keeps a refused status from coming again at once, and its place free for others', async () => {
-    const { pump, waiting, told, done, answers, timers, answer } = setUp({ concurrency: 1 });
+    const { pump, waiting, reported, done, answers, timers, answer } = setUp({ concurrency: 1 });
     waiting.push(entry('a'), entry('b'));
     pump.wake();
     await answer('a', { is: 'refused', error: invalid });
-    expect(told).toEqual([`${failed}: bad`]);
+    expect(reported).toEqual([`${failed}: bad`]);
     expect([...answers.keys()]).toEqual(['b']);
     expect(done).toEqual([]);
     timers.advance(5_000);
     expect(done).toEqual(['a']);
-    expect(told).toEqual([`${failed}: bad`, 'again']);
+    expect(reported).toEqual([`${failed}: bad`, 'again']);
   });
 
   it('waits longer each time with a status that is refused again', async () => {
@@ -176,7 +176,7 @@ describe('a status pump', () => {
   });
 
   it('tries one status of a namespace where the right is missing, and all others once it is there', async () => {
-    const { pump, waiting, told, done, answers, timers, answer, counted } = setUp();
+    const { pump, waiting, reported, done, answers, timers, answer, counted } = setUp();
     const all = () => ['a', 'b', 'c', 'd'].map(entry);
     const elsewhere = entry('e');
     elsewhere.object.namespace = 'other';
@@ -188,8 +188,8 @@ describe('a status pump', () => {
     await answer('e', { is: 'written' });
     const missing =
       "The right to patch 'ratelimitconfigs/status' is missing: no status of the namespace is written";
-    expect(told.filter((line) => !line.startsWith(missing))).toEqual(['spared', 'spared', 'written e']);
-    expect(told.filter((line) => line.startsWith(missing))).toHaveLength(1);
+    expect(reported.filter((line) => !line.startsWith(missing))).toEqual(['spared', 'spared', 'written e']);
+    expect(reported.filter((line) => line.startsWith(missing))).toHaveLength(1);
     expect(done).toEqual(['e']);
     expect(pump.paused).toBe(4);
 
@@ -228,7 +228,7 @@ describe('a status pump', () => {
   });
 
   it('takes a status for refused that the server stumbles over again and again', async () => {
-    const { pump, waiting, told, timers, answer } = setUp();
+    const { pump, waiting, reported, timers, answer } = setUp();
     waiting.push(entry('a'));
     pump.wake();
     const fault = new ApiError({ status: 500, reason: '', message: 'fault' });
@@ -237,7 +237,7 @@ describe('a status pump', () => {
       timers.advance(5_000);
       await new Promise((settled) => setImmediate(settled));
     }
-    expect(told.slice(4)).toEqual([`${failed}: fault: 800`, `${failed}: fault`, 'again']);
+    expect(reported.slice(4)).toEqual([`${failed}: fault: 800`, `${failed}: fault`, 'again']);
   });
 
   it('stops when it may not write any more', async () => {

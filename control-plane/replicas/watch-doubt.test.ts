@@ -3,22 +3,22 @@ import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { WatchDoubt } from './replicas.ts';
 
 function setUp() {
-  const told: string[] = [];
+  const reported: string[] = [];
   const timers = new ManualTimers();
   const doubt = new WatchDoubt({
     patienceMs: 2_500,
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,
     random: () => 0,
-    cutOff: (isCutOff) => told.push(isCutOff ? 'cut off' : 'back'),
-    reconnect: () => told.push(`reconnect at ${timers.nowMs}`),
+    cutOff: (isCutOff) => reported.push(isCutOff ? 'cut off' : 'back'),
+    reconnect: () => reported.push(`reconnect at ${timers.nowMs}`),
   });
   /** A slow renewal and a good one. */
   const slow = (version: string): void => {
     doubt.unanswered(true);
     doubt.answered(version);
   };
-  const since = (): string[] => told.splice(0);
+  const since = (): string[] => reported.splice(0);
   return { doubt, slow, timers, since };
 }
 

@@ -123,7 +123,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
     [
       isOffLoopback(xdsHost) && settings.xdsAllowAnonymous === false && !canProveIdentity(settings),
       'XDS_ALLOW_ANONYMOUS',
-      `with XDS_HOST=${xdsHost} whoever reaches that port would get all rules and count as a limiter: ` +
+      `with XDS_HOST=${xdsHost} anyone who reaches that port would get all rules and count as a limiter: ` +
         'set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that ' +
         'limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may',
     ],
@@ -152,7 +152,7 @@ export function warningsOf(settings: ControlPlaneSettings): string[] {
     ],
     [
       xdsAllowAnonymous && isOffLoopback(xdsHost),
-      'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
+      'XDS_ALLOW_ANONYMOUS=true: anyone who reaches the xDS port gets the rules of every fleet and counts as a limiter',
     ],
     [
       (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '' && isOffLoopback(xdsHost),

@@ -168,7 +168,7 @@ describe('parseControlPlaneSettings', () => {
     [{ XDS_TOKEN_AUDIENCE: '' }, 'XDS_TOKEN_AUDIENCE: must not be empty'],
     ...['0.0.0.0', '::', '10.0.0.1', 'weir.example'].map((host): [Record<string, string>, string] => [
       { XDS_HOST: host },
-      `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} whoever reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may`,
+      `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} anyone who reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may`,
     ]),
     [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
     [
@@ -233,7 +233,7 @@ describe('parseControlPlaneSettings', () => {
     [
       { XDS_ALLOW_ANONYMOUS: 'true' },
       [
-        'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
+        'XDS_ALLOW_ANONYMOUS=true: anyone who reaches the xDS port gets the rules of every fleet and counts as a limiter',
       ],
     ],
     [

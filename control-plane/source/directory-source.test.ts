@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync }
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { type ConfigStatus, UnreadSpec } from '../model/config-object.ts';
@@ -12,13 +12,13 @@ import { DirectorySource, DirectorySourceError } from './directory-source.ts';
 let folder: string;
 let source: DirectorySource | undefined;
 /** What was logged, and that a status was shown. */
-let told: string[];
+let reported: string[];
 let changes: number;
 
 beforeEach(() => {
   folder = join(temporaryFolder(), 'manifests');
   mkdirSync(folder);
-  told = [];
+  reported = [];
   changes = 0;
 });
 afterEach(() => source?.close());
@@ -37,7 +37,7 @@ const write = (file: string, ...manifests: string[]) =>
 
 async function start(limits: { maxBytes?: number } = {}, className = 'weir'): Promise<DirectorySource> {
   source = new DirectorySource({
-    ...recordedTelemetry(tellTo(told)),
+    ...recordedTelemetry(reportTo(reported)),
     folder,
     className,
     clock: systemClock,
@@ -46,7 +46,7 @@ async function start(limits: { maxBytes?: number } = {}, className = 'weir'): Pr
   });
   await source.start({
     listed: () => {},
-    statusShown: () => told.push('status shown'),
+    statusShown: () => reported.push('status shown'),
     changed: () => changes++,
     cutOff: () => {},
   });
@@ -70,8 +70,8 @@ function objects(): string[] {
 
 const objectsAre = (...expected: string[]) =>
   eventually(() => expect(objects()).toEqual(expected), { intervalMs: 5 });
-const toldIs = (...expected: string[]) =>
-  eventually(() => expect(told.slice(1)).toEqual(expected), { intervalMs: 5 });
+const reportedIs = (...expected: string[]) =>
+  eventually(() => expect(reported.slice(1)).toEqual(expected), { intervalMs: 5 });
 const uidOf = (name: string) => source?.objects().find((object) => object.name === name)?.uid;
 
 describe('DirectorySource', () => {
@@ -92,7 +92,7 @@ describe('DirectorySource', () => {
     write('other.yaml', 'apiVersion: v1\nkind: Namespace\nmetadata: { name: team }\n');
     mkdirSync(join(folder, 'folder.yaml'));
     await start();
-    expect(told).toEqual([listed(4)]);
+    expect(reported).toEqual([listed(4)]);
     expect(objects()).toEqual([
       'default/four: fourth, 1',
       'default/one: one, 1',
@@ -109,7 +109,7 @@ describe('DirectorySource', () => {
     write('b.yaml', manifest('two'));
     write('shop.test.yaml', 'domain: Shop_EU\nsteps:\n  - path=/ -> OK\n');
     await start();
-    expect(told).toEqual([listed(2)]);
+    expect(reported).toEqual([listed(2)]);
     expect(objects()).toEqual(['default/shop-eu: Shop_EU, 1', 'default/two: two, 1']);
     const { spec } = source!.objects().find(({ name }) => name === 'shop-eu')!;
     const rateLimit = { unit: 'minute', requestsPerUnit: 5 };
@@ -121,7 +121,7 @@ describe('DirectorySource', () => {
     write('d.yaml', rules('shop_EU', 9));
     write('e.yaml', rules('more', -1));
     const wrong = /^.\.yaml:4:\d+: .*cannot unmarshal/;
-    await toldIs(
+    await reportedIs(
       ...[
         expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: its last good rules stay`)),
         expect.stringMatching(
@@ -136,11 +136,14 @@ describe('DirectorySource', () => {
       expect.stringMatching(/^default\/shop-eu: unread a\.yaml:4:\d+: .*, 3$/),
       'default/two: two, 1',
     );
-    told.length = 0;
+    reported.length = 0;
     write('a.yaml', rules('Shop_EU', 7));
     write('e.yaml', rules('more', 1));
     await objectsAre('default/more: more, 1', 'default/shop-eu: Shop_EU, 4', 'default/two: two, 1');
-    expect(told.sort()).toEqual(['a.yaml: it has no errors any more', 'e.yaml: it has no errors any more']);
+    expect(reported.sort()).toEqual([
+      'a.yaml: it has no errors any more',
+      'e.yaml: it has no errors any more',
+    ]);
   });
 
   it('takes rule files into its class', async () => {
@@ -196,13 +199,13 @@ describe('DirectorySource', () => {
     write('b.yaml', manifest('two', 'changed'));
     const unread = expect.stringMatching(/^default\/one: unread a\.yaml:1:\d+: .*, 2$/);
     await objectsAre(unread, 'default/two: changed, 2');
-    await eventually(() => expect(told.length).toBe(2));
-    expect(told[1]).toMatch(/^a\.yaml:1:\d+: /);
+    await eventually(() => expect(reported.length).toBe(2));
+    expect(reported[1]).toMatch(/^a\.yaml:1:\d+: /);
     write('b.yaml', manifest('two', 'again'));
     await objectsAre(unread, 'default/two: again, 3');
     write('a.yaml', manifest('one', 'repaired'));
     await objectsAre('default/one: repaired, 3', 'default/two: again, 3');
-    expect(told.slice(2)).toEqual(['a.yaml: it has no errors any more']);
+    expect(reported.slice(2)).toEqual(['a.yaml: it has no errors any more']);
   });
 
   it('takes what can be read of a file with a bad document', async () => {
@@ -211,25 +214,25 @@ describe('DirectorySource', () => {
     write('a.yaml', manifest('one', 'changed'), 'kind: RateLimitConfig\n', manifest('three'));
     const unread = 'default/two: unread a.yaml:6:1: apiVersion: is required, 2';
     await objectsAre('default/one: changed, 2', 'default/three: three, 1', unread);
-    await toldIs('a.yaml:6:1: apiVersion: is required');
+    await reportedIs('a.yaml:6:1: apiVersion: is required');
   });
 
-  it('takes the first of two manifests of one object, and tells the other once', async () => {
+  it('takes the first of two manifests of one object, and reports the other once', async () => {
     write('b.yaml', manifest('one', 'of-b'));
     write('a.yaml', manifest('one', 'of-a'), manifest('two'), manifest('two', 'again'));
     await start();
     expect(objects()).toEqual(['default/one: of-a, 1', 'default/two: two, 1']);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       `a.yaml:11: default/two is already defined at a.yaml:6; this one is left out: ${remedy}`,
       `b.yaml:1: default/one is already defined at a.yaml:1; this one is left out: ${remedy}`,
       listed(2),
     ]);
-    told.length = 0;
+    reported.length = 0;
     write('c.yaml', manifest('three'));
     await objectsAre('default/one: of-a, 1', 'default/three: three, 1', 'default/two: two, 1');
     unlinkSync(join(folder, 'a.yaml'));
     await objectsAre('default/one: of-b, 2', 'default/three: three, 1');
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('follows the swap of a Kubernetes volume', async () => {
@@ -247,20 +250,20 @@ describe('DirectorySource', () => {
     renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
     rmSync(join(folder, '..1'), { recursive: true });
     await objectsAre('default/one: new, 2');
-    expect(told).toEqual([listed(1)]);
+    expect(reported).toEqual([listed(1)]);
   });
 
   it('keeps everything while the folder is gone, and goes on with its successor', async () => {
     write('a.yaml', manifest('one'));
     await start();
     renameSync(folder, `${folder}.old`);
-    await eventually(() => expect(told.some((line) => line.startsWith(lost))).toBe(true));
-    expect(told.at(1)).toBe(`${lost}unable to watch file (${folder}): no such file or directory`);
+    await eventually(() => expect(reported.some((line) => line.startsWith(lost))).toBe(true));
+    expect(reported.at(1)).toBe(`${lost}unable to watch file (${folder}): no such file or directory`);
     expect(objects()).toEqual(['default/one: one, 1']);
     mkdirSync(folder);
     write('a.yaml', manifest('one', 'back'));
     await objectsAre('default/one: back, 2');
-    expect(told).toContain('RateLimitConfigs are followed again');
+    expect(reported).toContain('RateLimitConfigs are followed again');
   });
 
   it('keeps what files said that cannot be read', async () => {
@@ -270,7 +273,7 @@ describe('DirectorySource', () => {
     rmSync(join(folder, 'a.yaml'));
     symlinkSync('nowhere', join(folder, 'a.yaml'));
     write('b.yaml', `${manifest('two', 'changed')}#${'x'.repeat(400)}`);
-    await toldIs(
+    await reportedIs(
       'a.yaml: it leads to no file',
       'b.yaml: the manifests up to this one hold more than 400 bytes',
     );
@@ -283,7 +286,7 @@ describe('DirectorySource', () => {
   it('passes over a pipe instead of waiting for its writer', async () => {
     execFileSync('mkfifo', [join(folder, 'a.yaml')]);
     await start();
-    expect(told).toEqual(['a.yaml: not a regular file', listed(1)]);
+    expect(reported).toEqual(['a.yaml: not a regular file', listed(1)]);
     expect(objects()).toEqual(['default/a.yaml: unread a.yaml: not a regular file, 1']);
   });
 
@@ -295,7 +298,7 @@ describe('DirectorySource', () => {
     source?.setStatus(uid, status);
     source?.setStatus(uid, { ...status });
     source?.setStatus('other', status);
-    expect(told).toEqual([listed(1), 'status shown']);
+    expect(reported).toEqual([listed(1), 'status shown']);
     expect(changes).toBe(0);
     expect(source?.objects()[0]).toMatchObject({ generation: 1, status });
     write('a.yaml', manifest('one', 'changed'));
@@ -308,7 +311,7 @@ describe('DirectorySource', () => {
     await start();
     write('a.yaml', `# A comment.\n${manifest('one')}`);
     write('bad.yaml', 'kind: RateLimitConfig\n');
-    await toldIs('bad.yaml:1:1: apiVersion: is required');
+    await reportedIs('bad.yaml:1:1: apiVersion: is required');
     await objectsAre(
       'default/bad.yaml: unread bad.yaml:1:1: apiVersion: is required, 1',
       'default/one: one, 1',
@@ -316,7 +319,7 @@ describe('DirectorySource', () => {
     const before = changes;
     write('bad.yaml', 'kind: RateLimitConfig\n# A comment.\n');
     write('c.yaml', '# Nothing.\n');
-    await eventually(() => expect(told.length).toBe(3));
+    await eventually(() => expect(reported.length).toBe(3));
     expect(changes).toBe(before);
   });
 

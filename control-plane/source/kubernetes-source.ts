@@ -73,7 +73,7 @@ interface Seen {
 
 /**
  * The RateLimitConfigs and RateLimitOverrides of a Kubernetes cluster. All of the watched namespaces are asked for; class and labels are
- * looked at here, since the server would tell of an object that leaves them as of a deleted one.
+ * looked at here, since the server would report an object that leaves them as of a deleted one.
  */
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
@@ -87,11 +87,11 @@ export class KubernetesSource implements ObjectSource {
   #listener: SourceListener | undefined;
   /** Watches that had their first list. */
   #listed = 0;
-  /** Watches that are in an outage, and what was told of the outage they share. */
+  /** Watches that are in an outage, and what was reported about the outage they share. */
   #out = 0;
   /** Watches whose right to watch is not known. */
   #doubtful = 0;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   /** Throws when the label selector is none; the settings refuse it before. */
   constructor(options: KubernetesSourceOptions) {
@@ -197,7 +197,7 @@ export class KubernetesSource implements ObjectSource {
 
   /**
    * Returns whether it is news. Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once,
-   * whoever writes a status meanwhile. What others do to theirs is none.
+   * anyone who writes a status meanwhile. What others do to theirs is none.
    */
   #shown(now: Seen | undefined, before: Seen | undefined): boolean {
     if (now === before) return false;
@@ -251,8 +251,8 @@ export class KubernetesSource implements ObjectSource {
         if (!isOut) this.#out++;
         isOut = true;
         listener.cutOff(true);
-        if (this.#told.has(reason)) return;
-        this.#told.add(reason);
+        if (this.#reported.has(reason)) return;
+        this.#reported.add(reason);
         metrics.sourceLost();
         lines.sourceUnreachable(log, reason, this.#isListed);
       },
@@ -261,7 +261,7 @@ export class KubernetesSource implements ObjectSource {
         isOut = false;
         this.#out--;
         if (this.#out > 0) return;
-        this.#told.clear();
+        this.#reported.clear();
         metrics.sourceConnected();
         lines.sourceReachable(log);
         if (this.#doubtful === 0) listener.cutOff(false);

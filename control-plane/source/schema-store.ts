@@ -130,13 +130,13 @@ export class SchemaStore {
   #failed(error: ApiError): boolean {
     const { clock, log } = this.#options;
     const reason = error.message;
-    const isTold = this.#outage.failed(error, reason, clock.monotonicMs());
+    const isReported = this.#outage.failed(error, reason, clock.monotonicMs());
     if (!isDenied(error)) {
-      if (isTold) lines.schemasUnreadable(log, reason);
+      if (isReported) lines.schemasUnreadable(log, reason);
       return true;
     }
-    if (isTold) this.#denied.set({ verb: 'get', resource: root, reason });
-    return isTold;
+    if (isReported) this.#denied.set({ verb: 'get', resource: root, reason });
+    return isReported;
   }
 }
 

@@ -32,7 +32,7 @@ async function setUp(listed?: ApiObject) {
   const { api, client } = await ScriptedApi.start();
   api.lists.set(path, listed === undefined ? [] : [listed]);
   const timers = new ManualTimers();
-  const told: string[] = [];
+  const reported: string[] = [];
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
   const writes = configWrites(clock);
   const source = new KubernetesSource({
@@ -49,17 +49,17 @@ async function setUp(listed?: ApiObject) {
   });
   onTestFinished(() => source.close());
   source.start({
-    listed: () => told.push('listed'),
-    statusShown: () => told.push('status shown'),
-    changed: () => told.push('changed'),
+    listed: () => reported.push('listed'),
+    statusShown: () => reported.push('status shown'),
+    changed: () => reported.push('changed'),
     cutOff: () => {},
   });
-  await soon(() => expect([told, api.watched.get(path)]).toEqual([['listed'], 1]));
-  told.length = 0;
+  await soon(() => expect([reported, api.watched.get(path)]).toEqual([['listed'], 1]));
+  reported.length = 0;
   const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
     api.emit(path, type, object);
   const write = (uid = 'u') => writes.begin({ object: { ...source.objects()[0]!, uid }, status });
-  return { source, told, show, write };
+  return { source, reported, show, write };
 }
 
 it.each<[string, Traits, Traits]>([
@@ -68,49 +68,49 @@ it.each<[string, Traits, Traits]>([
   ['changes its spec', { version: '1' }, { version: '2', generation: 2 }],
   ['was created anew', { version: '1' }, { version: '2', uid: 'v' }],
 ])('an object that %s is news at once, while its status is written', async (_, before, after) => {
-  const { told, show, write } = await setUp(shop(before));
+  const { reported, show, write } = await setUp(shop(before));
   write();
   show(shop(after));
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });
 
 it('a deletion is news at once', async () => {
-  const { told, show, write } = await setUp(shop({ version: '1' }));
+  const { reported, show, write } = await setUp(shop({ version: '1' }));
   write();
   show(shop({ version: '2' }), 'DELETED');
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });
 
 it('its own status is no news, whether the event or the answer comes first', async () => {
-  const { told, show, write } = await setUp(shop({ version: '1' }));
+  const { reported, show, write } = await setUp(shop({ version: '1' }));
   write()({ is: 'written', version: '2' });
   show(shop({ version: '2', controllerName }));
-  await soon(() => expect(told).toEqual(['status shown']));
+  await soon(() => expect(reported).toEqual(['status shown']));
   const end = write();
   show(shop({ version: '3', controllerName }));
-  await soon(() => expect(told).toEqual(['status shown', 'status shown']));
+  await soon(() => expect(reported).toEqual(['status shown', 'status shown']));
   end({ is: 'written', version: '3' });
-  expect(told).toEqual(['status shown', 'status shown']);
+  expect(reported).toEqual(['status shown', 'status shown']);
 });
 
 it('a status that somebody else wrote while its own is on the way is news at once', async () => {
-  const { told, show, write } = await setUp(shop({ version: '1' }));
+  const { reported, show, write } = await setUp(shop({ version: '1' }));
   write();
   show(shop({ version: '2', controllerName: 'weir-system/other' }));
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });
 
 it('a status that somebody else wrote is news', async () => {
-  const { told, show } = await setUp(shop({ version: '1' }));
+  const { reported, show } = await setUp(shop({ version: '1' }));
   show(shop({ version: '2' }));
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });
 
 it('what others do to their objects is none, unless the object still bears our name', async () => {
-  const { told, show } = await setUp(shop({ version: '1', team: 'theirs' }));
+  const { reported, show } = await setUp(shop({ version: '1', team: 'theirs' }));
   show(shop({ version: '2', team: 'theirs', generation: 2 }));
   await aMoment();
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
   show(shop({ version: '3', team: 'theirs', controllerName }));
-  await soon(() => expect(told).toEqual(['changed']));
+  await soon(() => expect(reported).toEqual(['changed']));
 });

@@ -10,12 +10,12 @@ import { KubernetesSource } from './kubernetes-source.ts';
 const root = '/apis/ratelimit.weir.dev/v1alpha1';
 const [configs, overrides] = [`${root}/ratelimitconfigs`, `${root}/ratelimitoverrides`];
 
-/** A source that is started, with its two watches, and what it tells. */
+/** A source that is started, with its two watches, and what it reports. */
 async function setUp(problems: [path: string, status: number][] = []) {
   const { api, client } = await ScriptedApi.start();
   for (const [path, status] of problems) api.problems.set(path, status);
   const timers = new ManualTimers();
-  const told: string[] = [];
+  const reported: string[] = [];
   const source = new KubernetesSource({
     client,
     writes: configWrites(),
@@ -30,10 +30,10 @@ async function setUp(problems: [path: string, status: number][] = []) {
   });
   onTestFinished(() => source.close());
   source.start({
-    listed: () => told.push('listed'),
+    listed: () => reported.push('listed'),
     statusShown: () => {},
-    changed: () => told.push('changed'),
-    cutOff: (isCutOff) => told.push(isCutOff ? 'cut off' : 'back'),
+    changed: () => reported.push('changed'),
+    cutOff: (isCutOff) => reported.push(isCutOff ? 'cut off' : 'back'),
   });
   /** Both watches take their next step, again and again. */
   const wait = async (ms: number) => {
@@ -43,57 +43,57 @@ async function setUp(problems: [path: string, status: number][] = []) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   };
-  return { api, told, wait };
+  return { api, reported, wait };
 }
 
 async function listed() {
-  const { api, told, wait } = await setUp();
-  await soon(() => expect(told).toEqual(['listed']));
+  const { api, reported, wait } = await setUp();
+  await soon(() => expect(reported).toEqual(['listed']));
   await soon(() => expect([api.isWatched(configs), api.isWatched(overrides)]).toEqual([true, true]));
-  told.length = 0;
+  reported.length = 0;
   const fail = (path: string, status: number) => api.problems.set(path, status);
-  return { api, told, wait, fail };
+  return { api, reported, wait, fail };
 }
 
 it('objects may be old until every watch is open again', async () => {
-  const { api, told, wait, fail } = await listed();
+  const { api, reported, wait, fail } = await listed();
   fail(configs, 503);
   fail(overrides, 503);
   api.endWatches();
   await wait(3_000);
-  expect(told).toEqual(['cut off', 'cut off']);
+  expect(reported).toEqual(['cut off', 'cut off']);
   api.problems.delete(configs);
   await wait(10_000);
-  expect(told.filter((line) => line !== 'changed')).toEqual(['cut off', 'cut off']);
+  expect(reported.filter((line) => line !== 'changed')).toEqual(['cut off', 'cut off']);
   api.problems.delete(overrides);
   await wait(10_000);
-  expect(told.filter((line) => line !== 'changed')).toEqual(['cut off', 'cut off', 'back']);
+  expect(reported.filter((line) => line !== 'changed')).toEqual(['cut off', 'cut off', 'back']);
 });
 
 it('objects may be old at once when a watch is denied, and until it is allowed', async () => {
-  const { api, told, wait, fail } = await listed();
+  const { api, reported, wait, fail } = await listed();
   fail(configs, 403);
   fail(overrides, 503);
   api.endWatches();
   await wait(3_000);
-  expect(told).toEqual(['cut off', 'cut off']);
+  expect(reported).toEqual(['cut off', 'cut off']);
   // The outage ends, the doubt stays.
   api.problems.delete(overrides);
   await wait(10_000);
-  expect(told).not.toContain('back');
+  expect(reported).not.toContain('back');
   api.problems.delete(configs);
   await wait(10_000);
-  expect(told.at(-1)).toBe('back');
-  expect(told.filter((line) => line === 'back')).toHaveLength(1);
+  expect(reported.at(-1)).toBe('back');
+  expect(reported.filter((line) => line === 'back')).toHaveLength(1);
 });
 
 it('objects are listed where the definition of overrides is not installed', async () => {
-  const { told } = await setUp([[overrides, 404]]);
-  await soon(() => expect(told).toEqual(['listed']));
+  const { reported } = await setUp([[overrides, 404]]);
+  await soon(() => expect(reported).toEqual(['listed']));
 });
 
 it.each([configs, overrides])('nothing is listed before all of it is: %s', async (path) => {
-  const { told } = await setUp([[path, 503]]);
+  const { reported } = await setUp([[path, 503]]);
   await aMoment();
-  expect(told).not.toContain('listed');
+  expect(reported).not.toContain('listed');
 });

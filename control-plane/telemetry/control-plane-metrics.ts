@@ -19,7 +19,7 @@ export type LimiterState = (typeof limiterStates)[number];
 /** What fleets without objects are served. */
 const nothing = fleetSnapshot('', []);
 
-/** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
+/** Numbers by fleet, for labels: bounded, because anyone who may create an object can make up fleets. */
 export interface FleetTotals {
   rules: number;
   snapshotBytes: number;
@@ -44,7 +44,7 @@ export function fleetTotals(
     const total = totalsOf(fleet);
     for (const { bytes } of resources) total.snapshotBytes += bytes.length;
   }
-  for (const { served } of decision?.verdicts.values() ?? []) {
+  for (const { served } of decision?.outcomes.values() ?? []) {
     if (served !== undefined) totalsOf(served.fleet).rules += served.rules;
   }
   for (const limiter of limiters) {
@@ -190,7 +190,7 @@ export class ControlPlaneMetrics {
     return changed;
   }
 
-  /** Once for each change that the source told of, when the first limiter is sent it. */
+  /** Once for each change that the source reported, when the first limiter is sent it. */
   changePushed(sinceChangeMs: number): void {
     this.all.changeToPush.observe(sinceChangeMs / 1000);
   }
@@ -242,7 +242,7 @@ export class ControlPlaneMetrics {
       acceptedReasons('RateLimitOverride').map((reason) => [reason, 0]),
     );
     let older = 0;
-    for (const { accepted, object, served } of decision?.verdicts.values() ?? []) {
+    for (const { accepted, object, served } of decision?.outcomes.values() ?? []) {
       const counts = object.kind === undefined ? configs : overrides;
       const { reason } = acceptedRow(accepted);
       counts.set(reason, (counts.get(reason) ?? 0) + 1);

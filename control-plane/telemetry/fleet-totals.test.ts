@@ -42,7 +42,7 @@ describe('fleetTotals', () => {
     });
   });
 
-  it('tells old limiters with all that they can obey from those that are behind', () => {
+  it('shows old limiters with all that they can obey from those that are behind', () => {
     const snapshot = { fleet: 'edge', version: 'new', resources: [] };
     const served = { ...snapshot, forOld: { ...snapshot, version: 'old' } };
     const reports = [1, 2].flatMap((rulesVersion) => [
@@ -50,7 +50,7 @@ describe('fleetTotals', () => {
       limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'new' }),
       limiterReport({ fleet: 'edge', rulesVersion, refusal: { version: 'old', message: '' } }),
     ]);
-    const all = { fleets: new Map([['edge', served]]), verdicts: new Map(), holders: new Map() };
+    const all = { fleets: new Map([['edge', served]]), outcomes: new Map(), holders: new Map() };
     const totals = fleetTotals(all, reports);
     expect(totals.get('edge')?.limiters).toEqual({ in_force: 1, pending: 3, refused: 1, too_old: 1 });
   });

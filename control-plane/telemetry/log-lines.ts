@@ -65,7 +65,7 @@ export function schemasUnreadable(log: Logger, reason: string): void {
   log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
 }
 
-/** Told of an API server that has answered so for 30 s: what it serves stays in force meanwhile. */
+/** Notified of an API server that has answered so for 30 s: what it serves stays in force meanwhile. */
 export function accessDenied(log: Logger, denial: { verb: string; resource: string; reason: string }): void {
   log.error('The API server denies this control plane what it needs: a role or a token is missing', denial);
 }
@@ -480,7 +480,7 @@ export function admissionRefused(
   log.info('Refused an object before it was stored', refusal);
 }
 
-/** Once a second at most of each reason: nobody was told anything of the object. */
+/** Once a second at most of each reason: nobody was notified anything of the object. */
 export function admissionUnread(log: Logger, unread: { from: string; reason: string; times: number }): void {
   log.warn('Could not take an admission review', unread);
 }

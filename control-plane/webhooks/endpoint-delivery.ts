@@ -1,4 +1,4 @@
-import type { Seldom } from '../../process/log/seldom.ts';
+import type { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry, WebhookDropReason } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -25,7 +25,7 @@ export interface EndpointDeliveryOptions extends Telemetry {
   sender: { send(message: WebhookMessage): Promise<AttemptResult>; close(): void };
   clock: Clock;
   timers: Timers;
-  drops: Seldom<Drop>;
+  drops: LogThrottle<Drop>;
 }
 
 export interface EndpointStatus {

@@ -1,10 +1,10 @@
 /**
- * Deleted objects whose receivers of webhooks are not told yet, in one ConfigMap of the control plane's own namespace: read
- * by every replica, written by the leader, so that the next one tells what this one could not.
+ * Deleted objects whose receivers of webhooks are not reported yet, in one ConfigMap of the control plane's own namespace: read
+ * by every replica, written by the leader, so that the next one says what this one could not.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
@@ -50,12 +50,12 @@ export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
 export class RemovedObjectStore {
   readonly #options: RemovedObjectStoreOptions;
   readonly #values: SharedValues<readonly RemovedObject[]>;
-  readonly #tooLarge: Seldom<{ objects: number; stored: number }>;
+  readonly #tooLarge: LogThrottle<{ objects: number; stored: number }>;
 
   constructor(options: RemovedObjectStoreOptions) {
     const { clock, log, codec, changed } = options;
     this.#options = options;
-    this.#tooLarge = new Seldom(clock, (counts) => lines.removedTooLarge(log, counts));
+    this.#tooLarge = new LogThrottle(clock, (counts) => lines.removedTooLarge(log, counts));
     this.#values = new SharedValues<readonly RemovedObject[]>({
       ...options,
       role: 'removed',

@@ -1,12 +1,12 @@
 /**
  * The listener of the secret lookup: apart from all others, so that the network can keep it apart, too. It has one
- * path, `GET /v1/webhooks/default/secret`, for whoever has the token.
+ * path, `GET /v1/webhooks/default/secret`, for anyone who has the token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
@@ -25,7 +25,7 @@ export const secretPath = '/v1/webhooks/default/secret';
 
 /** Chosen: of what a caller says about itself. */
 const longestUserAgent = 100;
-const refusalsToldMs = 1_000;
+const refusalReportIntervalMs = 1_000;
 /** In log lines. */
 const listenerName = 'secret lookup';
 
@@ -66,10 +66,10 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
     throw error;
   });
   const doorkeeper = new Doorkeeper(options);
-  const handshakes = new Seldom<{ peer: string; reason: string }>(
+  const handshakes = new LogThrottle<{ peer: string; reason: string }>(
     options.timers,
     (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
-    refusalsToldMs,
+    refusalReportIntervalMs,
   );
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
@@ -95,24 +95,24 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   };
 }
 
-/** Comes before everything else about a request: whoever has no token learns nothing, not even which paths there are. */
+/** Comes before everything else about a request: anyone who has no token learns nothing, not even which paths there are. */
 class Doorkeeper {
   readonly #clock: Clock;
   readonly #metrics: Telemetry['metrics'];
-  readonly #refusals: Seldom<{ from: string; reason: LookupRefusal }>;
+  readonly #refusals: LogThrottle<{ from: string; reason: LookupRefusal }>;
   readonly #throttle = new AddressThrottle();
 
   constructor({ clock, timers, log, metrics }: SecretApiOptions) {
     this.#clock = clock;
     this.#metrics = metrics;
-    this.#refusals = new Seldom(
+    this.#refusals = new LogThrottle(
       timers,
       (refusal, times) => lines.lookupRefused(log, { ...refusal, times }),
-      refusalsToldMs,
+      refusalReportIntervalMs,
     );
   }
 
-  /** Tells what is left. */
+  /** Says what is left. */
   close(): void {
     this.#refusals.close();
   }

@@ -62,19 +62,19 @@ describe('webhookEvents', () => {
       ['rejected'],
     ],
     ['a return to acceptance', status(rejected), status(accepted), ['accepted']],
-  ])('tells of %s', (_, previous, next, types) => {
+  ])('reports %s', (_, previous, next, types) => {
     expect(events(previous, next).map(({ type }) => type)).toEqual(types.map((t) => `ratelimitconfig.${t}`));
   });
 
-  it('tells of overrides by names of their own, and that they have ended', () => {
+  it('reports overrides by names of their own, and that they have ended', () => {
     const expired = condition('Accepted', { status: 'False', reason: 'Expired' });
-    const told = (previous: ConfigStatus | undefined, next: ConfigStatus) =>
+    const reported = (previous: ConfigStatus | undefined, next: ConfigStatus) =>
       events(previous, next, { ...object, kind: overrideKind }).map(({ type }) => type);
-    expect(told(undefined, status(accepted, programmed))).toEqual([
+    expect(reported(undefined, status(accepted, programmed))).toEqual([
       'ratelimitoverride.accepted',
       'ratelimitoverride.programmed',
     ]);
-    expect(told(status(accepted, programmed), status(expired))).toEqual(['ratelimitoverride.expired']);
+    expect(reported(status(accepted, programmed), status(expired))).toEqual(['ratelimitoverride.expired']);
     const gone = {
       kind: overrideKind,
       namespace: 'shop',
@@ -141,7 +141,7 @@ describe('webhookEvents', () => {
     expect(event?.data.condition.message).toBe(`${'x'.repeat(8_192)}...`);
   });
 
-  it('gives the same event the same id, whoever tells of it and when', () => {
+  it('gives the same event the same id, no matter who reports it and when', () => {
     const [one] = events(status(rejected), status(accepted));
     const change = { object, previous: undefined, next: status(accepted), limiters: undefined, nowMs: 0 };
     const [other] = webhookEvents(change);
@@ -183,7 +183,7 @@ describe('removedEvent', () => {
     expect([data.domain, data.fleet, data.limiters]).toEqual([null, null, null]);
   });
 
-  it('has one id for one object, whoever tells of it and when', () => {
+  it('has one id for one object, no matter who reports it and when', () => {
     const [one, other] = [0, 1].map((number) => removedEvent(gone, { total: number, nowMs: number }).id);
     expect(one).toBe(other);
     expect(removedEvent({ ...gone, uid: '2f1d' }, { total: 0, nowMs: 0 }).id).not.toBe(one);

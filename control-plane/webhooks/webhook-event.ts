@@ -1,6 +1,6 @@
 /**
- * What receivers are told, as a function of an object's status: an event is new when the status before did not have it.
- * So the id of an event is the same whoever sends it, and however often.
+ * What receivers are reported, as a function of an object's status: an event is new when the status before did not have it.
+ * So the id of an event is the same anyone who sends it, and however often.
  */
 
 import { createHash } from 'node:crypto';
@@ -59,10 +59,10 @@ const longestMessage = 8_192;
 /** Chosen: longer names in a spec that was never accepted are not worth repeating. */
 const longestName = 1_024;
 
-/** What a change of status tells receivers; empty when nothing that they hear of has changed. */
+/** What a change of status reports receivers; empty when nothing that they hear of has changed. */
 export function webhookEvents({ object, previous, next, limiters, nowMs }: StatusChange): WebhookEvent[] {
-  const known = new Set(toldConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
-  return toldConditions(next)
+  const known = new Set(reportedConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
+  return reportedConditions(next)
     .map(({ type, condition }) => ({
       id: eventId(object.uid, condition),
       type: typeOf(object, type),
@@ -72,7 +72,7 @@ export function webhookEvents({ object, previous, next, limiters, nowMs }: Statu
     .filter(({ id }) => !known.has(id));
 }
 
-/** Of a deleted object whose rules no limiter runs any more. Its id follows from the uid alone: it is told once. */
+/** Of a deleted object whose rules no limiter runs any more. Its id follows from the uid alone: it is reported once. */
 export function removedEvent(
   { kind, namespace, name, uid, generation, served, removedMs }: RemovedObject,
   { total, nowMs }: { total: number; nowMs: number },
@@ -107,19 +107,21 @@ function typeOf({ kind }: Pick<ConfigObject, 'kind'>, happened: WhatHappened): W
   return `${kind === undefined ? 'ratelimitconfig' : 'ratelimitoverride'}.${happened}` as WebhookEventType;
 }
 
-function toldConditions(status: ConfigStatus | undefined): { type: WhatHappened; condition: Condition }[] {
-  const told: { type: WhatHappened; condition: Condition }[] = [];
+function reportedConditions(
+  status: ConfigStatus | undefined,
+): { type: WhatHappened; condition: Condition }[] {
+  const reported: { type: WhatHappened; condition: Condition }[] = [];
   const accepted = findCondition(status, 'Accepted');
-  if (accepted?.status === 'True') told.push({ type: 'accepted', condition: accepted });
+  if (accepted?.status === 'True') reported.push({ type: 'accepted', condition: accepted });
   if (accepted?.status === 'False') {
-    told.push({ type: isEnd(accepted.reason) ? 'expired' : 'rejected', condition: accepted });
+    reported.push({ type: isEnd(accepted.reason) ? 'expired' : 'rejected', condition: accepted });
   }
   const programmed = findCondition(status, 'Programmed');
-  if (programmed?.status === 'True') told.push({ type: 'programmed', condition: programmed });
+  if (programmed?.status === 'True') reported.push({ type: 'programmed', condition: programmed });
   if (programmed?.status === 'False' && says(programmed, 'Refused')) {
-    told.push({ type: 'refused', condition: programmed });
+    reported.push({ type: 'refused', condition: programmed });
   }
-  return told;
+  return reported;
 }
 
 /** Without the message: its words may change while the condition stays. Without full stops: they part what is signed. */

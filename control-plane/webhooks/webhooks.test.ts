@@ -15,10 +15,10 @@ const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toStr
 const [first, second] = [secretOf(1), secretOf(2)];
 
 /** What was logged, in short. */
-let told: string[];
+let reported: string[];
 
 beforeEach(() => {
-  told = [];
+  reported = [];
 });
 
 function event(number: number): WebhookEvent {
@@ -57,7 +57,7 @@ const telemetry = recordedTelemetry((message, fields) => {
     'A new secret is in use': 'rotated',
     'A new secret cannot be used: the one before stays': `refused: ${reason}`,
   };
-  told.push(texts[message] ?? message);
+  reported.push(texts[message] ?? message);
 });
 
 async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Promise<Webhooks> {
@@ -81,7 +81,7 @@ async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Pro
 }
 
 const hears = (...lines: string[]): Promise<void> =>
-  eventually(() => expect(told).toEqual(expect.arrayContaining(lines)), { intervalMs: 5 });
+  eventually(() => expect(reported).toEqual(expect.arrayContaining(lines)), { intervalMs: 5 });
 
 describe('openWebhooks', () => {
   it('delivers an event that the library verifies', async () => {
@@ -118,7 +118,7 @@ describe('openWebhooks', () => {
     });
     webhooks.notify(event(1));
     await hears('msg_1 delivered at attempt 3');
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'msg_1 failed: answered 500, again in 500 ms',
       'msg_1 failed: answered 503, again in 1000 ms',
       'msg_1 delivered at attempt 3',
@@ -187,7 +187,7 @@ describe('openWebhooks', () => {
     const receiver = (await startReceiver()).answer('hang');
     const webhooks = await open([receiver.url], { queueSize: 2 });
     for (let i = 1; i <= 12; i++) webhooks.notify(event(i));
-    expect(told).toEqual(['dropped 1: queue full']);
+    expect(reported).toEqual(['dropped 1: queue full']);
     expect(await telemetry.counted('webhook_events_dropped_total{reason="queue full"}')).toBe(2);
     expect(webhooks.status()[0]).toMatchObject({ queued: 10, dropped: 2 });
     await eventually(() => expect(receiver.open).toBe(8));
@@ -212,7 +212,7 @@ describe('openWebhooks', () => {
     webhooks.notify(event(1));
     await hears('dropped 1: endpoint gone');
     webhooks.notify(event(2));
-    expect(told).toEqual([`gone: ${receiver.url}`, 'dropped 1: endpoint gone']);
+    expect(reported).toEqual([`gone: ${receiver.url}`, 'dropped 1: endpoint gone']);
     expect(await telemetry.counted('webhook_events_dropped_total{reason="endpoint gone"}')).toBe(2);
     expect(webhooks.status()[0]).toMatchObject({ isGone: true, queued: 0, dropped: 2 });
     expect(receiver.ids).toEqual(['msg_1']);
@@ -228,7 +228,7 @@ describe('openWebhooks', () => {
       headers: { authorization: `Basic ${btoa('user:S3CRET')}` },
     });
     await eventually(() => expect(webhooks.status()[0]?.failed).toBe(1));
-    expect(JSON.stringify([told, webhooks.status()])).not.toContain('S3CRET');
+    expect(JSON.stringify([reported, webhooks.status()])).not.toContain('S3CRET');
   });
 
   it('repeats nothing that is queued, and gives another process the same ids', async () => {
@@ -239,7 +239,7 @@ describe('openWebhooks', () => {
     expect(one.status()[0]?.queued).toBe(1);
     await eventually(() => expect(receiver.ids).toEqual(['msg_1']));
     await one.close(0);
-    expect(told).toEqual(['dropped 1: shutdown']);
+    expect(reported).toEqual(['dropped 1: shutdown']);
     receiver.answer(200);
     (await open([receiver.url])).notify(event(1));
     await hears('msg_1 delivered at attempt 1');
@@ -254,9 +254,9 @@ describe('close', () => {
     for (let i = 0; i < 30; i++) webhooks.notify(event(i));
     await webhooks.close(5_000);
     expect(receiver.deliveries).toHaveLength(30);
-    expect(told.filter((line) => line.includes('dropped'))).toEqual([]);
+    expect(reported.filter((line) => line.includes('dropped'))).toEqual([]);
     webhooks.notify(event(31));
-    expect(told.at(-1)).toBe('dropped 1: shutdown');
+    expect(reported.at(-1)).toBe('dropped 1: shutdown');
     expect(webhooks.status()[0]).toMatchObject({ delivered: 30, dropped: 1 });
     expect(receiver.ids).not.toContain('msg_31');
   });
@@ -265,7 +265,7 @@ describe('close', () => {
     const webhooks = await open([`http://127.0.0.1:${await freePort()}/`]);
     webhooks.notify(event(1));
     await webhooks.close(60_000);
-    expect(told.at(-1)).toBe('dropped 1: shutdown');
+    expect(reported.at(-1)).toBe('dropped 1: shutdown');
     expect(webhooks.status()[0]).toMatchObject({ delivered: 0, dropped: 1 });
   });
 
@@ -322,7 +322,7 @@ describe('the signing secret', () => {
     verified(second, receiver.deliveries[0]!);
   });
 
-  it('stays when the file holds a bad one, which is told without showing it', async () => {
+  it('stays when the file holds a bad one, which is reported without showing it', async () => {
     const file = join(temporaryFolder(), 'secret');
     writeFileSync(file, first);
     const webhooks = await open([], { secret: { file } });
@@ -332,7 +332,7 @@ describe('the signing secret', () => {
     writeFileSync(file, `${first}\n\n`);
     writeFileSync(file, second);
     await hears('rotated');
-    expect(told.join()).not.toContain('S3CRET');
+    expect(reported.join()).not.toContain('S3CRET');
   });
 
   it('must be good at the start', async () => {

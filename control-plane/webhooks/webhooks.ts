@@ -1,5 +1,5 @@
 /** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. */
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -65,7 +65,9 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     refused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
-  const drops = new Seldom<Drop>(timers, (drop, count) => lines.webhooksDropped(log, { ...drop, count }));
+  const drops = new LogThrottle<Drop>(timers, (drop, count) =>
+    lines.webhooksDropped(log, { ...drop, count }),
+  );
   const { queueSize: capacity, maxAgeMs = dayMs } = options;
   const deliveries = [...new Set(options.urls)].map((url) => {
     const endpoint = parseEndpoint(url);

@@ -4,7 +4,7 @@ import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { bearerToken, shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
 import { type Caller, certificateClient, isTokenName, tokenClient } from './fleet-permissions.ts';
-import type { TokenReviews, TokenVerdict } from './token-reviews.ts';
+import type { TokenOutcome, TokenReviews } from './token-reviews.ts';
 
 export interface Identity {
   /** Undefined: it showed nothing, and need not. */
@@ -24,7 +24,7 @@ export interface CallerIdentityOptions {
   tokens: TokenNames | undefined;
   /** Undefined: service accounts are not known. */
   reviews: TokenReviews | undefined;
-  /** Whoever shows nothing is served, too. */
+  /** Anyone who shows nothing is served, too. */
   allowAnonymous: boolean;
 }
 
@@ -61,8 +61,8 @@ export class CallerIdentity {
     const name = this.#tokens?.get(hash);
     if (name !== undefined) return { caller: tokenClient(name), tokenHash: hash };
     if (reviews === undefined) return unauthenticated('the token is not known');
-    const verdict = reviews.verdict(token, hash, addressOf(call.getPeer()));
-    return verdict instanceof Promise ? verdict.then(identityBy) : identityBy(verdict);
+    const outcome = reviews.outcome(token, hash, addressOf(call.getPeer()));
+    return outcome instanceof Promise ? outcome.then(identityBy) : identityBy(outcome);
   }
 
   /** Undefined while the stream may go on. */
@@ -85,10 +85,10 @@ export function unauthenticated(message: string): GrpcStatus {
   return { code: GrpcCode.UNAUTHENTICATED, message };
 }
 
-function identityBy(verdict: TokenVerdict): Identity | GrpcStatus {
-  if (verdict.is === 'unknown') return unauthenticated(verdict.reason);
-  if (verdict.is === 'open') return { code: GrpcCode.UNAVAILABLE, message: verdict.reason };
-  const { user, podUid, expiresMs } = verdict;
+function identityBy(outcome: TokenOutcome): Identity | GrpcStatus {
+  if (outcome.is === 'unknown') return unauthenticated(outcome.reason);
+  if (outcome.is === 'open') return { code: GrpcCode.UNAVAILABLE, message: outcome.reason };
+  const { user, podUid, expiresMs } = outcome;
   const pod = podUid === undefined ? {} : { podUid };
   return { caller: { kind: 'service account', names: [user] }, expiresMs, ...pod };
 }

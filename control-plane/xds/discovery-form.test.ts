@@ -59,48 +59,48 @@ const changed = responseOf({ a: 'a1', b: 'b2', c: 'c1' });
 
 describe('incremental discovery', () => {
   it('begins with everything, and goes on with what is different', () => {
-    const told = new SentResources();
-    expect(told.ask()).toBe(true);
-    expect(told.send(two)).toEqual({ names: ['a', 'b'], removed: [] });
-    expect(told.ask()).toBe(false);
-    expect(told.send(changed)).toEqual({ names: ['b', 'c'], removed: [] });
-    expect(told.send(responseOf({ c: 'c1' }))).toEqual({ names: [], removed: ['a', 'b'] });
+    const reported = new SentResources();
+    expect(reported.ask()).toBe(true);
+    expect(reported.send(two)).toEqual({ names: ['a', 'b'], removed: [] });
+    expect(reported.ask()).toBe(false);
+    expect(reported.send(changed)).toEqual({ names: ['b', 'c'], removed: [] });
+    expect(reported.send(responseOf({ c: 'c1' }))).toEqual({ names: [], removed: ['a', 'b'] });
   });
 
   it.each([[[]], [['*']]])('has nothing to say to a limiter that has everything and wants %j', (names) => {
-    const told = new SentResources();
-    told.ask({
+    const reported = new SentResources();
+    reported.ask({
       resourceNamesSubscribe: names,
       initialResourceVersions: Object.fromEntries(two.versions),
     });
-    expect(told.form.claimedVersion).toBe(two.version);
-    expect(told.send(two)).toEqual({ names: [], removed: [] });
+    expect(reported.form.claimedVersion).toBe(two.version);
+    expect(reported.send(two)).toEqual({ names: [], removed: [] });
   });
 
   it('sends a limiter that comes again what is different, and what is gone', () => {
-    const told = new SentResources();
-    told.ask({ initialResourceVersions: { b: two.versions.get('b')!, z: 'old' } });
-    expect(told.form.claimedVersion).not.toBe(two.version);
-    expect(told.send(two)).toEqual({ names: ['a'], removed: ['z'] });
+    const reported = new SentResources();
+    reported.ask({ initialResourceVersions: { b: two.versions.get('b')!, z: 'old' } });
+    expect(reported.form.claimedVersion).not.toBe(two.version);
+    expect(reported.send(two)).toEqual({ names: ['a'], removed: ['z'] });
   });
 
   it('sends names that were asked for, and says once which there are not', () => {
-    const told = new SentResources();
-    told.ask({ resourceNamesSubscribe: ['b', 'z'] });
-    expect(told.send(two)).toEqual({ names: ['b'], removed: ['z'] });
-    expect(told.send(two)).toEqual({ names: [], removed: [] });
-    expect(told.ask({ resourceNamesSubscribe: ['a', 'b'], resourceNamesUnsubscribe: ['z'] })).toBe(true);
-    expect(told.send(changed)).toEqual({ names: ['a', 'b'], removed: [] });
+    const reported = new SentResources();
+    reported.ask({ resourceNamesSubscribe: ['b', 'z'] });
+    expect(reported.send(two)).toEqual({ names: ['b'], removed: ['z'] });
+    expect(reported.send(two)).toEqual({ names: [], removed: [] });
+    expect(reported.ask({ resourceNamesSubscribe: ['a', 'b'], resourceNamesUnsubscribe: ['z'] })).toBe(true);
+    expect(reported.send(changed)).toEqual({ names: ['a', 'b'], removed: [] });
   });
 
   it('sends again what is subscribed to again', () => {
-    const told = new SentResources();
-    told.ask({ resourceNamesSubscribe: ['*'] });
-    told.send(two);
-    expect(told.ask({ resourceNamesSubscribe: ['a'] })).toBe(true);
-    expect(told.send(two)).toEqual({ names: ['a'], removed: [] });
-    told.ask({ resourceNamesUnsubscribe: ['*'] });
-    expect(told.send(responseOf({ a: 'a2', b: 'b2' }))).toEqual({ names: ['a'], removed: [] });
+    const reported = new SentResources();
+    reported.ask({ resourceNamesSubscribe: ['*'] });
+    reported.send(two);
+    expect(reported.ask({ resourceNamesSubscribe: ['a'] })).toBe(true);
+    expect(reported.send(two)).toEqual({ names: ['a'], removed: [] });
+    reported.ask({ resourceNamesUnsubscribe: ['*'] });
+    expect(reported.send(responseOf({ a: 'a2', b: 'b2' }))).toEqual({ names: ['a'], removed: [] });
   });
 
   it('bounds names', () => {
@@ -111,11 +111,11 @@ describe('incremental discovery', () => {
     });
   });
 
-  it('is encoded once for all limiters that were told the same', () => {
+  it('is encoded once for all limiters that were shown the same', () => {
     const forms = [new SentResources(), new SentResources()];
-    for (const told of forms) {
-      told.ask();
-      told.send(two);
+    for (const reported of forms) {
+      reported.ask();
+      reported.send(two);
     }
     const [first, second] = forms.map(({ form }) => form.bytesOf(changed));
     expect(second).toBe(first);
@@ -161,8 +161,8 @@ describe('whatever happens', () => {
     fc.assert(
       fc.property(first, fc.array(event, { maxLength: 12 }), ({ has, wants }, events) => {
         const versions = Object.fromEntries(responseOf(has).versions);
-        const told = new SentResources(wants.length === 0 ? versions : {});
-        told.ask({
+        const reported = new SentResources(wants.length === 0 ? versions : {});
+        reported.ask({
           resourceNamesSubscribe: wants,
           initialResourceVersions: wants.length === 0 ? versions : {},
         });
@@ -172,19 +172,20 @@ describe('whatever happens', () => {
         for (const one of events) {
           if ('serve' in one) served = responseOf(one.serve);
           else {
-            told.ask({ resourceNamesSubscribe: one.more, resourceNamesUnsubscribe: one.less });
+            reported.ask({ resourceNamesSubscribe: one.more, resourceNamesUnsubscribe: one.less });
             if (one.more.includes('*')) wantsAll = true;
             if (one.less.includes('*')) wantsAll = false;
             for (const gone of one.less) names.delete(gone);
             for (const more of one.more) if (more !== '*') names.add(more);
             // What a client wants no longer it drops.
-            for (const key of told.world.keys()) if (!wantsAll && !names.has(key)) told.world.delete(key);
+            for (const key of reported.world.keys())
+              if (!wantsAll && !names.has(key)) reported.world.delete(key);
           }
-          told.send(served);
+          reported.send(served);
           for (const [key, version] of served.versions) {
-            if (wantsAll || names.has(key)) expect(told.world.get(key)).toBe(version);
+            if (wantsAll || names.has(key)) expect(reported.world.get(key)).toBe(version);
           }
-          for (const key of told.world.keys()) {
+          for (const key of reported.world.keys()) {
             if (wantsAll || names.has(key)) expect(served.versions.has(key)).toBe(true);
           }
         }

@@ -3,8 +3,8 @@
  * stream is the same, see `LimiterStream`.
  *
  * State of the world: each response has everything, and a request names the version that is in force.
- * Incremental: a response has what is different from what the limiter was told over this stream, and resources have versions.
- * What was told counts as such whatever became of it: a limiter that refuses something keeps what it was told beside what it has
+ * Incremental: a response has what is different from what the limiter was sent over this stream, and resources have versions.
+ * What was reported counts as such whatever became of it: a limiter that refuses something keeps what it was sent beside what it has
  * in force, and tries it again with the next response. Envoy's xDS protocol, "Incremental xDS".
  */
 import { hash } from 'node:crypto';
@@ -104,7 +104,7 @@ const keptLists = 64;
 /** Chosen: a merged domain of 253 characters takes up to 513 here (`domain ` before it, two for some), the name of an object 317. */
 const longestName = 520;
 
-/** Without names everything is wanted, and whoever wants everything (`*`) beside names gets no more for them. */
+/** Without names everything is wanted, and anyone who wants everything (`*`) beside names gets no more for them. */
 export class Incremental implements DiscoveryForm {
   /** It may list all resources. */
   readonly longestFirstRequestBytes = longestRequestBytes;
@@ -112,7 +112,7 @@ export class Incremental implements DiscoveryForm {
   #wantsAll = false;
   #names: ReadonlySet<string> = new Set();
   /** Of names that there are not: an empty version. */
-  #told: SentResources = nothingSent;
+  #reported: SentResources = nothingSent;
   claimedVersion = '';
   readonly #refused: RefusedLists;
 
@@ -152,17 +152,17 @@ export class Incremental implements DiscoveryForm {
     this.#names = names;
     if (isFirst) return true;
     // Who subscribes again wants it again.
-    if (more.length > 0) this.#told = unsure(versionsOf(this.#told), more);
+    if (more.length > 0) this.#reported = unsure(versionsOf(this.#reported), more);
     return more.length > 0;
   }
 
   bytesOf(response: FleetResponse): Uint8Array {
-    if (this.#wantsAll) return response.changeSince(this.#told);
-    return response.changeOf(this.#names, versionsOf(this.#told));
+    if (this.#wantsAll) return response.changeSince(this.#reported);
+    return response.changeOf(this.#names, versionsOf(this.#reported));
   }
 
   sent(response: FleetResponse): void {
-    this.#told = this.#wantsAll
+    this.#reported = this.#wantsAll
       ? response.resources
       : new Map([...this.#names].map((name) => [name, response.versions.get(name) ?? '']));
   }
@@ -175,18 +175,18 @@ export class Incremental implements DiscoveryForm {
     this.#wantsAll = resourceNamesSubscribe.length === 0 || resourceNamesSubscribe.includes('*');
     const versions = new Map(Object.entries(initialResourceVersions));
     if (versions.size === 0) return;
-    this.#told = versions;
+    this.#reported = versions;
     if (this.#wantsAll) this.claimedVersion = versionOfResources(versions);
   }
 }
 
-/** Equal to no version, so that the resource, or that it is gone, is told again. */
+/** Equal to no version, so that the resource, or that it is gone, is reported again. */
 const unsureVersion = '\0';
 
-function unsure(told: ResourceVersions, names: readonly string[]): ResourceVersions {
-  const known = names.filter((name) => told.has(name));
-  if (known.length === 0) return told;
-  return new Map([...told, ...known.map((name) => [name, unsureVersion] as const)]);
+function unsure(reported: ResourceVersions, names: readonly string[]): ResourceVersions {
+  const known = names.filter((name) => reported.has(name));
+  if (known.length === 0) return reported;
+  return new Map([...reported, ...known.map((name) => [name, unsureVersion] as const)]);
 }
 
 /**

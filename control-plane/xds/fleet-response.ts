@@ -1,6 +1,6 @@
 /**
  * What the limiters of one fleet are answered, in both forms of xDS: a DiscoveryResponse with everything, or a
- * DeltaDiscoveryResponse with what is different from what a limiter was told before. Each is encoded once, without its nonce:
+ * DeltaDiscoveryResponse with what is different from what a limiter was sent before. Each is encoded once, without its nonce:
  * fields of a protobuf message may follow each other in any order, so the nonce of each stream is appended to bytes that
  * streams share.
  */
@@ -9,7 +9,7 @@ import type { Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource, servedTo } from '../model/fleet-snapshot.ts';
 
-/** The longest message that clients of gRPC take unless they are told otherwise. */
+/** The longest message that clients of gRPC take unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;
 
 /** Chosen: more than the nonce of any stream takes. */
@@ -22,20 +22,20 @@ const resourceFields = { version: 1, resource: 2, name: 3 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 const controlPlaneFields = { identifier: 1 } as const;
 
-/** Versions of resources by their names: what a limiter was told. */
+/** Versions of resources by their names: what a limiter was sent. */
 export type ResourceVersions = ReadonlyMap<string, string>;
 
-/** What a limiter was told; where that was all of a snapshot, its resources. */
+/** What a limiter was reported; where that was all of a snapshot, its resources. */
 export type SentResources = ResourceVersions | readonly Resource[];
 
-export function versionsOf(told: SentResources): ResourceVersions {
-  return 'get' in told ? told : new Map(told.map(({ name, hash }) => [name, hash]));
+export function versionsOf(reported: SentResources): ResourceVersions {
+  return 'get' in reported ? reported : new Map(reported.map(({ name, hash }) => [name, hash]));
 }
 
-/** Of a limiter that was told nothing. One map, so that all such limiters share their response. */
+/** Of a limiter that was notified of nothing. One map, so that all such limiters share their response. */
 export const nothingSent: ResourceVersions = new Map();
 
-/** What is different between a snapshot and what was told. */
+/** What is different between a snapshot and what was reported. */
 export interface SnapshotChange {
   resources: readonly Resource[];
   /** Names. */
@@ -56,7 +56,7 @@ export class FleetResponse {
   #whole: Uint8Array | undefined;
   #versions: ResourceVersions | undefined;
 
-  /** `replicaName` tells who reads the answer on the wire which replica gave it. */
+  /** `replicaName` says who reads the answer on the wire which replica gave it. */
   constructor(snapshot: FleetSnapshot, replicaName: string) {
     this.fleet = snapshot.fleet;
     this.version = snapshot.version;
@@ -83,22 +83,22 @@ export class FleetResponse {
     return this.#versions;
   }
 
-  /** A DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was told these. */
-  changeSince(told: SentResources): Uint8Array {
-    let bytes = this.#changes.get(told);
+  /** A DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was shown these. */
+  changeSince(reported: SentResources): Uint8Array {
+    let bytes = this.#changes.get(reported);
     if (bytes === undefined) {
-      bytes = this.encodeChange(this.#changeSince(told));
-      this.#changes.set(told, bytes);
+      bytes = this.encodeChange(this.#changeSince(reported));
+      this.#changes.set(reported, bytes);
     }
     return bytes;
   }
 
   /** The same for a limiter that has the resources of these names. A name that there is not is removed, once. */
-  changeOf(names: ReadonlySet<string>, told: ResourceVersions): Uint8Array {
+  changeOf(names: ReadonlySet<string>, reported: ResourceVersions): Uint8Array {
     const resources = this.#snapshot.resources.filter(
-      ({ name, hash }) => names.has(name) && told.get(name) !== hash,
+      ({ name, hash }) => names.has(name) && reported.get(name) !== hash,
     );
-    const removed = [...names].filter((name) => !this.versions.has(name) && told.get(name) !== '');
+    const removed = [...names].filter((name) => !this.versions.has(name) && reported.get(name) !== '');
     return this.encodeChange({ resources, removed });
   }
 
@@ -117,11 +117,11 @@ export class FleetResponse {
     return finish(writer, deltaFields.controlPlane, this.#replicaName);
   }
 
-  #changeSince(told: SentResources): SnapshotChange {
-    if (!('get' in told)) return changeBetween(told, this.resources);
+  #changeSince(reported: SentResources): SnapshotChange {
+    if (!('get' in reported)) return changeBetween(reported, this.resources);
     return {
-      resources: this.#snapshot.resources.filter(({ name, hash }) => told.get(name) !== hash),
-      removed: [...told.keys()].filter((name) => !this.versions.has(name)),
+      resources: this.#snapshot.resources.filter(({ name, hash }) => reported.get(name) !== hash),
+      removed: [...reported.keys()].filter((name) => !this.versions.has(name)),
     };
   }
 }

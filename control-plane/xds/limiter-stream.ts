@@ -37,7 +37,7 @@ export interface StreamContext extends Telemetry {
   /** What the server's `limiters` gives is different now. */
   changed(): void;
   sent(limiter: LimiterReport): void;
-  /** Tells of a stream that ends for what it said. */
+  /** Reports a stream that ends for what it said. */
   refuse(peer: string, reason: string): void;
   /** It is ended, and may be open for a moment more. */
   ending(stream: LimiterStream): void;
@@ -352,10 +352,10 @@ export class LimiterStream implements Sender {
       metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
       lines.limiterAccepted(log, this.#report, version);
     } else {
-      const told = boundedRefusal(version, refusal);
-      this.#report = { ...report, refusal: told };
+      const reported = boundedRefusal(version, refusal);
+      this.#report = { ...report, refusal: reported };
       metrics.all.nacks.inc();
-      lines.limiterRefused(log, this.#report, { version, message: told.message });
+      lines.limiterRefused(log, this.#report, { version, message: reported.message });
     }
     changed();
   }

@@ -1,7 +1,7 @@
 /** All streams of limiters: who has a place, what each is served, and what all of them say. Knows nothing of gRPC. */
 import { randomBytes } from 'node:crypto';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
@@ -47,9 +47,9 @@ export class LimiterStreams {
   readonly #departures = new UnansweredDepartures();
   /** Of limiters that go on for a while. */
   readonly #callOffs = new Set<() => void>();
-  readonly #tooMany: Seldom<string>;
-  readonly #refusals: Seldom<{ peer: string; reason: string }>;
-  /** Tells this run from others of a replica with the same name. */
+  readonly #tooMany: LogThrottle<string>;
+  readonly #refusals: LogThrottle<{ peer: string; reason: string }>;
+  /** Reports this run from others of a replica with the same name. */
   readonly #run = randomBytes(8).toString('hex');
   #streamNumber = 0;
   #isCutOff = false;
@@ -58,11 +58,11 @@ export class LimiterStreams {
     const { clock, log, metrics, maxStreams, replicaName } = options;
     this.#options = options;
     this.#responses = new FleetResponses(replicaName);
-    this.#tooMany = new Seldom(clock, (peer, times) => {
+    this.#tooMany = new LogThrottle(clock, (peer, times) => {
       metrics.streamsRefused('limit', times);
       lines.tooManyStreams(log, { maxStreams, peer, times });
     });
-    this.#refusals = new Seldom(clock, (it, times) => {
+    this.#refusals = new LogThrottle(clock, (it, times) => {
       metrics.streamsRefused('request', times);
       lines.streamRefused(log, { ...it, times });
     });

@@ -11,7 +11,7 @@ export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport'> {
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
-  /** Whoever does not say otherwise counts as the Go service does. */
+  /** Anyone who does not say otherwise counts as the Go service does. */
   countsCompatibly: boolean;
   rulesVersion: number;
 }

@@ -6,9 +6,9 @@ import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { unsignedToken } from '../../test/support/service-account-token.ts';
 import {
   type ReviewOutcome,
+  type TokenOutcome,
   TokenReviews,
   type TokenReviewsOptions,
-  type TokenVerdict,
 } from './token-reviews.ts';
 
 const audience = 'weir-control-plane';
@@ -37,7 +37,7 @@ function advance(ms: number): void {
 
 function reviews(
   options: Partial<TokenReviewsOptions> = {},
-): (token: string, address?: string) => ReturnType<TokenReviews['verdict']> {
+): (token: string, address?: string) => ReturnType<TokenReviews['outcome']> {
   const all = new TokenReviews({
     audience,
     review: (token) => {
@@ -53,7 +53,7 @@ function reviews(
     ...options,
   });
   return (token, address = '10.0.0.1') =>
-    all.verdict(token, createHash('sha256').update(token).digest('base64'), address);
+    all.outcome(token, createHash('sha256').update(token).digest('base64'), address);
 }
 
 let number = 0;
@@ -63,76 +63,76 @@ const newToken = (claims: object = {}): string =>
 
 describe('TokenReviews', () => {
   it('remembers a good token for a minute, then asks again', async () => {
-    const verdict = reviews();
+    const outcome = reviews();
     const token = newToken();
     const known = { is: 'known', user, expiresMs: clock.ms + 3_600_000 };
-    expect(await verdict(token)).toEqual(known);
+    expect(await outcome(token)).toEqual(known);
     advance(59_999);
-    expect(verdict(token)).toEqual(known);
+    expect(outcome(token)).toEqual(known);
     expect(asked).toHaveLength(1);
     advance(1);
-    expect(await verdict(token)).toEqual(known);
+    expect(await outcome(token)).toEqual(known);
     expect(asked).toHaveLength(2);
   });
 
   it('takes a token that was good while the API server is away, until it expires', async () => {
-    const verdict = reviews();
+    const outcome = reviews();
     const token = newToken({ exp: clock.ms / 1000 + 600 });
-    await verdict(token);
+    await outcome(token);
     answer = () => Promise.reject(new Error('connection refused'));
     advance(300_000);
-    expect(await verdict(token)).toMatchObject({ is: 'known' });
-    expect(await verdict(newToken())).toEqual({
+    expect(await outcome(token)).toMatchObject({ is: 'known' });
+    expect(await outcome(newToken())).toEqual({
       is: 'open',
       reason: 'the API server cannot be asked about the token',
     });
     expect(failures).toEqual(['connection refused', 'connection refused']);
     advance(300_000);
-    expect(await verdict(token)).toEqual({ is: 'unknown', reason: 'the token has expired' });
+    expect(await outcome(token)).toEqual({ is: 'unknown', reason: 'the token has expired' });
   });
 
   it('forgets a token that is good no more', async () => {
-    const verdict = reviews();
+    const outcome = reviews();
     const token = newToken();
-    await verdict(token);
+    await outcome(token);
     answer = async () => ({ problem: 'deleted' });
     advance(60_000);
-    expect(await verdict(token)).toMatchObject({ is: 'unknown' });
+    expect(await outcome(token)).toMatchObject({ is: 'unknown' });
     advance(10_000);
     answer = () => Promise.reject(new Error('connection refused'));
-    expect(await verdict(token)).toMatchObject({ is: 'open' });
+    expect(await outcome(token)).toMatchObject({ is: 'open' });
   });
 
   it('asks again about a token that was good, however many bad ones come from its address', async () => {
     const good = newToken();
     answer = async (token) => (token === good ? { user } : { problem: 'unknown' });
-    const verdict = reviews();
-    expect(await verdict(good)).toMatchObject({ is: 'known' });
-    for (let sent = 0; sent < 36; sent += 1) void verdict(newToken());
-    expect(verdict(newToken())).toMatchObject({ is: 'open' });
+    const outcome = reviews();
+    expect(await outcome(good)).toMatchObject({ is: 'known' });
+    for (let sent = 0; sent < 36; sent += 1) void outcome(newToken());
+    expect(outcome(newToken())).toMatchObject({ is: 'open' });
     advance(60_000);
-    expect(await verdict(good)).toMatchObject({ is: 'known' });
+    expect(await outcome(good)).toMatchObject({ is: 'known' });
     answer = async () => ({ problem: 'withdrawn' });
     advance(60_000);
-    expect(await verdict(good)).toMatchObject({ is: 'unknown' });
+    expect(await outcome(good)).toMatchObject({ is: 'unknown' });
   });
 
   it('remembers a bad token for ten seconds, without its being wrong again', async () => {
-    const verdict = reviews();
+    const outcome = reviews();
     answer = async () => ({ problem: 'no' });
     const token = newToken();
-    expect(await verdict(token)).toMatchObject({ is: 'unknown' });
-    for (let i = 0; i < 20; i++) expect(verdict(token)).toMatchObject({ is: 'unknown' });
+    expect(await outcome(token)).toMatchObject({ is: 'unknown' });
+    for (let i = 0; i < 20; i++) expect(outcome(token)).toMatchObject({ is: 'unknown' });
     expect(asked).toHaveLength(1);
     answer = async () => ({ user });
     advance(10_000);
-    expect(await verdict(token)).toMatchObject({ is: 'known' });
+    expect(await outcome(token)).toMatchObject({ is: 'known' });
   });
 
   it('asks once for a token that many streams show at a time', async () => {
-    const verdict = reviews();
+    const outcome = reviews();
     const token = newToken();
-    const all = await Promise.all(Array.from({ length: 50 }, () => verdict(token)));
+    const all = await Promise.all(Array.from({ length: 50 }, () => outcome(token)));
     expect(new Set(all.map(({ is }) => is))).toEqual(new Set(['known']));
     expect(asked).toHaveLength(1);
   });
@@ -149,18 +149,18 @@ describe('TokenReviews', () => {
   });
 
   it('remembers no more good tokens than it may', async () => {
-    const verdict = reviews({ mostKnown: 2 });
+    const outcome = reviews({ mostKnown: 2 });
     const [first, ...rest] = [newToken(), newToken(), newToken()];
-    for (const token of [first as string, ...rest]) await verdict(token);
-    for (const token of rest) expect(verdict(token)).toMatchObject({ is: 'known' });
-    expect(verdict(first as string)).toBeInstanceOf(Promise);
+    for (const token of [first as string, ...rest]) await outcome(token);
+    for (const token of rest) expect(outcome(token)).toMatchObject({ is: 'known' });
+    expect(outcome(first as string)).toBeInstanceOf(Promise);
   });
 
   it('asks about eight at a time, and about so many a second', async () => {
     const settle: (() => void)[] = [];
     answer = () => new Promise((resolve) => settle.push(() => resolve({ user })));
-    const verdict = reviews({ perSecond: 10 });
-    const all = Array.from({ length: 12 }, (_, i) => verdict(newToken(), `10.0.0.${i}`));
+    const outcome = reviews({ perSecond: 10 });
+    const all = Array.from({ length: 12 }, (_, i) => outcome(newToken(), `10.0.0.${i}`));
     expect(asked).toHaveLength(8);
     for (const one of settle.splice(0)) one();
     await Promise.all(all.slice(0, 8));
@@ -174,13 +174,13 @@ describe('TokenReviews', () => {
   describe('behind an address from which made-up tokens come', () => {
     const flooded = '192.0.2.66';
     let good: string;
-    let verdict: ReturnType<typeof reviews>;
+    let outcome: ReturnType<typeof reviews>;
     /** What made-up tokens got. */
-    let answers: TokenVerdict[];
+    let answers: TokenOutcome[];
     beforeEach(() => {
       good = newToken({ exp: 9e9 });
       answer = async (token) => (token === good ? { user } : { problem: 'no' });
-      verdict = reviews();
+      outcome = reviews();
       answers = [];
     });
 
@@ -188,7 +188,7 @@ describe('TokenReviews', () => {
       let sent = 0;
       for (let step = 1; step <= seconds * 10; step++) {
         for (; sent < (step * perSecond) / 10; sent++) {
-          void Promise.resolve(verdict(newToken(), flooded)).then((one) => answers.push(one));
+          void Promise.resolve(outcome(newToken(), flooded)).then((one) => answers.push(one));
         }
         advance(100);
         await nextTurn();
@@ -196,9 +196,9 @@ describe('TokenReviews', () => {
     }
 
     /** What the right token has got so far. */
-    function show(): { is?: TokenVerdict['is'] } {
-      const got: { is?: TokenVerdict['is'] } = {};
-      void Promise.resolve(verdict(good, flooded)).then(({ is }) => Object.assign(got, { is }));
+    function show(): { is?: TokenOutcome['is'] } {
+      const got: { is?: TokenOutcome['is'] } = {};
+      void Promise.resolve(outcome(good, flooded)).then(({ is }) => Object.assign(got, { is }));
       return got;
     }
 
@@ -216,14 +216,14 @@ describe('TokenReviews', () => {
           'too many tokens that the API server does not know came from this address: come again in some seconds',
       });
       // Nobody else notices.
-      expect(await verdict(newToken(), '10.0.0.9')).toMatchObject({ is: 'unknown' });
+      expect(await outcome(newToken(), '10.0.0.9')).toMatchObject({ is: 'unknown' });
     });
 
     it('a right one is heard at once, once its budget has filled again', async () => {
       await flood(60, 300);
       advance(30_000);
       await nextTurn();
-      expect(await verdict(good, flooded)).toMatchObject({ is: 'known' });
+      expect(await outcome(good, flooded)).toMatchObject({ is: 'known' });
     });
 
     it('a right one is heard within seconds while bad ones go on', async () => {
@@ -246,7 +246,7 @@ describe('TokenReviews', () => {
     it('right ones cost nothing of the budget', async () => {
       answer = async () => ({ user });
       for (let sent = 0; sent < 500; sent++) {
-        expect(await verdict(newToken(), flooded)).toMatchObject({ is: 'known' });
+        expect(await outcome(newToken(), flooded)).toMatchObject({ is: 'known' });
         advance(10);
       }
     });
@@ -254,20 +254,20 @@ describe('TokenReviews', () => {
     it('nor do those about which the API server cannot be asked', async () => {
       answer = () => Promise.reject(new Error('connection refused'));
       for (let sent = 0; sent < 500; sent++) {
-        expect(await verdict(newToken(), flooded)).toMatchObject({ is: 'open' });
+        expect(await outcome(newToken(), flooded)).toMatchObject({ is: 'open' });
         advance(10);
       }
       answer = async () => ({ user });
-      expect(await verdict(good, flooded)).toMatchObject({ is: 'known' });
+      expect(await outcome(good, flooded)).toMatchObject({ is: 'known' });
     });
   });
 
   it('lets addresses take turns', async () => {
-    const verdict = reviews({ perSecond: 8 });
+    const outcome = reviews({ perSecond: 8 });
     const many = Array.from({ length: 30 }, () => newToken());
     const other = newToken();
-    for (const token of many) void verdict(token, '10.0.0.1');
-    void verdict(other, '10.0.0.2');
+    for (const token of many) void outcome(token, '10.0.0.1');
+    void outcome(other, '10.0.0.2');
     // Eight are asked about at once; the next two after an eighth of a second each.
     await nextTurn();
     advance(250);
@@ -278,13 +278,13 @@ describe('TokenReviews', () => {
 
   it('lets so many wait and no more, whatever the number of addresses', () => {
     answer = () => new Promise(() => {});
-    const verdict = reviews();
-    const all = Array.from({ length: 1_000 }, (_, i) => verdict(newToken(), `10.0.${i >> 8}.${i & 255}`));
+    const outcome = reviews();
+    const all = Array.from({ length: 1_000 }, (_, i) => outcome(newToken(), `10.0.${i >> 8}.${i & 255}`));
     expect(all.filter((one) => one instanceof Promise)).toHaveLength(8 + 256);
     expect(all.at(-1)).toEqual({ is: 'open', reason: 'too many tokens wait for the API server' });
   });
 
-  it('tells those who wait when it closes', async () => {
+  it('reports to those who wait when it closes', async () => {
     answer = () => new Promise(() => {});
     const all = new TokenReviews({
       audience,
@@ -296,7 +296,7 @@ describe('TokenReviews', () => {
       reviewed: () => {},
       failed: () => {},
     });
-    const [, waiting] = [newToken(), newToken()].map((token) => all.verdict(token, token, 'a'));
+    const [, waiting] = [newToken(), newToken()].map((token) => all.outcome(token, token, 'a'));
     all.close();
     expect(await waiting).toEqual({ is: 'open', reason: 'this replica is shutting down' });
     expect(timers.size).toBe(0);

@@ -2,10 +2,10 @@
  * Tokens of service accounts, which the API server vouches for. What it said is remembered by the token's SHA-256: of a
  * good one for a while, and until the token expires where the API server cannot be asked; of a bad one for moments.
  *
- * Whoever sends made-up tokens must neither flood the API server nor hold up others, those behind his own address
+ * Anyone who sends made-up tokens must neither flood the API server nor hold up others, those behind his own address
  * included. So few are asked about at a time and in a second, and of tokens that are not known each address has a small
  * budget, which only bad ones use up and which fills again however many were bad before: a right one is never shut out.
- * Addresses take turns; at one that has spent its budget, a token that was told to come again, as limiters do, goes before
+ * Addresses take turns; at one that has spent its budget, a token that was asked to come again, as limiters do, goes before
  * those that are shown for the first time.
  *
  * A token that was good before is asked about first, and at nobody's cost: there are as many as are remembered at most,
@@ -19,7 +19,7 @@ import { TokenBucket } from '../../process/time/pacing.ts';
 /** What the API server says of a token: whose it is, or why it is nobody's. Rejects when it cannot be asked. */
 export type ReviewToken = (token: string) => Promise<{ user: string; podUid?: string } | { problem: string }>;
 
-export type TokenVerdict =
+export type TokenOutcome =
   /** `expiresMs`: milliseconds since 1970. */
   | { is: 'known'; user: string; podUid?: string | undefined; expiresMs: number }
   | { is: 'unknown'; reason: string }
@@ -48,10 +48,10 @@ const mostBad = 1_000;
 const mostAtOnce = 8;
 /** Chosen, of bad tokens of one address. */
 const badOfOne = { burst: 30, perSecond: 1 };
-/** Chosen, in seconds of reviews: who would wait longer is better told to come again. */
+/** Chosen, in seconds of reviews: who would wait longer is better asked to come again. */
 const longestWaitSeconds = 5;
 const mostWaiting = 256;
-/** Chosen: those that were told to come again, at some 100 bytes each. */
+/** Chosen: those that were asked to come again, at some 100 bytes each. */
 const mostTurnedAway = 20_000;
 /** Chosen: from so many on, addresses without bad tokens of late are forgotten. */
 const mostIdleLanes = 256;
@@ -61,9 +61,9 @@ interface Waiting {
   hash: string;
   /** Undefined: the token was good before. */
   lane: Lane | undefined;
-  /** It was told to. */
+  /** It was asked to. */
   comesAgain: boolean;
-  settle(verdict: TokenVerdict): void;
+  settle(outcome: TokenOutcome): void;
 }
 
 /** Tokens of one address that are not known. */
@@ -89,14 +89,14 @@ export class TokenReviews {
   readonly #good = new Map<string, Good>();
   /** Until when it is not asked about again. */
   readonly #bad = new Map<string, number>();
-  readonly #underWay = new Map<string, Promise<TokenVerdict>>();
+  readonly #underWay = new Map<string, Promise<TokenOutcome>>();
   /** Those that were good before. */
   readonly #again: Waiting[] = [];
   /** By network; the one whose turn was longest ago comes first. */
   readonly #lanes = new Map<string, Lane>();
   /** In all lanes. */
   #waiting = 0;
-  /** By hash, the one that was told so longest ago first. */
+  /** By hash, the one that was notified longest ago first. */
   readonly #turnedAway = new Map<string, true>();
   #running = 0;
   #callOff: (() => void) | undefined;
@@ -110,7 +110,7 @@ export class TokenReviews {
   }
 
   /** At once where it is remembered. `address` is who shows the token. */
-  verdict(token: string, hash: string, address: string): TokenVerdict | Promise<TokenVerdict> {
+  outcome(token: string, hash: string, address: string): TokenOutcome | Promise<TokenOutcome> {
     const { clock, audience } = this.#options;
     const nowMs = clock.monotonicMs();
     const good = this.#goodOf(hash);
@@ -179,19 +179,19 @@ export class TokenReviews {
     forgetOldest(this.#turnedAway, mostTurnedAway);
   }
 
-  #notAsked(reason: string): TokenVerdict {
+  #notAsked(reason: string): TokenOutcome {
     this.#options.reviewed('not asked');
     return notNow(reason);
   }
 
-  #ask(token: string, hash: string, lane?: Lane, comesAgain = false): Promise<TokenVerdict> {
-    const { promise, resolve: settle } = Promise.withResolvers<TokenVerdict>();
-    const verdict = promise.finally(() => this.#underWay.delete(hash));
-    this.#underWay.set(hash, verdict);
+  #ask(token: string, hash: string, lane?: Lane, comesAgain = false): Promise<TokenOutcome> {
+    const { promise, resolve: settle } = Promise.withResolvers<TokenOutcome>();
+    const outcome = promise.finally(() => this.#underWay.delete(hash));
+    this.#underWay.set(hash, outcome);
     (lane?.waiting ?? this.#again).push({ token, hash, lane, comesAgain, settle });
     if (lane !== undefined) this.#waiting++;
     this.#pump();
-    return verdict;
+    return outcome;
   }
 
   #pump(): void {
@@ -237,16 +237,16 @@ export class TokenReviews {
   async #run(waiting: Waiting): Promise<void> {
     this.#running++;
     try {
-      const verdict = await this.#review(waiting);
-      if (verdict.is !== 'unknown') waiting.lane?.budget.putBack();
-      waiting.settle(verdict);
+      const outcome = await this.#review(waiting);
+      if (outcome.is !== 'unknown') waiting.lane?.budget.putBack();
+      waiting.settle(outcome);
     } finally {
       this.#running--;
       this.#pump();
     }
   }
 
-  async #review({ token, hash }: Waiting): Promise<TokenVerdict> {
+  async #review({ token, hash }: Waiting): Promise<TokenOutcome> {
     const { review, reviewed, failed, clock } = this.#options;
     try {
       const answer = await review(token);
@@ -269,7 +269,7 @@ export class TokenReviews {
     hash: string,
     { user, podUid }: { user: string; podUid?: string },
     expiresMs: number,
-  ): TokenVerdict {
+  ): TokenOutcome {
     const good = { user, podUid, expiresMs, freshUntilMs: this.#options.clock.monotonicMs() + freshMs };
     this.#good.delete(hash);
     this.#good.set(hash, good);
@@ -278,17 +278,17 @@ export class TokenReviews {
   }
 }
 
-const nobodys: TokenVerdict = { is: 'unknown', reason: 'the API server does not know the token' };
+const nobodys: TokenOutcome = { is: 'unknown', reason: 'the API server does not know the token' };
 
 const shuttingDown = 'this replica is shutting down';
 const laneIsFull =
   'too many tokens that the API server does not know came from this address: come again in some seconds';
 
-function known({ user, podUid, expiresMs }: Good): TokenVerdict {
+function known({ user, podUid, expiresMs }: Good): TokenOutcome {
   return { is: 'known', user, expiresMs, ...(podUid === undefined ? {} : { podUid }) };
 }
 
-function notNow(reason: string): TokenVerdict {
+function notNow(reason: string): TokenOutcome {
   return { is: 'open', reason };
 }
 

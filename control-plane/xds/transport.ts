@@ -32,7 +32,7 @@ export interface TlsTransport extends Transport {
 }
 
 export interface TlsTransportOptions extends TransportOptions {
-  /** With `ca`: whoever shows no certificate is taken, too. One that is shown is verified all the same. */
+  /** With `ca`: anyone who shows no certificate is taken, too. One that is shown is verified all the same. */
   mayShowNone: boolean;
 }
 

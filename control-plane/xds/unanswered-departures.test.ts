@@ -38,7 +38,7 @@ describe('UnansweredDepartures', () => {
     ['another host', { name: 'default (10.0.0.2:4000)' }],
     ['another fleet', { fleet: 'edge' }],
     ['another process', { instance: 'i' }],
-  ])('tells %s apart', (_, traits) => {
+  ])('reports %s apart', (_, traits) => {
     const departures = new UnansweredDepartures();
     departures.left(limiter(), 0);
     expect(departures.left(limiter(traits), 1)).toBe(0);

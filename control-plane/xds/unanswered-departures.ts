@@ -3,7 +3,7 @@ import { type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts'
 
 /** Chosen: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
-/** Chosen: a limiter that was told that its token has expired comes again at once. */
+/** Chosen: a limiter that was shown that its token has expired comes again at once. */
 const renewalMs = 3_000;
 /** Chosen: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
 const habitMs = 60_000;

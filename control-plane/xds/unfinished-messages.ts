@@ -1,6 +1,6 @@
 /**
  * What requests hold that are not complete. grpc-js keeps the parts of a message until it has all of it, up to the longest
- * message, for each stream of each connection, and tells nobody.
+ * message, for each stream of each connection, and reports nobody.
  */
 import type { Readable } from 'node:stream';
 import {

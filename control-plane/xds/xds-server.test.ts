@@ -370,8 +370,10 @@ describe('the server', () => {
     );
     first.close();
     await eventually(() => expect(third.last?.version).toBe(v1.version));
-    const told = running.events.filter(([name]) => name === 'Refused a stream: XDS_MAX_STREAMS is reached');
-    expect(told).toEqual([
+    const reported = running.events.filter(
+      ([name]) => name === 'Refused a stream: XDS_MAX_STREAMS is reached',
+    );
+    expect(reported).toEqual([
       ['Refused a stream: XDS_MAX_STREAMS is reached', { maxStreams: 2, peer: expect.any(String), times: 1 }],
     ]);
   });
@@ -422,15 +424,15 @@ describe('the server', () => {
     expect(server.limiters()).toHaveLength(1);
   });
 
-  it('tells of an answer that usual clients refuse, once a version', async () => {
+  it('reports an answer that usual clients refuse, once a version', async () => {
     const { server, port, events } = await startXdsServer();
     const large = testSnapshot('default', ['a'], 4 * 1024 * 1024);
     server.serve(fleetsOf(large));
     server.serve(fleetsOf(large));
     expect(server.isOversize('default')).toBe(true);
     const { length: bytes } = new FleetResponse(large, 'replica-0').bytes;
-    const told = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
-    expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', told]]);
+    const reported = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
+    expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', reported]]);
     const common = scripted({ port, reconnects: false });
     await eventually(() => expect(common.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });

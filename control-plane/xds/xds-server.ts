@@ -6,7 +6,7 @@ import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handle
 import type { HealthView } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -73,10 +73,10 @@ export class XdsServer {
   readonly #identity: CallerIdentity;
   readonly #reviews: TokenReviews | undefined;
   readonly #connections: LimiterConnections;
-  readonly #handshakes: Seldom<{ peer: string; reason: string }>;
-  readonly #strangers: Seldom<{ peer: string; reason: string }>;
-  readonly #reviewFailures: Seldom<string>;
-  readonly #cuts: Seldom<{ peer: string; reason: string }>;
+  readonly #handshakes: LogThrottle<{ peer: string; reason: string }>;
+  readonly #strangers: LogThrottle<{ peer: string; reason: string }>;
+  readonly #reviewFailures: LogThrottle<string>;
+  readonly #cuts: LogThrottle<{ peer: string; reason: string }>;
   #transport: Transport | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
@@ -88,15 +88,15 @@ export class XdsServer {
     const { clock, log, metrics } = options;
     this.#options = options;
     this.#health = new HealthService(options.health, [discoveryService]);
-    this.#handshakes = new Seldom(clock, (it, times) => {
+    this.#handshakes = new LogThrottle(clock, (it, times) => {
       metrics.all.handshakesFailed.inc(times);
       lines.handshakeFailed(log, { ...it, times });
     });
-    this.#strangers = new Seldom(clock, (it, times) => lines.streamRefused(log, { ...it, times }));
-    this.#reviewFailures = new Seldom(clock, (reason, times) =>
+    this.#strangers = new LogThrottle(clock, (it, times) => lines.streamRefused(log, { ...it, times }));
+    this.#reviewFailures = new LogThrottle(clock, (reason, times) =>
       lines.tokenReviewFailed(log, { reason, times }),
     );
-    this.#cuts = new Seldom(clock, (it, times) => lines.connectionCut(log, { ...it, times }));
+    this.#cuts = new LogThrottle(clock, (it, times) => lines.connectionCut(log, { ...it, times }));
     this.#connections = new LimiterConnections({
       ...options.connections,
       timers: options.timers,
@@ -222,7 +222,7 @@ export class XdsServer {
     return transport;
   }
 
-  /** Whoever shows no certificate may prove who it is by a token, or need not. */
+  /** Anyone who shows no certificate may prove who it is by a token, or need not. */
   get #hasOtherWays(): boolean {
     const { tokensFile, serviceAccounts, allowAnonymous } = this.#options;
     return allowAnonymous || tokensFile !== undefined || serviceAccounts !== undefined;

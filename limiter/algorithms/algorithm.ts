@@ -6,7 +6,7 @@ export interface CountingAlgorithm {
   newBound(numbers: LimitNumbers): Bound;
   /** How long a counter lives: from its first hit on where its key names a window, else from its last. */
   lifeSeconds(numbers: LimitNumbers): number;
-  /** How long a client is told to wait where nothing is known of a counter without a window's end. */
+  /** How long a client is asked to wait where nothing is known of a counter without a window's end. */
   secondsUncounted(numbers: LimitNumbers): number;
   readonly lua: AlgorithmLua;
 }

@@ -10,7 +10,7 @@ import { hashTagOf } from '../stores/store.ts';
  */
 export const luaLeases = `
 -- The words from at on are those of leaseArgument. Gives the value without what was given back, the hits outstanding then, and
--- those granted, with the sums of others behind them where shares are told of, or an error where the ledger cannot be used; or an error alone.
+-- those granted, with the sums of others behind them where shares are reported, or an error where the ledger cannot be used; or an error alone.
 local atMs = now and math.floor(now / 1000) or 0
 local function lease(at, limiter, key, ledger, reserved, refused)
   local function number(i) return tonumber(words[at + i]) end

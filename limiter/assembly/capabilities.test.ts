@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { CapabilityHalves, ThreadPart } from '../capabilities/capability.ts';
+import type { CapabilityThreads, ThreadPart } from '../capabilities/capability.ts';
 import { Threads } from '../capabilities/messages.ts';
 import { capabilities } from '../settings/capabilities.ts';
 import { type LimiterSettings, limiterSettingGroups, parseLimiterSettings } from '../settings/settings.ts';
@@ -19,7 +19,7 @@ const context = {} as LimiterContext;
 function partsOf(...parts: ThreadPart[]): ThreadParts {
   const loaded = parts.map((part, index) => ({
     name: `part-${index}`,
-    halves: { thread: () => part } satisfies CapabilityHalves<LimiterSettings>,
+    halves: { thread: () => part } satisfies CapabilityThreads<LimiterSettings>,
   }));
   return new ThreadParts(context, loaded, 0);
 }

@@ -1,6 +1,6 @@
 /** Goes through the list of capabilities: loads the halves of those that the settings ask for, and joins what the parts give. */
 
-import type { ApiRoute, TellOfChange } from '../../process/http/api-route.ts';
+import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Override } from '../../rules/override.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type {
@@ -47,8 +47,8 @@ export class MainParts {
     );
   }
 
-  routes(tell: TellOfChange): ApiRoute[] {
-    return this.#parts.flatMap((part) => part.routes?.(tell) ?? []);
+  routes(report: ReportChange): ApiRoute[] {
+    return this.#parts.flatMap((part) => part.routes?.(report) ?? []);
   }
 
   get pages(): DebugPages[] {

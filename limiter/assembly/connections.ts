@@ -5,8 +5,8 @@ import {
   httpRefusals,
   httpRefusalTexts,
 } from '../../process/http/http-connections.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { Seldom } from '../../process/log/seldom.ts';
 import { HeldBytes, type SharedHoldings } from '../../process/net/held-bytes.ts';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import type { HttpTls } from '../http/listener.ts';
@@ -55,7 +55,7 @@ export function openConnections(
   const turns = new LoopTurns();
   let open = 0;
   const count = createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => open);
-  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, (end, times) =>
+  const throttle = new LogThrottle<Omit<ConnectionEnd, 'times'>>(clock, (end, times) =>
     lines.httpConnectionRefused(log, { ...end, times }),
   );
   return {
@@ -71,7 +71,7 @@ export function openConnections(
       },
       refused: (counter, peer) => {
         count(counter);
-        seldom.note({ peer, counter, reason: httpRefusalTexts[counter] }, counter);
+        throttle.note({ peer, counter, reason: httpRefusalTexts[counter] }, counter);
       },
     },
   };
@@ -82,10 +82,10 @@ export interface ListenerParts {
   connections: OpenedConnections;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
-  /** Undefined: whoever reaches the port may ask. */
+  /** Undefined: anyone who reaches the port may ask. */
   gate: CallerGate | undefined;
   /** Whether this thread counts and logs what becomes of the TLS files: of several that watch them, one does. */
-  tellsOfCertificates: boolean;
+  reportsCertificates: boolean;
 }
 
 /** Undefined where the listener answers in plain text. */
@@ -116,21 +116,23 @@ export function serverTls(
 /** What is logged and counted of connections of gRPC callers, of which `connections` says how many are open. */
 export function connectionListener(
   context: LimiterContext,
-  { connections, tellsOfCertificates }: { connections: () => number; tellsOfCertificates: boolean },
+  { connections, reportsCertificates }: { connections: () => number; reportsCertificates: boolean },
 ): SocketServerListener {
   const { registry, clock, log } = context;
   const count = createRefusalStats(registry, 'ratelimit_server.http2', connectionRefusals, connections);
-  const seldom = new Seldom<RefusedConnection>(clock, (refused, times) => tellOf(log, refused, times));
+  const throttle = new LogThrottle<RefusedConnection>(clock, (refused, times) =>
+    reportOf(log, refused, times),
+  );
   return {
-    ...certificateListener(context, 'gRPC', tellsOfCertificates),
+    ...certificateListener(context, 'gRPC', reportsCertificates),
     refused: (refused) => {
       count(refused.reason);
-      seldom.note(refused, `${refused.reason} ${refused.problem}`);
+      throttle.note(refused, `${refused.reason} ${refused.problem}`);
     },
   };
 }
 
-function tellOf(
+function reportOf(
   log: Logger,
   { reason: counter, peer, problem: reason }: RefusedConnection,
   times: number,
@@ -143,13 +145,13 @@ function tellOf(
   else lines.connectionRefused(log, end);
 }
 
-/** What is logged and counted of the certificate that is shown to callers, if this thread `tells` of it. */
+/** What is logged and counted of the certificate that is shown to callers, if this thread `reports` of it. */
 export function certificateListener(
   { registry, clock, log }: LimiterContext,
   listener: 'gRPC' | 'HTTP',
-  tells: boolean,
+  reports: boolean,
 ): Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'> {
-  if (!tells) return { certificateInUse: () => {}, certificateRefused: () => {} };
+  if (!reports) return { certificateInUse: () => {}, certificateRefused: () => {} };
   let inUseUntilMs = 0;
   let lastWasRefused = false;
   const stats = createCertificateStats(registry, listener === 'gRPC' ? 'certs' : 'http_certs', {

@@ -28,7 +28,7 @@ interface DecisionParts {
   store: Store;
   /** Undefined: nobody wants to know more than is counted. */
   observer?: Observer | undefined;
-  /** Undefined: nobody is told of marks of limits. */
+  /** Undefined: nobody is reported marks of limits. */
   warnings?: LimitWarnings | undefined;
 }
 

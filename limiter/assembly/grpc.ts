@@ -19,7 +19,7 @@ export function openGrpc(
   },
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
-  const { shouldRateLimit, connections, tracer, gate, further, tellsOfCertificates, latencies } = parts;
+  const { shouldRateLimit, connections, tracer, gate, further, reportsCertificates, latencies } = parts;
   const server = createGrpcServer({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
@@ -46,7 +46,7 @@ export function openGrpc(
     tls: serverTls(settings, 'grpc'),
     listener: connectionListener(context, {
       connections: () => server.connections,
-      tellsOfCertificates: tellsOfCertificates && settings.grpcServerUseTls,
+      reportsCertificates: reportsCertificates && settings.grpcServerUseTls,
     }),
     onCall: (method, durationMs) => {
       count(method, durationMs);

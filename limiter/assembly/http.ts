@@ -1,7 +1,7 @@
 /** From settings to the HTTP listener, and the token of the debug listener. */
 import { hostname } from 'node:os';
 import type { HttpListener } from '../../process/http/http-server.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import {
   ApiListener,
@@ -25,7 +25,7 @@ export function openHttp(
     > & { latencies: Latencies },
 ): HttpListener {
   const { settings, health, timers, clock, registry, log } = context;
-  const { connections, tellsOfCertificates, latencies, ...rest } = parts;
+  const { connections, reportsCertificates, latencies, ...rest } = parts;
   const maxBodyBytes = settings.httpMaxBodyBytes;
   const tls = serverTls(settings, 'http');
   return new ApiListener({
@@ -41,7 +41,7 @@ export function openHttp(
     },
     onFault: (error) => lines.callFault(log, 'HTTP', error),
     hosts: checkedHosts(context),
-    tls: tls && { ...tls, timers, listener: tlsListener(context, tellsOfCertificates) },
+    tls: tls && { ...tls, timers, listener: tlsListener(context, reportsCertificates) },
   });
 }
 
@@ -50,7 +50,7 @@ function checkedHosts({ settings, registry, clock, log }: LimiterContext): Check
   const count = createRefusalStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
   if (allowed.length === 0) return undefined;
-  const seldom = new Seldom<Parameters<CheckedHosts['refused']>[0]>(
+  const throttle = new LogThrottle<Parameters<CheckedHosts['refused']>[0]>(
     clock,
     ({ peer, problem: reason }, times) =>
       lines.hostRefused(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
@@ -59,15 +59,15 @@ function checkedHosts({ settings, registry, clock, log }: LimiterContext): Check
     own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
     refused: (refused) => {
       count('foreign_host');
-      seldom.note(refused, 'foreign_host');
+      throttle.note(refused, 'foreign_host');
     },
   };
 }
 
-function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): HttpTlsListener {
+function tlsListener(context: LimiterContext, reportsCertificates: boolean): HttpTlsListener {
   const { registry, clock, log } = context;
   const count = createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
-  const seldom = new Seldom<Parameters<HttpTlsListener['refused']>[0]>(
+  const throttle = new LogThrottle<Parameters<HttpTlsListener['refused']>[0]>(
     clock,
     ({ reason: counter, peer, problem: reason }, times) => {
       const end = { listener: 'HTTP', peer, counter, reason, times };
@@ -76,15 +76,15 @@ function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): Htt
     },
   );
   return {
-    ...certificateListener(context, 'HTTP', tellsOfCertificates),
+    ...certificateListener(context, 'HTTP', reportsCertificates),
     refused: (refused) => {
       count(refused.reason);
-      seldom.note(refused, `${refused.reason} ${refused.problem}`);
+      throttle.note(refused, `${refused.reason} ${refused.problem}`);
     },
   };
 }
 
-/** DEBUG_TOKEN_FILE: what the debug listener asks of whoever comes. */
+/** DEBUG_TOKEN_FILE: what the debug listener asks of anyone who comes. */
 export function followDebugToken({ settings, timers, log }: LimiterContext): FollowedToken {
   return followTokenFile({
     path: settings.debugTokenFile,

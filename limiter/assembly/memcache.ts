@@ -1,7 +1,7 @@
 /** The memcache that the settings name: its nodes found, its events counted and logged. */
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
 import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
@@ -10,7 +10,7 @@ import { openClientTls } from './client-tls.ts';
 import type { LimiterContext, OpenedServer } from './context.ts';
 
 /** Chosen, of each text. */
-const problemsToldMs = 10_000;
+const problemReportIntervalMs = 10_000;
 const badValue = 'Unexpected non-numeric value in memcached';
 const getRefused = 'Error multi-getting memcache keys';
 
@@ -70,10 +70,10 @@ function followSrv(
 
 function memcacheEvents({ settings, registry, clock, log }: LimiterContext): MemcacheEvents {
   const stats = createMemcacheStats(registry);
-  const problems = new Seldom<{ text: string; key?: string; error?: string }>(
+  const problems = new LogThrottle<{ text: string; key?: string; error?: string }>(
     clock,
     (problem, times) => memcacheProblem(log, { ...problem, further: times - 1 }),
-    problemsToldMs,
+    problemReportIntervalMs,
   );
   const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
   return {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { ForwardAuth, type ForwardAuthOptions } from '../http/forward-auth.ts';
 import * as lines from '../log/lines.ts';
@@ -22,13 +22,15 @@ export function openForwardAuth(
   asked: Pick<ForwardAuthOptions, 'decide' | 'excess'>,
 ): OpenedForwardAuth {
   const stats = createForwardAuthStats(registry);
-  const missing = new Seldom<Omit<Parameters<typeof lines.headerMissing>[1], 'times'>>(clock, (one, times) =>
-    lines.headerMissing(log, { ...one, times }),
+  const missing = new LogThrottle<Omit<Parameters<typeof lines.headerMissing>[1], 'times'>>(
+    clock,
+    (one, times) => lines.headerMissing(log, { ...one, times }),
   );
-  const unknown = new Seldom<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(clock, (one, times) =>
-    lines.profileUnknown(log, { ...one, times }),
+  const unknown = new LogThrottle<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(
+    clock,
+    (one, times) => lines.profileUnknown(log, { ...one, times }),
   );
-  const undecided = new Seldom<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
+  const undecided = new LogThrottle<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
     clock,
     (one, times) => lines.forwardedUndecided(log, { ...one, times }),
   );
@@ -61,7 +63,7 @@ export interface FollowedProfiles {
 /** Chosen: a change is in force after so long, and twice that where a write is doubted. */
 const lookMs = 1_000;
 
-/** Reads the file once it is there, and again whenever it changed; what cannot be used is told of, and the last good one stays. */
+/** Reads the file once it is there, and again whenever it changed; what cannot be used is reported, and the last good one stays. */
 export function followProfiles(
   { settings, registry, log, timers }: LimiterContext,
   operate: (order: Order) => Promise<unknown>,
@@ -70,9 +72,9 @@ export function followProfiles(
   const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
   let inForce: number | undefined;
   let lastWasRefused = false;
-  /** Why the file could not be used when it was looked at last, and what of that was told. */
+  /** Why the file could not be used when it was looked at last, and what of that was reported. */
   let doubted: string | undefined;
-  let told: string | undefined;
+  let reported: string | undefined;
   let close = (): void => {};
   let isClosed = false;
   const stats = registerProfilesFile(registry, {
@@ -122,8 +124,8 @@ export function followProfiles(
     } catch (error) {
       const reason = errorText(error);
       // Once for as long as it stays the same.
-      if ((isSure || reason === doubted) && reason !== told) {
-        told = reason;
+      if ((isSure || reason === doubted) && reason !== reported) {
+        reported = reason;
         await refuse(reason);
       }
       doubted = reason;

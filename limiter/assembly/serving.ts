@@ -1,6 +1,6 @@
 /** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
 import type { Health } from '../../process/grpc/health.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { Decisions } from '../capabilities/capability.ts';
@@ -77,7 +77,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, worker } = given;
   // Whether it counts and logs what becomes of the TLS files, which all threads read.
-  const tellsOfCertificates = worker <= 1;
+  const reportsCertificates = worker <= 1;
   const parts = new ThreadParts(context, modules.capabilities, worker);
   const { store, counts, connect, forget, memory } = openStore(
     { ...context, health: storeHealth },
@@ -123,7 +123,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     },
   };
   parts.opened(decisions);
-  const shared = { shouldRateLimit, connections, gate: parts.gate, tellsOfCertificates };
+  const shared = { shouldRateLimit, connections, gate: parts.gate, reportsCertificates };
   const latencies = { grpc: new Latencies(), http: new Latencies() };
   const grpc = openGrpc(context, {
     ...{ ...shared, latencies: latencies.grpc },
@@ -176,7 +176,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
 }
 
 function tooLargeRequests({ settings, clock, log }: LimiterContext, stats: LimiterStats): TooLargeRequests {
-  const line = new Seldom<{ reason: string; origin: Parameters<TooLargeOptions['onTooLarge']>[1] }>(
+  const line = new LogThrottle<{ reason: string; origin: Parameters<TooLargeOptions['onTooLarge']>[1] }>(
     clock,
     ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );

@@ -1,12 +1,12 @@
-/** A start that does not go well: what is told of one that takes long, and which listener could not be opened. */
+/** A start that does not go well: what is reported about one that takes long, and which listener could not be opened. */
 import { BindError } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
-/** So long after it began a start is told of first, and then again and again. */
+/** So long after it began a start is reported first, and then again and again. */
 const firstMs = 10_000;
 const furtherMs = 60_000;
 
-/** A start that takes long is told of again and again: until it is over nobody is served. */
+/** A start that takes long is reported again and again: until it is over nobody is served. */
 export class StartWatch {
   /** What the start waits for from now on. */
   waitsFor = '';
@@ -17,13 +17,13 @@ export class StartWatch {
     onWaiting: (start: { waitsFor: string; seconds: number }) => void,
   ) {
     const beganMs = clock.monotonicMs();
-    const tell = (): void => {
+    const report = (): void => {
       const seconds = Math.round((clock.monotonicMs() - beganMs) / 1000);
       onWaiting({ waitsFor: this.waitsFor, seconds });
     };
     this.#callOff = timers.after(firstMs, () => {
-      this.#callOff = timers.every(furtherMs, tell);
-      tell();
+      this.#callOff = timers.every(furtherMs, report);
+      report();
     });
   }
 

@@ -56,7 +56,7 @@ callers:
     });
   });
 
-  it('tells every mistake at once, in the order of the file, without what may be a token', () => {
+  it('reports every mistake at once, in the order of the file, without what may be a token', () => {
     const text = `callers:
   - name: bad.name
     certificate: { uri: no-uri, ip: 1.2.3.4 }
@@ -127,7 +127,7 @@ callers:
         '1:26: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second, on_excess',
       ],
     ],
-  ])('tells of %s nothing that misleads', (text, expected) => {
+  ])('reports %s nothing that misleads', (text, expected) => {
     const { problems = [] } = readCallersFile(text);
     expect(problems.map(({ line, column, message }) => `${line}:${column}: ${message}`)).toEqual(expected);
   });
@@ -169,7 +169,7 @@ it('reads a file with a byte order mark', () => {
 });
 
 describe('looksLikeCallers', () => {
-  it('tells such a file from rules', () => {
+  it('reports such a file from rules', () => {
     expect(looksLikeCallers('callers:\n  - name: a\n')).toBe(true);
     expect(looksLikeCallers('# who may ask\n\n---\ncallers: []')).toBe(true);
     expect(looksLikeCallers('{ "callers": [] }')).toBe(true);

@@ -1,5 +1,5 @@
 /**
- * CALLERS_FILE: who may use which domains and how. Every mistake of it is told at once, with line and column. docs/callers.md
+ * CALLERS_FILE: who may use which domains and how. Every mistake of it is reported at once, with line and column. docs/callers.md
  * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
  */
 import { Right } from '../../process/grpc/handlers.ts';
@@ -16,7 +16,7 @@ export interface CallerEntry {
   certificates: CertificatePattern[];
   /** SHA-256 of the secrets of its tokens, in lower hexadecimal digits: any of them. */
   tokenHashes: string[];
-  /** Whoever is nobody else. */
+  /** Anyone who is nobody else. */
   anonymous: boolean;
   /** `*` stands for any text. */
   domains: string[];
@@ -91,7 +91,7 @@ export function readCallersFile(text: string): CallersFile {
   return { problems: placedProblems(document.tape, reader.problems) };
 }
 
-/** Whether a text means to be such a file, and no rules: by its first key, which may be misspelt a little. */
+/** Whether a text means to be such a file, and no rules: by its first key, which may be misspelled a little. */
 export function looksLikeCallers(text: string): boolean {
   const isBefore = (line: string): boolean => /^(?:$|#|---|\{$)/.test(line);
   for (let start = 0; start < text.length; ) {
@@ -265,7 +265,7 @@ class CallersReader {
     }
   }
 
-  /** A misspelt key is read on as the one that was meant, so that nothing is told to be missing that is there. */
+  /** A misspelled key is read on as the one that was meant, so that nothing is reported to be missing that is there. */
   #map(path: Path, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       return this.#refuse(path, `expected a map with ${known.join(', ')}`);
@@ -309,7 +309,7 @@ class CallersReader {
   }
 }
 
-/** The key that a misspelt one is nearest to, if any is near: a third of its characters may differ, three at most. */
+/** The key that a misspelled one is nearest to, if any is near: a third of its characters may differ, three at most. */
 function meantBy(key: string, known: readonly string[]): string | undefined {
   const plain = key.slice(0, 40).toLowerCase().replaceAll('-', '_');
   let meant: string | undefined;

@@ -50,7 +50,7 @@ class Fixture {
     return { peer: { address: '192.0.2.1:4711', certificate }, callerMemo: undefined };
   }
 
-  /** `true`, or what the caller is told. */
+  /** `true`, or what the caller is sent. */
   ask(connection: CallerConnection, authorization: string): true | string {
     const { refused } = this.gate.admit(connection, authorization);
     return refused === undefined ? true : refused.message;
@@ -184,7 +184,7 @@ describe('a caller', () => {
     ]);
   });
 
-  it('that nobody is but the anonymous one is told that its token is nobody’s, and counted', () => {
+  it('that nobody is but the anonymous one is shown that its token is nobody’s, and counted', () => {
     const fixture = new Fixture();
     fixture.use(
       { name: 'a', tokenHashes: [digest] },

@@ -227,7 +227,7 @@ class CallerOnConnection implements AdmittedCaller {
   readonly #options: CallersOptions;
   readonly #note: string;
 
-  /** `note`: what is to be added to what it is told when it is refused. */
+  /** `note`: what is to be added to what it is sent when it is refused. */
   constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions, note = '') {
     this.name = caller.name;
     this.caller = caller;
@@ -249,21 +249,21 @@ class CallerOnConnection implements AdmittedCaller {
     const missing = rights & ~caller.entry.rights;
     if (missing === 0 && (domain === undefined || caller.hasDomain(domain))) return undefined;
     const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain ?? '')}` : lacks(missing)}${this.#note}`;
-    this.#tell('permission_denied', message);
+    this.#report('permission_denied', message);
     return { code: GrpcCode.PERMISSION_DENIED, message };
   }
 
   overRate(): CallerRefusal {
     const { overRate, entry } = this.caller;
     const message = overRate.message + this.#note;
-    this.#tell('over_rate', message);
+    this.#report('over_rate', message);
     return {
       refused: this.#note === '' ? overRate : { code: overRate.code, message },
       asOverLimit: entry.onExcess === 'over_limit' ? this : undefined,
     };
   }
 
-  #tell(reason: RefusalReason, problem: string): void {
+  #report(reason: RefusalReason, problem: string): void {
     const { address } = this.#connection.peer;
     this.#options.onRefused({ caller: this.caller.name, reason, address, problem });
   }

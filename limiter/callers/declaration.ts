@@ -6,5 +6,5 @@ export const callers = {
   name: 'callers',
   settings: { title: 'Who is let in', before: 'httpServerUseTls', rows, ownPrefixes: ['CALLERS_'] },
   isWanted: ({ callersFile }) => callersFile !== '',
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<CallersSettings>;

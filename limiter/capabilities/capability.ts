@@ -5,7 +5,7 @@
  */
 import type { AdmittedCaller, CallerGate, CallerRefusal, CallTracer } from '../../process/grpc/handlers.ts';
 import type { Health } from '../../process/grpc/health.ts';
-import type { ApiRoute, TellOfChange } from '../../process/http/api-route.ts';
+import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Environment, SettingsTable } from '../../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -34,7 +34,7 @@ export interface Capability<Settings = never, Own = never> {
   readonly settings?: DeclaredSettings<Own>;
   /** Whether these settings ask for it: without, nothing of its halves is loaded. */
   isWanted(settings: Settings): boolean;
-  load(): Promise<CapabilityHalves<Settings>>;
+  load(): Promise<CapabilityThreads<Settings>>;
 }
 
 /** Its rows of `docs/settings.md`, of the chart and of the environment. */
@@ -52,7 +52,7 @@ export interface DeclaredSettings<Own = never> {
   derived?(settings: Own, env: Environment): object;
 }
 
-export interface CapabilityHalves<Settings> {
+export interface CapabilityThreads<Settings> {
   /** Runs once, in the main thread. */
   main?(context: MainContext<Settings>): MainPart;
   /** Runs in each thread that answers callers: in the workers of LIMITER_WORKERS, else in the main thread. */
@@ -61,7 +61,7 @@ export interface CapabilityHalves<Settings> {
 
 export interface LoadedCapability<Settings> {
   readonly name: string;
-  readonly halves: CapabilityHalves<Settings>;
+  readonly halves: CapabilityThreads<Settings>;
 }
 
 /** Dependencies shared by all parts of a limiter, one of each for each thread. */
@@ -89,9 +89,9 @@ export interface MainContext<Settings> extends CapabilityContext<Settings> {
 }
 
 export interface MainPart {
-  /** Routes of `/v1` on the debug listener, `tell` of each change. */
-  routes?(tell: TellOfChange): ApiRoute[];
-  /** Who may use them; undefined: whoever is not kept out otherwise. */
+  /** Routes of `/v1` on the debug listener, `report` of each change. */
+  routes?(report: ReportChange): ApiRoute[];
+  /** Who may use them; undefined: anyone who is not kept out otherwise. */
   readonly gate?: OperatorGate;
   /** Pages of the debug listener. */
   readonly pages?: DebugPages;
@@ -134,7 +134,7 @@ export interface ThreadPart {
   aroundStore?(store: Store): Store;
   /** The server of the store refuses scripts, or leases: what needs them ends. */
   storeRefusesScripts?(): void;
-  /** Of callers at the two listeners; undefined: whoever reaches them may ask. */
+  /** Of callers at the two listeners; undefined: anyone who reaches them may ask. */
   readonly gate?: CallerGate;
   /** Of calls at the two listeners. */
   readonly tracers?: { readonly grpc: CallTracer; readonly http: CallTracer };

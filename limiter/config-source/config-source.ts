@@ -31,7 +31,7 @@ export interface ConfigListener {
   reviewed(review: ReviewOutcome): void;
   /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
   failed(errors: readonly RuleError[], total: number): void;
-  /** Changes are not noticed until `reachable`. Told once, however long it lasts. */
+  /** Changes are not noticed until `reachable`. Reported once, however long it lasts. */
   unreachable(reason: string): void;
   /** Changes are noticed again; a load follows where something may have been missed. */
   reachable(): void;

@@ -96,9 +96,9 @@ describe('the lines of what a review found', () => {
     },
   });
   const review = (names: string[], total = names.length) => ({
-    ...{ warnings: names.map((name, index) => warning(name, index)), total, meetings: undefined },
+    ...{ warnings: names.map((name, index) => warning(name, index)), total, collisions: undefined },
   });
-  const told = (...reviews: Parameters<ReviewLog['tell']>[0][]): string[][] => {
+  const reported = (...reviews: Parameters<ReviewLog['report']>[0][]): string[][] => {
     const lines: string[] = [];
     const destination = {
       write: (line: string) => lines.push(line.replace(/^.*msg="?|"? line=.*\n|\n/g, '')),
@@ -106,20 +106,20 @@ describe('the lines of what a review found', () => {
     const clock = new ManualClock();
     const log = new ReviewLog(createLogger({ level: 'info', format: 'text', clock, destination }));
     return reviews.map((one) => {
-      log.tell(one);
+      log.report(one);
       return lines.splice(0);
     });
   };
 
   it('come once, wherever the lines of a file move to, and again after they were away', () => {
     expect(
-      told(review(['a', 'b']), review(['c', 'b', 'a']), review(['c']), review(['c']), review(['a', 'c'])),
+      reported(review(['a', 'b']), review(['c', 'b', 'a']), review(['c']), review(['c']), review(['a', 'c'])),
     ).toEqual([['a.yaml: a', 'a.yaml: b'], ['a.yaml: c'], [], [], ['a.yaml: a']]);
   });
 
   it('are bounded, with the number of the others', () => {
     const names = Array.from({ length: maxWarnings + 5 }, (_, n) => `w${n}`);
-    const [first, second, third] = told(review(names, 5_000), review(names, 5_000), review(names, 5_001));
+    const [first, second, third] = reported(review(names, 5_000), review(names, 5_000), review(names, 5_001));
     expect(first).toHaveLength(maxWarnings + 1);
     const more = 'There are more warnings about the rules: weir check shows all"';
     expect(first!.at(-1)).toBe(`${more} more=4900 total=5000`);
@@ -127,12 +127,18 @@ describe('the lines of what a review found', () => {
   });
 
   it('say of counters that could meet when that changes, and that nobody could look', () => {
-    const meeting = (count: string, first = 'a.yaml:5:10: rule a_b') => ({
+    const collision = (count: string, first = 'a.yaml:5:10: rule a_b') => ({
       ...review([]),
-      meetings: { identity: count, count, first },
+      collisions: { identity: count, count, first },
     });
-    const moved = meeting('2', 'a.yaml:6:10: rule a_b');
-    const lines = told(meeting('1'), meeting('1'), meeting('2'), { problem: 'it broke off' }, moved);
+    const moved = collision('2', 'a.yaml:6:10: rule a_b');
+    const lines = reported(
+      collision('1'),
+      collision('1'),
+      collision('2'),
+      { problem: 'it broke off' },
+      moved,
+    );
     expect(lines.map((some) => some.length)).toEqual([1, 0, 1, 1, 0]);
     expect(lines[3]![0]).toContain('could not be reviewed');
   });

@@ -56,30 +56,30 @@ export class ReviewLog {
   readonly #log: Logger;
   #known: ReadonlySet<string> = new Set();
   #unlisted = 0;
-  #meetings: string | undefined;
+  #collisions: string | undefined;
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  tell(review: ReviewOutcome): void {
+  report(review: ReviewOutcome): void {
     if ('problem' in review) {
       lines.rulesNotReviewed(this.#log, review.problem);
       return;
     }
-    const { warnings, total, meetings } = review;
+    const { warnings, total, collisions } = review;
     const news = warnings.filter(({ identity }) => !this.#known.has(identity));
     for (const warning of news.slice(0, maxWarnings)) lines.ruleWarning(this.#log, warning);
     const unlisted = total - warnings.length;
     const more = Math.max(0, news.length - maxWarnings) + (unlisted === this.#unlisted ? 0 : unlisted);
     if (more > 0) lines.moreRuleWarnings(this.#log, { more, total });
-    if (meetings !== undefined && meetings.identity !== this.#meetings) {
-      const { count, first } = meetings;
+    if (collisions !== undefined && collisions.identity !== this.#collisions) {
+      const { count, first } = collisions;
       lines.countersMayMeet(this.#log, { count, first });
     }
     this.#known = new Set(warnings.map(({ identity }) => identity));
     this.#unlisted = unlisted;
-    this.#meetings = meetings?.identity;
+    this.#collisions = collisions?.identity;
   }
 }
 
@@ -124,7 +124,7 @@ export class RulesInForce {
     const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
     const inForce = createRulesStats(parts.registry, parts.clock, () => this.#lastLoadFailed);
     if (needs !== 'nothing') health.set('config', false);
-    const tell = (result: LoadedRules): void => {
+    const report = (result: LoadedRules): void => {
       this.#table = result.table;
       this.#loadedMs = parts.clock.nowMs();
       this.#sources = result.sources;
@@ -142,7 +142,7 @@ export class RulesInForce {
       loaded: (result) => {
         runtime?.loadAttempt();
         const everywhere = parts.useRules(result.table);
-        return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
+        return everywhere === undefined ? report(result) : everywhere.then(() => report(result));
       },
       overrides: (overrides) => parts.useOverrides(overrides),
       unchanged: (loadMs) => {
@@ -151,7 +151,7 @@ export class RulesInForce {
         lines.configLoaded(log, { domains, rules, loadMs }, true);
         this.#lastLoadFailed = false;
       },
-      reviewed: (review) => this.#reviewLog.tell(review),
+      reviewed: (review) => this.#reviewLog.report(review),
       failed: (errors, total) => {
         runtime?.loadAttempt();
         if (errors.some(({ code }) => code === 'unreadable')) runtime?.loadFailure();

@@ -28,11 +28,11 @@ export interface DescriptorStatus {
   /** 0 to 2^53 - 1. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
-  /** Of a counted limit, where answers tell more of it than the protocol has room for. */
+  /** Of a counted limit, where answers report more of it than the protocol has room for. */
   plan?: LimitPlan | undefined;
   /** Hits in its counter; of one that the local cache knows to be full what fits in. */
   used?: number;
-  /** What of `used` is held by open reservations, where answers tell that. */
+  /** What of `used` is held by open reservations, where answers say that. */
   reserved?: number;
   /** It was refused more than any of its limits lets pass at once: to wait is of no use. */
   neverFits?: true;

@@ -34,8 +34,8 @@ const metadataOf = (
 ): JsonObject => dynamicMetadata({ request: asked, plans, statuses }, quotaModeForAll);
 
 describe('dynamicMetadata', () => {
-  it('tells the request', () => {
-    const told = metadataOf(
+  it('reports the request', () => {
+    const reported = metadataOf(
       request({
         descriptors: [
           descriptor({
@@ -51,7 +51,7 @@ describe('dynamicMetadata', () => {
       [noLimit, noLimit],
       [okStatus, okStatus],
     );
-    expect(told).toEqual({
+    expect(reported).toEqual({
       domain: 'd',
       descriptors: [
         { entries: ['a=1', 'b='] },
@@ -68,8 +68,8 @@ describe('dynamicMetadata', () => {
     [{ requestsPerUnit: 4, unit: 99 }, 'requests_per_unit:4 unit:99'],
     [{ requestsPerUnit: 0, unit: 0 }, ''],
   ])('writes the limit %j of a request as "%s"', (limit, text) => {
-    const told = metadataOf(request({ descriptors: [descriptor({ limit })] }), [noLimit], [okStatus]);
-    expect(told['descriptors']).toEqual([{ entries: [], limit: text }]);
+    const reported = metadataOf(request({ descriptors: [descriptor({ limit })] }), [noLimit], [okStatus]);
+    expect(reported['descriptors']).toEqual([{ entries: [], limit: text }]);
   });
 
   it('merges the metadata of the rules that let the request pass, in order', () => {
@@ -141,7 +141,7 @@ describe('the quotas that have something left', () => {
     ]);
   });
 
-  it('are none where all are used up, and are not told where there are none', () => {
+  it('are none where all are used up, and are not reported where there are none', () => {
     const over = quota('a', 1);
     expect(metadataOf(asked('a'), [over], [status(over, 0)])['quotas']).toEqual([]);
     expect(metadataOf(asked('a'), [limited({})], [okStatus])).not.toHaveProperty('quotas');

@@ -1,4 +1,4 @@
-/** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
+/** What RESPONSE_DYNAMIC_METADATA reports the proxy, for filters behind the rate limit. */
 
 import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';

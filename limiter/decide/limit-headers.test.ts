@@ -57,7 +57,7 @@ const plan = (traits: MatchedTraits = {}): LimitedPlan =>
 describe('the headers of the IETF draft', () => {
   const ietf = { ietfUnit: 'requests' };
 
-  it('tell policy and standing of one limit', () => {
+  it('report policy and standing of one limit', () => {
     expect(headersOf([{ plan: plan() }], ietf)).toEqual([
       ['RateLimit-Policy', '"1m";q=10;w=60'],
       ['RateLimit', '"1m";r=4;t=42'],
@@ -76,7 +76,7 @@ describe('the headers of the IETF draft', () => {
     ]);
   });
 
-  it('tell the unit of quotas where it is not the usual one, and the burst of a bucket', () => {
+  it('show the unit of quotas where it is not the usual one, and the burst of a bucket', () => {
     const bucket = plan({ algorithm: Algorithm.TOKEN_BUCKET, burst: 50 });
     expect(headersOf([{ plan: bucket }], { ietfUnit: 'content-bytes' })[0]).toEqual([
       'RateLimit-Policy',
@@ -170,7 +170,7 @@ describe('windows of a calendar', () => {
     ]);
   });
 
-  it('are told of the limit that decided', () => {
+  it('are notified of the limit that decided', () => {
     const { dynamicMetadata } = answer([{ plan: monthly }], { identityMetadata: true });
     expect(dynamicMetadata).toMatchObject({
       decidedBy: { window: 'month@Europe/Zurich@15', hitsUnit: 'tokens' },
@@ -207,7 +207,7 @@ describe('the limit that decided', () => {
     expect(refusing.dynamicMetadata).toMatchObject({ decidedBy: { rule: 'shop.remote_address', used: 11 } });
   });
 
-  it('stands beside what RESPONSE_DYNAMIC_METADATA tells', () => {
+  it('stands beside what RESPONSE_DYNAMIC_METADATA reports', () => {
     const both = answer([{ plan: plan() }], { ...metadata, dynamicMetadata: true });
     expect(both.dynamicMetadata).toMatchObject({ domain: 'shop', descriptors: [], decidedBy: { used: 6 } });
   });
@@ -311,7 +311,7 @@ describe('marks of limits', () => {
     });
   });
 
-  it('are not told where nobody wants them', () => {
+  it('are not reported where nobody wants them', () => {
     const { responseHeadersToAdd, dynamicMetadata } = asked([warned(50, 50, {})], {});
     expect([responseHeadersToAdd, dynamicMetadata]).toEqual([[], undefined]);
   });

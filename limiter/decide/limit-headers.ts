@@ -1,5 +1,5 @@
 /**
- * What answers tell of the limit that decided, beyond the headers of the Go service: the rule by its name
+ * What answers report the limit that decided, beyond the headers of the Go service: the rule by its name
  * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
  * What of it is the same in every answer is written once for each limit.
  */
@@ -17,22 +17,22 @@ import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 /** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
 const largestInteger = 999_999_999_999_999;
 
-/** What is more is told as the largest that there is. */
+/** What is more is reported as the largest that there is. */
 export function fieldInteger(value: number): number {
   return Math.min(value, largestInteger);
 }
 
 const printable = /^[\x20-\x7e]*$/;
 
-/** A String of RFC 9651, section 3.3.3, which has room for printable ASCII alone: the bytes of others are told as `%c3`. */
+/** A String of RFC 9651, section 3.3.3, which has room for printable ASCII alone: the bytes of others are reported as `%c3`. */
 export function fieldString(text: string): string {
   if (printable.test(text)) return `"${text.replace(/["\\]/g, '\\$&')}"`;
-  let told = '';
+  let reported = '';
   for (const byte of Buffer.from(text, 'utf8')) {
     const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25 && byte !== 0x22 && byte !== 0x5c;
-    told += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
+    reported += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
   }
-  return `"${told}"`;
+  return `"${reported}"`;
 }
 
 /** Where a rule stands, for callers; undefined where it hides itself, and for a limit that no rule has. */
@@ -174,7 +174,7 @@ function freeName(name: string, taken: Set<string>): string {
   return free;
 }
 
-/** Chosen: limits that one header tells of; those at the highest marks. */
+/** Chosen: limits that one header reports; those at the highest marks. */
 const mostWarnings = 8;
 
 /** `95;policy="daily";r=12, 80;policy="1m";r=2`: the highest mark first, with what is left. */

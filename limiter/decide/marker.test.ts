@@ -63,7 +63,7 @@ const common = fc
 const descriptor = fc.array(fc.oneof(entry, { arbitrary: common, weight: 5 }), { maxLength: 5 });
 
 /** What a plan says beyond objects that may be shared. */
-function told(plan: Plan): unknown {
+function reported(plan: Plan): unknown {
   if (plan.kind !== 'limited') return plan.kind;
   return {
     ...{ path: plan.rule.path, marker: plan.marker },
@@ -80,7 +80,7 @@ describe('marker entries', () => {
         for (let time = 0; time < 3; time++) {
           const decoded = decodeRateLimitRequest(bytes).descriptors[0]!;
           const unknown = { ...decoded, known: undefined, unmarked: undefined };
-          expect(told(planner.plan('d', decoded))).toEqual(told(newPlanner().plan('d', unknown)));
+          expect(reported(planner.plan('d', decoded))).toEqual(reported(newPlanner().plan('d', unknown)));
         }
       }),
       { numRuns: caseCount(1_000) },

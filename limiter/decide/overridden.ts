@@ -24,7 +24,7 @@ interface Overridable {
   readonly limit: Limit;
   /** Of its rule; then an override need not name it. */
   readonly isOnly: boolean;
-  /** What tells it from the others of its rule: its name, else its window. */
+  /** What distinguishes it from the others of its rule: its name, else its window. */
   readonly label: string;
 }
 

@@ -70,7 +70,7 @@ export class RequestBounds {
     return request;
   }
 
-  /** For callers that are told of what is beyond the bounds as an error: throws a `RequestTooLarge` for that, too. */
+  /** For callers that are notified of what is beyond the bounds as an error: throws a `RequestTooLarge` for that, too. */
   decodeWhole(bytes: Uint8Array): RateLimitRequest {
     const request = this.decode(bytes);
     this.checkWhole(request);

@@ -38,7 +38,7 @@ function overallCode(
   return quotas > 0 && quotas === quotasOver ? Code.OVER_LIMIT : Code.OK;
 }
 
-/** Of the headers that tell a client how close it is to a limit. */
+/** Of the headers that show a client how close it is to a limit. */
 interface LimitHeaderNames {
   limit: string;
   remaining: string;
@@ -83,7 +83,7 @@ function decidingStatus(
   return least;
 }
 
-/** Limit, remaining and reset, in this order. What is not a number of requests in one of the units alone is told whole. */
+/** Limit, remaining and reset, in this order. What is not a number of requests in one of the units alone is reported whole. */
 function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header[] {
   const limit = status.currentLimit;
   return [
@@ -165,7 +165,7 @@ export interface ResponseOptions {
 }
 
 /** Whether statuses have to say of which limit they are. */
-export function tellsLimits({ identityMetadata, identityHeader, ietfUnit }: ResponseOptions): boolean {
+export function reportsLimits({ identityMetadata, identityHeader, ietfUnit }: ResponseOptions): boolean {
   return identityMetadata || identityHeader !== undefined || ietfUnit !== undefined;
 }
 
@@ -209,7 +209,7 @@ export function assembleResponse(
     options.responseHeaders !== undefined ||
     options.requestHeaders !== undefined ||
     options.retryAfter ||
-    tellsLimits(options)
+    reportsLimits(options)
   ) {
     addHeaders(response, plans, options);
   }

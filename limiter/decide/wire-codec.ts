@@ -168,7 +168,7 @@ export function crowdedOf(
 }
 
 /**
- * Entries come first and in a row from every usual client; then their bytes tell whether they are known. Returns those
+ * Entries come first and in a row from every usual client; then their bytes say whether they are known. Returns those
  * that nobody else has.
  */
 function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): Entry[] | undefined {

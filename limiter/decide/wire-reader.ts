@@ -302,7 +302,7 @@ export class WireReader {
 /** Chosen: about 10 MB when full of usual ones, 25 MB of the longest. */
 export const knownEntriesSlots = 32_768;
 
-/** Entries of a descriptor that came before; whoever knows them by their slot need not read them again. */
+/** Entries of a descriptor that came before; anyone who knows them by their slot need not read them again. */
 export class KnownEntries {
   /** From 0 to below `knownEntriesSlots`. */
   readonly slot: number;

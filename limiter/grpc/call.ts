@@ -78,7 +78,7 @@ export interface CallSite {
   limits: GrpcLimits;
 }
 
-/** What a caller is told whose handler failed by a fault of ours. */
+/** What a caller is shown whose handler failed by a fault of ours. */
 export const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
 /** Connections hold as much as they may together, and this call was unfinished longest where most was held. */

@@ -95,8 +95,8 @@ describe('a unary call', () => {
       if (its === fields) fixture.handler.onData(stream, body, true);
     }
     const refused = failed(GrpcCode.UNIMPLEMENTED, 'Decompressor is not installed for grpc-encoding "gzip"');
-    const [{ 'grpc-accept-encoding': _named, ...told }] = first!.sections as [Record<string, string>];
-    expect([told]).toEqual(refused);
+    const [{ 'grpc-accept-encoding': _named, ...reported }] = first!.sections as [Record<string, string>];
+    expect([reported]).toEqual(refused);
     expect(others.map(({ sections }) => sections)).toEqual([first!.sections, okAnswer, okAnswer]);
     expect(fixture.calls).toEqual([
       ['Echo', 0],

@@ -27,7 +27,7 @@ export interface MessageReaderOptions {
   maxMessageBytes: number;
   /** The method's own bound, where it has one: what is longer is refused at its prefix. */
   longest?: LongestRequest | undefined;
-  /** Whose request it is: what that method refuses is told with it. */
+  /** Whose request it is: what that method refuses is reported with it. */
   call?: Pick<UnaryReply, 'origin'> | undefined;
   /** It keeps so many bytes more, below 0 less. */
   hold(bytes: number): void;
@@ -112,7 +112,7 @@ export class MessageReader {
       message = this.#gathered!.subarray(0, this.#wantedBytes);
     }
     this.#prefixLength = 0;
-    // Whoever keeps it does so on a count of its own.
+    // Anyone who keeps it does so on a count of its own.
     this.#drop();
     this.#options.onMessage(message);
   }

@@ -1,6 +1,6 @@
 /**
- * gRPC on HTTP/2's requests: which call a request is, or the answer to one that is none. What callers are told is what
- * grpc-go tells them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ * gRPC on HTTP/2's requests: which call a request is, or the answer to one that is none. What callers are reported is what
+ * grpc-go reports them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
   type AdmittedCaller,
@@ -158,7 +158,7 @@ export interface GrpcRequestHandlerOptions extends CallObserver {
   limits?: Partial<GrpcLimits>;
   /** Of unary calls. Undefined: none is traced. */
   tracer?: CallTracer | undefined;
-  /** Of methods that are not free. Undefined: whoever reaches the port may call. `peer` of connections is then a Peer. */
+  /** Of methods that are not free. Undefined: anyone who reaches the port may call. `peer` of connections is then a Peer. */
   gate?: CallerGate | undefined;
 }
 

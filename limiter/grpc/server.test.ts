@@ -315,7 +315,7 @@ describe('health', () => {
     ]);
   });
 
-  it('tells watchers of every change at once', async () => {
+  it('shows watchers of every change at once', async () => {
     const { client, health } = await start();
     const watch = new WatchReader(client, 'ratelimit');
     expect(await watch.next()).toBe(ServingStatus.SERVING);
@@ -343,7 +343,7 @@ describe('health', () => {
 });
 
 describe('shutdown', () => {
-  it('tells watchers, ends them and does not wait for them', async () => {
+  it('reports watchers, ends them and does not wait for them', async () => {
     const { client, server } = await start();
     const watches = ['', 'ratelimit', 'nobody'].map((service) => new WatchReader(client, service));
     for (const watch of watches) await watch.next();
@@ -560,7 +560,7 @@ describe('reflection', () => {
     });
   }
 
-  it.each(['v1', 'v1alpha'])('tells in version %s what is served, when it is on', async (version) => {
+  it.each(['v1', 'v1alpha'])('reports in version %s what is served, when it is on', async (version) => {
     const { client } = await start({ further: reflectionMethods });
     expect(await listServices(client, version)).toEqual([
       'grpc.health.v1.Health',

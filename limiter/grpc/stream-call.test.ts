@@ -60,7 +60,7 @@ describe('a call that is answered with a stream', () => {
     expect(events).toEqual(['request 0', 'closed']);
   });
 
-  it('tells its handler of a reset, once', () => {
+  it('shows its handler of a reset, once', () => {
     const { fixture, played, stream, events } = open('');
     fixture.handler.onAbort(played);
     stream.end();

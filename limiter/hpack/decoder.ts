@@ -117,7 +117,7 @@ export class HpackDecoder {
           value = table.values[slot]!;
         }
       } else {
-        // Without indexing (0x00) or never indexed (0x10): one for whoever passes fields on, which is not done here.
+        // Without indexing (0x00) or never indexed (0x10): one for anyone who passes fields on, which is not done here.
         const isIndexed = byte >= 0x40;
         if (!isIndexed && byte >= 0x20) throw new HpackError('a table size update stands behind a field');
         const index = this.#integer(byte, isIndexed ? 0x3f : 0x0f);

@@ -66,7 +66,7 @@ describe('a size update', () => {
     expect([next(encoder), next(encoder)]).toEqual(['2082', '82']);
   });
 
-  it('tells the smallest size in between as well, as entries were lost at it', () => {
+  it('reports the smallest size in between as well, as entries were lost at it', () => {
     const encoder = new HpackEncoder({ maxTableBytes: 4096 });
     encode(encoder, headers);
     encoder.setPeerTableBytes(100);

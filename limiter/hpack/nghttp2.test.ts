@@ -16,7 +16,7 @@ const withoutDate = { sendDate: false };
 
 let server: Http2Server;
 let socket: Socket;
-/** What nghttp2 read and what it was told to answer, in order. */
+/** What nghttp2 read and what it was sent to answer, in order. */
 let seen: string[][];
 let answers: Record<string, string>[];
 

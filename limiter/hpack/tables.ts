@@ -1,4 +1,4 @@
-/** The tables of fields, dynamic and static, and the error of whoever reads by them. RFC 7541, section 2.3. */
+/** The tables of fields, dynamic and static, and the error of anyone who reads by them. RFC 7541, section 2.3. */
 
 /** Octets that an entry counts beside its name and value. RFC 7541, section 4.1. */
 export const entryOverheadBytes = 32;

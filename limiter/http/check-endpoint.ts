@@ -1,4 +1,4 @@
-/** `POST /v1/check`: one decision for a backend that has no proxy in front of it, told whole. */
+/** `POST /v1/check`: one decision for a backend that has no proxy in front of it, reported whole. */
 import type { ServerResponse } from 'node:http';
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';

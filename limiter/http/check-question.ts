@@ -7,24 +7,24 @@ import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpQuestion } from './http-decision.ts';
 
 /** Chosen: who has more mends these first. */
-const mostTold = 50;
+const mostReported = 50;
 
 /** What is wrong with a body, by its place there. */
 export class Mistakes {
-  readonly told: { path: string; detail: string }[] = [];
+  readonly reported: { path: string; detail: string }[] = [];
   #count = 0;
 
   add(path: string, detail: string): void {
     this.#count += 1;
-    if (this.told.length < mostTold) this.told.push({ path, detail });
+    if (this.reported.length < mostReported) this.reported.push({ path, detail });
   }
 
   throwIfAny(): void {
-    const [first] = this.told;
+    const [first] = this.reported;
     if (first === undefined) return;
     const more = this.#count === 1 ? '' : `, and ${this.#count - 1} more (errors)`;
     throw new ApiProblem(400, `${first.path === '' ? 'the body' : first.path} ${first.detail}${more}`, {
-      errors: this.told,
+      errors: this.reported,
     });
   }
 }
@@ -79,7 +79,7 @@ export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>
 }
 
 /**
- * Reads a body. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is told; 400
+ * Reads a body. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is reported; 400
  * with all mistakes.
  */
 export function readBody<More>(

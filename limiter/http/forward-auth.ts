@@ -1,6 +1,6 @@
 /**
  * `/v1/forward-auth/<profile>`: whether another proxy may let a request pass, asked by its headers alone: nginx's auth_request,
- * Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and whoever asks as they do.
+ * Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and anyone who asks as they do.
  */
 import type { IncomingMessage } from 'node:http';
 import { GrpcCode, type GrpcStatus, Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
@@ -40,7 +40,7 @@ export interface ForwardAuthOptions {
   onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
 }
 
-/** Marks what a limit refused: nginx cannot tell it from other refusals by the status. */
+/** Marks what a limit refused: nginx cannot distinguish it from other refusals by the status. */
 const refusedHeader = 'X-Weir-Refused';
 /** Chosen: names of rules may be long, and headers must not be. */
 const longestRefused = 200;
@@ -116,10 +116,10 @@ export class ForwardAuth {
     return this.#refuse(call, profile, { by: 'requests_per_second', answer: 'refused' });
   }
 
-  /** Where some are not for the caller, one that there is not is refused as they are: its answer would tell their names. */
+  /** Where some are not for the caller, one that there is not is refused as they are: its answer would report their names. */
   #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
-      const reason = 'the profiles file cannot be used (PROFILES_FILE): the log tells why';
+      const reason = 'the profiles file cannot be used (PROFILES_FILE): the log says why';
       throw this.#unknown(call, 503, reason);
     }
     const found = this.#profiles.get(name);

@@ -91,8 +91,8 @@ export function problemOf({ code, message }: GrpcStatus): ApiProblem {
   }
 }
 
-/** The caller is told no more than this of what must not happen. */
-export const fault = 'a fault of the server, which its log tells of';
+/** The caller is shown no more than this of what must not happen. */
+export const fault = 'a fault of the server, which its log reports';
 
 export function originOf({ socket }: IncomingMessage): RequestOrigin {
   return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };

@@ -1,4 +1,4 @@
-/** A decision that was asked for over HTTP, by /v1/check or for another proxy, with all that an answer can tell of it. */
+/** A decision that was asked for over HTTP, by /v1/check or for another proxy, with all that an answer can report it. */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';

@@ -341,11 +341,11 @@ describe('bodies over the limit', () => {
   const body = '{"overallCode":"OVER_LIMIT","responseHeadersToAdd":[{"key":"Retry-After","value":"1"}]}';
 
   it('are refused by their announced length', async () => {
-    const { port, asked, tooLarge: told } = await start({ maxBodyBytes: 1000 });
+    const { port, asked, tooLarge: reported } = await start({ maxBodyBytes: 1000 });
     const answer = await send(port, { body: ' '.repeat(1001) });
     expect(answer).toMatchObject({ ...tooLong, body });
     const reason = 'the body is longer than 1000 bytes (HTTP_MAX_BODY_BYTES)';
-    expect([answer.headers['weir-error'], told, asked]).toEqual([reason, [reason], []]);
+    expect([answer.headers['weir-error'], reported, asked]).toEqual([reason, [reason], []]);
   });
 
   it('are 413 where requests beyond the bounds are errors', async () => {

@@ -58,7 +58,7 @@ export interface CheckedHosts {
   refused(refused: { peer: string; problem: string }): void;
 }
 
-/** With authorities (`clientCaFile`) whoever asks /json must show a certificate of one of them. */
+/** With authorities (`clientCaFile`) anyone who asks /json must show a certificate of one of them. */
 export interface HttpTls extends TlsFiles {
   /** DNS name, or IP address, that it must have. */
   clientName?: string;
@@ -161,13 +161,13 @@ export class ApiListener implements HttpListener {
       await this.#answerCaller(call);
     } catch (error) {
       if (response.headersSent) throw error;
-      const isTold = error instanceof ApiProblem;
-      if (!isTold) this.#options.onFault(error);
-      await sendProblem(call, isTold ? error : new ApiProblem(500, fault));
+      const isReported = error instanceof ApiProblem;
+      if (!isReported) this.#options.onFault(error);
+      await sendProblem(call, isReported ? error : new ApiProblem(500, fault));
     }
   }
 
-  /** Who asks comes before anything else is told. */
+  /** Who asks comes before anything else is reported. */
   async #answerCaller(call: HttpCall): Promise<void> {
     const { target, request } = call;
     const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);

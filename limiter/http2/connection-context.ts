@@ -68,7 +68,7 @@ export class ConnectionContext {
     else this.abort(stream, code, ClosedBy.SERVER_RESET);
   }
 
-  /** Ends the stream that waits for its peer longest, which is told so. */
+  /** Ends the stream that waits for its peer longest, which is notified. */
   shed(stream: Http2Stream): void {
     // A peer to whom it happens again and again had better go.
     this.spendProvocation();
@@ -76,7 +76,7 @@ export class ConnectionContext {
     if (stream.state !== StreamState.CLOSED) this.resetStream(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
   }
 
-  /** Closes a stream and tells its handler first, unless that is done with it. */
+  /** Closes a stream and reports its handler first, unless that is done with it. */
   abort(stream: Http2Stream, code: ErrorCode, how: ClosedBy): void {
     const wasOpen = stream.isOpen;
     stream.isOpen = false;
@@ -85,7 +85,7 @@ export class ConnectionContext {
     this.streams.close(stream, how);
   }
 
-  /** Whoever would end these has gone: requests that are not complete, and answers that have no end. */
+  /** Anyone who would end these has gone: requests that are not complete, and answers that have no end. */
   peerEnded(): void {
     for (const stream of this.streams.open.values()) {
       if (stream.state === StreamState.OPEN || (stream.answerIsStream && stream.isOpen)) {

@@ -166,7 +166,7 @@ describe('the end of a connection', () => {
     expect(peer.transport.calls).toEqual(['end']);
   });
 
-  it('is told to a peer that has not begun when it is drained, with what it asks for', () => {
+  it('is reported to a peer that has not begun when it is drained, with what it asks for', () => {
     const peer = new Http2Peer();
     peer.connection.drain();
     peer.pass(500);
@@ -278,7 +278,7 @@ describe('the end of a connection', () => {
     expect(peer.frames()).toEqual([]);
   });
 
-  it('tells every handler, though one throws', () => {
+  it('reports every handler, though one throws', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(peer.headers(1), peer.headers(3));

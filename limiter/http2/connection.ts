@@ -19,7 +19,7 @@ import type { Transport } from './request-handler.ts';
 import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
 
-/** What the two PINGs of the server carry, to tell their answers apart. */
+/** What the two PINGs of the server carry, to distinguish their answers. */
 const drainPing = Buffer.from('weir.end');
 const keepalivePing = Buffer.from('weir.ask');
 
@@ -65,8 +65,8 @@ export class Http2Connection {
   #peerHasEnded = false;
   /** The transport took nothing from one tick to the next. */
   #isStalled = false;
-  /** What `onHeld` was told last; -1 after it was asked to hold less. */
-  #toldBytes = 0;
+  /** What `onHeld` was reported last; -1 after it was asked to hold less. */
+  #reportedBytes = 0;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
@@ -169,7 +169,7 @@ export class Http2Connection {
     this.#flushScheduled = false;
     this.#isStalled = false;
     this.#pump.drained();
-    this.#tellHeld(this.heldBytes);
+    this.#reportHeld(this.heldBytes);
   }
 
   /** Writes what was gathered, at once. */
@@ -178,11 +178,11 @@ export class Http2Connection {
     if (this.#phase === Phase.CLOSED) return;
     this.#pump.write();
     const heldBytes = this.heldBytes;
-    if (heldBytes !== this.#toldBytes) this.#tellHeld(heldBytes);
+    if (heldBytes !== this.#reportedBytes) this.#reportHeld(heldBytes);
   }
 
-  #tellHeld(heldBytes: number): void {
-    this.#toldBytes = heldBytes;
+  #reportHeld(heldBytes: number): void {
+    this.#reportedBytes = heldBytes;
     this.#options.onHeld?.(heldBytes);
   }
 
@@ -193,7 +193,7 @@ export class Http2Connection {
    */
   shed(isMoreUnread = false): boolean {
     if (this.#phase === Phase.CLOSED) return false;
-    this.#toldBytes = -1;
+    this.#reportedBytes = -1;
     const stream = this.#context.streams.longestWaiting();
     const sinceMs = this.#waitsSinceMs();
     const isNothing = stream === undefined && sinceMs === never;
@@ -237,12 +237,12 @@ export class Http2Connection {
     if (!this.#pump.isBlocked) output.rest();
     else if (!this.#isStalled) {
       this.#isStalled = true;
-      this.#tellHeld(this.heldBytes);
+      this.#reportHeld(this.heldBytes);
       if (this.isClosed) return;
     }
     this.#resetUnfinished(nowMs);
     if (this.isClosed) return;
-    const verdict = this.#watch.look({
+    const reaction = this.#watch.look({
       nowMs,
       openStreams: streams.open.size,
       emptySinceMs: streams.emptySinceMs,
@@ -252,14 +252,14 @@ export class Http2Connection {
       sectionSinceMs: this.#dispatch.requests.block?.startedMs ?? never,
       unfinishedFrame: this.#reader.unfinishedFrame,
     });
-    if (verdict === undefined) return;
-    if (verdict === 'send_ping') {
+    if (reaction === undefined) return;
+    if (reaction === 'send_ping') {
       writePing(output, 0, keepalivePing);
       this.#written();
-    } else if (verdict === 'drain_over') {
+    } else if (reaction === 'drain_over') {
       if (this.#phase === Phase.PREFACE) this.#finish();
       else this.#goAway();
-    } else this.#fail(verdict.code, verdict.reason);
+    } else this.#fail(reaction.code, reaction.reason);
   }
 
   /** Of what no stream stands for. `Infinity`: there is nothing. */
@@ -343,18 +343,18 @@ export class Http2Connection {
     else this.#fail(ErrorCode.INTERNAL_ERROR, 'internal_error', error);
   }
 
-  /** RFC 9113, section 5.4.1. A transport that takes nothing cannot be told. */
+  /** RFC 9113, section 5.4.1. A transport that takes nothing cannot be determined. */
   #fail(code: ErrorCode, reason: ViolationReason, error?: unknown): void {
     if (this.#phase === Phase.CLOSED) return;
-    const told = this.#phase !== Phase.PREFACE && !this.#pump.isBlocked;
-    if (told) {
+    const reported = this.#phase !== Phase.PREFACE && !this.#pump.isBlocked;
+    if (reported) {
       const debug = `${reason}: ${violationTexts[reason]}`;
       writeGoAway(this.#context.output, this.#context.streams.lastId, code, debug);
       this.#pump.writeRest();
     }
     this.#options.onViolation(reason, error);
     this.#close(code);
-    if (told) this.#transport.end();
+    if (reported) this.#transport.end();
     else this.#transport.destroy();
   }
 

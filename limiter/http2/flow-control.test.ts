@@ -114,7 +114,7 @@ describe('what is sent', () => {
     expect(peer.handler.seen).toEqual(['request 1 /a.B/C end']);
   });
 
-  it('tells a request that goes on after its response that nobody listens', () => {
+  it('shows a request that goes on after its response that nobody listens', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(peer.headers(1));

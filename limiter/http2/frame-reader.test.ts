@@ -4,23 +4,23 @@ import { data, frame, ping } from '../../test/support/http2-frame-script.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
 import { readUint32 } from './frame-writer.ts';
 
-/** Tells what it reads, and keeps where it lay. */
+/** Says what it reads, and keeps where it lay. */
 class Listener implements FrameSink {
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly places: Uint8Array[] = [];
   stopAfter = Number.POSITIVE_INFINITY;
 
   onFrame(bytes: Uint8Array, at: number, end: number): boolean {
     const [, , , type, flags] = bytes.subarray(at);
     const payload = Buffer.from(bytes.subarray(at + 9, end)).toString('latin1');
-    this.told.push(`${type} ${flags} ${readUint32(bytes, at + 5)} ${payload}`);
+    this.reported.push(`${type} ${flags} ${readUint32(bytes, at + 5)} ${payload}`);
     this.places.push(bytes);
-    return this.told.length < this.stopAfter;
+    return this.reported.length < this.stopAfter;
   }
 }
 
 const frames = Buffer.concat([ping('abcdefgh'), frame(4, 1, 0), data(0x7fff_ffff, 'body', 1), data(3, '')]);
-const told = ['6 0 0 abcdefgh', '4 1 0 ', '0 1 2147483647 body', '0 0 3 '];
+const reported = ['6 0 0 abcdefgh', '4 1 0 ', '0 1 2147483647 body', '0 0 3 '];
 
 describe('the frame reader', () => {
   it('reads the same however the bytes are cut in three', () => {
@@ -31,7 +31,7 @@ describe('the frame reader', () => {
         reader.read(frames.subarray(0, first), 0);
         reader.read(frames.subarray(first, second), 0);
         reader.read(frames.subarray(second), 0);
-        expect(listener.told).toEqual(told);
+        expect(listener.reported).toEqual(reported);
       }
     }
   });
@@ -40,7 +40,7 @@ describe('the frame reader', () => {
     const listener = new Listener();
     const reader = new FrameReader(listener);
     for (let at = 0; at < frames.length; at++) reader.read(Uint8Array.of(frames[at] as number), 0);
-    expect(listener.told).toEqual(told);
+    expect(listener.reported).toEqual(reported);
   });
 
   it('copies nothing of frames that are whole', () => {
@@ -56,7 +56,7 @@ describe('the frame reader', () => {
     reader.read(piece, 0);
     piece.fill(0);
     reader.read(frames.subarray(12), 0);
-    expect(listener.told).toEqual(told);
+    expect(listener.reported).toEqual(reported);
   });
 
   it('reads no further than its sink wants, whole or cut', () => {
@@ -66,7 +66,7 @@ describe('the frame reader', () => {
       const reader = new FrameReader(listener);
       reader.read(frames.subarray(0, cut), 0);
       reader.read(frames.subarray(cut), 0);
-      expect(listener.told).toEqual(told.slice(0, 1));
+      expect(listener.reported).toEqual(reported.slice(0, 1));
     }
   });
 

@@ -91,7 +91,7 @@ export const defaultHttp2Limits: Http2Limits = {
   drainPingMs: 1000,
 };
 
-export type Verdict = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: ViolationReason };
+export type Reaction = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: ViolationReason };
 
 export interface ConnectionFacts {
   nowMs: number;
@@ -112,7 +112,7 @@ export interface ConnectionFacts {
 /** A moment that has not come. */
 export const never = Number.POSITIVE_INFINITY;
 
-/** Pure: facts and the time in, a verdict out. */
+/** Pure: facts and the time in, a reaction out. */
 export class ConnectionWatch {
   readonly #limits: Http2Limits;
   readonly #startedMs: number;
@@ -142,7 +142,7 @@ export class ConnectionWatch {
     this.#pingSentMs = never;
   }
 
-  look(facts: ConnectionFacts): Verdict | undefined {
+  look(facts: ConnectionFacts): Reaction | undefined {
     const { nowMs } = facts;
     const limits = this.#limits;
     if (!this.prefaceIsOver && nowMs - this.#startedMs >= limits.prefaceTimeoutMs) {
@@ -181,7 +181,7 @@ export class ConnectionWatch {
   }
 
   /** Any bytes prove the peer alive, but only the answer shows that it reads what we send. */
-  #keepalive(nowMs: number): Verdict | undefined {
+  #keepalive(nowMs: number): Reaction | undefined {
     if (this.#pingSentMs !== never) {
       if (nowMs - Math.max(this.#pingSentMs, this.receivedMs) < this.#limits.keepaliveTimeoutMs) {
         return undefined;

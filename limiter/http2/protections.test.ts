@@ -478,7 +478,7 @@ describe('time', () => {
 });
 
 describe('a handler that throws', () => {
-  it('ends its connection, and what it threw is told', () => {
+  it('ends its connection, and what it threw is reported', () => {
     const peer = Http2Peer.opened();
     const defect = new Error('a defect');
     peer.handler.onData = () => {

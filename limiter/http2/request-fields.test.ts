@@ -74,7 +74,7 @@ describe('a request', () => {
     expect(check.checkRequest([...good])).toBe(noLength);
   });
 
-  it('tells its content-length, of repeated sections too', () => {
+  it('reports its content-length, of repeated sections too', () => {
     const check = new RequestFields();
     const fields = [...good, 'content-length', '12'];
     expect([check.checkRequest(fields), check.checkRequest([...fields]), check.checkRequest(good)]).toEqual([

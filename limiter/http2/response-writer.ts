@@ -309,7 +309,7 @@ export class ResponseWriter implements StreamWriter {
     this.#completed(stream);
   }
 
-  /** END_STREAM went out. A request that goes on is told that nobody listens. RFC 9113, section 8.1. */
+  /** END_STREAM went out. A request that goes on is shown that nobody listens. RFC 9113, section 8.1. */
   #completed(stream: Http2Stream): void {
     if (stream.state === StreamState.HALF_CLOSED_REMOTE) {
       this.#streams.close(stream, ClosedBy.END);

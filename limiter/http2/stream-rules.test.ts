@@ -312,7 +312,7 @@ describe('RST_STREAM, RFC 9113, section 6.4', () => {
     },
   });
 
-  it('tells the handler', () => {
+  it('reports the handler', () => {
     const peer = Http2Peer.opened({ handler: undefined as never });
     peer.handler.silent = true;
     peer.send(header(peer, 1), resetStream(1, ErrorCode.CANCEL));

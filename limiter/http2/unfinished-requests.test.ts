@@ -33,7 +33,7 @@ describe('requests that are not complete', () => {
     expect([peer.unfinishedRequests, peer.connection.openStreams, peer.violations]).toEqual([1, 2, []]);
   });
 
-  it('are told to the peer at once', () => {
+  it('are reported to the peer at once', () => {
     const peer = silentPeer(limits);
     peer.send(peer.headers(1));
     const before = peer.flushes;
@@ -144,7 +144,7 @@ describe('what a connection holds', () => {
     expect(peer.heldBytes).toBe(0);
   });
 
-  it('is told when it changed, and anew after it was to be less', () => {
+  it('is reported when it changed, and anew after it was to be less', () => {
     const peer = silentPeer({});
     peer.send(peer.headers(1), peer.headers(3));
     peer.heldBytes = -1;

@@ -241,7 +241,7 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
   options.budgets.settle({ ...questionOf(request), id, actual, unknown: 'charge' }, reply, (answer) => {
     if (!('failure' in answer)) {
       const { outcome } = answer;
-      // The same again is told the same.
+      // The same again is shown the same.
       reply.send(commitResponse(outcome === 'settled' || outcome === 'repeated'));
     } else if (answer.failure === 'no-domain') reply.send(commitResponse(false));
     else reply.fail(statusOf(answer));

@@ -6,5 +6,5 @@ export const leases = {
   name: 'leases',
   settings: { title: 'Leases', before: 'When the store fails', rows, ownPrefixes: ['LEASES', 'LEASE_SHARE'] },
   isWanted: (settings) => defaultLease(settings) !== undefined,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<LeaseSettings>;

@@ -2,18 +2,18 @@
  * Leases: hits of a counter that a limiter takes ahead and spends by itself. The counter in Redis is charged with them at
  * once, so all limiters together never admit more than the limit, whatever becomes of one of them.
  *
- * A ledger beside the counter says what each limiter was granted last and has not told of since. Every message to it, sent
- * along with hits or alone, tells how many of those were spent, gives back the rest, and may ask for as many as this limiter
+ * A ledger beside the counter says what each limiter was granted last and has not reported since. Every message to it, sent
+ * along with hits or alone, says how many of those were spent, gives back the rest, and may ask for as many as this limiter
  * used in the last second:
  *
  *         used twice in a second            answered                spent, and used again
  *   cold ------------------------> asking ------------> holding ---------------------------> asking
  *                                    |  \                  |  idle for a second, rules changed, the end
- *                      not answered  |   ------ told <-----'
- *                                    '----> unsure: told once more before anything else
+ *                      not answered  |   ------ reported <-----'
+ *                                    '----> unsure: reported once more before anything else
  *
- * While a message is under way nothing is spent, so that what it told stays true. When its reply is lost the ledger may hold
- * what it granted, of which nothing was spent: the next message says so, as each tells what was spent in all, and gives all of it
+ * While a message is under way nothing is spent, so that what it reported stays true. When its reply is lost the ledger may hold
+ * what it granted, of which nothing was spent: the next message says so, as each says what was spent in all, and gives all of it
  * back. An old message that comes late is known by its number. Pure: time is passed in.
  */
 import { ledgerKeyOf } from '../allocate/ledger.ts';
@@ -146,7 +146,7 @@ export class LeaseBook {
     return true;
   }
 
-  /** Whether there is anything to tell along with an op that was just not spent; the clock need not be read for most. */
+  /** Whether there is anything to report along with an op that was just not spent; the clock need not be read for most. */
   mayAsk(op: Operation): boolean {
     if (op.verb === 'refund') return true;
     const one = this.#found;
@@ -154,8 +154,8 @@ export class LeaseBook {
   }
 
   /**
-   * The message to go along with such an op, or with one that takes back: undefined where there is nothing to tell. Hits that
-   * are taken back stop at what is leased, whoever holds it.
+   * The message to go along with such an op, or with one that takes back: undefined where there is nothing to report. Hits that
+   * are taken back stop at what is leased, no matter who holds it.
    */
   ask(op: Operation, nowMs: number): LeaseTerms | undefined {
     this.moveTo(nowMs);
@@ -184,7 +184,7 @@ export class LeaseBook {
     return !isQuiet && (held === 0 || limit === op.counter.capacity);
   }
 
-  /** What became of a message. One that is known to be lost, or that another one followed, has been told of before. */
+  /** What became of a message. One that is known to be lost, or that another one followed, has been reported before. */
   answered(key: string, ask: LeaseTerms, error: StoreError | undefined): void {
     const one = this.#listed.get(key);
     if (one === undefined || one.asking !== ask) return;
@@ -248,7 +248,7 @@ export class LeaseBook {
     return messages;
   }
 
-  /** What is to be told of a counter now. */
+  /** What is to be notified of a counter now. */
   #dueOf(key: string, one: Watched, nowMs: number): Operation | undefined {
     if (one.asking !== undefined) return undefined;
     if (!isListed(one)) {

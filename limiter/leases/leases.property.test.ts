@@ -31,7 +31,7 @@ interface Limiter {
   readonly uses: Map<string, [number, number][]>;
   /** The counters that granted what it holds, by key, and resets that it has not heard of. */
   readonly grantedBy: Map<string, LedgerModel>;
-  readonly untold: Set<string>;
+  readonly unreported: Set<string>;
 }
 
 class LossyStore implements Store {
@@ -75,7 +75,7 @@ class World {
     const clock = { monotonicMs: () => this.timers.nowMs };
     const limiter = `limiter-${this.#started++}`;
     const store = new LeaseStore({ store: link, clock, timers: this.timers, limiter, maxCounters: 2 });
-    this.limiters[at] = { store, link, uses: new Map(), grantedBy: new Map(), untold: new Set() };
+    this.limiters[at] = { store, link, uses: new Map(), grantedBy: new Map(), unreported: new Set() };
   }
 
   counter(key: string): LedgerModel {
@@ -87,16 +87,16 @@ class World {
   reset(number: number): void {
     const key = `key-${number}`;
     this.counters.delete(key);
-    for (const { untold } of this.limiters) untold.add(key);
+    for (const { unreported } of this.limiters) unreported.add(key);
   }
 
-  tellOfResets({ store, untold }: Limiter): void {
-    store.cancel([...untold]);
-    untold.clear();
+  reportResets({ store, unreported }: Limiter): void {
+    store.cancel([...unreported]);
+    unreported.clear();
   }
 
   hit({ limiter, key: number, hits, negative, strict }: Hit): void {
-    const { store, link, uses, grantedBy, untold } = this.limiters[limiter]!;
+    const { store, link, uses, grantedBy, unreported } = this.limiters[limiter]!;
     const key = `key-${number}`;
     const limit = strict ? 30 : 60;
     const op = counterOp({ key, hits, negative, limit, leaseMost: strict ? 3 : 6 });
@@ -109,7 +109,7 @@ class World {
       this.passed.set(counter, passed.set(limit, (passed.get(limit) ?? 0) + hits));
       if (!op.fromLease) return;
       this.spent.set(counter, (this.spent.get(counter) ?? 0) + hits);
-      if (!untold.has(key)) expect(counter).toBe(this.counter(key));
+      if (!unreported.has(key)) expect(counter).toBe(this.counter(key));
     });
     request = link.waiting.at(-1);
     const want = request?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
@@ -186,7 +186,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ is: fc.constant('rules' as const), limiter }) },
   { weight: 3, arbitrary: fc.record({ is: fc.constant('arrive' as const), limiter }) },
   { weight: 1, arbitrary: fc.record({ is: fc.constant('reset' as const), key: fc.nat(1) }) },
-  { weight: 2, arbitrary: fc.record({ is: fc.constant('tell' as const), limiter }) },
+  { weight: 2, arbitrary: fc.record({ is: fc.constant('report' as const), limiter }) },
   { weight: 1, arbitrary: fc.record({ is: fc.constant('kill' as const), limiter, isApplied: fc.boolean() }) },
 );
 
@@ -214,8 +214,8 @@ describe('LeaseStore', () => {
             if (next !== undefined) world.apply(next);
           } else if (one.is === 'reset') {
             world.reset(one.key);
-          } else if (one.is === 'tell') {
-            world.tellOfResets(world.limiters[one.limiter]!);
+          } else if (one.is === 'report') {
+            world.reportResets(world.limiters[one.limiter]!);
           } else {
             const killed = world.limiters[one.limiter]!;
             while (killed.link.waiting.length > 0)
@@ -248,7 +248,7 @@ describe('LeaseStore', () => {
 function settle(world: World): void {
   for (const request of world.late.splice(0)) world.apply(request);
   for (const one of world.limiters) {
-    world.tellOfResets(one);
+    world.reportResets(one);
     one.store.endAll();
   }
   for (let round = 0; round < 12; round += 1) {

@@ -40,7 +40,7 @@ export function statsdLines(log: Logger, address: string): ReceiverLines {
   };
 }
 
-/** It is up as far as UDP tells: nothing was refused for a while. */
+/** It is up as far as UDP reports: nothing was refused for a while. */
 export function dogStatsdLines(log: Logger, address: string): ReceiverLines {
   let wasDown = false;
   return {

@@ -338,7 +338,7 @@ export function listeningForPrometheus(log: Logger, address: string): void {
   log.warn(`Listening for Prometheus on '${address}'`);
 }
 
-/** The health that callers are told changed; `components` are those that are not well. */
+/** The health that callers are reported changed; `components` are those that are not well. */
 export function healthChanged(log: Logger, components: readonly string[]): void {
   if (components.length === 0) log.warn('Healthy again');
   else log.warn('Unhealthy', { components: components.join(',') });
@@ -355,7 +355,7 @@ export function workerReady(log: Logger, worker: number): void {
 }
 
 /**
- * At most once a minute for each bound and listener; `times`: since the line before, of whoever. What the caller wrote is
+ * At most once a minute for each bound and listener; `times`: since the line before, of anyone who. What the caller wrote is
  * not in it.
  */
 export function requestTooLarge(

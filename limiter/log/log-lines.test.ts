@@ -503,7 +503,7 @@ describe('log lines', () => {
     ],
   ];
   for (const [name, write, written] of cases) {
-    it(`tell ${name}`, () => expect(loggedText(write)).toEqual(written));
+    it(`report ${name}`, () => expect(loggedText(write)).toEqual(written));
   }
 
   it('are all in a row of this test', () => {

@@ -24,7 +24,7 @@ const refuses = (reply: string, further: number) =>
   `level=warning msg="Redis answers with an error" url=cache reply="${reply}" further=${further}`;
 
 describe('redisLines', () => {
-  it('tells each reason of an outage once, and again in the next', () => {
+  it('shows each reason of an outage once, and again in the next', () => {
     const { written, lines } = setUp();
     lines.onFailure('starting');
     lines.onChange(true);
@@ -36,14 +36,14 @@ describe('redisLines', () => {
     expect(written).toEqual([lost, away('REFUSED'), away('WRONGPASS'), back, lost, away('REFUSED')]);
   });
 
-  it('tells ten reasons of one outage at most', () => {
+  it('reports ten reasons of one outage at most', () => {
     const { written, lines } = setUp();
     lines.onChange(false, 'closed');
     for (let i = 0; i < 20; i += 1) lines.onFailure(`reason${i}`);
     expect(written).toHaveLength(11);
   });
 
-  it('tells why a node stays away', () => {
+  it('says why a node stays away', () => {
     const { written, lines } = setUp();
     lines.onNodeChange('a:1', false, 'closed');
     lines.onFailure('REFUSED');
@@ -56,7 +56,7 @@ describe('redisLines', () => {
     ]);
   });
 
-  it('tells each kind of error reply once a minute', () => {
+  it('shows each kind of error reply once a minute', () => {
     const { written, lines, clock } = setUp();
     for (const text of ['WRONGTYPE a', 'WRONGTYPE b', 'LOADING c'])
       lines.onRefusal(text.split(' ')[0] as string, text);

@@ -1,6 +1,7 @@
 /** What is logged of a Redis that goes, stays away, comes back or refuses: callbacks of its store. */
+
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { refusalHint } from '../stores/redis/wire/redis-error.ts';
 import {
@@ -14,13 +15,13 @@ import {
 } from './lines.ts';
 
 /** An outage whose reasons never repeat must not fill the log. */
-const maxReasonsTold = 10;
+const maxReasonsReported = 10;
 
 /**
  * `url` is how lines name the store, `prefix` begins the names of its settings.
  *
  * One line when the connection or a node is lost, one for each reason why it does not come back, and one when it is back,
- * however many attempts fail between them. Before the first connection the start tells of its attempts.
+ * however many attempts fail between them. Before the first connection the start reports its attempts.
  */
 export function redisLines({
   log,
@@ -37,12 +38,12 @@ export function redisLines({
 }) {
   let isLost = false;
   const lostNodes = new Set<string>();
-  const told = new Set<string>();
-  const refusals = new Seldom<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
+  const reported = new Set<string>();
+  const refusals = new LogThrottle<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
     redisRefuses(log, { url, reply, hint: refusalHint(kind, { prefix, isCluster }), further: times - 1 }),
   );
   const forgetReasons = (): void => {
-    if (!isLost && lostNodes.size === 0) told.clear();
+    if (!isLost && lostNodes.size === 0) reported.clear();
   };
   return {
     onChange: (connected: boolean, reason?: string): void => {
@@ -59,8 +60,9 @@ export function redisLines({
     },
     onFailure: (reason: string): void => {
       redisConnectionFailed(log, url, reason);
-      if ((!isLost && lostNodes.size === 0) || told.has(reason) || told.size >= maxReasonsTold) return;
-      told.add(reason);
+      if ((!isLost && lostNodes.size === 0) || reported.has(reason) || reported.size >= maxReasonsReported)
+        return;
+      reported.add(reason);
       redisStaysAway(log, url, reason);
     },
     // Proxies answer in words of their own, of which there may be many.

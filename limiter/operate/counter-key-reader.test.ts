@@ -8,7 +8,7 @@ import { arePlainLimits, type Entry, type RuleSource } from '../../rules/model.t
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
+import { entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { counterWindow } from '../decide/windows.ts';
 import { CounterKeyReader, type EntryReading, readEntries } from './counter-key-reader.ts';
@@ -67,7 +67,8 @@ describe('keys of a domain', () => {
     ]),
     source('shop_eu', [rule({ key: 'ip', rateLimit: limit() })]),
   );
-  const told = (key: string, form: CounterKeys = 'compatible') => reader(shop, 'shop', form).read(`p:${key}`);
+  const reported = (key: string, form: CounterKeys = 'compatible') =>
+    reader(shop, 'shop', form).read(`p:${key}`);
 
   it.each([
     ['shop_remote_address_203.0.113.7_1699999980', 'remote_address=203.0.113.7', 'shop.remote_address'],
@@ -76,20 +77,20 @@ describe('keys of a domain', () => {
     ['shop_plan_free_user_id_u_7_1699999200', 'plan=free user_id=u_7', 'shop.plan_free.user_id'],
     ['shop_path_/api/*_1699999980', 'path~=/api/*', 'shop.path_/api/*'],
     ['1{shop;burst=x%20y}60:bucket', 'burst=x y', 'shop.burst'],
-  ])('are told of %s', (key, entries, path) => {
-    const found = told(key);
+  ])('are reported %s', (key, entries, path) => {
+    const found = reported(key);
     expect(shown(found?.entries ?? [])).toBe(entries);
     expect(found).toMatchObject({ doubt: undefined, found: { path } });
   });
 
   it('say why they are not certain', () => {
-    expect(told('shop_a_b_c_1699999980')).toMatchObject({
+    expect(reported('shop_a_b_c_1699999980')).toMatchObject({
       doubt: 'it can be a_b=c of rule shop.a_b as well',
       found: { path: 'shop.a' },
     });
-    expect(told('shop_other_x_1699999980')).toMatchObject({ entries: [], found: undefined });
-    expect(told('shop_other_x_1699999980')?.doubt).toContain('no rule in force');
-    expect(told(`shop_${'_'.repeat(300)}_1699999980`)?.doubt).toBe(
+    expect(reported('shop_other_x_1699999980')).toMatchObject({ entries: [], found: undefined });
+    expect(reported('shop_other_x_1699999980')?.doubt).toContain('no rule in force');
+    expect(reported(`shop_${'_'.repeat(300)}_1699999980`)?.doubt).toBe(
       'it can be read in too many ways to try all',
     );
     const long = stemOfValues(
@@ -98,7 +99,7 @@ describe('keys of a domain', () => {
       [{ key: 'burst', value: 'v'.repeat(200) }],
       defaultTextBytes,
     );
-    const cut = told(`${long}60:bucket`);
+    const cut = reported(`${long}60:bucket`);
     expect(cut).toMatchObject({
       found: { path: 'shop.burst' },
       entries: [{ text: { text: 'v'.repeat(32) } }],
@@ -108,13 +109,16 @@ describe('keys of a domain', () => {
 
   it('say the calendar of their window', () => {
     const key = '1{shop;team=a}month@Europe/Zurich@15:1699999200';
-    const found = told(key);
+    const found = reported(key);
     expect(found).toMatchObject({ windowSeconds: undefined, isCalendarMonth: false, calendar });
     expect(found?.found?.limit.calendar).toEqual(calendar);
-    expect(told(key.replace('@15', '@14'))).toMatchObject({ calendar: { startsOn: 14 }, found: undefined });
-    expect(told(key.replace('Zurich', 'Zorich'))).toBeUndefined();
-    expect(told(key.replace('1699999200', 'sliding'))).toBeUndefined();
-    expect(told('1{shop;team=a}2592000:1699488000')?.found?.limit.calendar).toBeUndefined();
+    expect(reported(key.replace('@15', '@14'))).toMatchObject({
+      calendar: { startsOn: 14 },
+      found: undefined,
+    });
+    expect(reported(key.replace('Zurich', 'Zorich'))).toBeUndefined();
+    expect(reported(key.replace('1699999200', 'sliding'))).toBeUndefined();
+    expect(reported('1{shop;team=a}2592000:1699488000')?.found?.limit.calendar).toBeUndefined();
   });
 
   it('cost no more the longer they are', () => {
@@ -146,24 +150,26 @@ describe('keys of a domain', () => {
   });
 
   it('are not those of a domain whose name goes on', () => {
-    expect(told('shop_eu_ip_192.0.2.7_1699999980')).toBeUndefined();
-    expect(told('1{shop_eu;ip=192.0.2.7}60:1699999980', 'unambiguous')).toBeUndefined();
+    expect(reported('shop_eu_ip_192.0.2.7_1699999980')).toBeUndefined();
+    expect(reported('1{shop_eu;ip=192.0.2.7}60:1699999980', 'unambiguous')).toBeUndefined();
   });
 
   it('begin and end where windows of a rule do', () => {
-    expect(told('shop_remote_address_x_1699999981')?.found).toBeUndefined();
-    expect(told('shop_plan_free_user_id_u_1699999980')?.found).toBeUndefined();
-    expect(told('shop_remote_address_x')).toBeUndefined();
+    expect(reported('shop_remote_address_x_1699999981')?.found).toBeUndefined();
+    expect(reported('shop_plan_free_user_id_u_1699999980')?.found).toBeUndefined();
+    expect(reported('shop_remote_address_x')).toBeUndefined();
   });
 
   it('have no rule where it counts in another form or window now', () => {
-    expect(told('1{shop;remote_address=x}60:1699999980')?.found).toBeUndefined();
-    expect(told('1{shop;remote_address=x}60:1699999980', 'unambiguous')?.found?.path).toBe(
+    expect(reported('1{shop;remote_address=x}60:1699999980')?.found).toBeUndefined();
+    expect(reported('1{shop;remote_address=x}60:1699999980', 'unambiguous')?.found?.path).toBe(
       'shop.remote_address',
     );
-    expect(told('1{shop;remote_address=x}3600:1699999200', 'unambiguous')?.found).toBeUndefined();
-    expect(told('1{shop;path=/api/x}60:1699999980', 'unambiguous')?.found).toBeUndefined();
-    expect(told('1{shop;path~=/api/*}60:1699999980', 'unambiguous')?.found?.path).toBe('shop.path_/api/*');
+    expect(reported('1{shop;remote_address=x}3600:1699999200', 'unambiguous')?.found).toBeUndefined();
+    expect(reported('1{shop;path=/api/x}60:1699999980', 'unambiguous')?.found).toBeUndefined();
+    expect(reported('1{shop;path~=/api/*}60:1699999980', 'unambiguous')?.found?.path).toBe(
+      'shop.path_/api/*',
+    );
   });
 
   it('hold months of the calendar where limits do', () => {
@@ -182,10 +188,10 @@ describe('keys of a domain', () => {
 });
 
 describe('keys of any rules', () => {
-  it('are told as they were counted: unambiguous ones always, compatible ones where it is certain', () => {
+  it('are reported as they were counted: unambiguous ones always, compatible ones where it is certain', () => {
     const figures = { unambiguous: 0, compatible: 0, certain: 0 };
     const domains = fc
-      .tuple(meetingRules, meetingRules)
+      .tuple(overlappingRules, overlappingRules)
       .chain(([one, other]) =>
         fc.tuple(
           fc.constant([source('d', one), source('d_a', other)]),
@@ -198,17 +204,17 @@ describe('keys of any rules', () => {
         for (const form of ['unambiguous', 'compatible'] as const) {
           for (const entries of requests) {
             for (const { key, limit: one, rule: matched } of keysOf(table, 'd', entries, form)) {
-              const told = reader(table, 'd', form).read(key);
+              const reported = reader(table, 'd', form).read(key);
               const isCompatible = form === 'compatible' && arePlainLimits(matched.limits);
               if (isCompatible) figures.compatible += 1;
-              // What is told is a way to read it; who cannot be sure says so.
-              if (isCompatible && told?.doubt !== undefined) continue;
+              // What is reported is a way to read it; who cannot be sure says so.
+              if (isCompatible && reported?.doubt !== undefined) continue;
               figures[isCompatible ? 'certain' : 'unambiguous'] += 1;
               const counted = readEntries(table, 'd', entries, defaultTextBytes)!;
-              expect(shown(told!.entries)).toBe(shown(counted.entries));
-              expect(told!.found?.path).toBe(counted.path);
-              expect(told!.found).toMatchObject({ rule: matched, limit: one });
-              expect(told!.doubt).toBeUndefined();
+              expect(shown(reported!.entries)).toBe(shown(counted.entries));
+              expect(reported!.found?.path).toBe(counted.path);
+              expect(reported!.found).toMatchObject({ rule: matched, limit: one });
+              expect(reported!.doubt).toBeUndefined();
             }
           }
         }

@@ -363,7 +363,7 @@ export function readEntries(
   if (walk === undefined) return undefined;
   let place = walk.start;
   let path = domain;
-  const told: EntryReading[] = [];
+  const reported: EntryReading[] = [];
   for (const { key, value } of entries) {
     const step = walk.step(place, key, value);
     if (step === undefined) return undefined;
@@ -374,11 +374,11 @@ export function readEntries(
       const long = longTextPart(text, maxTextBytes);
       return long === undefined ? whole(text) : { ...long, whole: text };
     };
-    told.push({ key: part(key), text: isPattern ? whole(pattern) : part(value), isPattern });
+    reported.push({ key: part(key), text: isPattern ? whole(pattern) : part(value), isPattern });
     place = step.place;
     path += `.${composite}`;
   }
-  return { entries: told, path };
+  return { entries: reported, path };
 }
 
 function cutDoubt({ entries }: Reading): string | undefined {

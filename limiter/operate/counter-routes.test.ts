@@ -32,7 +32,7 @@ function heldStore(keys: readonly string[] = []) {
       settings: { cacheKeyPrefix: '', counterKeys: 'unambiguous', useCalendarMonthRateLimit: false },
       clock: { nowMs: Date.now, monotonicMs: () => performance.now() },
     } as unknown as CounterParts,
-    { resets: { reset }, tell: (change) => changes.push(change) },
+    { resets: { reset }, report: (change) => changes.push(change) },
   );
   const ask = (method: ApiRoute['method'], query: string): Promise<ApiAnswer> =>
     routes
@@ -44,7 +44,7 @@ function heldStore(keys: readonly string[] = []) {
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('/v1/counters', () => {
-  it('lists one page at a time, lets eight wait and tells others when to come again', async () => {
+  it('lists one page at a time, lets eight wait and reports to others when to come again', async () => {
     const { ask, scan, slices } = heldStore();
     const asked = Array.from({ length: 9 }, (_, n) =>
       n % 2 === 0 ? ask('GET', 'domain=shop') : ask('DELETE', 'domain=shop&all=true&over=true'),
@@ -74,7 +74,7 @@ describe('/v1/counters', () => {
     await expect(next).resolves.toHaveProperty('lines');
   });
 
-  it('tells of a reset that failed, as some counters may be gone', async () => {
+  it('reports a reset that failed, as some counters may be gone', async () => {
     const key = `1{shop;k=v}31536000:${Math.floor(Date.now() / 1000)}`;
     const { ask, slices, reset, changes } = heldStore([key]);
     reset.mockRejectedValueOnce(new StoreError('redis is away', { transient: true }));

@@ -7,8 +7,8 @@ import {
   domainOf,
   entryOf,
   type OperatorChange,
+  type ReportChange,
   shown,
-  type TellOfChange,
 } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
@@ -74,7 +74,7 @@ const mostShown = 100;
 const sliceKeys = 32;
 /** Chosen: between two slices, so that a list takes a small share of Redis and of this thread, however many pages are read. */
 const restMs = 2;
-/** Chosen: no longer is the thread held by what is told of keys. */
+/** Chosen: no longer is the thread held by what is reported about keys. */
 const heldMs = 0.3;
 /** Where a slice has none of the domain it costs little here. */
 const mostSliceKeys = 200;
@@ -89,7 +89,7 @@ const orders: Readonly<Record<string, (a: CounterJson, b: CounterJson) => number
 
 export function counterRoutes(
   parts: CounterParts,
-  { resets, tell }: { resets: Pick<CounterResets, 'reset'>; tell: TellOfChange },
+  { resets, report }: { resets: Pick<CounterResets, 'reset'>; report: ReportChange },
 ): ApiRoute[] {
   const gate = new ListGate();
   const found = (question: CountersQuestion): Promise<CounterPage> =>
@@ -114,14 +114,14 @@ export function counterRoutes(
         }
         const { counters, cursor, notes } = await found(question);
         const refs = counters.map(({ ref }) => ref);
-        const told = (after: string): void => {
-          if (refs.length > 0) tell(resetChange(call, question, counters, after));
+        const reported = (after: string): void => {
+          if (refs.length > 0) report(resetChange(call, question, counters, after));
         };
         const outcome = await resets.reset(refs).catch((error: unknown) => {
-          told(`failed: ${errorText(error)} (of ${refs.length}, none, some or all may be reset)`);
+          reported(`failed: ${errorText(error)} (of ${refs.length}, none, some or all may be reset)`);
           throw counterProblem(parts.storeAdmin, error);
         });
-        told(outcomeText(outcome));
+        reported(outcomeText(outcome));
         const { reset, limiters, missing } = outcome;
         const shownOnes = counters.slice(0, mostShown).map(({ json }) => json);
         return { body: { reset, counters: shownOnes, cursor: cursor ?? null, limiters, missing, notes } };
@@ -284,29 +284,33 @@ async function readSlice(
     domain,
     reader,
     isForeign,
-  }: { domain: string; reader: CounterKeyReader; isForeign: (key: string, told: CounterReading) => boolean },
+  }: {
+    domain: string;
+    reader: CounterKeyReader;
+    isForeign: (key: string, reported: CounterReading) => boolean;
+  },
   refs: readonly CounterRef[],
 ): Promise<FoundCounter[]> {
-  const counting: { ref: CounterRef; told: CounterReading }[] = [];
+  const counting: { ref: CounterRef; reported: CounterReading }[] = [];
   const nowMs = clock.nowMs();
   let sinceMs = clock.monotonicMs();
   for (const ref of refs) {
-    // Keys that callers made up can take long to tell.
+    // Keys that callers made up can take long to report.
     if (clock.monotonicMs() - sinceMs > heldMs) {
       await nextTurn();
       sinceMs = clock.monotonicMs();
     }
-    const told = reader.read(ref.key);
-    if (told === undefined || (endOf(told) ?? Number.POSITIVE_INFINITY) * 1000 <= nowMs) continue;
-    if (isForeign(ref.key, told)) continue;
-    counting.push({ ref, told });
+    const reported = reader.read(ref.key);
+    if (reported === undefined || (endOf(reported) ?? Number.POSITIVE_INFINITY) * 1000 <= nowMs) continue;
+    if (isForeign(ref.key, reported)) continue;
+    counting.push({ ref, reported });
   }
   if (counting.length === 0) return [];
   const held = await storeAdmin.read(counting.map(({ ref }) => ref));
-  return counting.flatMap(({ ref, told }, i) => {
+  return counting.flatMap(({ ref, reported }, i) => {
     const one = held[i];
     if (one === undefined) return [];
-    return [{ ref, json: counterJson({ domain, ref, told, held: one, nowMs, limitOf }) }];
+    return [{ ref, json: counterJson({ domain, ref, reported, held: one, nowMs, limitOf }) }];
   });
 }
 
@@ -336,13 +340,13 @@ async function countersOf(
 ): Promise<CounterPage> {
   const table = rules();
   const match = table?.match(domain, entries, settings);
-  const told = table && readEntries(table, domain, entries, settings.maxTextBytes);
-  if (match === undefined || told === undefined || match.rule.unlimited) {
+  const reported = table && readEntries(table, domain, entries, settings.maxTextBytes);
+  if (match === undefined || reported === undefined || match.rule.unlimited) {
     const note = !table?.hasDomain(domain)
       ? `no rules are in force for the domain ${shown(domain)}`
       : match === undefined
         ? 'no rule matches these entries'
-        : `rule ${told?.path} is unlimited: it counts nothing`;
+        : `rule ${reported?.path} is unlimited: it counts nothing`;
     return { counters: [], cursor: undefined, scanned: 0, notes: [note] };
   }
   const { rule } = match;
@@ -351,23 +355,23 @@ async function countersOf(
     const isMonth = isCalendarMonth(limit, settings);
     return {
       ref,
-      told: {
-        entries: told.entries,
+      reported: {
+        entries: reported.entries,
         cutEntries: undefined,
         algorithm: limit.algorithm,
         windowSeconds: isMonth || limit.calendar !== undefined ? undefined : lengthOf(limit),
         isCalendarMonth: isMonth,
         calendar: limit.calendar,
         startSeconds: Number.isFinite(window.startSeconds) ? window.startSeconds : undefined,
-        found: { rule, limit, path: told.path },
+        found: { rule, limit, path: reported.path },
         doubt: undefined,
       },
     };
   });
   const held = await storeAdmin.read(counting.map(({ ref }) => ref));
-  const counters = counting.map(({ ref, told: one }, i) => ({
+  const counters = counting.map(({ ref, reported: one }, i) => ({
     ref,
-    json: counterJson({ domain, ref, told: one, held: held[i], nowMs, limitOf }),
+    json: counterJson({ domain, ref, reported: one, held: held[i], nowMs, limitOf }),
   }));
   const shownOnes = over ? counters.filter(({ json }) => json.over) : counters;
   return { counters: shownOnes, cursor: undefined, scanned: counters.length, notes: [] };

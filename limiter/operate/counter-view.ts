@@ -67,7 +67,7 @@ export interface CounterJson extends UnitJson {
 export interface CounterNow {
   domain: string;
   ref: CounterRef;
-  told: CounterReading;
+  reported: CounterReading;
   /** Undefined: it is not there, and nothing is used. */
   held: HeldCounter | undefined;
   nowMs: number;
@@ -90,21 +90,21 @@ export function endOf({
     .endSeconds;
 }
 
-export function counterJson({ domain, ref, told, held, nowMs, limitOf }: CounterNow): CounterJson {
-  const { found, cutEntries, startSeconds } = told;
-  const entries = wholeEntries(told.entries);
+export function counterJson({ domain, ref, reported, held, nowMs, limitOf }: CounterNow): CounterJson {
+  const { found, cutEntries, startSeconds } = reported;
+  const entries = wholeEntries(reported.entries);
   const changed =
     found && entries && limitOf?.({ domain, entries, rule: found.rule, limit: found.limit, nowMs });
   const limit = changed === undefined ? found?.limit : changed.limit;
-  const end = endOf(told);
+  const end = endOf(reported);
   const untilEnd = end === undefined ? null : Math.max(0, Math.ceil(end - nowMs / 1000));
   return {
     domain,
     rule: found?.path ?? null,
     limitName: found?.limit.name ?? null,
-    entries: told.entries.map(entryJson),
+    entries: reported.entries.map(entryJson),
     ...(cutEntries && { entriesBegin: cutEntries.text, entriesHash: cutEntries.sha256 ?? '' }),
-    window: windowJson(told, startSeconds),
+    window: windowJson(reported, startSeconds),
     ...(found && unitJson(found.limit)),
     ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
     ...markOf(limit, held, nowMs),
@@ -113,8 +113,8 @@ export function counterJson({ domain, ref, told, held, nowMs, limitOf }: Counter
     leased: held?.leased ?? 0,
     ...(changed && { override: changed.id, overrideEffect: changed.kind }),
     key: ref.key,
-    certain: told.doubt === undefined,
-    ...(told.doubt !== undefined && { why: told.doubt }),
+    certain: reported.doubt === undefined,
+    ...(reported.doubt !== undefined && { why: reported.doubt }),
   };
 }
 
@@ -177,9 +177,9 @@ function entryJson({ key, text, isPattern }: EntryReading): Record<string, strin
 }
 
 /** Undefined where a part is not known, or several values count together. */
-function wholeEntries(told: readonly EntryReading[]): Entry[] | undefined {
+function wholeEntries(reported: readonly EntryReading[]): Entry[] | undefined {
   const entries: Entry[] = [];
-  for (const { key, text, isPattern } of told) {
+  for (const { key, text, isPattern } of reported) {
     const [name, value] = [wholeText(key), wholeText(text)];
     if (isPattern || name === undefined || value === undefined) return undefined;
     entries.push({ key: name, value });

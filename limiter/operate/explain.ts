@@ -1,4 +1,4 @@
-/** What limiters make of a request's descriptors, told without counting: the walk over the rules as written, and what the very planner plans. */
+/** What limiters make of a request's descriptors, reported without counting: the walk over the rules as written, and what the very planner plans. */
 import type { NameForm } from '../../rules/match-result.ts';
 import { defaultNames, sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';

@@ -65,7 +65,7 @@ export class Heartbeats {
     await inTime(timers, lastWordMs, removed, false);
   }
 
-  /** What fails is tried again with the next one; the store admin tells what it may not do. */
+  /** What fails is tried again with the next one; the store admin says what it may not do. */
   #beat(): void {
     const { storeAdmin, self, clock } = this.#options;
     const text = JSON.stringify({ ...self, at: clock.nowMs() });

@@ -19,7 +19,7 @@ export class ListGate {
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#isBusy = false;
-      // Whoever comes meanwhile queues behind it.
+      // Anyone who comes meanwhile queues behind it.
       else next();
     }
   }

@@ -9,7 +9,7 @@ export type Order =
    * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.
    */
   | { readonly order: 'forget-counters'; readonly keys: readonly string[] | undefined }
-  /** Tell how long decisions took since the order before, over gRPC and over HTTP: how many fell into each bucket of `Latencies`. */
+  /** Report how long decisions took since the order before, over gRPC and over HTTP: how many fell into each bucket of `Latencies`. */
   | { readonly order: 'take-latencies' };
 
 /** What becomes of each order in a thread; what a handler gives back, or its promise, is plain data. It throws for a fault of ours alone. */

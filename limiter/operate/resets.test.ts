@@ -19,7 +19,7 @@ class World {
   readonly store = openMemoryStore();
   readonly storeAdmin: StoreAdmin = new MemoryStoreAdmin(this.store);
   readonly orders = new Map<string, Order[]>();
-  /** Those that do not carry out what they are told. */
+  /** Those that do not carry out what they are sent. */
   readonly paused = new Set<string>();
   /** By which their threads carry it out. */
   readonly pending: (() => void)[] = [];
@@ -111,7 +111,7 @@ describe('CounterResets', () => {
     expect(done).toEqual(['removed', 'forget-counters', 'published']);
   });
 
-  it('tells of limiters that did not confirm in a second, itself among them', async () => {
+  it('reports limiters that did not confirm in a second, itself among them', async () => {
     const world = new World();
     const one = world.add('one');
     world.add('two');
@@ -144,9 +144,9 @@ describe('CounterResets', () => {
     const keys = Array.from({ length: 1_200 }, (_, i) => `k${i}`);
     const { limiters } = await one.resets.reset(counters(...keys));
     expect(limiters.map(({ confirmed }) => confirmed)).toEqual([true, true]);
-    const told = world.orders.get('two')!;
-    expect(told).toHaveLength(3);
-    expect(told.flatMap((order) => (order.order === 'forget-counters' ? order.keys : []))).toEqual(keys);
+    const reported = world.orders.get('two')!;
+    expect(reported).toHaveLength(3);
+    expect(reported.flatMap((order) => (order.order === 'forget-counters' ? order.keys : []))).toEqual(keys);
     world.paused.add('two');
     const answered = one.resets.reset(counters(...keys));
     await turns();
@@ -200,7 +200,7 @@ describe('CounterResets', () => {
     });
   });
 
-  it('says of memcache that others cannot be told, after it has forgotten itself', async () => {
+  it('says of memcache that others cannot be determined, after it has forgotten itself', async () => {
     const world = new World();
     const refuse = () => Promise.reject(new StoreAdminRefusal('no records'));
     const storeAdmin = unlike(world.storeAdmin, {
@@ -217,7 +217,7 @@ describe('CounterResets', () => {
     ]);
   });
 
-  it('waits its second for whoever is there where the records cannot be read', async () => {
+  it('waits its second for anyone who is there where the records cannot be read', async () => {
     const world = new World();
     const records = () => Promise.reject(new Error('NOPERM'));
     const one = world.add('one', unlike(world.storeAdmin, { records }));

@@ -57,7 +57,7 @@ type News =
   | { is: 'reset'; id: string; from: string; keys: string[] }
   | ({ is: 'confirmed'; id: string } & LimiterName);
 
-const cannotTell =
+const cannotSay =
   'memcache carries no messages: what other limiters remember of counters stays until their windows end';
 
 export class CounterResets {
@@ -75,7 +75,7 @@ export class CounterResets {
     this.#endNews = storeAdmin.subscribe({
       heard: (text) => this.#heard(text),
       back: () => {
-        // What was missed nobody tells again.
+        // What was missed nobody reports again.
         if (this.#hasListened) operate({ order: 'forget-counters', keys: undefined }).catch(() => {});
         this.#hasListened = true;
       },
@@ -93,22 +93,22 @@ export class CounterResets {
     const asked = heartbeats.living().catch(() => undefined);
     const reset = await storeAdmin.remove(counters);
     const living = await asked;
-    const notTold: MissingRight[] = [];
-    const tellings: Promise<NotifiedLimiter[]>[] = [];
+    const notReported: MissingRight[] = [];
+    const reports: Promise<NotifiedLimiter[]>[] = [];
     for (let first = 0; first < counters.length; first += keysPerMessage) {
       const keys = counters.slice(first, first + keysPerMessage).map(({ key }) => key);
-      tellings.push(this.#tell(keys, living, notTold));
+      reports.push(this.#report(keys, living, notReported));
     }
-    const told = await Promise.all(tellings);
-    const missing = new Map([...notTold, ...storeAdmin.missing].map((one) => [one.command, one]));
-    return { reset, limiters: inAll(told), missing: [...missing.values()] };
+    const reported = await Promise.all(reports);
+    const missing = new Map([...notReported, ...storeAdmin.missing].map((one) => [one.command, one]));
+    return { reset, limiters: inAll(reported), missing: [...missing.values()] };
   }
 
   /** Settles when all that are known to live have forgotten these, or when they had their time. */
-  async #tell(
+  async #report(
     keys: string[],
     living: readonly LimiterName[] | undefined,
-    notTold: MissingRight[],
+    notReported: MissingRight[],
   ): Promise<NotifiedLimiter[]> {
     const { storeAdmin, self, operate, newId, clock, timers } = this.#options;
     const id = newId();
@@ -130,7 +130,7 @@ export class CounterResets {
     const news: News = { is: 'reset', id, from: self.instance, keys };
     const problem = await publishProblem(storeAdmin, JSON.stringify(news));
     if (problem !== undefined) {
-      notTold.push({ command: 'PUBLISH', message: problem });
+      notReported.push({ command: 'PUBLISH', message: problem });
       for (const instance of waiting.unheard)
         if (instance !== self.instance) waiting.unheard.delete(instance);
       waiting.onAll = resolve;
@@ -166,9 +166,9 @@ export class CounterResets {
   }
 }
 
-/** Why nobody was told; undefined: they were. */
+/** Why nobody was notified; undefined: they were. */
 async function publishProblem(storeAdmin: StoreAdmin, text: string): Promise<string | undefined> {
-  if (storeAdmin.kind === 'memcache') return cannotTell;
+  if (storeAdmin.kind === 'memcache') return cannotSay;
   try {
     if (await storeAdmin.publish(text)) return undefined;
   } catch (error) {
@@ -189,9 +189,9 @@ function parsedNews(text: string): News | undefined {
 }
 
 /** What each limiter said of all messages. */
-function inAll(told: readonly NotifiedLimiter[][]): NotifiedLimiter[] {
+function inAll(reported: readonly NotifiedLimiter[][]): NotifiedLimiter[] {
   const all = new Map<string, NotifiedLimiter>();
-  for (const one of told.flat()) {
+  for (const one of reported.flat()) {
     const before = all.get(one.instance) ?? one;
     const isSlower = (one.afterMs ?? 0) > (before.afterMs ?? 0);
     all.set(one.instance, !one.confirmed || (before.confirmed && isSlower) ? one : before);

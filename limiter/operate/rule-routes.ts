@@ -109,7 +109,7 @@ function* levelLines(
   }
 }
 
-/** A burst is only told where the rule says it. */
+/** A burst is only reported where the rule says it. */
 function ruleLimitJson(limit: Limit): object {
   const { burst = null, unlimited } = limit;
   return { ...limitJson(limit), burst, unlimited, words: limitWords(limit) };

@@ -11,7 +11,7 @@ export interface StatusParts {
   /** Components that are not well. */
   failing(): readonly string[];
   capabilities: readonly string[];
-  /** `readsAll`: whoever asks may read every domain, so also of those that an error is in. */
+  /** `readsAll`: anyone who asks may read every domain, so also of those that an error is in. */
   rules(readsAll: boolean): Readonly<Record<string, unknown>>;
   store(): Readonly<Record<string, unknown>>;
   sinks(): readonly Readonly<Record<string, unknown>>[];

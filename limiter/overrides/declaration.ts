@@ -6,5 +6,5 @@ export const overrides = {
   name: 'overrides',
   settings: { title: 'Overrides', before: 'Headers', rows },
   isWanted: () => true,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<OverrideSettings>;

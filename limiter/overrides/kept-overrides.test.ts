@@ -75,7 +75,7 @@ describe('KeptOverrides', () => {
     expect(other.uses.at(-1)).toBe('3 soon');
   });
 
-  it('tells changes of a moment as one', async () => {
+  it('reports changes of a moment as one', async () => {
     const { one, other } = world();
     await turns();
     const ids = Array.from({ length: 50 }, (_, n) => `o${n}`);

@@ -40,7 +40,7 @@ interface KeptRecord {
   readonly override: Override | undefined;
 }
 
-/** What a message tells. Without `after` nobody knows what else changed. */
+/** What a message reports. Without `after` nobody knows what else changed. */
 interface News {
   readonly revision: string;
   readonly after: string | undefined;
@@ -59,11 +59,11 @@ export class KeptOverrides {
   #reading: Promise<void> | undefined;
   /** What the next reading is for. */
   #toRead = { all: false, isAwaited: false, news: [] as News[] };
-  /** Fields that were written, and nobody was told of. */
+  /** Fields that were written, and nobody was reported. */
   readonly #unread = new Set<string>();
-  #telling: Promise<void> = Promise.resolve();
+  #reporting: Promise<void> = Promise.resolve();
   /** One that has not begun. */
-  #nextTelling: Promise<void> | undefined;
+  #nextReport: Promise<void> | undefined;
   #ends: (() => void)[] = [];
 
   constructor(options: KeptOverridesOptions) {
@@ -149,30 +149,30 @@ export class KeptOverrides {
     await this.#reading;
   }
 
-  /** Settles when the fields are in force here and the others were told; changes that come meanwhile are told as one. */
+  /** Settles when the fields are in force here and the others were reported; changes that come meanwhile are reported as one. */
   #changed(fields: readonly string[]): Promise<void> {
     for (const field of fields) this.#unread.add(field);
-    this.#nextTelling ??= this.#telling
+    this.#nextReport ??= this.#reporting
       .catch(() => {})
       .then(() => {
-        this.#nextTelling = undefined;
-        return this.#tell();
+        this.#nextReport = undefined;
+        return this.#report();
       });
-    this.#telling = this.#nextTelling;
-    return this.#telling;
+    this.#reporting = this.#nextReport;
+    return this.#reporting;
   }
 
-  async #tell(): Promise<void> {
+  async #report(): Promise<void> {
     const fields = [...this.#unread];
     this.#unread.clear();
     const news = await this.#newRevision(fields).catch((error: unknown) => {
       for (const field of fields) this.#unread.add(field);
       throw error;
     });
-    const told = this.#publish(news);
+    const reported = this.#publish(news);
     this.#toRead.isAwaited = true;
     await this.#follow(news);
-    await told;
+    await reported;
   }
 
   #publish(news: News): Promise<boolean> {
@@ -305,7 +305,7 @@ function fieldOf(override: Override): string {
   return createHash('sha256').update(overridePlace(override)).digest('base64url');
 }
 
-/** What changed from this revision on; undefined: that cannot be told by these messages. */
+/** What changed from this revision on; undefined: that cannot be determined by these messages. */
 function changesBy(
   news: readonly News[],
   known: string | undefined,

@@ -59,7 +59,7 @@ export class OverrideFiles {
     if (this.#seen === before && this.#seen !== this.#read) this.#load();
   }
 
-  /** What tells one state of the files from another; empty without any. */
+  /** What reports one state of the files from another; empty without any. */
   #look(): string {
     const { directory } = this.#options;
     if (!existsSync(directory)) return '';

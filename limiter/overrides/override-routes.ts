@@ -8,8 +8,8 @@ import {
   checkDomain,
   entryOf,
   flagOf,
+  type ReportChange,
   shown,
-  type TellOfChange,
 } from '../../process/http/api-route.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import {
@@ -36,7 +36,7 @@ export interface OverrideParts {
   rules(): OverriddenRules | undefined;
   settings: PlanSettings;
   clock: Clock;
-  tell: TellOfChange;
+  report: ReportChange;
   /** OVERRIDES_MAX. */
   most: number;
   /** OVERRIDES_MAX_SECONDS. */
@@ -120,7 +120,7 @@ async function create(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
     if (override.effect.kind === 'grant') return once(parts, override, other.override);
     throw conflict(parts, other.override);
   }
-  return { status: 201, body: told(parts, call, override, '') };
+  return { status: 201, body: reported(parts, call, override, '') };
 }
 
 /** The same id again is the same grant. */
@@ -147,7 +147,7 @@ async function replace(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> 
   await parts.kept.put(override, 'always');
   const before =
     hasEnded(parts, there?.override) || there === undefined ? '' : effectWords(there.override.effect);
-  return { body: told(parts, call, override, before) };
+  return { body: reported(parts, call, override, before) };
 }
 
 async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
@@ -179,7 +179,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
       'it was replaced or removed meanwhile: "weir override list" shows what there is',
     );
   for (const one of gone)
-    parts.tell({
+    parts.report({
       ...{ actor, what: 'override-removed', domain: one.domain, target: targetOf(one) },
       ...{ before: effectWords(one.effect), after: '' },
     });
@@ -281,10 +281,10 @@ function hasEnded({ clock }: OverrideParts, override: Override | undefined): boo
   return override?.endsMs !== undefined && override.endsMs <= clock.nowMs();
 }
 
-function told(parts: OverrideParts, { actor }: ApiCall, override: Override, before: string): unknown {
+function reported(parts: OverrideParts, { actor }: ApiCall, override: Override, before: string): unknown {
   const json = jsonOf(parts, override);
   const ends = json['endsAt'] === null ? 'permanent' : `until ${json['endsAt']}`;
-  parts.tell({
+  parts.report({
     actor,
     what: override.effect.kind === 'grant' ? 'grant-given' : 'override-set',
     domain: override.domain,

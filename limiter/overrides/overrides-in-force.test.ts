@@ -57,7 +57,7 @@ describe('OverridesInForce', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('tells the threads nothing of ends, which they know, and all changes of a moment at once', async () => {
+  it('shows the threads nothing of ends, which they know, and all changes of a moment at once', async () => {
     const { inForce, orders, advance } = world();
     const many = Array.from({ length: 50 }, (_, n) =>
       override(`o${n}`, { match: [{ key: 'k', value: `v${n}` }], endsMs: 1_100 + n }),
@@ -72,7 +72,7 @@ describe('OverridesInForce', () => {
     expect(orders).toHaveLength(1);
   });
 
-  it('tells the threads at most ten times a second of what nobody waits for, and the first at once', async () => {
+  it('reports the threads at most ten times a second of what nobody waits for, and the first at once', async () => {
     const { inForce, orders, advance } = world();
     const many = Array.from({ length: 50 }, (_, n) =>
       override(`o${n}`, { match: [{ key: 'k', value: `v${n}` }] }),

@@ -1,6 +1,6 @@
 /**
  * All overrides of this process, whatever they came by: who of two with the same place holds, what the serving threads are
- * told, and how each of them stands. Threads end them by themselves; here a timer lets those follow that were Conflicted.
+ * reported, and how each of them stands. Threads end them by themselves; here a timer lets those follow that were Conflicted.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { overrideWords, unusedUnitWords } from '../../rules/describe.ts';

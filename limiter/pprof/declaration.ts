@@ -4,5 +4,5 @@ import type { Capability } from '../capabilities/capability.ts';
 export const pprof = {
   name: 'pprof',
   isWanted: () => true,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<unknown>;

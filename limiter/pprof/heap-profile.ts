@@ -23,7 +23,7 @@ export interface HeapProfileOptions {
 }
 
 /**
- * As a pprof profile. Pure. `inuse_space` is V8's estimate of the bytes alive. V8 tells no number of objects, only how
+ * As a pprof profile. Pure. `inuse_space` is V8's estimate of the bytes alive. V8 reports no number of objects, only how
  * many of them it sampled, so that is what `samples` counts.
  */
 export function heapProfileToPprof(

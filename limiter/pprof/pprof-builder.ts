@@ -84,7 +84,7 @@ export class PprofBuilder {
     return compress(await profile.encodeAsync());
   }
 
-  /** Tells pprof that every name is known, so that it does not look for a binary. */
+  /** Reports pprof that every name is known, so that it does not look for a binary. */
   #mapping(): Mapping {
     return new Mapping({
       id: 1,

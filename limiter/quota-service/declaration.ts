@@ -6,5 +6,5 @@ export const quotaService = {
   name: 'quota-service',
   settings: { title: 'Quota clients', before: 'gRPC connections', rows, ownPrefixes: ['RLQS_'] },
   isWanted: ({ rlqs }) => rlqs,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<QuotaSettings>;

@@ -85,7 +85,7 @@ describe('responses', () => {
     writer.add(id('e'), { kind: 'abandon' });
     const { bucketAction } = fromBinary(RateLimitQuotaResponseSchema, writer.finish());
     expect(writer.isEmpty).toBe(true);
-    const told = bucketAction.map(({ bucketId, bucketAction: { case: kind, value } }) => {
+    const reported = bucketAction.map(({ bucketId, bucketAction: { case: kind, value } }) => {
       if (kind !== 'quotaAssignmentAction') return [bucketId?.bucket['id'], kind];
       const { strategy } = value.rateLimitStrategy!;
       const ttl = Number(value.assignmentTimeToLive?.seconds);
@@ -93,7 +93,7 @@ describe('responses', () => {
       const { maxTokens, tokensPerFill, fillInterval } = strategy.value;
       return [bucketId?.bucket['id'], maxTokens, tokensPerFill, Number(fillInterval?.seconds), ttl];
     });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['a', 0, 20],
       ['b', 1, 15],
       ['b', 300, 7, 3600, 15],

@@ -119,10 +119,10 @@ class Client implements DuplexStream {
 
   /** What the limiter answers before the next turn of the event loop. */
   async report(reports: Reports, domain = 'd'): Promise<string[]> {
-    return this.tell(messageOf(reports, domain));
+    return this.sendBytes(messageOf(reports, domain));
   }
 
-  async tell(bytes: Uint8Array): Promise<string[]> {
+  async sendBytes(bytes: Uint8Array): Promise<string[]> {
     // Bytes are another message's when it returns.
     const buffer = Buffer.from(bytes);
     this.#listener?.onMessage(buffer);
@@ -540,9 +540,9 @@ describe('reports of many buckets', () => {
     const service = serve([perMinute('a')], { bounds });
     const [greedy, other] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
     const long = messageOf({ ...bucketsOf('x', 150), [`a=${'x'.repeat(4_000_000)}`]: [0, 1] });
-    await greedy.tell(long);
+    await greedy.sendBytes(long);
     await other.report(bucketsOf('y', 200));
-    for (let n = 0; n < 7; n++) await greedy.tell(long);
+    for (let n = 0; n < 7; n++) await greedy.sendBytes(long);
     expect(greedy.ended).toMatchObject({ code: 8 });
     expect(other.ended).toBeUndefined();
     expect(statOf('ratelimit.quota.refused_streams', ['reason', 'reports'])).toBe(1);
@@ -577,7 +577,7 @@ describe('streams', () => {
 
   it('end by bytes that are no reports', async () => {
     const client = new Client(serve([]));
-    await client.tell(Uint8Array.of(0x0a, 9));
+    await client.sendBytes(Uint8Array.of(0x0a, 9));
     expect(client.ended).toMatchObject({ code: 3 });
   });
 

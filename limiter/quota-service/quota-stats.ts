@@ -1,6 +1,7 @@
 /** What the quota service counts and logs of itself; docs/statistics.md has the names. */
+
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { Allocating, ShareTotals } from '../allocate/terms.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
@@ -47,9 +48,9 @@ export class QuotaStats {
   readonly #rules = new Map<string, Map<HitKind, number>>();
   /** Totals of pools as they were counted last. */
   readonly #counted = new Map<string, ShareTotals>();
-  readonly #denied: Seldom<{ bound: Bound; client: QuotaClient }>;
-  readonly #beyond: Seldom<{ rule: string; client: QuotaClient; hits: number }>;
-  readonly #obstacle: Seldom<{ rule: string; obstacle: string; answer: string }>;
+  readonly #denied: LogThrottle<{ bound: Bound; client: QuotaClient }>;
+  readonly #beyond: LogThrottle<{ rule: string; client: QuotaClient; hits: number }>;
+  readonly #obstacle: LogThrottle<{ rule: string; obstacle: string; answer: string }>;
 
   constructor(registry: StatsRegistry, log: Logger, clock: Clock) {
     this.#registry = registry;
@@ -60,18 +61,18 @@ export class QuotaStats {
     this.#reports = registry.counter('ratelimit.quota.reports');
     this.#abandoned = registry.counter('ratelimit.quota.abandoned');
     this.#unassignable = registry.counter('ratelimit.quota.unassignable');
-    this.#denied = new Seldom(clock, ({ bound, client }, times) =>
+    this.#denied = new LogThrottle(clock, ({ bound, client }, times) =>
       log.warn('A quota client has more buckets than it may have: requests for others are denied', {
         bound: settingOf[bound],
         ...{ caller: client.caller, peer: client.address, times },
       }),
     );
-    this.#beyond = new Seldom(clock, ({ rule, client, hits }, times) =>
+    this.#beyond = new LogThrottle(clock, ({ rule, client, hits }, times) =>
       log.warn('A quota client reports more requests than it could have allowed', {
         ...{ rule, hits, caller: client.caller, peer: client.address, times },
       }),
     );
-    this.#obstacle = new Seldom(clock, ({ rule, obstacle, answer }, times) =>
+    this.#obstacle = new LogThrottle(clock, ({ rule, obstacle, answer }, times) =>
       log.warn(`A rule cannot be assigned to quota clients: ${obstacle}`, { rule, answer, times }),
     );
   }

@@ -229,7 +229,7 @@ const describableFiles = [
 /**
  * The reflection service in both of its versions, whose messages are alike on the wire.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
- * The methods of reflection by path. They tell of the services of `servedPaths`, and of their own.
+ * The methods of reflection by path. They report the services of `servedPaths`, and of their own.
  */
 export function reflectionMethods(servedPaths: readonly string[]): Map<string, DuplexMethod> {
   const described: Described = {

@@ -7,5 +7,5 @@ export const refusals = {
   settings: { title: 'Top offenders', rows: refusalSettings },
   // Without rows it answers that there are none.
   isWanted: () => true,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<RefusalSettings>;

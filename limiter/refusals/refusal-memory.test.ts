@@ -44,7 +44,7 @@ describe('the memory of refusals', () => {
     });
   });
 
-  it('tells rule, limit, window, override and version of the rules in the words of the admin API', () => {
+  it('reports rule, limit, window, override and version of the rules in the words of the admin API', () => {
     const { memory } = memoryOf(100);
     const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     memory.note(hitOf('k', { name: 'few' }), entries('a'), 11, { fields: ['traceparent', trace] });
@@ -69,7 +69,7 @@ describe('the memory of refusals', () => {
     });
   });
 
-  it('tells what hits are and which calendar they are counted in, blocked or not', () => {
+  it('says what hits are and which calendar they are counted in, blocked or not', () => {
     const { memory } = memoryOf(100);
     const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
     const requestsPerUnit = Number.MAX_SAFE_INTEGER;

@@ -56,7 +56,7 @@ const limit = {
   ...{ name: 'daily', requestsPerUnit: most, unit: 'day', multiplier: 1 },
   ...{ algorithm: 'fixed_window', burst: most },
 };
-const toldScope = {
+const reportedScope = {
   ...{
     descriptor: 0,
     rule: 'llm.team_a',
@@ -83,7 +83,7 @@ describe('/v1/reserve', () => {
         expiresAt: '1970-01-01T00:00:01.000Z',
         repeated: false,
       },
-      scopes: [{ ...toldScope, refused: false }],
+      scopes: [{ ...reportedScope, refused: false }],
       unlimited: [],
     });
     const [question] = budgets.asked as ReserveQuestion[];
@@ -138,7 +138,7 @@ describe('/v1/reserve', () => {
     const hidden = { rule: null, limit: expect.objectContaining({ ...limit, name: '' }), refused: true };
     expect(answer.body).toMatchObject({
       ...{ code: 'OVER_LIMIT', reservationId: null, amount: 600, expiresAt: null },
-      scopes: [{ ...toldScope, ...hidden }],
+      scopes: [{ ...reportedScope, ...hidden }],
     });
   });
 
@@ -285,11 +285,11 @@ describe('/v1/commit and /v1/release', () => {
     const committed = await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 0 });
     expect([committed.status, committed.body]).toEqual([
       200,
-      { reservationId: madeId, outcome: 'settled', charged: 0, amount: 600, scopes: [toldScope] },
+      { reservationId: madeId, outcome: 'settled', charged: 0, amount: 600, scopes: [reportedScope] },
     ]);
     await post(budgets, '/v1/commit', { reservationId: madeId });
     await post(budgets, '/v1/release', { reservationId: madeId });
-    const settled = { ...question, id: madeId, unknown: 'tell' };
+    const settled = { ...question, id: madeId, unknown: 'report' };
     expect(budgets.asked).toEqual([0, undefined, 0].map((actual) => ({ ...settled, actual })));
   });
 
@@ -339,7 +339,7 @@ describe('/v1/commit and /v1/release', () => {
     budgets.remembered = question;
     const { status } = await post(budgets, '/v1/commit', { domain: 'llm', reservationId: 'mine' });
     expect([status, budgets.recalled, budgets.asked]).toMatchObject([
-      ...[200, [['mine', 'llm']], [{ ...question, id: 'mine', unknown: 'tell' }]],
+      ...[200, [['mine', 'llm']], [{ ...question, id: 'mine', unknown: 'report' }]],
     ]);
   });
 
@@ -352,14 +352,14 @@ describe('/v1/commit and /v1/release', () => {
     expect(budgets.asked).toMatchObject(Array(3).fill({ id: 'w0.0123abcd.ff', descriptors: [] }));
   });
 
-  it('tell what keeps the store from knowing the id', async () => {
+  it('say what keeps the store from knowing the id', async () => {
     const budgets = new ScriptedBudgets();
     budgets.remembered = { failure: 'unavailable', message: 'the store is away' };
     const { status, body } = await post(budgets, '/v1/release', { reservationId: madeId });
     expect([status, body.detail]).toEqual([503, 'the store is away']);
   });
 
-  it('tell nothing of the reservations of other domains', async () => {
+  it('say nothing of the reservations of other domains', async () => {
     const budgets = new ScriptedBudgets();
     budgets.remembered = question;
     const needed: number[] = [];
@@ -385,7 +385,7 @@ describe('/v1/budgets', () => {
 
   it('says how the budgets of a descriptor stand', async () => {
     const { status, body } = await get(new ScriptedBudgets(), 'domain=llm&entry=team=a');
-    expect([status, body]).toEqual([200, { budgets: [{ ...toldScope, open: 1, oldestSeconds: 12 }] }]);
+    expect([status, body]).toEqual([200, { budgets: [{ ...reportedScope, open: 1, oldestSeconds: 12 }] }]);
   });
 
   it.each([

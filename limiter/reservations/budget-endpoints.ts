@@ -99,7 +99,7 @@ const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
 async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
   const { asked, more } = readBody(await postedTo(call, options), asker, reserveForm);
   const question = { ...questionOf(asked!, call, options), ...more, recalled: true };
-  const answer = await told<ReserveAnswer>((done) =>
+  const answer = await reported<ReserveAnswer>((done) =>
     options.budgets.reserve(question, callerOf(asker), done),
   );
   for (const { key, value } of answer.headers) call.response.setHeader(key, value);
@@ -152,8 +152,8 @@ async function answerSettle(
 ): Promise<void> {
   const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
   const question = about ?? (await recalled({ id, domain, advice }, asker, options.budgets));
-  const unknown = about === undefined ? 'tell' : 'charge';
-  const { outcome, charged, amount, lost, scopes } = await told<SettleAnswer>((done) =>
+  const unknown = about === undefined ? 'report' : 'charge';
+  const { outcome, charged, amount, lost, scopes } = await reported<SettleAnswer>((done) =>
     options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
   );
   if (outcome === 'unknown' && about === undefined) throw noReservation(id, advice);
@@ -170,7 +170,7 @@ async function answerSettle(
 /** What a reservation is about that holds nothing, whatever its caller says. */
 const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
 
-/** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
+/** Of a reservation in a domain that is not the caller's nothing is reported, not even that there is one. */
 async function recalled(
   { id, domain, advice }: { id: string; domain: string | undefined; advice: string },
   { caller }: HttpAsker,
@@ -281,7 +281,7 @@ function callerOf(asker: HttpAsker): Asking {
 }
 
 /** The answer; rejects with an `ApiProblem` where there is none. */
-async function told<Answer extends object>(
+async function reported<Answer extends object>(
   ask: (done: (answer: Answer | BudgetFailure) => void) => void,
 ): Promise<Answer> {
   const answer = await new Promise<Answer | BudgetFailure>(ask);

@@ -69,7 +69,7 @@ function settle(
   actual: number | undefined,
   {
     descriptors = [descriptor('team')],
-    unknown = 'charge' as 'charge' | 'tell',
+    unknown = 'charge' as 'charge' | 'report',
     amounts = undefined as (number | undefined)[] | undefined,
   } = {},
 ): SettleAnswer {
@@ -251,28 +251,28 @@ describe('BudgetService', () => {
     expect(calls).toEqual(['reserve reserved', 'settle settled', 'reserve refused']);
   });
 
-  it('tells of marks that what is settled reaches, with a reservation and without', () => {
-    const told: string[] = [];
+  it('reports marks that what is settled reaches, with a reservation and without', () => {
+    const reported: string[] = [];
     const limiter = budgetLimiter({
       rules: [teamRule({ limits: [limit({ ...day, warnAt: [50, 80, 95] })] })],
       warnings: new LimitWarnings({
         claims: undefined,
         clock: { nowMs: () => Date.UTC(2026, 2, 31, 23, 59, 30) },
-        onReached: (_plan, mark, used) => told.push(`${mark}% ${used}`),
+        onReached: (_plan, mark, used) => reported.push(`${mark}% ${used}`),
       }),
     });
     const { id } = reserve(limiter, { amount: 100 });
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     settle(limiter, id, 600);
-    expect(told).toEqual(['50% 600']);
+    expect(reported).toEqual(['50% 600']);
     settle(limiter, '', 250);
     settle(limiter, '', 10);
-    expect(told).toEqual(['50% 600', '80% 850']);
+    expect(reported).toEqual(['50% 600', '80% 850']);
   });
 
-  it('charges an unknown id once, tells of it, and charges without any id each time', () => {
+  it('charges an unknown id once, reports it, and charges without any id each time', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
-    expect(settle(limiter, 'x', 5, { unknown: 'tell' }).outcome).toBe('unknown');
+    expect(settle(limiter, 'x', 5, { unknown: 'report' }).outcome).toBe('unknown');
     expect(settle(limiter, 'x', 5).outcome).toBe('unknown');
     expect(settle(limiter, 'x', 5).outcome).toBe('repeated');
     settle(limiter, '', 10);
@@ -280,7 +280,7 @@ describe('BudgetService', () => {
     expect(figures(status(limiter, descriptor('team')))).toEqual(['25/0/975']);
   });
 
-  it('tells how long the oldest reservation has been, and gives back what has expired', () => {
+  it('says how long the oldest reservation has been, and gives back what has expired', () => {
     const expired: number[] = [];
     const limiter = budgetLimiter({
       rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: 1_000, warnAt: [50, 80] })] })],
@@ -370,7 +370,7 @@ describe('BudgetService', () => {
     const commit = async (limiter: BudgetLimiter, actual: number | undefined) => {
       const about = (await limiter.budgets.recall('mine', 'd')) as RecalledReservation;
       return new Promise<SettleAnswer | BudgetFailure>((done) => {
-        limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'tell' }, asker, done);
+        limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'report' }, asker, done);
       });
     };
     const settled = { outcome: 'settled', charged: 0, amount: 0, scopes: [] };
@@ -523,7 +523,7 @@ describe('BudgetService', () => {
     expect(refused(600, 'sliding')[0]).toBe('1');
     limiter.clock.ms += 1_000;
     expect(reserve(limiter, { amount: 600, descriptors: [descriptor('sliding')] }).allowed).toBe(true);
-    // A plain hit is told when one passes, as ever.
+    // A plain hit is reported when one passes, as ever.
     const plain = now<RateLimitResponse>((done) =>
       limiter.service.decide({ domain: 'd', descriptors: [descriptor('bucket')], hitsAddend: 3_000 }, asker, {
         answer: done,

@@ -7,6 +7,7 @@ import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import type { CountedHit } from '../service/decision.ts';
+import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
 import type { DecisionParts } from '../service/rate-limit-service.ts';
 import {
@@ -17,7 +18,6 @@ import {
   statusOfHeld,
   type UnheldNote,
 } from '../service/reserving.ts';
-import { secondsToReset } from '../service/verdicts.ts';
 import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import {
@@ -42,7 +42,7 @@ export interface BudgetOptions {
   readonly maxTtlMs: number;
   /** Makes 128 random bits as 32 hexadecimal digits. */
   readonly newId: () => string;
-  /** How headers are told. */
+  /** How headers are reported. */
   readonly response: ResponseOptions;
 }
 
@@ -210,7 +210,7 @@ export class BudgetService implements Budgets {
       hitsAddend: amount ?? 0,
       leftOut,
     };
-    // Whoever asks: a number that is none would spoil the counter in the store.
+    // Anyone who asks: a number that is none would spoil the counter in the store.
     const wrong = request.descriptors.find(({ hitsAddend = 0 }) => !isAmount(hitsAddend));
     if (wrong !== undefined) {
       const message = `an amount is a whole number from 0 to 2^53 - 1, not ${wrong.hitsAddend}`;
@@ -266,7 +266,7 @@ export class BudgetService implements Budgets {
       isRepeated,
       plans: planned.plans,
       headers: this.#concluded(planned, held, isRepeated, asker),
-      // Not every protocol tells them.
+      // Not every protocol reports them.
       get scopes() {
         return scopesOf(held, nowMs);
       },
@@ -289,7 +289,7 @@ export class BudgetService implements Budgets {
       const one = held.find((other) => other.index === index);
       if (one !== undefined) {
         const [hit] = isRepeated ? uncounted(one.hits) : one.hits;
-        return statusOfHeld(this.#parts, one, asked, { tells: true, hit: hit! });
+        return statusOfHeld(this.#parts, one, asked, { reports: true, hit: hit! });
       }
       if (plan.kind !== 'unlimited') return okStatus;
       if (plan.metrics !== undefined && !isRepeated)

@@ -44,8 +44,8 @@ export interface SettleQuestion extends BudgetQuestion {
   readonly id: string;
   /** Undefined: the amount reserved. 0 for a release. */
   readonly actual: number | undefined;
-  /** Of an unknown id: charge `actual` once, or only tell. */
-  readonly unknown: 'charge' | 'tell';
+  /** Of an unknown id: charge `actual` once, or only report. */
+  readonly unknown: 'charge' | 'report';
   /** Those of the reserve, for a caller that has kept them: rules may have changed since. Undefined: by the rules in force. */
   readonly plans?: readonly Plan[];
 }

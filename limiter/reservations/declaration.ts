@@ -7,5 +7,5 @@ export const reservations = {
   settings: { title: 'Budgets', before: 'When the store fails', rows, ownPrefixes: ['BUDGET_'] },
   // A store that keeps none says so.
   isWanted: () => true,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<BudgetSettings>;

@@ -12,7 +12,7 @@ const nothingPrefix = 'w0.';
 const firstCharacter = madePrefix.charCodeAt(0);
 
 const domainHexDigits = 8;
-/** 132 bits: domains that differ have scopes that differ, whoever chooses them. */
+/** 132 bits: domains that differ have scopes that differ, no matter who chooses them. */
 const scopeCharacters = 22;
 /** Chosen: domains whose hashes are remembered. */
 const mostDomains = 1_000;

@@ -3,12 +3,12 @@ import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, wasLeftOut } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import type { CountingOptions, Decision } from './decision.ts';
-import type { Verdicts } from './verdicts.ts';
+import type { HitStatuses } from './hit-statuses.ts';
 
 export interface CountOptions {
   readonly store: Store;
   readonly localCache: BoundedLocalCache | undefined;
-  readonly verdicts: Verdicts;
+  readonly hitStatuses: HitStatuses;
   readonly counting: Pick<CountingOptions, 'stopCacheKeyIncrementWhenOverLimit'>;
 }
 
@@ -37,7 +37,7 @@ export class Count {
 
   /** Call it after `done`. Throws the `StoreError` of the first failed counter, unless STORE_FAILURE_MODE answers for it. */
   check({ ops }: Decision): void {
-    const { localCache, verdicts } = this.#options;
+    const { localCache, hitStatuses } = this.#options;
     let anyFailed = false;
     for (const op of ops) if (op.error !== undefined) anyFailed = true;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
@@ -45,6 +45,6 @@ export class Count {
     if (localCache !== undefined) {
       for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
     }
-    if (anyFailed) verdicts.acceptFailures(ops);
+    if (anyFailed) hitStatuses.acceptFailures(ops);
   }
 }

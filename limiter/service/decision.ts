@@ -61,7 +61,7 @@ export interface CountingOptions extends PlanSettings, WindowOptions {
   storeFailureMode: StoreFailureAnswer;
 }
 
-/** What the service tells of itself, besides the statistics of rules. */
+/** What the service reports itself, besides the statistics of rules. */
 export interface ServiceEvents {
   /** A request was refused for what it is: call.should_rate_limit.service_error. */
   onServiceError(): void;

@@ -42,18 +42,18 @@ const planOf = (traits: MatchedTraits = {}): LimitPlan =>
 describe('LimitWarnings', () => {
   let clock: ManualClock;
   let claims: SharedClaims;
-  let told: string[];
+  let reported: string[];
   beforeEach(() => {
     clock = new ManualClock(nowMs);
     claims = new SharedClaims();
-    told = [];
+    reported = [];
   });
 
   function limiter(name: string, shared: Claims | undefined = claims): LimitWarnings {
     return new LimitWarnings({
       claims: shared,
       clock,
-      onReached: (_, mark, used) => told.push(`${name} ${mark} ${used}`),
+      onReached: (_, mark, used) => reported.push(`${name} ${mark} ${used}`),
     });
   }
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -66,13 +66,13 @@ describe('LimitWarnings', () => {
     expect(marks).toEqual([undefined, undefined, 50, 50, 80, 80, 95, 95, 95]);
   });
 
-  it('tells each mark once, by one of several limiters', async () => {
+  it('reports each mark once, by one of several limiters', async () => {
     const [a, b] = [limiter('a'), limiter('b')];
     for (const used of [50, 51, 82]) a.note(planOf(), 'k', endSeconds, used);
     for (const used of [83, 96, 97]) b.note(planOf(), 'k', endSeconds, used);
     a.note(planOf(), 'k', endSeconds, 99);
     await settled();
-    expect(told).toEqual(['a 50 50', 'a 80 82', 'b 95 96']);
+    expect(reported).toEqual(['a 50 50', 'a 80 82', 'b 95 96']);
   });
 
   it('asks the store once a mark, whatever comes after', async () => {
@@ -85,16 +85,16 @@ describe('LimitWarnings', () => {
     ]);
   });
 
-  it('tells anew in the next window', async () => {
+  it('reports anew in the next window', async () => {
     const warnings = limiter('a');
     warnings.note(planOf(), 'k:1', endSeconds, 60);
     clock.ms += 60_000;
     warnings.note(planOf(), 'k:2', endSeconds + 60, 70);
     await settled();
-    expect(told).toEqual(['a 50 60', 'a 50 70']);
+    expect(reported).toEqual(['a 50 60', 'a 50 70']);
   });
 
-  it('tells of what has no window once in its length', async () => {
+  it('reports what has no window once in its length', async () => {
     const plan = planOf({ algorithm: Algorithm.TOKEN_BUCKET, unit: Unit.MINUTE });
     const warnings = limiter('a');
     warnings.note(plan, 'k', 0, 60);
@@ -108,14 +108,14 @@ describe('LimitWarnings', () => {
     expect(claims.claimed).toHaveLength(2);
   });
 
-  it('tells by itself while the store is away, and where nothing is shared', async () => {
+  it('reports by itself while the store is away, and where nothing is shared', async () => {
     claims.down = true;
     for (const warnings of [limiter('a'), limiter('b'), limiter('c', undefined)]) {
       warnings.note(planOf(), 'k', endSeconds, 60);
       warnings.note(planOf(), 'k', endSeconds, 61);
     }
     await settled();
-    expect(told.toSorted()).toEqual(['a 50 60', 'b 50 60', 'c 50 60']);
+    expect(reported.toSorted()).toEqual(['a 50 60', 'b 50 60', 'c 50 60']);
   });
 
   it('has 128 claims under way at most, and makes up for the others', async () => {
@@ -131,8 +131,8 @@ describe('LimitWarnings', () => {
     noteAll();
     for (const answer of open.splice(0)) answer(true);
     await settled();
-    expect(new Set(told).size).toBe(1);
-    expect(told).toHaveLength(200);
+    expect(new Set(reported).size).toBe(1);
+    expect(reported).toHaveLength(200);
   });
 
   it('forgets the oldest of 10,000 counters, whose marks the store still knows', async () => {
@@ -142,12 +142,12 @@ describe('LimitWarnings', () => {
       if (index % 100 === 0) await settled();
     }
     await settled();
-    expect(told).toHaveLength(10_001);
+    expect(reported).toHaveLength(10_001);
     warnings.note(planOf(), 'k0', endSeconds, 60);
     warnings.note(planOf(), 'k10000', endSeconds, 60);
     await settled();
     expect(claims.claimed).toHaveLength(10_002);
-    expect(told).toHaveLength(10_001);
+    expect(reported).toHaveLength(10_001);
   });
 });
 

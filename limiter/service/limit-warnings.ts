@@ -1,6 +1,6 @@
 /**
- * Which limits have reached a mark of `warn_at`: answers carry it, and each mark of a window is told once in the whole
- * fleet, by whoever claims it first in the store.
+ * Which limits have reached a mark of `warn_at`: answers carry it, and each mark of a window is reported once in the whole
+ * fleet, by anyone who claims it first in the store.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
@@ -9,26 +9,26 @@ import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import type { Claims } from '../stores/store.ts';
 import type { CountedHit } from './decision.ts';
-import { usedOf } from './verdicts.ts';
+import { usedOf } from './hit-statuses.ts';
 
 export interface LimitWarningsOptions {
-  /** Undefined where nothing is shared: each limiter tells for itself. */
+  /** Undefined where nothing is shared: each limiter reports for itself. */
   claims: Claims | undefined;
   clock: Pick<Clock, 'nowMs'>;
-  /** A mark of a window was reached, and nobody has told so before. While the store is away each limiter tells it. */
+  /** A mark of a window was reached, and nobody has reported so before. While the store is away each limiter reports it. */
   onReached(plan: LimitPlan, mark: number, used: number): void;
 }
 
-/** Chosen: counters of which is remembered what was told. Of one that is forgotten the store is asked once more. */
+/** Chosen: counters of which is remembered what was reported. Of one that is forgotten the store is asked once more. */
 const mostCounters = 10_000;
 /** Chosen: claims on their way to the store. A mark that finds no room is claimed by a later hit. */
 const mostClaims = 128;
 /** Chosen: as far apart as clocks of limiters may be that share a window. */
 const slackSeconds = 60;
 
-/** How many marks of a counter are told, or about to be. */
+/** How many marks of a counter are reported, or about to be. */
 interface Counter {
-  told: number;
+  reported: number;
   readonly untilMs: number;
 }
 
@@ -43,7 +43,7 @@ export class LimitWarnings {
   }
 
   /** Writes the marks that the counters of the hit have reached into its status. `hit`: the first of its group. */
-  tell(hit: CountedHit, status: DescriptorStatus): void {
+  report(hit: CountedHit, status: DescriptorStatus): void {
     const { group } = hit;
     if (group === undefined) {
       const warning = hit.error === undefined ? this.#warningOf(hit) : undefined;
@@ -77,9 +77,9 @@ export class LimitWarnings {
       windowEndSeconds === 0
         ? lengthOf(plan.limit)
         : Math.max(1, windowEndSeconds - Math.floor(nowMs / 1000)) + slackSeconds;
-    while (counter.told < reached && this.#claimsUnderWay < mostClaims) {
-      const mark = marks.percents[counter.told]!;
-      counter.told += 1;
+    while (counter.reported < reached && this.#claimsUnderWay < mostClaims) {
+      const mark = marks.percents[counter.reported]!;
+      counter.reported += 1;
       this.#claim(`${key}~warned:${mark}%`, seconds, () => this.#options.onReached(plan, mark, used));
     }
     return marks.percents[reached - 1];
@@ -90,7 +90,7 @@ export class LimitWarnings {
     if (known !== undefined && nowMs < known.untilMs) return known;
     this.#counters.delete(key);
     const untilMs = windowEndSeconds === 0 ? nowMs + lengthOf(plan.limit) * 1000 : windowEndSeconds * 1000;
-    const counter = { told: 0, untilMs };
+    const counter = { reported: 0, untilMs };
     this.#counters.set(key, counter);
     if (this.#counters.size > mostCounters) {
       for (const oldest of this.#counters.keys()) {

@@ -57,7 +57,7 @@ class NamedStats implements RuleStats {
   }
 }
 
-/** Passes everything to a real store, and can fail keys, hold answers back, and tell what was asked. */
+/** Passes everything to a real store, and can fail keys, hold answers back, and say what was asked. */
 class WatchedStore implements Store {
   readonly #store: Store;
   readonly asked: {
@@ -150,7 +150,7 @@ let clock: ManualClock;
 let stats: NamedStats;
 let store: WatchedStore;
 let events: string[];
-/** Counter keys with the hits that were over, as they were told. */
+/** Counter keys with the hits that were over, as they were reported. */
 let offences: [domain: string, key: string, hits: number][];
 let cache: BoundedLocalCache;
 
@@ -462,7 +462,7 @@ describe('RateLimitService', () => {
   describe('hits over limit', () => {
     const key = `d_k_v_${minuteSuffix}`;
 
-    it('are told of one by one, with the local cache or without', () => {
+    it('are notified of one by one, with the local cache or without', () => {
       const rules = { k: rule({ requestsPerUnit: 3 }) };
       for (const localCache of [false, true]) {
         offences = [];
@@ -476,7 +476,7 @@ describe('RateLimitService', () => {
       }
     });
 
-    it('are told of in shadow mode too, and never for those that pass or are taken back', () => {
+    it('are reported in shadow mode too, and never for those that pass or are taken back', () => {
       const decider = service({ rules: { k: rule({ requestsPerUnit: 1, shadowMode: true }) } });
       times(2, () => answer(decider, request('k')));
       expect(offences).toEqual([['d', key, 1]]);
@@ -1108,14 +1108,14 @@ describe('RateLimitService', () => {
     });
   });
 
-  it('tells the true window in our own headers, and UNKNOWN where it is no unit', () => {
+  it('reports the true window in our own headers, and UNKNOWN where it is no unit', () => {
     const names = { limit: 'L', remaining: 'R', reset: 'T' };
     const decider = service({
       rules: { k: rule({ unitMultiplier: 5, requestsPerUnit: 100 }), hour: rule({ unitMultiplier: 60 }) },
       response: { responseHeaders: names, perUnitHeaders: true },
     });
-    const { statuses: told, responseHeadersToAdd: headers } = answer(decider, request('k'));
-    expect(told[0]?.currentLimit?.unit).toBe(Unit.UNKNOWN);
+    const { statuses: reported, responseHeadersToAdd: headers } = answer(decider, request('k'));
+    expect(reported[0]?.currentLimit?.unit).toBe(Unit.UNKNOWN);
     expect(headers).toEqual([
       { key: 'RateLimit-Limit-5m', value: '100' },
       { key: 'RateLimit-Remaining-5m', value: '99' },

@@ -6,7 +6,7 @@ import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { isQuota } from '../decide/plan.ts';
-import { type ResponseOptions, tellsLimits } from '../decide/response.ts';
+import { type ResponseOptions, reportsLimits } from '../decide/response.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
@@ -17,13 +17,13 @@ import { Commit } from './commit.ts';
 import { Count } from './count.ts';
 import type { CountingOptions, Decision, ServiceEvents } from './decision.ts';
 import { HitMaker } from './hit-maker.ts';
+import { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
 import { noteReserved, type PlacedHold, Reserving, statusOfHeld } from './reserving.ts';
 import { Respond } from './respond.ts';
-import { Verdicts } from './verdicts.ts';
 
 export interface RateLimitServiceOptions {
   store: Store;
@@ -37,14 +37,14 @@ export interface RateLimitServiceOptions {
   random: () => number;
   counting: CountingOptions;
   response: ResponseOptions;
-  /** Undefined: nobody is told of marks. */
+  /** Undefined: nobody is reported marks. */
   warnings?: LimitWarnings | undefined;
   events: ServiceEvents;
 }
 
 /** Whom a decision goes to. Called once a request, with one of the two; possibly before `decide` returns. */
 export interface Decided<Asker extends Caller> {
-  /** How its answers are made, and that their statuses tell all; undefined: as those of the service. */
+  /** How its answers are made, and that their statuses report all; undefined: as those of the service. */
   readonly response?: ResponseOptions | undefined;
   /** `plans`: one a descriptor. */
   answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
@@ -61,7 +61,7 @@ export interface DecisionParts {
   readonly isQuota: (plan: Plan) => boolean;
   readonly hits: HitMaker;
   readonly plans: PlansInForce;
-  readonly verdicts: Verdicts;
+  readonly hitStatuses: HitStatuses;
   readonly reserving: Reserving;
   readonly answered: AnsweredHits;
 }
@@ -75,9 +75,9 @@ export class RateLimitService {
   readonly #reserve: Reserve;
   readonly #respond: Respond;
   /** Statuses say of which limit they are, and what is used of it. */
-  readonly #tells: boolean;
+  readonly #reports: boolean;
   /** Metadata says what is held of quotas. */
-  readonly #tellsReserved: boolean;
+  readonly #reportsReserved: boolean;
 
   constructor(options: RateLimitServiceOptions) {
     const { events, response, stats, whyReservesNothing, warnings } = options;
@@ -92,16 +92,16 @@ export class RateLimitService {
       answered: new AnsweredHits(stats),
     };
     const reserving = new Reserving(parts);
-    const verdicts = new Verdicts(options, parts.plans);
+    const hitStatuses = new HitStatuses(options, parts.plans);
     this.#events = events;
-    this.#parts = { ...parts, reserving, verdicts };
+    this.#parts = { ...parts, reserving, hitStatuses };
     this.#prepare = new Prepare(parts);
     this.#commit = new Commit(reserving, parts.isQuota);
-    this.#count = new Count({ ...options, verdicts });
+    this.#count = new Count({ ...options, hitStatuses });
     this.#reserve = new Reserve({ ...parts, reserving });
-    this.#respond = new Respond({ ...parts, verdicts });
-    this.#tellsReserved = response.dynamicMetadata && reserving.reservesNothing === undefined;
-    this.#tells = tellsLimits(response) || response.dynamicMetadata;
+    this.#respond = new Respond({ ...parts, hitStatuses });
+    this.#reportsReserved = response.dynamicMetadata && reserving.reservesNothing === undefined;
+    this.#reports = reportsLimits(response) || response.dynamicMetadata;
   }
 
   /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
@@ -123,7 +123,7 @@ export class RateLimitService {
     return this.#parts;
   }
 
-  /** Never throws. `decided` is one object for all requests of a listener, `asker` whoever made this one. */
+  /** Never throws. `decided` is one object for all requests of a listener, `asker` anyone who made this one. */
   decide<Asker extends Caller>(request: RateLimitRequest, asker: Asker, decided: Decided<Asker>): void {
     let decision: Decision;
     try {
@@ -141,8 +141,8 @@ export class RateLimitService {
       let response: RateLimitResponse;
       try {
         const own = decided.response;
-        const statuses = this.#counted(decision, this.#tells || own !== undefined);
-        if (this.#tellsReserved && own === undefined) {
+        const statuses = this.#counted(decision, this.#reports || own !== undefined);
+        if (this.#reportsReserved && own === undefined) {
           this.#answerReserved(decision, statuses, decided, asker);
           return;
         }
@@ -155,17 +155,17 @@ export class RateLimitService {
     });
   }
 
-  #counted(decision: Decision, tells: boolean): DescriptorStatus[] {
+  #counted(decision: Decision, reports: boolean): DescriptorStatus[] {
     this.#count.check(decision);
-    return this.#respond.statuses(decision, tells);
+    return this.#respond.statuses(decision, reports);
   }
 
   /** Settles in any case; what is counted decides whether anything is reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
-    const tells = this.#tells || decided.response !== undefined;
+    const reports = this.#reports || decided.response !== undefined;
     const orRefuse = (step: () => void): void => this.#orRefuse(decided, asker, step);
     const answer = (statuses: DescriptorStatus[]): void => {
-      if (this.#tellsReserved && decided.response === undefined) {
+      if (this.#reportsReserved && decided.response === undefined) {
         this.#answerReserved(decision, statuses, decided, asker);
         return;
       }
@@ -174,8 +174,8 @@ export class RateLimitService {
     this.#commit.settle(decision, (settled) =>
       this.#count.submit(decision, () =>
         orRefuse(() => {
-          const statuses = this.#counted(decision, tells);
-          this.#addVerdicts(decision, settled, statuses, tells);
+          const statuses = this.#counted(decision, reports);
+          this.#addStatuses(decision, settled, statuses, reports);
           if (!this.#reserve.letsReserve(decision, statuses)) {
             this.#reserve.refuse(decision);
             answer(statuses);
@@ -183,7 +183,7 @@ export class RateLimitService {
           }
           this.#reserve.reserve(decision, statuses, (reserved) =>
             orRefuse(() => {
-              this.#addVerdicts(decision, reserved, statuses, tells);
+              this.#addStatuses(decision, reserved, statuses, reports);
               answer(statuses);
             }),
           );
@@ -193,19 +193,19 @@ export class RateLimitService {
   }
 
   /** Writes statuses of what was settled or reserved. */
-  #addVerdicts(
+  #addStatuses(
     decision: Decision,
     all: readonly PlacedHold[],
     statuses: DescriptorStatus[],
-    tells: boolean,
+    reports: boolean,
   ): void {
-    const { verdicts } = this.#parts;
+    const { hitStatuses } = this.#parts;
     const counted = all.length === 1 ? all[0]!.hits : all.flatMap(({ hits }) => hits);
     if (wasLeftOut(counted)) throw callAbandoned;
-    if (counted.some(({ error }) => error !== undefined)) verdicts.acceptFailures(counted);
+    if (counted.some(({ error }) => error !== undefined)) hitStatuses.acceptFailures(counted);
     for (const one of all) {
-      const status = statusOfHeld(this.#parts, one, decision, { tells });
-      if (this.#tellsReserved) noteReserved(status, one);
+      const status = statusOfHeld(this.#parts, one, decision, { reports });
+      if (this.#reportsReserved) noteReserved(status, one);
       statuses[one.index] = status;
     }
   }

@@ -127,7 +127,7 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked(), plain('ip')])).toBe('OK: OK 600, OK 0');
     expect(ask(limiter, [marked({ id: 's2' }), plain('ip')])).toBe('OVER: OK -, OVER 0');
     expect(left(limiter)).toBe('OK: OK 600');
-    // An id that was only refused counts nothing, whoever refused it.
+    // An id that was only refused counts nothing, no matter who refused it.
     ask(limiter, [marked({ id: 's2', settles: true, hits: 100 })]);
     expect(left(limiter)).toBe('OK: OK 600');
     expect(ask(limiter, [marked({ settles: true, hits: 100 }), plain('ip')])).toBe('OVER: OK 900, OVER 0');
@@ -198,7 +198,7 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked({ id: `${long}2`, settles: true, hits: 0 })])).toBe('OK: OK 540');
   });
 
-  it('reserves against several limits of a rule, and tells the tightest', () => {
+  it('reserves against several limits of a rule, and reports the tightest', () => {
     const limits = [
       limit({ ...day, name: 'daily' }),
       limit({ unit: 'hour', requestsPerUnit: 500, name: 'hourly' }),
@@ -272,7 +272,7 @@ describe('a request with markers', () => {
     ['allow', 'OK: OK -'],
     ['deny', 'OVER: OVER 0'],
   ] as const)('with STORE_FAILURE_MODE=%s answers %s while the store is away', (storeFailureMode, answer) => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const failing = (store: Store): Store => ({
       submit: (ops, _, done) => {
         failAll(ops, new StoreError('away', { transient: true }));
@@ -285,11 +285,11 @@ describe('a request with markers', () => {
     const limiter = budgetLimiter({
       rules: [reservable('team')],
       counting: { storeFailureMode },
-      events: { onStoreError: () => told.push('error'), onUncounted: () => told.push('uncounted') },
+      events: { onStoreError: () => reported.push('error'), onUncounted: () => reported.push('uncounted') },
       around: failing,
     });
     expect(ask(limiter, [marked()])).toBe(answer);
-    expect(told).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);
+    expect(reported).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);
     // What was used is not refused.
     if (storeFailureMode === 'deny') expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK -');
   });

@@ -22,8 +22,8 @@ import { countAll, type Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { BudgetOutcome, CountedHit, HitsAsked, ServiceEvents } from './decision.ts';
 import { HitMaker, type HitMakerOptions } from './hit-maker.ts';
+import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
-import type { Verdicts } from './verdicts.ts';
 
 /** What is asked of one descriptor. */
 export interface HoldRequest {
@@ -131,7 +131,7 @@ export class Reserving {
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
     });
-    // Of what is refused here the store tells how the counters stand, and remembers of a marker that nothing is held.
+    // Of what is refused here the store says how the counters stand, and remembers of a marker that nothing is held.
     const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
     const verb = isRefused && !isMarker ? 'look' : 'reserve';
     const ops = this.#operations(isRefused ? held : open, terms, verb);
@@ -139,7 +139,7 @@ export class Reserving {
     const conclude = (error: StoreError | undefined): void => {
       for (const op of ops) op.verb = 'reserve';
       this.#noteGivenBack(ops);
-      this.#tell('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, error);
+      this.#report('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, error);
       this.#answerHits(held, open, call, error);
       done({ call, held, error });
     };
@@ -175,10 +175,10 @@ export class Reserving {
     const ops = this.#operations(held, call, 'commit');
     // Where nothing is held there is nothing to know.
     if (ops.length === 0) call.settled = 'settled';
-    // What was used is used, whoever gave up.
+    // What was used is used, no matter who gave up.
     this.#submit(ops, staying(asker), (error) => {
       this.#noteGivenBack(ops);
-      this.#tell('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
+      this.#report('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
       for (const one of held) this.#answerHit(one, error);
       if (error === undefined) this.#countSettled(held);
       done({ call, held, error });
@@ -331,7 +331,7 @@ export class Reserving {
     if (expired > 0) events.onReservationsExpired?.(expired);
   }
 
-  #tell(kind: 'reserve' | 'settle', outcome: BudgetOutcome, error: StoreError | undefined): void {
+  #report(kind: 'reserve' | 'settle', outcome: BudgetOutcome, error: StoreError | undefined): void {
     this.#options.events.onBudgetCall?.(kind, error === undefined ? outcome : 'failed');
   }
 
@@ -355,13 +355,13 @@ export class Reserving {
 
   #answerHit({ hits, asked }: PlacedHold, error: StoreError | undefined): void {
     // All limits of a rule are left out together, also those that would have let it pass.
-    const tellsWhich = hits.length > 1 && asked.some((one) => !fits(one));
+    const reportsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
       const hit = hits[i]!;
       const one = asked[i]!;
       const { outcome } = one.hold!;
       hit.error = error;
-      hit.over = outcome === 'refused' || (outcome === 'left-out' && (!tellsWhich || !fits(one)));
+      hit.over = outcome === 'refused' || (outcome === 'left-out' && (!reportsWhich || !fits(one)));
       hit.applied = outcome === 'charged' ? hit.hits : 0;
       hit.after = one.after;
       hit.waitMicros = one.waitMicros;
@@ -408,14 +408,17 @@ function outcomeOf(full: Fullness | undefined): BudgetOutcome {
 
 /** The status of a descriptor whose limits were asked for an amount. Reports marks of `warn_at` that are reached. */
 export function statusOfHeld(
-  { verdicts, warnings }: { readonly verdicts: Verdicts; readonly warnings: LimitWarnings | undefined },
+  {
+    hitStatuses,
+    warnings,
+  }: { readonly hitStatuses: HitStatuses; readonly warnings: LimitWarnings | undefined },
   one: PlacedHold,
   asked: HitsAsked,
-  { tells, hit = one.hits[0]! }: { readonly tells: boolean; readonly hit?: CountedHit },
+  { reports, hit = one.hits[0]! }: { readonly reports: boolean; readonly hit?: CountedHit },
 ): DescriptorStatus {
-  const status = verdicts.statusOf(hit, asked, one.index, tells);
+  const status = hitStatuses.statusOf(hit, asked, one.index, reports);
   noteNeverFits(status, one);
-  if (hit.counter.warns) warnings?.tell(hit, status);
+  if (hit.counter.warns) warnings?.report(hit, status);
   return status;
 }
 
@@ -446,7 +449,7 @@ function amountsOf(held: readonly PlacedHold[]): Map<string, number | undefined>
   return amounts;
 }
 
-/** Whose call goes on, whoever gives up. */
+/** Whose call goes on, no matter who gives up. */
 function staying({ span }: Caller): Caller {
   return { abandoned: false, span };
 }

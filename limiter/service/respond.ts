@@ -4,11 +4,11 @@ import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } fro
 import type { AnsweredHits } from './answered-hits.ts';
 import type { Decision, ServiceEvents } from './decision.ts';
 import { added } from './hit-maker.ts';
+import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
-import type { Verdicts } from './verdicts.ts';
 
 export interface RespondOptions {
-  readonly verdicts: Verdicts;
+  readonly hitStatuses: HitStatuses;
   readonly answered: AnsweredHits;
   readonly response: ResponseOptions;
   readonly warnings: LimitWarnings | undefined;
@@ -22,16 +22,16 @@ export class Respond {
     this.#options = options;
   }
 
-  /** The statuses of counted descriptors. With `tells`, they include the limit and how much of it is used. */
-  statuses(decision: Decision, tells: boolean): DescriptorStatus[] {
+  /** The statuses of counted descriptors. With `reports`, they include the limit and how much of it is used. */
+  statuses(decision: Decision, reports: boolean): DescriptorStatus[] {
     const { plans, hits } = decision;
-    const { verdicts, warnings } = this.#options;
+    const { hitStatuses, warnings } = this.#options;
     let statuses: DescriptorStatus[] | undefined;
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
-      const status = hit !== undefined ? verdicts.statusOf(hit, decision, index, tells) : other;
-      if (hit?.counter.warns === true) warnings?.tell(hit, status);
+      const status = hit !== undefined ? hitStatuses.statusOf(hit, decision, index, reports) : other;
+      if (hit?.counter.warns === true) warnings?.report(hit, status);
       statuses = added(statuses, status);
     }
     return statuses!;

@@ -191,7 +191,7 @@ describe('createShouldRateLimit', () => {
       ]);
     });
 
-    it('tells the service what was left out', () => {
+    it('shows the service what was left out', () => {
       const requests: RateLimitRequest[] = [];
       const descriptors = '1200'.repeat(257);
       call(Buffer.from(`0a0164${descriptors}`, 'hex'), (request) => void requests.push(request));

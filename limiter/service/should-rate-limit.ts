@@ -32,11 +32,11 @@ export interface RequestReading {
   onMendedValues(values: number): void;
   /** So many texts of a request are counted by their beginnings and hashes. */
   onLongTexts(texts: number): void;
-  /** Something that must not happen did; the caller is told no more than that. */
+  /** Something that must not happen did; the caller is shown no more than that. */
   onFault(error: unknown): void;
 }
 
-/** `leftOut`: of the request, where whoever made its bytes has left something out already. */
+/** `leftOut`: of the request, where anyone who made its bytes has left something out already. */
 export interface ShouldRateLimit extends UnaryHandler {
   (request: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void;
 }
@@ -84,7 +84,7 @@ export function refuseSized(error: unknown, reply: UnaryReply, options: RequestR
   } else reply.fail(answer);
 }
 
-/** Who is told a decision whole, and not as the protocol has room for it. */
+/** Who is shown a decision whole, and not as the protocol has room for it. */
 export interface WholeReply extends Omit<UnaryReply, 'send'> {
   /** `plans`: one a descriptor, as there are statuses. */
   answer(response: RateLimitResponse, plans: readonly Plan[]): void;
@@ -155,7 +155,7 @@ export function readRequest(
   return isAllowed(request, reply, right, options) ? request : undefined;
 }
 
-/** False: its caller may not do all that it asks beside `right`, and was told. */
+/** False: its caller may not do all that it asks beside `right`, and was reported. */
 export function isAllowed(
   request: RateLimitRequest,
   reply: Omit<UnaryReply, 'send'>,

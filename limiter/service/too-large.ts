@@ -32,7 +32,7 @@ export class TooLargeRequests {
     return overWithoutLimit(this.#options, error.descriptors);
   }
 
-  /** For a call that tells what was used, whose caller is to learn that not all of it was counted; undefined: SHADOW_MODE makes it OK. */
+  /** For a call that says what was used, whose caller is to learn that not all of it was counted; undefined: SHADOW_MODE makes it OK. */
   unreported(error: RequestTooLarge, origin: RequestOrigin | undefined): GrpcStatus | undefined {
     this.note(error, origin);
     const { answer, shadowMode, onGlobalShadow } = this.#options;

@@ -13,7 +13,7 @@ import { reservations } from '../reservations/declaration.ts';
 import { topOffenders } from '../top-offenders/declaration.ts';
 import { tracing } from '../tracing/declaration.ts';
 
-/** In the order in which their parts are opened: reflection tells of what those before it serve. */
+/** In the order in which their parts are opened: reflection reports what those before it serve. */
 export const capabilities = [
   callers,
   leases,

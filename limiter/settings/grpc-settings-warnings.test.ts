@@ -28,9 +28,9 @@ describe('settings of the gRPC listener', () => {
   ] as [string, Record<string, string>, string[] | number][])(
     'warn of what has no effect: %s',
     (_, env, wanted) => {
-      const told = warnings(env);
-      if (typeof wanted === 'number') expect(told).toHaveLength(wanted);
-      else expect(told).toEqual(wanted);
+      const reported = warnings(env);
+      if (typeof wanted === 'number') expect(reported).toHaveLength(wanted);
+      else expect(reported).toEqual(wanted);
     },
   );
 

@@ -57,7 +57,7 @@ describe('what was chosen for statistics and has no effect', () => {
     [{ PROMETHEUS_ADDR: ':9090', USE_PROMETHEUS: 'true' }, []],
     [{ DISABLE_STATS: 'true' }, []],
     [{ USE_STATSD: 'false' }, []],
-  ])('is told of %j', (env, warnings) => {
+  ])('is reported %j', (env, warnings) => {
     expect(parseLimiterSettings(env).warnings).toEqual(warnings);
   });
 });

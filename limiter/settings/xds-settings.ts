@@ -198,7 +198,7 @@ export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
   ]);
 }
 
-/** What is to be told at the start, although it works. */
+/** What is to be reported at the start, although it works. */
 export function xdsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
   if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
   return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];

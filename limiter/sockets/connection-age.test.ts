@@ -14,7 +14,7 @@ describe('ConnectionAge', () => {
     expect(age.due(5_000 + drainMs)).toBe('drain');
   });
 
-  it('cuts it after the grace, which begins when it was told', () => {
+  it('cuts it after the grace, which begins when it was reported', () => {
     const age = new ConnectionAge(ages, 0, 0.5);
     expect(age.due(1_500)).toBe('drain');
     expect(age.due(1_500)).toBe('nothing');

@@ -1,4 +1,4 @@
-/** docs/connections.md and the words in which TLS failures are told. */
+/** docs/connections.md and the words in which TLS failures are reported. */
 import { readFileSync } from 'node:fs';
 import type { TLSSocket } from 'node:tls';
 import { expect, it } from 'vitest';

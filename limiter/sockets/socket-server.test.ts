@@ -9,7 +9,7 @@ import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
 import { Http2SocketServer, type Http2SocketServerOptions, type RefusedConnection } from './socket-server.ts';
 
-/** Answers nothing until told to. */
+/** Answers nothing until asked to. */
 class WaitingHandler implements RequestHandler {
   readonly streams: RequestStream[] = [];
   aborted = 0;
@@ -186,7 +186,7 @@ describe('Http2SocketServer', () => {
     await eventually(() => expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]));
   });
 
-  it('tells what a handler threw', async () => {
+  it('says what a handler threw', async () => {
     const defect = new Error('a defect');
     const throwing = new WaitingHandler();
     throwing.onRequest = () => {

@@ -201,7 +201,7 @@ export class Http2SocketServer {
     }
   }
 
-  /** Takes no more connections and tells those there are; settles when the last one ended, or was cut after the grace. */
+  /** Takes no more connections and reports to those there are; settles when the last one ended, or was cut after the grace. */
   close(graceMs: number): Promise<void> {
     this.#closing ??= this.#close(graceMs);
     return this.#closing;
@@ -327,7 +327,7 @@ export class Http2SocketServer {
     const nowMs = this.#options.clock.monotonicMs();
     for (const { http2, age, transport, peer, holding } of this.#connections) {
       http2.tick(nowMs);
-      // The system hands over a little more of what waits, and tells nobody.
+      // The system hands over a little more of what waits, and reports nobody.
       if (transport.unreadBytes > 0) holding.report(http2.heldBytes + transport.unreadBytes);
       const step = age.due(nowMs);
       if (step === 'nothing') continue;

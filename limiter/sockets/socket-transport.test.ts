@@ -48,12 +48,12 @@ class Thread {
 class Peer {
   readonly socket: Duplex;
   readonly transport: SocketTransport;
-  /** What is handed over, and whether the end was told. */
+  /** What is handed over, and whether the end was reported. */
   received = Buffer.alloc(0);
   hasEnded = false;
   sent = Buffer.alloc(0);
-  /** What was told to wait: the last time, and at most. */
-  toldUnread = 0;
+  /** What was asked to wait: the last time, and at most. */
+  reportedUnread = 0;
   mostUnread = 0;
 
   constructor(thread: Thread, who: string, address = who, accepted?: Socket) {
@@ -71,8 +71,8 @@ class Peer {
       },
     };
     this.transport.read(reader, () => {
-      this.toldUnread = this.transport.unreadBytes;
-      this.mostUnread = Math.max(this.mostUnread, this.toldUnread);
+      this.reportedUnread = this.transport.unreadBytes;
+      this.mostUnread = Math.max(this.mostUnread, this.reportedUnread);
     });
   }
 
@@ -101,7 +101,7 @@ describe('a connection with much to do', () => {
       ['much', 60_000 - 3 * pieceBytes],
     ]);
     expect(much.received.equals(much.sent)).toBe(true);
-    expect([much.transport.unreadBytes, much.toldUnread, little.toldUnread]).toEqual([0, 0, 0]);
+    expect([much.transport.unreadBytes, much.reportedUnread, little.reportedUnread]).toEqual([0, 0, 0]);
   });
 
   it('is read as it comes when nobody waits and its share suffices', async () => {
@@ -129,7 +129,7 @@ describe('a connection with much to do', () => {
     expect(thread.pieces.findIndex(([who]) => who === 'one')).toBe(2);
   });
 
-  it('is told that its peer ended when its turn comes, where very many end at once', async () => {
+  it('is shown that its peer ended when its turn comes, where very many end at once', async () => {
     const thread = new Thread(1);
     const peers = Array.from({ length: 12 }, (_, i) => new Peer(thread, `${i}`, '10.0.0.1'));
     await turnOfLoop();
@@ -202,7 +202,7 @@ describe('a connection that also waits for its peer to read', () => {
             }
             for (const [i, { received, sent, transport }] of peers.entries()) {
               if (paused[i]) expect(received.length).toBe(before[i]);
-              // Nothing that came is neither handed over nor told of.
+              // Nothing that came is neither handed over nor reported.
               expect(received.length + transport.unreadBytes).toBe(sent.length);
             }
           }
@@ -264,23 +264,26 @@ describe('a socket that a server accepted', () => {
     expect(socket.listenerCount('data')).toBe(1);
   });
 
-  it.each(Object.entries(places))('loses nothing that waits, whoever is late: %s', async (_name, place) => {
-    const [client, socket] = await accepted(place);
-    const thread = new Thread(2);
-    const peer = new Peer(thread, 'a', 'a', socket);
-    // No two reads bring the same.
-    const sent = Buffer.from(Array.from({ length: 600_000 }, (_, at) => at * 7 + (at >> 8) + (at >> 16)));
-    for (let at = 0; at < sent.length; at += 50_000) client.write(sent.subarray(at, at + 50_000));
-    client.end();
-    for (let turn = 0; !peer.hasEnded; turn += 1) {
-      if (turn % 7 === 3) peer.transport.pause();
-      if (turn % 7 === 5) peer.transport.resume();
-      // No more than a stream keeps, and one read.
-      expect(peer.transport.unreadBytes).toBeLessThanOrEqual(2 * 65_536);
-      await thread.turn();
-    }
-    expect(peer.received.equals(sent)).toBe(true);
-    expect(peer.mostUnread).toBeGreaterThan(0);
-    expect(peer.transport.unreadBytes).toBe(0);
-  });
+  it.each(Object.entries(places))(
+    'loses nothing that waits, no matter who is late: %s',
+    async (_name, place) => {
+      const [client, socket] = await accepted(place);
+      const thread = new Thread(2);
+      const peer = new Peer(thread, 'a', 'a', socket);
+      // No two reads bring the same.
+      const sent = Buffer.from(Array.from({ length: 600_000 }, (_, at) => at * 7 + (at >> 8) + (at >> 16)));
+      for (let at = 0; at < sent.length; at += 50_000) client.write(sent.subarray(at, at + 50_000));
+      client.end();
+      for (let turn = 0; !peer.hasEnded; turn += 1) {
+        if (turn % 7 === 3) peer.transport.pause();
+        if (turn % 7 === 5) peer.transport.resume();
+        // No more than a stream keeps, and one read.
+        expect(peer.transport.unreadBytes).toBeLessThanOrEqual(2 * 65_536);
+        await thread.turn();
+      }
+      expect(peer.received.equals(sent)).toBe(true);
+      expect(peer.mostUnread).toBeGreaterThan(0);
+      expect(peer.transport.unreadBytes).toBe(0);
+    },
+  );
 });

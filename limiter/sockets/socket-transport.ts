@@ -100,8 +100,8 @@ export class SocketTransport implements Transport, TurnTaker {
   #turnBytes = 0;
   /** For its peer, which does not read. */
   #isPaused = false;
-  /** Set once its peer has ended and that could not be told at once. */
-  #tellEnd: (() => void) | undefined;
+  /** Set once its peer has ended and that could not be determined at once. */
+  #reportEnd: (() => void) | undefined;
   #isEnding = false;
   /** Else as a stream, which hands over all that it reads by itself. */
   #isReadInPlace = false;
@@ -133,14 +133,14 @@ export class SocketTransport implements Transport, TurnTaker {
         return;
       }
       // Thousands may end at once.
-      this.#tellEnd = () => reader.peerEnded();
+      this.#reportEnd = () => reader.peerEnded();
       this.#turns.wait(this, 'little');
     });
   }
 
   takeTurn(): void {
-    if (this.#tellEnd !== undefined) {
-      this.#tellEnd();
+    if (this.#reportEnd !== undefined) {
+      this.#reportEnd();
       return;
     }
     this.#isWaiting = false;
@@ -169,7 +169,7 @@ export class SocketTransport implements Transport, TurnTaker {
   }
 
   pause(): void {
-    if (this.#isEnding || this.#tellEnd !== undefined) return;
+    if (this.#isEnding || this.#reportEnd !== undefined) return;
     this.#isPaused = true;
     this.#isWaiting = false;
     this.#turns.leave(this);

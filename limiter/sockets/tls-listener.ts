@@ -31,7 +31,7 @@ interface FailedHandshake {
 
 interface OpenHandshakesOptions {
   /** Hears of every failure but those of peers that went without a word, as a probe of the port does. */
-  tell(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
+  report(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
   /** What a peer without an address is called. */
   nameless: string;
   held: HeldBytes;
@@ -47,7 +47,7 @@ interface Below {
 }
 
 /**
- * Finds out whose handshake failed. Node tells of a failure by the TLS socket, which has forgotten its peer when the
+ * Finds out whose handshake failed. Node reports a failure by the TLS socket, which has forgotten its peer when the
  * connection is gone, and of the end of the connection by the socket below it, which knows the peer and what went over it.
  * The two come in the same turn of the event loop and in the same order, and nothing else says that they belong together:
  * failures without a name are paired with ends as they come.
@@ -94,15 +94,15 @@ class OpenHandshakes {
       return;
     }
     this.done(name);
-    this.#tellOf(below, failure);
+    this.#reportOf(below, failure);
   }
 
   #hold(below: Below): void {
-    const { held, tell } = this.#options;
+    const { held, report } = this.#options;
     below.holding = held.open(below.socket.remoteAddress, {
       shed: () => {
-        tell('too_many_bytes', below.peer, violationTexts.too_many_bytes);
-        // Told already: what else is said of its end is no news.
+        report('too_many_bytes', below.peer, violationTexts.too_many_bytes);
+        // Reported already: what else is said of its end is no news.
         this.done(below.peer);
         below.socket.destroy();
         return true;
@@ -113,7 +113,7 @@ class OpenHandshakes {
 
   #pair(): void {
     while (this.#ended.length > 0 && this.#failed.length > 0) {
-      this.#tellOf(this.#ended.shift() as Below, this.#failed.shift() as FailedHandshake);
+      this.#reportOf(this.#ended.shift() as Below, this.#failed.shift() as FailedHandshake);
     }
     if (this.#isSettling || this.#ended.length + this.#failed.length === 0) return;
     this.#isSettling = true;
@@ -125,13 +125,13 @@ class OpenHandshakes {
     this.#isSettling = false;
     this.#ended = [];
     for (const { refusal, problem, isHangUp } of this.#failed.splice(0)) {
-      if (!isHangUp) this.#options.tell(refusal, this.#options.nameless, problem);
+      if (!isHangUp) this.#options.report(refusal, this.#options.nameless, problem);
     }
   }
 
-  #tellOf({ peer, socket }: Below, { refusal, problem, isHangUp }: FailedHandshake): void {
+  #reportOf({ peer, socket }: Below, { refusal, problem, isHangUp }: FailedHandshake): void {
     if (isHangUp && socket.bytesRead === 0) return;
-    this.#options.tell(
+    this.#options.report(
       refusal,
       peer,
       isHangUp && socket.bytesWritten > 0 ? problem + mayBeDistrust : problem,
@@ -183,7 +183,7 @@ export function createTlsListener(options: {
   const { credentials, clientName, isUnix, held, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
   const nameless = isUnix ? unixPeer : 'unknown';
-  const handshakes = new OpenHandshakes({ tell: refused, nameless, held });
+  const handshakes = new OpenHandshakes({ report: refused, nameless, held });
   const server = createServer({
     ...secureContextOptions(credentials),
     ALPNProtocols: ['h2'],

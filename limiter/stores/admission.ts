@@ -6,7 +6,7 @@ import type { Operation } from './operation.ts';
 /**
  * Answers the group of ops that begins at `first`. Its `op.held` are what the counters held before, undefined for one that
  * is not there, and become what they hold afterwards. True when hits were taken or given back, so that each `held` that is
- * not undefined is to be written. `heldBack`: others of the request do not let them pass; their own bounds are told as ever.
+ * not undefined is to be written. `heldBack`: others of the request do not let them pass; their own bounds are reported as ever.
  */
 export function admit(
   ops: readonly Operation[],

@@ -99,7 +99,7 @@ const keepAliveMs = 30_000;
 
 /**
  * Begins a connection to a store; with TLS it is open at `secureConnect`. `onread` as in Node's `net.connect`. It does not keep
- * the process alive: whoever waits for an answer does.
+ * the process alive: anyone who waits for an answer does.
  */
 export function dial(
   endpoint: { host: string; port: number } | { path: string },

@@ -9,7 +9,7 @@ import type { StoreError } from './store-error.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
-/** What is told of a total that would be beyond: more than any limit, that of 2^53 - 1 among them. */
+/** What is reported about a total that would be beyond: more than any limit, that of 2^53 - 1 among them. */
 export const beyondTotal = maxTotal + 1;
 
 /** More than any total. */
@@ -25,7 +25,7 @@ export class FoldedRun {
   ttlSeconds = 0;
   /** The largest value before the run with which none of its hits is over; `neverOver` where none ever is. */
   most = neverOver;
-  /** What is told to the ledger of leases along with it. */
+  /** What is reported to the ledger of leases along with it. */
   lease: LeaseTerms | undefined;
   #first: Operation;
   /** Only from the second op on: most runs have one. */
@@ -48,7 +48,7 @@ export class FoldedRun {
     return this.ttlSeconds === 0 ? this.#first.ttlSeconds : this.ttlSeconds;
   }
 
-  /** Whether plain INCRBY by `shift` does the same: something is added, no subtraction left a trace, and nothing is told. */
+  /** Whether plain INCRBY by `shift` does the same: something is added, no subtraction left a trace, and nothing is reported. */
   get isAddition(): boolean {
     return this.lease === undefined && this.shift > 0 && this.low === this.shift && this.high === maxTotal;
   }
@@ -92,10 +92,10 @@ export class FoldedRun {
     let total = Math.max(0, before);
     let next = 0;
     for (let op: Operation | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
-      const told = toldAfter(total, op.hits, op.verb === 'refund');
-      total = Math.min(maxTotal, told);
+      const reported = reportedAfter(total, op.hits, op.verb === 'refund');
+      total = Math.min(maxTotal, reported);
       op.applied = op.hits;
-      op.after = told;
+      op.after = reported;
       op.error = undefined;
     }
   }
@@ -130,7 +130,7 @@ export class FoldedRun {
         return;
       }
       op.applied = 0;
-      op.after = toldAfter(held, op.hits, false);
+      op.after = reportedAfter(held, op.hits, false);
       op.error = undefined;
     });
   }
@@ -175,11 +175,11 @@ export class FoldedRun {
 
 /** The total after `hits` are added or, when `negative`, taken back. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
-  return Math.min(maxTotal, toldAfter(before, hits, negative));
+  return Math.min(maxTotal, reportedAfter(before, hits, negative));
 }
 
-/** The same as the caller is told it: `beyondTotal` where the total stops before all of the hits. */
-export function toldAfter(before: number, hits: number, negative: boolean): number {
+/** The same as the caller is reported it: `beyondTotal` where the total stops before all of the hits. */
+export function reportedAfter(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }
 

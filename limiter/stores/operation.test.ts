@@ -42,7 +42,7 @@ function askAll({ service, budgets }: BudgetLimiter): void {
   const terms = { amount: 2, ttlMs: 60_000, id: 'id', recalled: false };
   budgets.reserve({ ...about, ...terms }, asker, () => {});
   budgets.status(about, asker, () => {});
-  budgets.settle({ ...about, id: 'id', actual: 1, unknown: 'tell' }, asker, () => {});
+  budgets.settle({ ...about, id: 'id', actual: 1, unknown: 'report' }, asker, () => {});
 }
 
 it('has one shape, whatever is asked, so that the loops of stores stay monomorphic', () => {

@@ -12,7 +12,7 @@ import { StoreError } from './store-error.ts';
  * `refund`: takes hits back, never below zero, and a missing key stays missing.
  * `reserve`: holds an amount before it is known what a request costs; all operations of the call or none.
  * `commit`: settles that after; 0 releases it.
- * `look`: gives back what has expired, and tells what is reserved.
+ * `look`: gives back what has expired, and says what is reserved.
  * The last three have a `hold`. What is reserved is charged at once, so that who only counts hits sees it.
  */
 export type Verb = 'add' | 'peek' | 'refund' | 'reserve' | 'commit' | 'look';
@@ -57,15 +57,15 @@ export interface Counter {
 }
 
 /**
- * What a limiter tells the ledger of a counter in the call that counts, and what it is granted: leases (leases/lease-book.ts), or
+ * What a limiter shows the ledger of a counter in the call that counts, and what it is granted: leases (leases/lease-book.ts), or
  * shares for its clients (allocate/account.ts). With each message it gives back what it neither spent nor keeps.
  */
 export interface LeaseTerms {
   /** Beside the counter, in its slot. */
   readonly ledgerKey: string;
-  /** Who tells. */
+  /** Who reports. */
   readonly limiter: string;
-  /** Grows with each message of a limiter. 0: nothing is told; hits that are taken back only stop at what is leased. */
+  /** Grows with each message of a limiter. 0: nothing is reported; hits that are taken back only stop at what is leased. */
   readonly sequence: number;
   /** Hits that this limiter spent of all that it was ever granted: a message or a reply that is lost leaves nothing to guess. */
   readonly spent: number;
@@ -132,13 +132,13 @@ export interface Reservation {
   readonly descriptors: number;
   /** Reserve: another place refused the call: it only says how the counters stand, and of a marker that nothing is held. */
   refusedElsewhere: boolean;
-  /** Commit: what to do with amounts of an unknown id: charge them once, or only tell. */
-  readonly unknown: 'charge' | 'tell';
+  /** Commit: what to do with amounts of an unknown id: charge them once, or only report. */
+  readonly unknown: 'charge' | 'report';
   /** Commit: the reservation was made for a call that another place refused: it goes without a trace, of a marker's the youngest. */
   readonly undoes: boolean;
   /**
    * Answer to reserve. `repeated`: it was made before, with the same amounts, TTLs and counters, with the same end; the counters
-   * tell how they stand now. `conflict`: the id stands for another one. `full`: a bound on their number is reached.
+   * say how they stand now. `conflict`: the id stands for another one. `full`: a bound on their number is reached.
    */
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
   /**
@@ -222,7 +222,7 @@ export interface Operation<C extends Counter = Counter> {
    * Undefined where nobody can give up. A store that counts within `submit` need not look.
    */
   caller: Caller | undefined;
-  /** What is told to the ledger along with the hits: written by the store of leases for the store that it asks. */
+  /** What is reported to the ledger along with the hits: written by the store of leases for the store that it asks. */
   lease: LeaseTerms | undefined;
   hold: Hold | undefined;
   /** Where the window ends; 0 where there is no end. Small numbers cost no allocation: infinity would. */
@@ -321,7 +321,7 @@ export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, h
   return copy;
 }
 
-/** A message without an answer; one of which only this is given tells nothing. */
+/** A message without an answer; one of which only this is given says nothing. */
 export function newLeaseTerms(
   given: Pick<LeaseTerms, 'ledgerKey' | 'limiter'> & Partial<LeaseTerms>,
 ): LeaseTerms {
@@ -343,7 +343,7 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
     width: given.width,
     descriptors: given.descriptors ?? 0,
     refusedElsewhere: given.refusedElsewhere ?? false,
-    unknown: given.unknown ?? 'tell',
+    unknown: given.unknown ?? 'report',
     undoes: given.undoes ?? false,
     outcome: given.outcome ?? 'reserved',
     settled: 'unknown',
@@ -398,7 +398,7 @@ export function plainCounter(
   };
 }
 
-/** Whether hits are asked for, which a limit may refuse; others take back or only tell. */
+/** Whether hits are asked for, which a limit may refuse; others take back or only report. */
 export function asksForHits(verb: Verb): boolean {
   return verb === 'add' || verb === 'peek' || verb === 'reserve';
 }

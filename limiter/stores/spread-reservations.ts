@@ -69,7 +69,7 @@ async function settle(
 ): Promise<void> {
   const call = holdOf(ops).reservation;
   const mayCharge = call.unknown === 'charge' && !call.isMarker;
-  let answers = await askAll(parts, mayCharge ? { unknown: 'tell' } : {}, places);
+  let answers = await askAll(parts, mayCharge ? { unknown: 'report' } : {}, places);
   const failed = ops.some(({ error }) => error !== undefined);
   if (mayCharge && !failed && answers.every(({ settled }) => settled !== 'partial')) {
     const unknown = parts.map((part) => part.filter(isUnknown)).filter((part) => part.length > 0);
@@ -160,7 +160,7 @@ async function undo(part: readonly Operation[], places: Places): Promise<void> {
     copy.hold = newHold({ ...op.hold!, amount: 0 });
     return copy;
   });
-  await ask(undoing, { unknown: 'tell', undoes: true }, places);
+  await ask(undoing, { unknown: 'report', undoes: true }, places);
 }
 
 const settledFirst = ['partial', 'settled', 'late', 'repeated'] as const;

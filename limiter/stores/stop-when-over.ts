@@ -7,7 +7,7 @@ import { countAll, type Store } from './store.ts';
  * request, and `error` why that is not known. When ops that would exceed their limits refuse the request, the ops that
  * would not count nothing. All are judged by the totals before the request, as the Go service does it, even when a key
  * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back. Those of one group are as
- * one. What is over itself is told to count: with a bound it will not.
+ * one. What is over itself is asked to count: with a bound it will not.
  */
 export function holdBack(ops: readonly Operation[]): void {
   let refused = false;

@@ -7,5 +7,5 @@ export const topOffenders = {
   settings: { title: 'Top offenders', rows: topSettings, ownPrefixes: ['STATS_TOP_'] },
   // Without keys it says so on its pages.
   isWanted: () => true,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<TopSettings>;

@@ -37,7 +37,7 @@ describe('TopOffenders', () => {
     ]);
   });
 
-  it('tells of the last one to two periods, and since when', () => {
+  it('reports the last one to two periods, and since when', () => {
     const top = offenders();
     const periods: unknown[] = [];
     for (const key of ['first', 'second', 'third', undefined, undefined]) {

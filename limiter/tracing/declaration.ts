@@ -18,5 +18,5 @@ export const tracing = {
     derived: tracingValues,
   },
   isWanted: ({ tracingEnabled }) => tracingEnabled,
-  load: () => import('./halves.ts'),
+  load: () => import('./threads.ts'),
 } as const satisfies Capability<TracingSettings, OwnSettings>;

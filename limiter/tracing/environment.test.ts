@@ -25,7 +25,7 @@ describe('OTEL_* that have no effect', () => {
       ['OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https:// and a host'],
     ],
     [{ ...on, TRACING_EXPORTER_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' }, []],
-  ])('are told of: %j', (env, warnings) => {
+  ])('are reported: %j', (env, warnings) => {
     expect(parseLimiterSettings(env).warnings).toEqual(warnings);
   });
 });

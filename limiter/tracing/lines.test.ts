@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { loggedText } from '../../test/support/logged-text.ts';
 import * as lines from './lines.ts';
 
-it('a collector of traces that comes and goes is told of', () => {
+it('a collector of traces that comes and goes is reported', () => {
   expect(
     loggedText((log) => {
       lines.tracesNotSent(log, 'http://c/v1/traces', 'connect ECONNREFUSED');

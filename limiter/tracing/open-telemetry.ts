@@ -33,7 +33,7 @@ export interface DiagnosticsListener {
 }
 
 const longestText = 300;
-/** Told when there is room again. */
+/** Reported when there is room again. */
 const droppedSpans = /^Dropped (\d+) spans because maxQueueSize reached$/;
 /** Of a URL. */
 const credentials = /(\/\/)[^/@\s']*@/g;
@@ -73,7 +73,7 @@ const success = 0;
 /** A collector may answer with a page. */
 const longestReason = 200;
 
-/** An exporter of spans whose trouble is told once, and whose end is told once, however many exports fail between. */
+/** An exporter of spans whose trouble is reported once, and whose end is reported once, however many exports fail between. */
 export class WatchedExporter implements SpanExporter {
   readonly #exporter: SpanExporter;
   readonly #listener: ExportListener;

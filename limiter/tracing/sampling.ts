@@ -1,6 +1,6 @@
 /**
  * Sampling before there is anything to sample: the decision of the caller, and for calls without one a part of all traces,
- * told by the trace id as OpenTelemetry for Go tells it, so that limiters agree on a trace.
+ * reported by the trace id as OpenTelemetry for Go reports it, so that limiters agree on a trace.
  */
 import type { RemoteParent, TraceHeaders } from './trace-headers.ts';
 

@@ -57,7 +57,7 @@ export class TraceHeaders {
     if (!this.#isEmpty) this.#clear();
     for (let index = 0; index < fields.length; index += 2) {
       const name = fields[index]!;
-      // Nearly all calls are told apart from traced ones here, so what they bring is passed over by one character.
+      // Nearly all calls are distinguished from traced ones here, so what they bring is passed over by one character.
       const first = name.charCodeAt(0);
       if (first === lowerT) {
         if (name.length > 9) this.#takeTraceContext(name, fields[index + 1]!);

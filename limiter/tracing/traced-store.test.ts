@@ -124,7 +124,7 @@ describe('TracedStore', () => {
     expect(book.spans).toMatchObject([{ links: ['1', '2'], end: 'ended' }]);
   });
 
-  it('tells why the store failed, but not that a caller gave up', () => {
+  it('says why the store failed, but not that a caller gave up', () => {
     submit('1');
     endTurn();
     inner.requests[0]?.fail(new StoreError('redis is away', { transient: true }));

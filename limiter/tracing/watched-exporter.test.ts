@@ -4,7 +4,7 @@ import { WatchedExporter } from './open-telemetry.ts';
 
 type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0];
 
-function told(results: Result[]): string[] {
+function reported(results: Result[]): string[] {
   const changes: string[] = [];
   const exporter: SpanExporter = {
     export: (_, done) => done(results.shift()!),
@@ -22,9 +22,9 @@ function told(results: Result[]): string[] {
 const failure = (message: string): Result => ({ code: 1, error: new Error(message) });
 
 describe('an export that fails', () => {
-  it('is told of once, and its end once', () => {
+  it('is reported once, and its end once', () => {
     const works: Result = { code: 0 };
-    expect(told([works, failure('a'), failure('b'), works, works, failure('c')])).toEqual([
+    expect(reported([works, failure('a'), failure('b'), works, works, failure('c')])).toEqual([
       'false a',
       'true ',
       'false c',
@@ -39,6 +39,6 @@ describe('an export that fails', () => {
     ['14 UNAVAILABLE: x. Resolution note: no such name', '14 UNAVAILABLE: x. Resolution note: no such name'],
     ['a'.repeat(300), 'a'.repeat(200)],
   ])('has the reason of %j', (message, reason) => {
-    expect(told([failure(message)])).toEqual([`false ${reason}`]);
+    expect(reported([failure(message)])).toEqual([`false ${reason}`]);
   });
 });

@@ -31,7 +31,7 @@ describe('watchHeartbeat', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('tells the silence once', () => {
+  it('reports the silence once', () => {
     timers.advance(5_000 + silenceSeconds * 1_000 - 1);
     expect(silences).toBe(0);
     timers.advance(1);

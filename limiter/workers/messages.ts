@@ -1,4 +1,4 @@
-/** What the main thread and a worker thread tell each other. Plain data: it is copied, or shared, between them. */
+/** What the main thread and a worker thread send each other. Plain data: it is copied, or shared, between them. */
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';

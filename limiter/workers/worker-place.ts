@@ -40,7 +40,7 @@ interface WorkerPlaceOptions {
   joined: JoinedGauges;
   /** Its readiness or its health is another one. */
   onChange(): void;
-  /** A thread ended that was not told to. */
+  /** A thread ended that was not asked to. */
   onCrash(): void;
 }
 
@@ -76,7 +76,7 @@ export class WorkerPlace {
     return this.#state === 'ready';
   }
 
-  /** A thread was told to listen: it may have callers, ready or not. */
+  /** A thread was asked to listen: it may have callers, ready or not. */
   get mayServe(): boolean {
     return this.#mayServe;
   }
@@ -203,7 +203,7 @@ export class WorkerPlace {
     if (this.#state === 'ready' && clock.monotonicMs() - this.#readySinceMs >= goodAfterMs)
       this.#failures = 0;
     this.#state = 'waiting';
-    // Whoever began it learns of it by what it asked.
+    // Anyone who began it learns of it by what it asked.
     if (this.#isFirst) return;
     const waitMs = this.#scheduleNext();
     workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was ended', waitMs });

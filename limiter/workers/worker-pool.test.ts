@@ -15,7 +15,7 @@ import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { NumberedTask, WorkerStart, WorkerTask } from './messages.ts';
 import { WorkerPool } from './worker-pool.ts';
 
-/** Does at once what it is asked, but for what it is told to leave. */
+/** Does at once what it is asked, but for what it is sent to leave. */
 class PlayedThread extends EventEmitter {
   readonly tasks: WorkerTask['do'][] = [];
   /** Domains of the layers that it was sent; undefined: of all. */

@@ -34,7 +34,7 @@ export async function assertPortsCanBeShared(host: string, open = tryListener): 
   try {
     await open({ host, port: 0, reusePort: true });
   } catch (error) {
-    // Whatever else is wrong with the address is told when it is listened on.
+    // Whatever else is wrong with the address is reported when it is listened on.
     if (!(error instanceof BindError) || !notSupported.has(error.code)) return;
     throw new SharedPortsError(
       `LIMITER_WORKERS: threads cannot share a port on this system (${error.code}); set LIMITER_WORKERS=1 and run several limiters instead`,

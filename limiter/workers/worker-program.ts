@@ -1,4 +1,4 @@
-/** The program of a worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
+/** The program of a worker thread: serves callers as a process of one thread does, and shows the main thread the rest. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';

@@ -5,7 +5,7 @@ export function checkDomain(domain: string): void {
   if (typeof domain !== 'string') throw new LimiterError('invalid', `domain is text, not ${typeof domain}`);
 }
 
-/** A misspelt option would be ignored, and `hit: 5` for `hits: 5` let five times as much pass. Undefined is no options. */
+/** A misspelled option would be ignored, and `hit: 5` for `hits: 5` let five times as much pass. Undefined is no options. */
 export function checkOptions(of: string, options: object | undefined, known: readonly string[]): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null)

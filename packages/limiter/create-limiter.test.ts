@@ -400,14 +400,14 @@ it('reports rules that limit nothing', async () => {
 describe('options', () => {
   it('are none but those that are known', async () => {
     const limiter = await open();
-    const misspelt: object = { hit: 5 };
+    const misspelled: object = { hit: 5 };
     const asks = [
-      () => limiter.check('shop', { account: 'ann' }, misspelt),
-      () => limiter.peek('shop', { account: 'ann' }, misspelt),
-      () => limiter.refund('shop', { account: 'ann' }, misspelt),
-      () => limiter.reserve('shop', { account: 'ann' }, misspelt),
-      () => createLimiter({ rules: shop, ...misspelt }),
-      () => createLimiter({ rules: shop, store: { redis: 'localhost:1', ...misspelt } }),
+      () => limiter.check('shop', { account: 'ann' }, misspelled),
+      () => limiter.peek('shop', { account: 'ann' }, misspelled),
+      () => limiter.refund('shop', { account: 'ann' }, misspelled),
+      () => limiter.reserve('shop', { account: 'ann' }, misspelled),
+      () => createLimiter({ rules: shop, ...misspelled }),
+      () => createLimiter({ rules: shop, store: { redis: 'localhost:1', ...misspelled } }),
     ];
     for (const ask of asks) await expect(ask()).rejects.toThrow(/ has no option 'hit'; it has \w+/);
     // @ts-expect-error no options

@@ -46,7 +46,7 @@ export function limitRequests<
 }
 
 /**
- * Fastify does not tell its option `trustProxy`, so it is asked for the client of a request that came through more proxies than
+ * Fastify does not report its option `trustProxy`, so it is asked for the client of a request that came through more proxies than
  * anybody has, all of addresses that are for documents (RFC 5737): only who trusts all of them believes in the first.
  */
 function trustsAnybody(request: AskedRequest): boolean {

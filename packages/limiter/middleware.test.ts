@@ -128,7 +128,7 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
     ['allow', 200],
     ['deny', 503],
     ['throw', 500],
-  ] as const)('does with errors what it is told: %s', async (onError, status) => {
+  ] as const)('does with errors what it is sent: %s', async (onError, status) => {
     const describe = () => {
       throw new Error('broken');
     };
@@ -210,8 +210,8 @@ describe('middleware', () => {
 
   it('has no other options', async () => {
     const { limiter } = await limiterOf({});
-    const misspelt: object = { descibe: () => undefined };
-    expect(() => expressLimit(limiter, 'shop', misspelt)).toThrow(
+    const misspelled: object = { descibe: () => undefined };
+    expect(() => expressLimit(limiter, 'shop', misspelled)).toThrow(
       "limitRequests has no option 'descibe'; it has describe, skip, onLimited, onError, ipv6Prefix",
     );
     const wrong: object = { describe: 5 };
@@ -261,16 +261,16 @@ describe('middleware of a framework without addresses of its own', () => {
 
   it('adds nothing to an answer that was given meanwhile', async () => {
     const { limiter } = await limiterOf({});
-    const told: string[] = [];
+    const reported: string[] = [];
     const late = {
       ...{ headersSent: true, sent: true },
-      ...{ setHeader: () => void told.push('header'), header: () => void told.push('header') },
-      ...{ status: () => ({ json: () => void told.push('json') }), code: () => ({ send: () => {} }) },
+      ...{ setHeader: () => void reported.push('header'), header: () => void reported.push('header') },
+      ...{ status: () => ({ json: () => void reported.push('json') }), code: () => ({ send: () => {} }) },
     };
     const request = { headers: {}, ip: '192.0.2.9' };
-    expressLimit(limiter, 'shop')(request, late, () => void told.push('next'));
+    expressLimit(limiter, 'shop')(request, late, () => void reported.push('next'));
     expect(await fastifyLimit(limiter, 'shop')(request, late)).toBe(late);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('hands on what comes next throws', async () => {

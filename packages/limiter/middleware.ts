@@ -132,7 +132,7 @@ class Addresses {
   describe(notify: (message: string) => void): Descriptors {
     if (this.#own === undefined)
       notify(
-        'requests come without an address, as over a Unix socket, and all share one counter. Tell the framework to trust the proxy before it, or describe requests by something else',
+        'requests come without an address, as over a Unix socket, and all share one counter. Report the framework to trust the proxy before it, or describe requests by something else',
       );
     return { remote_address: this.#own };
   }
@@ -156,12 +156,12 @@ class Addresses {
     const { headers, socket } = this.#request;
     if (this.#claimed !== undefined)
       notify(
-        `an address is taken from the header ${this.#claimed} as it came: a client can write what it likes there. Use request.ip, and tell the framework which proxies to trust`,
+        `an address is taken from the header ${this.#claimed} as it came: a client can write what it likes there. Use request.ip, and show the framework which proxies to trust`,
       );
     if (!this.#usesOwn || headers['x-forwarded-for'] === undefined) return;
     if (this.#own === socket?.remoteAddress)
       notify(
-        'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Tell the framework to trust it',
+        'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Report the framework to trust it',
       );
     else if (trustsAnybody())
       notify(

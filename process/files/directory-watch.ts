@@ -24,8 +24,8 @@ export interface DirectoryWatchOptions {
 
 /**
  * Watches one directory (inotify), not its subdirectories, and goes on when another directory takes its place.
- * inotify follows the inode: nothing tells when a symbolic link on the way is turned elsewhere, and after a removal
- * nothing tells of the successor. So the path is looked up again at every event that may be about the directory
+ * inotify follows the inode: nothing says when a symbolic link on the way is turned elsewhere, and after a removal
+ * nothing reports the successor. So the path is looked up again at every event that may be about the directory
  * itself, and once in a while.
  */
 export class DirectoryWatch {

@@ -8,12 +8,12 @@ import { WatchedFilesError, watchFiles } from './watched-files.ts';
 
 let folder: string;
 let timers: ManualTimers;
-let told: string[];
+let reported: string[];
 
 beforeEach(() => {
   folder = temporaryFolder();
   timers = new ManualTimers();
-  told = [];
+  reported = [];
 });
 
 const write = (name: string, text: string): void => writeFileSync(join(folder, name), text);
@@ -27,8 +27,8 @@ function watch(...names: string[]): Promise<{ first: string; close(): void }> {
     },
     timers,
     intervalMs: 100,
-    changed: (value) => told.push(value),
-    refused: (reason) => told.push(`refused: ${reason}`),
+    changed: (value) => reported.push(value),
+    refused: (reason) => reported.push(`refused: ${reason}`),
   });
 }
 
@@ -37,14 +37,14 @@ async function hears(...expected: string[]): Promise<void> {
   await eventually(
     () => {
       timers.advance(100);
-      expect(told).toEqual(expected);
+      expect(reported).toEqual(expected);
     },
     { intervalMs: 5 },
   );
 }
 
 describe('watchFiles', () => {
-  it('tells of a change and of nothing else', async () => {
+  it('reports a change and of nothing else', async () => {
     write('a', 'one');
     const { first, close } = await watch('a');
     expect(first).toBe('one');

@@ -112,7 +112,7 @@ class FilesWatch<Value> {
     return !this.#isClosed && sight !== this.#settled;
   }
 
-  /** Of several that cannot be read the first is told. */
+  /** Of several that cannot be read the first is reported. */
   async #readTexts(): Promise<string[]> {
     const { paths, names = paths } = this.#options;
     const texts: string[] = [];
@@ -143,7 +143,7 @@ async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * Tells two files at one path apart. The time of birth is part of it because file systems give the number of a
+ * Distinguishes two files at one path. The time of birth is part of it because file systems give the number of a
  * removed inode to the next file at once.
  */
 export type FileIdentity = string;

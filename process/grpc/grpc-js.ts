@@ -1,4 +1,4 @@
-/** What `@grpc/grpc-js` asks of whoever uses it: messages as bytes, and whom TLS is to expect. */
+/** What `@grpc/grpc-js` asks of anyone who uses it: messages as bytes, and whom TLS is to expect. */
 import { isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import type { ChannelOptions, VerifyOptions } from '@grpc/grpc-js';

@@ -53,7 +53,7 @@ export const retryAfterSeconds = 1;
 export const severalAuthorizations = '(several)';
 
 /**
- * What listeners ask of whoever knows callers; they know no more of them than this.
+ * What listeners ask of anyone who knows callers; they know no more of them than this.
  * Asked before anything of a request is read.
  */
 export interface CallerGate {
@@ -72,7 +72,7 @@ export interface MessageStream {
   send(message: Uint8Array): void;
   /** Ends the call, without a status with OK; what is sent after it is dropped. */
   end(status?: GrpcStatus): void;
-  /** Calls back once when the call is over, whoever ended it. */
+  /** Calls back once when the call is over, no matter who ended it. */
   onClose(listener: () => void): void;
 }
 
@@ -159,7 +159,7 @@ export interface UnaryReply {
 export interface UnaryHandler {
   /** `request` is only valid until the handler returns. */
   (request: Uint8Array, reply: UnaryReply): void;
-  /** Of requests; whoever takes a longer one in need not keep it. Undefined: the transport has a bound of its own. */
+  /** Of requests; anyone who takes a longer one in need not keep it. Undefined: the transport has a bound of its own. */
   readonly longest?: LongestRequest | undefined;
   /**
    * The answer of a limit that is exceeded, to a request of which nothing was read. Called once for each. Undefined: the

@@ -48,13 +48,13 @@ export class HealthService {
     }
     const watch = new Watch(stream);
     const known = this.#services.includes(service);
-    watch.tell(known ? this.#status() : ServingStatus.SERVICE_UNKNOWN);
+    watch.report(known ? this.#status() : ServingStatus.SERVICE_UNKNOWN);
     if (this.#stopped) {
       watch.end();
       return;
     }
     this.#watches.add(watch);
-    const unsubscribe = known ? this.#health.subscribe(() => watch.tell(this.#status())) : () => {};
+    const unsubscribe = known ? this.#health.subscribe(() => watch.report(this.#status())) : () => {};
     stream.onClose(() => {
       unsubscribe();
       this.#watches.delete(watch);
@@ -65,7 +65,7 @@ export class HealthService {
   stop(): void {
     this.#stopped = true;
     for (const watch of [...this.#watches]) {
-      if (watch.status !== ServingStatus.SERVICE_UNKNOWN) watch.tell(ServingStatus.NOT_SERVING);
+      if (watch.status !== ServingStatus.SERVICE_UNKNOWN) watch.report(ServingStatus.NOT_SERVING);
       watch.end();
     }
   }
@@ -83,7 +83,7 @@ class Watch {
     this.#stream = stream;
   }
 
-  tell(status: ServingStatus): void {
+  report(status: ServingStatus): void {
     if (status === this.status) return;
     this.status = status;
     this.#stream.send(checkResponse(status));

@@ -1,4 +1,4 @@
-/** Health of a process: healthy when every component is. Pure; listeners are told of changes of the whole only. */
+/** Health of a process: healthy when every component is. Pure; listeners are notified of changes of the whole only. */
 export interface HealthView {
   readonly healthy: boolean;
   /** Calls back at every change, not at once. Returns what ends the subscription. */

@@ -1,5 +1,5 @@
 /**
- * Who asks `/v1` and the pages beside it, and whether a browser was talked into asking (`site-check.ts`). Whoever has the debug token may everything; the callers of
+ * Who asks `/v1` and the pages beside it, and whether a browser was talked into asking (`site-check.ts`). Anyone who has the debug token may everything; the callers of
  * CALLERS_FILE what their rights say; where there are neither, everybody may read, and who is on the same machine change.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -134,7 +134,7 @@ export class ApiGuard {
     return actor(request, found.name, { read: may('read'), admin: may('admin') });
   }
 
-  /** Whoever guesses has to wait longer and longer; the right token is never slowed. */
+  /** Anyone who guesses has to wait longer and longer; the right token is never slowed. */
   #unknown(request: IncomingMessage, authorization: string, detail: string): never {
     const { remoteAddress = 'unknown' } = request.socket;
     const nowMs = this.#options.clock.monotonicMs();

@@ -104,4 +104,4 @@ export interface OperatorChange {
   readonly after: string;
 }
 
-export type TellOfChange = (change: OperatorChange) => void;
+export type ReportChange = (change: OperatorChange) => void;

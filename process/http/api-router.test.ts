@@ -213,7 +213,7 @@ describe('who may', () => {
     expect(answer).toContain('401 Unauthorized');
   });
 
-  it('slows down whoever guesses, and never who has the token', async () => {
+  it('slows down anyone who guesses, and never who has the token', async () => {
     const { ask, clock, refused } = await start({ token: () => token });
     const guess = async () => (await ask(thing, { headers: bearer('wrong') })).status;
     for (let i = 0; i < 5; i++) expect(await guess()).toBe(401);
@@ -377,7 +377,7 @@ describe('a request', () => {
     expect(received).not.toContain('Connection: close');
   });
 
-  it('that meets a fault of ours is told no more than that', async () => {
+  it('that meets a fault of ours is shown no more than that', async () => {
     const { ask, faults } = await start();
     const answer = await ask('/v1/things', { method: 'DELETE' });
     expect(answer).toMatchObject({ status: 500, json: { title: 'Internal Server Error' } });

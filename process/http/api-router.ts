@@ -116,7 +116,7 @@ export class ApiRouter {
   #problemOf(error: unknown): ApiProblem {
     if (error instanceof ApiProblem) return error;
     this.#options.onFault(error);
-    return new ApiProblem(500, 'a fault of the server, which its log tells of');
+    return new ApiProblem(500, 'a fault of the server, which its log reports');
   }
 }
 

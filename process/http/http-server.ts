@@ -45,7 +45,7 @@ export interface HttpServerOptions {
   connections?: HttpConnectionsOptions | undefined;
   /**
    * Certificate and key: callers speak TLS 1.2 or newer. With authorities (`ca`) they are asked for a certificate; who shows
-   * none, or another one, is served all the same: `SocketPeer` tells of those alone that are good.
+   * none, or another one, is served all the same: `SocketPeer` reports those alone that are good.
    */
   tls?: SecureContextOptions;
   /** A handshake failed. */

@@ -115,7 +115,7 @@ function plainFields(fields: LogFields): LogFields {
   return plain;
 }
 
-/** The log of a process, as its settings say, in which is told what is odd about them, or why they cannot be used. */
+/** The log of a process, as its settings say, in which is shown what is odd about them, or why they cannot be used. */
 export function openLog(
   parsed: {
     readonly settings?: { readonly logLevel: LogLevel; readonly logFormat: LogFormat } | undefined;

@@ -37,7 +37,7 @@ describe('AddressThrottle', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
   });
 
-  it('tells addresses apart, and joins those of one /64', () => {
+  it('distinguishes addresses, and joins those of one /64', () => {
     const throttle = new AddressThrottle();
     for (let i = 0; i < 5; i++) throttle.wrong(`2001:db8::${i}`, 0);
     expect(throttle.waitMs('2001:db8::ffff', 0)).toBe(1_000);

@@ -1,5 +1,5 @@
 /**
- * Slows down whoever guesses, by remote address: the first few wrong answers cost nothing, each one after them a wait
+ * Slows down anyone who guesses, by remote address: the first few wrong answers cost nothing, each one after them a wait
  * that is twice the one before. Pure.
  *
  * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the

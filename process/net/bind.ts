@@ -23,7 +23,7 @@ export interface ListenAddress {
 }
 
 /**
- * Connections that wait to be accepted, one in a turn of the loop: whoever finds no place tries again after a second. The
+ * Connections that wait to be accepted, one in a turn of the loop: anyone who finds no place tries again after a second. The
  * system has a bound of its own (`net.core.somaxconn`, 4,096 on Linux); Node's default is 511.
  */
 const backlog = 4096;
@@ -139,8 +139,8 @@ export async function bindUnix(server: Server, address: UnixAddress): Promise<vo
 /** Within the bound for a name that is within it itself, unless the last part of that has less than 5 bytes. */
 function nameBeside(address: UnixAddress): string {
   const suffix = `.${randomBytes(2).toString('hex')}`;
-  const telling = address.path + suffix;
-  if (Buffer.byteLength(telling) <= mostPathBytes) return telling;
+  const descriptive = address.path + suffix;
+  if (Buffer.byteLength(descriptive) <= mostPathBytes) return descriptive;
   const short = join(dirname(address.path), suffix);
   if (Buffer.byteLength(short) <= mostPathBytes && Buffer.byteLength(address.path) <= mostPathBytes)
     return short;

@@ -166,7 +166,7 @@ describe('HeldBytes', () => {
           } else {
             const played = open.get(connection) ?? new PlayedConnection(account, name, address, ended);
             open.set(connection, played);
-            // What is equal is told apart by chance: no two sizes are.
+            // What is equal is distinguished by chance: no two sizes are.
             const unlike = bytes + begun / 1024;
             played.begin(begun, unlike);
             naive.begin(name, address, begun, unlike);

@@ -1,4 +1,4 @@
-/** PEM files, of a TLS listener and of clients: what they give, and what is wrong with them, told of the one that is to blame. */
+/** PEM files, of a TLS listener and of clients: what they give, and what is wrong with them, reported of the one that is to blame. */
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContextOptions } from 'node:tls';
@@ -107,7 +107,7 @@ const fileOfPart: readonly (readonly [PemError['part'], keyof TlsFiles])[] = [
   ['ca', 'clientCaFile'],
 ];
 
-/** A file that is half written, or a key that is not the certificate's, is told here rather than at the handshake. */
+/** A file that is half written, or a key that is not the certificate's, is reported here rather than at the handshake. */
 function usable(
   credentials: { cert: string; key: string; ca?: string },
   certFile: string,
@@ -131,7 +131,7 @@ export function expiryOf({ cert }: SecureContextOptions): number {
   return Date.parse(readCertificate('cert', String(cert)).validTo);
 }
 
-/** What is told of the certificate of a listener. */
+/** What is reported about the certificate of a listener. */
 export interface CertificateListener {
   /** The TLS files gave one: the first, or another one. */
   certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
@@ -139,7 +139,7 @@ export interface CertificateListener {
   certificateRefused(problem: string): void;
 }
 
-/** `watchTlsCredentials` for a listener whose certificates are told of; `use` gets all but the first. */
+/** `watchTlsCredentials` for a listener whose certificates are reported; `use` gets all but the first. */
 export async function watchCertificate(
   options: Omit<TlsCredentialsOptions, 'changed' | 'refused'>,
   listener: CertificateListener,

@@ -223,7 +223,7 @@ describe('the control plane warns of', () => {
     ],
   ] as [Record<string, string>, string[]][])('%j', (env, warnings) => {
     // So that it starts without saying how limiters prove who they are.
-    const { errors, warnings: told } = parseControlPlaneSettings({ XDS_HOST: '127.0.0.1', ...env });
-    expect([errors, told]).toEqual([undefined, warnings]);
+    const { errors, warnings: reported } = parseControlPlaneSettings({ XDS_HOST: '127.0.0.1', ...env });
+    expect([errors, reported]).toEqual([undefined, warnings]);
   });
 });

@@ -39,7 +39,7 @@ describe('unknownVariables', () => {
     ['REDIS_POOL_SIZE', '1'],
     ['KVS_POOL_SIZE', '1'],
     ['REDIS_PORT', '6379'],
-  ])('tells that %s=%s belongs to another version', (variable, value) => {
+  ])('says that %s=%s belongs to another version', (variable, value) => {
     expect(unknownVariables(known, { [variable]: value })).toEqual([
       `${variable} is a setting that this version does not have: ignored`,
     ]);

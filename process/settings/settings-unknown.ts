@@ -36,7 +36,7 @@ interface KnownNames {
 /** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
 const foreign: ReadonlySet<string> = new Set(['NODE_NAME']);
 
-/** Variables that look as if they were meant for this program and are not read by it. One sentence for each, by name. Their values are not looked at beyond telling a Kubernetes link. */
+/** Variables that look as if they were meant for this program and are not read by it. One sentence for each, by name. Their values are not looked at beyond reporting a Kubernetes link. */
 export function unknownVariables(
   known: KnownNames,
   env: Readonly<Record<string, string | undefined>>,

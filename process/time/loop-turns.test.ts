@@ -81,7 +81,7 @@ describe('requests as they come', () => {
     expect(loop.nowMs - fromMs).toBeLessThan(8);
   });
 
-  it('have their share whoever waits, and those that wait have theirs', () => {
+  it('have their share anyone who waits, and those that wait have theirs', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'a', 1), 'much');
     expect(loop.turns.isSpent()).toBe(false);
@@ -237,7 +237,7 @@ describe('those that wait to be read', () => {
     ]);
   });
 
-  it('wait for a fifth of a second at most where that is dear, whoever comes', () => {
+  it('wait for a fifth of a second at most where that is dear, no matter who comes', () => {
     const costs = fc.record({
       acceptMs: fc.double({ min: 0.02, max: 0.2, noNaN: true }),
       workMs: fc.double({ min: 0.05, max: 4, noNaN: true }),

@@ -15,7 +15,7 @@ describe('TokenBucket', () => {
   });
 
   it.each([1, 3, 7, 50, 130, 333])(
-    'gives a token after the wait that it told, at %s a second',
+    'gives a token after the wait that it reported, at %s a second',
     (perSecond) => {
       const bucket = new TokenBucket({ burst: 1, perSecond });
       let nowMs = 0;
@@ -27,7 +27,7 @@ describe('TokenBucket', () => {
     },
   );
 
-  it('tells the wait for several, beyond its burst as well', () => {
+  it('reports the wait for several, beyond its burst as well', () => {
     const bucket = new TokenBucket({ burst: 2, perSecond: 10 });
     expect([1, 2, 3, 12].map((times) => bucket.waitMs(0, times))).toEqual([0, 0, 100, 1_000]);
   });

@@ -17,7 +17,7 @@ describe('the algorithms', () => {
     expect(names.map((name) => name.toLowerCase())).toEqual(algorithmNames);
   });
 
-  it('are told apart by the ends of their counter keys', () => {
+  it('are distinguished by the ends of their counter keys', () => {
     for (const algorithm of Object.values(Algorithm)) {
       const { steady } = algorithmOf({ algorithm });
       expect(algorithmOfKeyEnd(steady?.keyWord ?? '1700000000')).toBe(algorithm);

@@ -1,4 +1,4 @@
-/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
+/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot distinguish them. */
 import { calendarText } from '../calendar.ts';
 import { changeWords, limitsWords, limitWords } from '../describe.ts';
 import { defaultNames, type NameForm, type RuleMatch } from '../match-result.ts';
@@ -133,7 +133,7 @@ class DomainComparison {
       this.#add('moved', [...after, rule], [], movedMeaning(overtaken, crossings, source));
     }
     if (isComplete) return;
-    const many = `the order of ${moved} patterns of one level changed: too many to tell what each pair means`;
+    const many = `the order of ${moved} patterns of one level changed: too many to say what each pair means`;
     const names = after.map((rule) => ruleName({ rule }));
     this.#push('moved', [...names, '*'], [], {
       effect: 'mixed',
@@ -275,8 +275,8 @@ function crossingMeaning(
   const doubts = source.isComplete ? [] : [unsure];
   const [first, ...others] = crossings.flatMap((crossing) => source.effects(crossing));
   if (first === undefined) return meaningOf([...doubts, { effect: 'same', note: neverFound }]);
-  const telling = others.filter(({ effect }) => effect !== 'same');
-  const found = [first, ...telling.map((one) => ({ ...one, note: otherNote(kind, one) })), ...doubts];
+  const changed = others.filter(({ effect }) => effect !== 'same');
+  const found = [first, ...changed.map((one) => ({ ...one, note: otherNote(kind, one) })), ...doubts];
   const meaning = meaningOf(found);
   const last = first.other?.at(-1);
   if (

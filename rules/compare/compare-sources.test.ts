@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
+import { entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import type { Entry, Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
@@ -307,7 +307,7 @@ describe('a comparison', () => {
       [rule({ key: 'b', rateLimit: limit() }), rule({ key: 'a', rateLimit: limit() })],
       [],
     ],
-  ])('tells of %s', (_, before, after, expected) => {
+  ])('reports %s', (_, before, after, expected) => {
     expect(compare(before, after)).toEqual(expected);
   });
 
@@ -330,7 +330,7 @@ describe('a comparison', () => {
     expect(change?.fields.map((field) => field.name)).toContain(name);
   });
 
-  it('tells of domains that come and go, and does not care for files', () => {
+  it('reports domains that come and go, and does not care for files', () => {
     const before = [
       source('d', [rule({ key: 'a', rateLimit: limit() })]),
       source('old', [rule({ key: 'k', rateLimit: limit() })]),
@@ -352,7 +352,7 @@ describe('a comparison', () => {
       rule({ key: 'k', value: `${'x'.repeat(i)}*`, rateLimit: perMinute(i) }),
     );
     expect(compare(rules, rules.toReversed())).toEqual([
-      'moved * [] mixed: the order of 700 patterns of one level changed: too many to tell what each pair means',
+      'moved * [] mixed: the order of 700 patterns of one level changed: too many to say what each pair means',
     ]);
   });
 
@@ -367,16 +367,16 @@ describe('a comparison', () => {
   });
 
   const pair = fc.oneof(
-    fc.tuple(meetingRules, meetingRules),
-    meetingRules.map((rules) => [rules, rules.toReversed()] as [Rule[], Rule[]]),
+    fc.tuple(overlappingRules, overlappingRules),
+    overlappingRules.map((rules) => [rules, rules.toReversed()] as [Rule[], Rule[]]),
     fc
-      .tuple(meetingRules, fc.nat(5))
+      .tuple(overlappingRules, fc.nat(5))
       .map(([rules, gone]): [Rule[], Rule[]] => [rules, rules.filter((_, i) => i !== gone)]),
   );
 
   it('finds no change between a set of rules and itself', () => {
     fc.assert(
-      fc.property(meetingRules, (rules) => {
+      fc.property(overlappingRules, (rules) => {
         expect(compare(rules, structuredClone(rules))).toEqual([]);
       }),
     );
@@ -394,9 +394,9 @@ describe('a comparison', () => {
       fc.property(cases, ([[before = [], after = []], requests]) => {
         const [was, is] = [before, after].map((rules) => new RuleTable(compileRules([source('d', rules)])));
         // Its place among the others changes no answer.
-        const told = (table: RuleTable, entries: Entry[]): string =>
+        const reported = (table: RuleTable, entries: Entry[]): string =>
           JSON.stringify(table.match('d', entries), (name, value) => (name === 'order' ? undefined : value));
-        const isOther = requests.some((entries) => told(was!, entries) !== told(is!, entries));
+        const isOther = requests.some((entries) => reported(was!, entries) !== reported(is!, entries));
         if (!isOther) return;
         differing++;
         expect(compare(before, after)).not.toEqual([]);

@@ -10,7 +10,7 @@ import {
   replacingEffects,
   sharingEffects,
 } from './limit-effect.ts';
-import { isPrefix, type Meetings, meetingRules } from './meeting-rules.ts';
+import { isPrefix, type Overlaps, overlappingRules } from './overlapping-rules.ts';
 
 /** The rules that some requests find, level by level; a shorter path found no more. */
 export interface Crossing {
@@ -57,9 +57,9 @@ export class Crossings {
     for (const { own, other } of above) {
       const level = this.#own.levelBelow(own.at(-1));
       const beside = this.#levelBeside({ own, other });
-      const { rules: met, byLongerKey } = this.#meetings(rule, level, beside);
+      const { rules: met, byLongerKey } = this.#overlaps(rule, level, beside);
       // Of one level in two versions, a rule for one value that only the other has is a change of its own.
-      const singles = isSamePath(own, other) ? undefined : level.singleMeetings(beside).get(rule);
+      const singles = isSamePath(own, other) ? undefined : level.singleCollisions(beside).get(rule);
       for (const single of singles ?? []) met.add(single);
       for (const one of met) {
         if (found.has(one)) continue;
@@ -107,7 +107,7 @@ export class Crossings {
     const theirs = this.#levelBeside(crossing);
     const mine = this.#own.levelBelow(crossing.own.at(-1));
     return theirs.rules.flatMap((rule) => {
-      const isLeft = this.#meetings(rule, theirs, mine).rules.has(undefined);
+      const isLeft = this.#overlaps(rule, theirs, mine).rules.has(undefined);
       return isLeft ? this.#limited([...crossing.other, rule]) : [];
     });
   }
@@ -117,15 +117,15 @@ export class Crossings {
     const rule = path.at(-1)!;
     const traits = limitedRule(rule);
     const level = this.#other.levelBelow(rule);
-    const below = rule.descriptors.filter((one) => this.#meetings(one, level, nothing).rules.size > 0);
+    const below = rule.descriptors.filter((one) => this.#overlaps(one, level, nothing).rules.size > 0);
     const deeper = below.flatMap((one) => this.#limited([...path, one]));
     return traits !== undefined && isRefusing(traits) ? [path, ...deeper] : deeper;
   }
 
-  #meetings(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Meetings {
-    const meetings = meetingRules(rule, level, beside, this.#sides.foreign);
-    if (!meetings.isComplete) this.isComplete = false;
-    return meetings;
+  #overlaps(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Overlaps {
+    const overlaps = overlappingRules(rule, level, beside, this.#sides.foreign);
+    if (!overlaps.isComplete) this.isComplete = false;
+    return overlaps;
   }
 
   #levelBeside({ own, other }: Crossing): IndexedLevel {

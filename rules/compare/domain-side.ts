@@ -37,7 +37,7 @@ export class IndexedLevel {
   }
 
   /** Rules of another level for one key and value, by the rule for more than that which their requests find here. */
-  singleMeetings(other: IndexedLevel): ReadonlyMap<Rule, readonly Rule[]> {
+  singleCollisions(other: IndexedLevel): ReadonlyMap<Rule, readonly Rule[]> {
     let found = this.#singles.get(other);
     if (found === undefined) {
       found = new Map();

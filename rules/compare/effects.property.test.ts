@@ -103,7 +103,7 @@ const tightening = new Set<Effect>(['new', 'stricter', 'mixed']);
 const loosening = new Set<Effect>(['gone', 'looser', 'mixed']);
 
 describe('the effects of a comparison', () => {
-  it('tell of every request that is held more strictly, or less', () => {
+  it('report every request that is held more strictly, or less', () => {
     let [stricter, looser, gone, shared] = [0, 0, 0, 0];
     const cases = fc.record({
       before: level(3),
@@ -117,16 +117,16 @@ describe('the effects of a comparison', () => {
         const effects = compareSources([source('d', before)], [source('d', after)], 'f').flatMap(
           (one) => one.effects,
         );
-        const isTold = (wanted: ReadonlySet<Effect>) => effects.some((effect) => wanted.has(effect));
+        const isReported = (wanted: ReadonlySet<Effect>) => effects.some((effect) => wanted.has(effect));
         for (const entries of asked) {
           const [old, now] = [held(was!, entries), held(is!, entries)];
           if (now.most < old.most) {
             stricter++;
-            expect(isTold(tightening)).toBe(true);
+            expect(isReported(tightening)).toBe(true);
           }
           if (now.most > old.most) {
             looser++;
-            expect(isTold(loosening)).toBe(true);
+            expect(isReported(loosening)).toBe(true);
             if (is!.match('d', entries) === undefined) {
               gone++;
               expect(effects).toContain('gone');
@@ -134,7 +134,7 @@ describe('the effects of a comparison', () => {
           }
           if (now.most !== old.most || now.isShared === old.isShared) continue;
           shared++;
-          expect(isTold(now.isShared ? tightening : loosening)).toBe(true);
+          expect(isReported(now.isShared ? tightening : loosening)).toBe(true);
         }
       }),
       { numRuns: caseCount(500) },

@@ -281,7 +281,7 @@ describe('the effect of another limit', () => {
   });
 });
 
-it('tells which limits refuse nothing any more, and are still there', () => {
+it('says which limits refuse nothing any more, and are still there', () => {
   const limited = traits(5, 'minute');
   const passes = [unlimited, shadow, undefined, traits(9, 'minute')].map(
     (after) => limitEffect(limited, after).passes,

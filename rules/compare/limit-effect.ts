@@ -120,9 +120,9 @@ function both(before: Rule, after: Rule): LimitEffect {
         : { effect: 'stricter', note: 'being over it alone refuses the request' },
     );
   }
-  const telling = parts.filter(({ effect }) => effect !== 'same');
-  const notes = (telling.length > 0 ? telling : [rate]).map(({ note }) => note);
-  return { effect: effectOfAll(telling), note: notes.join('; ') };
+  const changed = parts.filter(({ effect }) => effect !== 'same');
+  const notes = (changed.length > 0 ? changed : [rate]).map(({ note }) => note);
+  return { effect: effectOfAll(changed), note: notes.join('; ') };
 }
 
 function rateEffect(before: readonly Limit[], after: readonly Limit[]): LimitEffect {
@@ -210,16 +210,16 @@ const mostNotes = 6;
 
 /** Puts effects together; `moreNotes` say what does not decide whether requests are refused. */
 export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly string[] = []): Meaning {
-  const telling = found.filter(({ effect }) => effect !== 'same');
-  const effects = [...new Set(telling.map(({ effect }) => effect))];
-  const words = [...new Set(telling.map(({ note }) => note)), ...moreNotes];
+  const changed = found.filter(({ effect }) => effect !== 'same');
+  const effects = [...new Set(changed.map(({ effect }) => effect))];
+  const words = [...new Set(changed.map(({ note }) => note)), ...moreNotes];
   const notes = words.length > 0 ? words : found.slice(0, 1).map(({ note }) => note);
   const unsaid = notes.length - mostNotes;
   return {
-    effect: effectOfAll(telling),
+    effect: effectOfAll(changed),
     effects: effects.length === 0 ? ['same'] : effects,
     notes: unsaid > 0 ? [...notes.slice(0, mostNotes), `and ${unsaid} more`] : notes,
-    passes: [...new Set(telling.flatMap(({ passes }) => passes ?? []))],
+    passes: [...new Set(changed.flatMap(({ passes }) => passes ?? []))],
   };
 }
 

@@ -26,7 +26,7 @@ export type FieldKind =
   | 'limits'
   | 'rules';
 
-/** What a value may be, and what people are told of it. Texts are in the words of manifests. */
+/** What a value may be, and what people are notified of it. Texts are in the words of manifests. */
 export interface ValueFacts {
   /** A sentence or two. */
   readonly description: string;

@@ -99,7 +99,7 @@ describe('maskedText', () => {
     const bitsOf = (address: Uint8Array) =>
       [...address].map((byte) => byte.toString(2).padStart(8, '0')).join('');
     const bytes = fc.uint8Array({ minLength: 16, maxLength: 16 });
-    // Neighbours, so that masks tell them apart or not.
+    // Neighbours, so that masks distinguish them or not.
     const pair = fc.tuple(bytes, fc.nat(127)).map(([one, bit]) => {
       const other = one.slice();
       other[bit >> 3]! ^= 0x80 >> (bit & 7);

@@ -114,7 +114,7 @@ function hasLimits({ own, host, perRoutes }: RouteSite): boolean {
 interface LooseRoutes {
   name: string | undefined;
   sites: RouteSite[];
-  /** Whether it was told to be all: a route configuration, and not some lines of one. */
+  /** Whether it was reported to be all: a route configuration, and not some lines of one. */
   isWhole: boolean;
 }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { anyRules, entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
+import { anyRules, entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject, Rule } from '../model.ts';
 import type { LoadedSource } from '../reader/read-rule-texts.ts';
@@ -33,7 +33,7 @@ const keySource = fc.constantFrom<KeySource>(
 
 describe('rules and the Envoy that is written for them', () => {
   it.each([
-    ['rules that meet', meetingRules],
+    ['rules that meet', overlappingRules],
     ['rules with any text', anyRules],
   ])('fit together: %s', (_, arbitrary) => {
     fc.assert(
@@ -71,8 +71,8 @@ describe('rules and the Envoy that is written for them', () => {
     );
   });
 
-  it('tells of a descriptor that limits nothing exactly where the matcher finds no limit for it', () => {
-    const asked = meetingRules.chain((rules) => fc.tuple(fc.constant(rules), entriesFor(rules)));
+  it('reports a descriptor that limits nothing exactly where the matcher finds no limit for it', () => {
+    const asked = overlappingRules.chain((rules) => fc.tuple(fc.constant(rules), entriesFor(rules)));
     fc.assert(
       fc.property(asked, ([rules, entries]) => {
         fc.pre(entries.every(({ value }) => value !== ''));

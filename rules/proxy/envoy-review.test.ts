@@ -46,7 +46,7 @@ const forwarded = (limits: string): string => `route: { cluster: service, ${limi
 const localhost = (discovery: string, more = ''): string =>
   `{ name: weir, type: ${discovery}, ${more}http2_protocol_options: {}, load_assignment: { endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: localhost, port_value: 8081 } } } }] }] } }`;
 
-function review(envoy: string, rulesText = rules): { told: string[]; isOpen: boolean } {
+function review(envoy: string, rulesText = rules): { reported: string[]; isOpen: boolean } {
   const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
     mergeDomains: false,
   });
@@ -55,13 +55,13 @@ function review(envoy: string, rulesText = rules): { told: string[]; isOpen: boo
   const { findings, isOpen } = reviewEnvoy(configuration, sources, (given, known) =>
     known.includes(given.replace('shpo', 'shop')) ? '; did you mean "shop"?' : '',
   );
-  const told = findings.map(
+  const reported = findings.map(
     ({ severity, code, file, line, text }) => `${severity} ${code} ${file}:${line}: ${text}`,
   );
-  return { told, isOpen };
+  return { reported, isOpen };
 }
 
-const told = (envoy: string, rulesText?: string): string[] => review(envoy, rulesText).told;
+const reported = (envoy: string, rulesText?: string): string[] => review(envoy, rulesText).reported;
 
 describe('reviewEnvoy', () => {
   it.each<[string, string]>([
@@ -130,12 +130,12 @@ describe('reviewEnvoy', () => {
       ),
     ],
   ])('finds nothing wrong with %s', (_, envoy) => {
-    expect(review(envoy)).toEqual({ told: [], isOpen: false });
+    expect(review(envoy)).toEqual({ reported: [], isOpen: false });
   });
 
   it('finds a key that no rule has, and the rule that it was for', () => {
     const limits = `rate_limits: [${address}, { actions: [${header('path')}, ${header('plann')}] }]`;
-    expect(told(manager(forwarded(limits)))).toEqual([
+    expect(reported(manager(forwarded(limits)))).toEqual([
       'error unmatched-descriptor envoy.yaml:15: this limits nothing: no rule matches the descriptor (path, plann)',
       'error unreached-rule rules.yaml:8: no descriptor (path, plan) of the domain "shop" reaches this rule',
     ]);
@@ -230,7 +230,7 @@ describe('reviewEnvoy', () => {
       'localhost, which is looked up as ::1',
       `${manager(forwarded(good))}clusters: [${localhost('STRICT_DNS')}]
 `,
-      'warning rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter asks ::1 of localhost, where limiters do not listen unless told to: all passes',
+      'warning rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter asks ::1 of localhost, where limiters do not listen unless asked to: all passes',
     ],
     [
       'a cluster that is not there',
@@ -256,23 +256,23 @@ describe('reviewEnvoy', () => {
     ],
     ['what is no YAML', `${manager(forwarded(good))}---\na: [`, 'error syntax envoy.yaml:17: yaml: '],
   ])('finds %s', (_, envoy, finding) => {
-    const all = told(envoy);
+    const all = reported(envoy);
     expect(all).toHaveLength(1);
     expect(all[0]).toContain(finding);
   });
 
   it('finds routes without a filter, and a filter without lists', () => {
     const router = '[{ name: envoy.filters.http.router }]';
-    expect(told(manager(forwarded(good), { filters: router }))[0]).toBe(
+    expect(reported(manager(forwarded(good), { filters: router }))[0]).toBe(
       'error unread-rate-limits envoy.yaml:9: these rate_limits limit nothing: there is no rate limit filter before the routes',
     );
-    expect(told(manager('route: { cluster: service }'))[0]).toBe(
-      'error filter-without-rate-limits envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" limits nothing: no route tells it what to ask for',
+    expect(reported(manager('route: { cluster: service }'))[0]).toBe(
+      'error filter-without-rate-limits envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" limits nothing: no route shows it what to ask for',
     );
   });
 
   it('finds a domain without rules, and rules that nobody asks for', () => {
-    expect(told(manager(forwarded(good)).replace('domain: shop', 'domain: shpo'))).toEqual([
+    expect(reported(manager(forwarded(good)).replace('domain: shop', 'domain: shpo'))).toEqual([
       'error domain-without-rules envoy.yaml:5: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
       'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
     ]);
@@ -286,16 +286,16 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 1 }
 `;
     const limits = 'rate_limits: [{ actions: [{ masked_remote_address: { v4_prefix_mask_len: 24 } }] }]';
-    expect(told(manager(forwarded(limits)), masked('192.0.2.0/24'))).toEqual([]);
-    expect(told(manager(forwarded(limits)), masked('10.0.0.0/8'))).toHaveLength(2);
+    expect(reported(manager(forwarded(limits)), masked('192.0.2.0/24'))).toEqual([]);
+    expect(reported(manager(forwarded(limits)), masked('10.0.0.0/8'))).toHaveLength(2);
   });
 
-  it('does not tell of rules that routes from elsewhere may ask for', () => {
+  it('does not report rules that routes from elsewhere may ask for', () => {
     const elsewhere = `http_filters: ${filter()}\nrds: { route_config_name: all }\n`;
-    expect(review(elsewhere)).toEqual({ told: [], isOpen: true });
+    expect(review(elsewhere)).toEqual({ reported: [], isOpen: true });
     const routes = `---\nname: all\nvirtual_hosts: [{ name: a, domains: ["*"], rate_limits: [${address}] }]\n`;
     expect(review(elsewhere + routes)).toEqual({
-      told: [
+      reported: [
         'error unreached-rule rules.yaml:8: no descriptor (path, plan) of the domain "shop" reaches this rule',
       ],
       isOpen: false,
@@ -334,16 +334,16 @@ descriptors:
         ),
       ],
     ])('takes %s', (_, envoy) => {
-      expect(told(envoy, reserving())).toEqual([]);
+      expect(reported(envoy, reserving())).toEqual([]);
     });
 
-    it('tells once of a list that reaches many rules', () => {
+    it('reports once of a list that reaches many rules', () => {
       const others = Array.from(
         { length: 9 },
         (_, n) =>
           `  - { key: team, value: t${n}, reserve: {}, rate_limit: { unit: day, requests_per_unit: 6 } }\n`,
       );
-      expect(told(asking(reserves), reserving() + others.join(''))).toEqual([
+      expect(reported(asking(reserves), reserving() + others.join(''))).toEqual([
         expect.stringMatching(
           /^warning never-settled .* of team, team=t0, team=t1, team=t2, team=t3 \.\.\.$/,
         ),
@@ -362,7 +362,7 @@ descriptors:
         'is given back',
       ],
     ])('finds that nothing settles with %s', (_, envoy, more, end) => {
-      expect(told(envoy, reserving(more))).toEqual([
+      expect(reported(envoy, reserving(more))).toEqual([
         expect.stringMatching(
           `^warning never-settled envoy.yaml:\\d+: this reserves, and nothing settles: all of it ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
         ),
@@ -370,12 +370,12 @@ descriptors:
     });
   });
 
-  it('tells once of many rules with the same keys', () => {
+  it('reports once of many rules with the same keys', () => {
     const many = Array.from(
       { length: 100 },
       (_, n) => `  - { key: user, value: u${n}, rate_limit: { unit: day, requests_per_unit: 1 } }\n`,
     );
-    expect(told(manager(forwarded(good)), rules + many.join(''))).toEqual([
+    expect(reported(manager(forwarded(good)), rules + many.join(''))).toEqual([
       'error unreached-rule rules.yaml:10: no descriptor (user) of the domain "shop" reaches this rule, nor 99 more of these keys',
     ]);
   });

@@ -1,6 +1,6 @@
 /**
  * Whether an Envoy and the rules fit together: descriptors that no rule matches, rules that no descriptor reaches, and lists of
- * `rate_limits` that are never read. Whatever is not known may be anything, so that what is told is so.
+ * `rate_limits` that are never read. Whatever is not known may be anything, so that what is reported is so.
  */
 import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
@@ -86,11 +86,11 @@ class EnvoyReview {
   readonly #configuration: EnvoyConfiguration;
   readonly #sources: readonly LoadedSource[];
   readonly #didYouMean: DidYouMean;
-  /** By what is told, so that a mistake that is in many routes is told once. */
+  /** By what is reported, so that a mistake that is in many routes is reported once. */
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
   readonly #used = new Set<PlacedRateLimit>();
-  /** Whether more may be asked than what was given, so that no rule is told to be unreached. */
+  /** Whether more may be asked than what was given, so that no rule is reported to be unreached. */
   isOpen = false;
 
   constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[], didYouMean: DidYouMean) {
@@ -111,10 +111,10 @@ class EnvoyReview {
     });
   }
 
-  readonly #error = this.#tell.bind(this, 'error');
-  readonly #warning = this.#tell.bind(this, 'warning');
+  readonly #error = this.#report.bind(this, 'error');
+  readonly #warning = this.#report.bind(this, 'warning');
 
-  #tell(
+  #report(
     severity: EnvoyFinding['severity'],
     code: EnvoyFinding['code'],
     { file, line, column }: Pick<EnvoyFinding, 'file' | 'line' | 'column'>,
@@ -122,8 +122,8 @@ class EnvoyReview {
     hint?: string,
   ): void {
     const place = `${file}:${line}:${column}`;
-    const told = this.#findings.get(`${code} ${text}`);
-    if (told !== undefined) told.places.add(place);
+    const reported = this.#findings.get(`${code} ${text}`);
+    if (reported !== undefined) reported.places.add(place);
     else {
       const finding = { severity, code, file, line, column, text, hint };
       this.#findings.set(`${code} ${text}`, { finding, places: new Set([place]) });
@@ -168,7 +168,7 @@ class EnvoyReview {
       }
     }
     if (isAsked || !isComplete || filter === anyFilter || this.#asked.size > before) return;
-    const text = `the rate limit filter "${filter.name}" limits nothing: no route tells it what to ask for`;
+    const text = `the rate limit filter "${filter.name}" limits nothing: no route shows it what to ask for`;
     const hint = '"weir envoy" writes the rate_limits that rules need';
     this.#error('filter-without-rate-limits', filter.place, text, hint);
   }
@@ -199,7 +199,7 @@ class EnvoyReview {
       this.#warning('rate-limit-service', service.place, text, hint);
     }
     if (cluster?.isIpv6Loopback === true) {
-      const text = `the cluster "${service.cluster}" of the limiter asks ::1 of localhost, where limiters do not listen unless told to: all passes`;
+      const text = `the cluster "${service.cluster}" of the limiter asks ::1 of localhost, where limiters do not listen unless asked to: all passes`;
       const hint = 'dns_lookup_family: V4_PREFERRED, or the address 127.0.0.1';
       this.#warning('rate-limit-service', cluster.place, text, hint);
     }
@@ -235,11 +235,11 @@ class EnvoyReview {
     }
     // Routes to clusters first: why they do not read a list of their host says more.
     const byUse = sites.toSorted((a, b) => Number(b.isForwarded) - Number(a.isForwarded));
-    const told = new Set<PlacedRateLimit>();
+    const reported = new Set<PlacedRateLimit>();
     for (const site of byUse) {
       for (const item of limitsOf(site)) {
-        if (this.#used.has(item) || told.has(item)) continue;
-        told.add(item);
+        if (this.#used.has(item) || reported.has(item)) continue;
+        reported.add(item);
         const why = this.#whyUnread(item, filters, site);
         this.#error('unread-rate-limits', item.place, `this limits nothing: ${why}`);
       }
@@ -314,7 +314,7 @@ class EnvoyReview {
         );
       if (item.config.actions.some(isUnknown)) this.isOpen = true;
     }
-    const buckets = reviewQuotaFilters(this.#configuration.quotaFilters, tops, this.#tell.bind(this));
+    const buckets = reviewQuotaFilters(this.#configuration.quotaFilters, tops, this.#report.bind(this));
     if (buckets.isOpen) this.isOpen = true;
     for (const [domain, place] of buckets.domains)
       if (!tops.has(domain)) this.#unknownDomain({ text: domain, place }, [...tops.keys()]);
@@ -361,7 +361,7 @@ class EnvoyReview {
       const hint = isMeant
         ? undefined
         : `rules stand below it: ${keysOf(placedRules(found[0]!.rule.descriptors, 0, []))}`;
-      this.#tell(isMeant ? 'warning' : 'error', 'unmatched-descriptor', place, text, hint);
+      this.#report(isMeant ? 'warning' : 'error', 'unmatched-descriptor', place, text, hint);
       return;
     }
     const deepest = ways.reduce((a, b) => (b.depth > a.depth ? b : a));
@@ -386,7 +386,7 @@ class EnvoyReview {
     }
   }
 
-  /** Rules of the same keys are told together. */
+  /** Rules of the same keys are reported together. */
   #unreached(
     domain: string,
     top: readonly PlacedRule[],
@@ -407,7 +407,7 @@ class EnvoyReview {
         if (counts && group !== undefined) group.count++;
         const isNew = counts && group === undefined;
         if (!isNew && rule.descriptors.length === 0) continue;
-        // What the matcher never takes is told as that.
+        // What the matcher never takes is reported as that.
         if (valueFor(rules, rule) === undefined) continue;
         if (isNew) groups.set(id, { first: placed, keys, count: 1, isLater });
         visit(placedRules(rule.descriptors, source, path), keys);

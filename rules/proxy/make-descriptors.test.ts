@@ -46,19 +46,19 @@ describe('the original request', () => {
     ['ext-authz', 'method=DELETE path=/line?a=4 host=weir:8080'],
   ];
   for (const [originalRequest, text] of families) {
-    it(`is what one family of headers tells, whatever the others say: ${originalRequest}`, () => {
+    it(`is what one family of headers reports, whatever the others say: ${originalRequest}`, () => {
       expect(make([method, path, host], all, { originalRequest })).toEqual({ texts: [text], missing: [] });
     });
   }
 
-  it('is told by X-Forwarded-* where the profile says nothing', () => {
+  it('is reported by X-Forwarded-* where the profile says nothing', () => {
     expect(make([path], all).texts).toEqual(['path=/forwarded?a=1']);
     expect(make([{ request_headers: { header_name: 'Host', descriptor_key: 'h' } }], all).texts).toEqual([
       'h=forwarded.example',
     ]);
   });
 
-  it('is not guessed where the proxy does not tell', () => {
+  it('is not guessed where the proxy does not report', () => {
     expect(make([path], [['X-Original-URI', '/cheap']])).toEqual({ texts: [], missing: ['X-Forwarded-Uri'] });
     expect(make([method, path], [['X-Forwarded-Method', '']])).toEqual({
       texts: [],
@@ -118,7 +118,7 @@ describe('actions', () => {
     ]);
   });
 
-  it('makes no descriptor of a client without an address, and tells of it', () => {
+  it('makes no descriptor of a client without an address, and reports it', () => {
     expect(make([address], [])).toEqual({ texts: [], missing: ['X-Forwarded-For'] });
     expect(make([address], [['X-Forwarded-For', '203.0.113.7']], { trustedHops: 1 })).toEqual({
       texts: [],

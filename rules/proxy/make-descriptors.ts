@@ -81,7 +81,7 @@ function descriptorOf(makers: readonly EntryMaker[], request: ProxiedRequest): E
   return entries.length === 0 ? [] : [entries];
 }
 
-/** What a proxy tells of a request. Read once, and when it is asked for. */
+/** What a proxy reports a request. Read once, and when it is asked for. */
 class ProxiedRequest {
   readonly missing = new Set<string>();
   readonly #profile: Profile;
@@ -99,7 +99,7 @@ class ProxiedRequest {
     const { method } = originalHeaders[this.#profile.originalRequest];
     switch (name) {
       case ':method':
-        return listed(this.#told(method));
+        return listed(this.#reported(method));
       case ':path':
         return listed(this.#path());
       case ':authority':
@@ -126,7 +126,7 @@ class ProxiedRequest {
   }
 
   #path(): string | undefined {
-    const target = this.#told(originalHeaders[this.#profile.originalRequest].target);
+    const target = this.#reported(originalHeaders[this.#profile.originalRequest].target);
     if (target === undefined) return undefined;
     const rest = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
     return rest.startsWith('/') || rest === '*' ? rest : `/${rest}`;
@@ -134,13 +134,13 @@ class ProxiedRequest {
 
   #host(): string | undefined {
     const { originalRequest } = this.#profile;
-    const told = this.#told(originalHeaders[originalRequest].host);
-    if (originalRequest !== 'original-url' || told === undefined) return told;
-    return /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]+)/i.exec(told)?.[1];
+    const reported = this.#reported(originalHeaders[originalRequest].host);
+    if (originalRequest !== 'original-url' || reported === undefined) return reported;
+    return /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]+)/i.exec(reported)?.[1];
   }
 
   /** The proxy writes one line: of several the last one, which is the nearest to it. */
-  #told(header: string): string | undefined {
+  #reported(header: string): string | undefined {
     const value = this.#lines.get(header.toLowerCase())?.at(-1);
     if (value !== undefined && value !== '') return value;
     this.missing.add(header);

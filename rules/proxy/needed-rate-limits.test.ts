@@ -99,7 +99,7 @@ describe('neededRateLimits', () => {
     expect(actionsFor([one], source && { [one.key]: source })).toEqual([[action]]);
   });
 
-  it('tells of which keys nothing says where they come from', () => {
+  it('reports which keys nothing says where they come from', () => {
     const [needed] = neededRateLimits([rule({ key: 'Tenant ID', ...counted })], new Map());
     expect(needed?.guessed).toEqual([{ key: 'Tenant ID', source: { type: 'header', name: 'x-tenant-id' } }]);
     expect(needed?.rules).toEqual(['Tenant ID']);

@@ -45,7 +45,7 @@ function quota({ domain = 'shop', entries = both, more = deny }: Parts = {}): st
 `;
 }
 
-function told(envoy: string, rulesText = rules): string[] {
+function reported(envoy: string, rulesText = rules): string[] {
   const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
     mergeDomains: false,
   });
@@ -66,7 +66,7 @@ describe('quota filters', () => {
     ],
     ['with numbers for words', quota({ more: deny.replace('DENY_ALL', '1') })],
   ])('fit rules whose levels have the keys of a bucket, in any order: %s', (_, envoy) => {
-    expect(told(envoy)).toEqual([]);
+    expect(reported(envoy)).toEqual([]);
   });
 
   it.each([
@@ -91,26 +91,26 @@ describe('quota filters', () => {
       'warning quota-fallback envoy.yaml:11: Envoy 1.40 does not implement reuse_last_assignment',
     ],
   ])('may do what keeps no limit: %s', (more, finding) => {
-    expect(told(quota({ more }))).toEqual([finding]);
+    expect(reported(quota({ more }))).toEqual([finding]);
   });
 
   it('may want reports at another interval', () => {
     const envoy = quota().replace('reporting_interval: 5s', 'reporting_interval: { seconds: 60 }');
-    expect(told(envoy)).toEqual([
+    expect(reported(envoy)).toEqual([
       'warning quota-interval envoy.yaml:11: Envoy 1.40 reports every 5s, whatever reporting_interval says, here 60s',
     ]);
   });
 
   it('may have buckets that no rule matches, and leave out rules', () => {
-    expect(told(quota({ entries: `{ ${entry('name', 'web')}, ${entry('plan')} }` }))).toEqual([
+    expect(reported(quota({ entries: `{ ${entry('name', 'web')}, ${entry('plan')} }` }))).toEqual([
       'warning unmatched-bucket envoy.yaml:11: no rule with a limit matches the bucket (name=web, plan), so it gets what RLQS_NO_RULE says',
       'warning unreached-rule rules.yaml:6: no bucket (name, plan) of the domain "shop" reaches this rule',
     ]);
-    expect(told(quota({ entries: `{ ${entry('name', 'api')} }` }))[0]).toContain('unmatched-bucket');
+    expect(reported(quota({ entries: `{ ${entry('name', 'api')} }` }))[0]).toContain('unmatched-bucket');
   });
 
   it('may ask for a domain without rules', () => {
-    expect(told(quota({ domain: 'shpo' }))).toEqual([
+    expect(reported(quota({ domain: 'shpo' }))).toEqual([
       'error domain-without-rules envoy.yaml:4: no rules have the domain "shpo": nothing is limited',
       'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
     ]);
@@ -122,7 +122,7 @@ describe('quota filters', () => {
       - key: name
         rate_limit: { unit: minute, requests_per_unit: 9 }
 `;
-    expect(told(quota(), rules + more)).toEqual([
+    expect(reported(quota(), rules + more)).toEqual([
       'warning ambiguous-bucket envoy.yaml:11: the bucket (plan, name=api) matches rules in several orders, (plan, name) and (name, plan): the first rule in the file counts',
     ]);
   });
@@ -131,7 +131,7 @@ describe('quota filters', () => {
     ['hits_unit', rules.replace('unit: minute', 'unit: minute, hits_unit: tokens')],
     ['reserve', `${rules}        reserve: { ttl: 60s }\n`],
   ])('may have buckets whose rule cannot be assigned: %s', (_, text) => {
-    expect(told(quota(), text)).toEqual([
+    expect(reported(quota(), text)).toEqual([
       expect.stringMatching(/^warning unassignable-rule envoy\.yaml:11: plan cannot be assigned: /),
     ]);
   });

@@ -79,7 +79,7 @@ export function readRateLimits(
   return new ActionsReader(problems, options).rateLimits({ name: 'rate_limits', path, value });
 }
 
-/** A value with the name and the place that problems tell of. */
+/** A value with the name and the place that problems report. */
 interface Given {
   name: string;
   path: Path;
@@ -150,11 +150,11 @@ class ActionsReader {
   }
 
   #action(given: Given): RateLimitAction | undefined {
-    const told = this.#problems.length;
+    const reported = this.#problems.length;
     const fields = this.#fields(given, knownActions, true);
     if (fields === undefined) return undefined;
     const [chosen, second] = fields.values();
-    if (chosen === undefined && this.#problems.length > told) return undefined;
+    if (chosen === undefined && this.#problems.length > reported) return undefined;
     if (chosen === undefined) return this.#refuse(given, `expected one of ${knownActions.join(', ')}`);
     if (second !== undefined)
       return this.#refuse(second, `an action is one thing: ${chosen.name} or ${second.name}`, true);

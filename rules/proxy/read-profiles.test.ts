@@ -63,7 +63,7 @@ profiles:
       expect(readProfilesFile(text, regexProblem)).toMatchObject({ profiles: [] });
   });
 
-  it('tells every mistake with its place', () => {
+  it('reports every mistake with its place', () => {
     const text = `profiles:
   shop:
     domain:

@@ -1,5 +1,5 @@
 /**
- * The file of profiles (PROFILES_FILE): what requests of other proxies than Envoy become. Every mistake of it is told at once, with
+ * The file of profiles (PROFILES_FILE): what requests of other proxies than Envoy become. Every mistake of it is reported at once, with
  * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
  * quoted to stay what it is.
  */
@@ -17,7 +17,7 @@ import {
   readRateLimits,
 } from './read-actions.ts';
 
-/** What tells of the original request: method, path with query, and host. */
+/** What reports the original request: method, path with query, and host. */
 export const originalHeaders = {
   forwarded: { method: 'X-Forwarded-Method', target: 'X-Forwarded-Uri', host: 'X-Forwarded-Host' },
   'original-uri': { method: 'X-Original-Method', target: 'X-Original-URI', host: 'X-Original-Host' },
@@ -37,7 +37,7 @@ export interface Profile {
   onError: 'allow' | 'deny';
   /** Behind the client's address in X-Forwarded-For: so many others. */
   trustedHops: number;
-  /** Whose headers tell of the original request; the others are not looked at, as clients may have sent them. */
+  /** Whose headers report the original request; the others are not looked at, as clients may have sent them. */
   originalRequest: OriginalRequest;
   rateLimits: RateLimitConfig[];
 }
@@ -102,7 +102,7 @@ class ProfilesReader {
   readonly problems: PathProblem[] = [];
   readonly #regexProblem: RegexProblem;
   /** Fields that are there under another name: they are not missing as well. */
-  readonly #misspelt = new Set<string>();
+  readonly #misspelled = new Set<string>();
 
   constructor(regexProblem: RegexProblem) {
     this.#regexProblem = regexProblem;
@@ -153,12 +153,12 @@ class ProfilesReader {
 
   #rateLimits(path: Path, value: unknown): RateLimitConfig[] {
     const at = [...path, 'rate_limits'];
-    if (value === undefined && this.#misspelt.has(fieldPath(at))) return [];
+    if (value === undefined && this.#misspelled.has(fieldPath(at))) return [];
     if (value === undefined || value === '') {
       const problem = 'rate_limits: is missing, expected a list as in a route of Envoy';
       return this.#refuse(value === undefined ? path : at, problem) ?? [];
     }
-    const told = this.problems.length;
+    const reported = this.problems.length;
     const budget = newCostBudget();
     const read = readRateLimits(value, at, this.problems, {
       strict: true,
@@ -166,7 +166,7 @@ class ProfilesReader {
     });
     if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
     // Positions are those of the file only where nothing was left out.
-    if (this.problems.length === told)
+    if (this.problems.length === reported)
       for (const [index, one] of read.entries()) this.#check([...at, index], one);
     return read;
   }
@@ -216,7 +216,7 @@ class ProfilesReader {
 
   #domain(path: Path, value: unknown, profile: Path): string {
     if (typeof value === 'string' && value !== '') return value;
-    if (value === undefined && this.#misspelt.has(fieldPath(path))) return '';
+    if (value === undefined && this.#misspelled.has(fieldPath(path))) return '';
     const problem =
       value === undefined || value === '' ? 'is missing: the domain of the rules' : 'expected text';
     return this.#refuse(value === undefined ? profile : path, `domain: ${problem}`) ?? '';
@@ -253,7 +253,7 @@ class ProfilesReader {
     for (const key of Object.keys(value)) {
       if (known.includes(key)) continue;
       const meant = meantBy(key, known);
-      if (meant !== undefined) this.#misspelt.add(fieldPath([...path, meant]));
+      if (meant !== undefined) this.#misspelled.add(fieldPath([...path, meant]));
       const hint = meant === undefined ? `known are ${known.join(', ')}` : `did you mean ${meant}?`;
       this.#refuse([...path, key], `${what} has no field ${quoted(key)}: ${hint}`, true);
     }

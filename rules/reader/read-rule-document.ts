@@ -302,8 +302,8 @@ class RuleReader {
 }
 
 /**
- * Knows which parts of a file could not be read, to tell mistakes of their own from mere consequences:
- * a misspelt `kye:` is an unknown key, and not a descriptor without key as well.
+ * Knows which parts of a file could not be read, to report mistakes of their own from mere consequences:
+ * a misspelled `kye:` is an unknown key, and not a descriptor without key as well.
  */
 export class FollowUps {
   /** Paths, as JSON, of the maps in which something is wrong. */
@@ -323,7 +323,7 @@ export class FollowUps {
   }
 
   /**
-   * Whether mending what could not be read may well mend this too. `isWritten` tells whether the document has a value
+   * Whether mending what could not be read may well mend this too. `isWritten` says whether the document has a value
    * at the problem's path: one that is there, was read and is empty is a mistake of its own.
    */
   includes({ code, path, source }: SourceProblem, isWritten: () => boolean): boolean {

@@ -632,7 +632,7 @@ describe('readRuleFiles, values', () => {
     ]);
   });
 
-  it('accepts an unlimited rule with a misspelt unit', () => {
+  it('accepts an unlimited rule with a misspelled unit', () => {
     const text = '- key: k\n  rate_limit: {unlimited: true, unit: dya, requests_per_unit: 5}\n';
     expect(firstRule(text)?.limits[0]).toMatchObject({ unlimited: true, requestsPerUnit: 5 });
   });
@@ -729,7 +729,7 @@ describe('readRuleFiles, values', () => {
     }
   });
 
-  it('adds the rules of one domain only when told to', () => {
+  it('adds the rules of one domain only when asked to', () => {
     const files = [
       { name: 'a', text: 'domain: d\ndescriptors: [{key: k}]\n' },
       { name: 'b', text: 'domain: d\ndescriptors: [{key: l}, {key: k}]\n' },

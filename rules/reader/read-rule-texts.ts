@@ -11,7 +11,7 @@ import { documentTexts, type Manifest, readManifestDocument, readManifests } fro
 import { readRuleFiles } from './read-rule-files.ts';
 import { readSpec } from './read-spec.ts';
 
-/** The three spellings of rules. A text is told apart before it is read, so that its mistakes are those of its kind. */
+/** The three spellings of rules. A text is distinguished before it is read, so that its mistakes are those of its kind. */
 export type TextKind = 'rule-file' | 'manifests' | 'resources';
 
 /** A file as it was read. */
@@ -257,7 +257,7 @@ function configMapFiles(file: string, object: Readonly<Record<string, unknown>>)
   });
 }
 
-/** ConfigMaps hold the files of other programs, too: told by `descriptors`, or by `domain` in the first place. */
+/** ConfigMaps hold the files of other programs, too: reported by `descriptors`, or by `domain` in the first place. */
 function isRuleFile(text: string): boolean {
   if (textKind(text) !== 'rule-file') return false;
   return (

@@ -175,7 +175,7 @@ describe('readSpec', () => {
     expect(reading).not.toHaveProperty('domain');
   });
 
-  it('tells fleet and domain of a refused spec as far as they are valid', () => {
+  it('shows fleet and domain of a refused spec as far as they are valid', () => {
     const descriptors = [{}];
     const [good, bad] = [
       { domain: 'd', fleet: 'blue', descriptors },

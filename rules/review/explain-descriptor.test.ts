@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
+import { entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
@@ -70,7 +70,7 @@ describe('an explanation', () => {
 
   it('finds the rule that the matcher finds', () => {
     let found = 0;
-    const cases = meetingRules.chain((one) =>
+    const cases = overlappingRules.chain((one) =>
       fc.tuple(fc.constant(one), fc.array(entriesFor(one), { minLength: 5, maxLength: 10 })),
     );
     fc.assert(

@@ -90,7 +90,7 @@ function stepOf(level: readonly PlacedRule[], entry: Entry): ExplainedStep {
 
 /** Why a rule does not fit an entry. */
 export function unfitWords({ rule }: PlacedRule, { key }: Entry): string {
-  // Rules that a limiter tells of have key and value in one.
+  // Rules that a limiter reports have key and value in one.
   const isOfKey = rule.key === key || rule.key.startsWith(`${key}_`);
   if (!isOfKey && !rule.key.includes('*')) return 'another key';
   return rule.value.includes('*') || rule.key.includes('*') ? 'another pattern' : 'another value';

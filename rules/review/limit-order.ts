@@ -41,7 +41,7 @@ export function mostAtOnce(limit: Limit): number {
 }
 
 /**
- * Whether `other` never refuses what `limit` lets pass. `isOneClock`: as if all clocks were one; else the limiter's tells
+ * Whether `other` never refuses what `limit` lets pass. `isOneClock`: as if all clocks were one; else the limiter's reports
  * windows, and the store's all else.
  */
 export function covers(limit: Limit, other: Limit, isOneClock = false): boolean {

@@ -74,7 +74,7 @@ function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   return { code: 'burst-of-zero', text: `a burst of ${words} ${effect}`, hint, below: ['burst'] };
 }
 
-/** Of two that cover each other the later one is told. One that lets nothing pass is told by itself. */
+/** Of two that cover each other the later one is reported. One that lets nothing pass is reported by itself. */
 function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
   const place = limits.indexOf(limit);
   const tighter = limits.find((other, index) => {
@@ -131,20 +131,20 @@ function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
 /** Limits of one rule count the same hits, whatever they are. */
 function mixedUnitsOfRule(limits: readonly PlacedLimit[]): RuleWarning[] {
   const first = new Map<Rule, Limit>();
-  const told = new Set<Rule>();
+  const reported = new Set<Rule>();
   return limits.flatMap(({ one, limit, path }) => {
     const other = first.get(one.rule) ?? limit;
     first.set(one.rule, other);
     const [unit, otherUnit] = [unitOfHits(limit), unitOfHits(other)];
-    if (unit === otherUnit || told.has(one.rule)) return [];
-    told.add(one.rule);
+    if (unit === otherUnit || reported.has(one.rule)) return [];
+    reported.add(one.rule);
     const text = `counts ${unit} beside a limit that counts ${otherUnit}: a request charges both the same number`;
     const hint = 'give each a rule of its own, and requests a descriptor for each';
     return [warningAt(one, path, { code: 'mixed-hits-units', text, hint })];
   });
 }
 
-/** Rules of a domain whose amounts one request can charge. Requests are counted beside them as a matter of course. One is told. */
+/** Rules of a domain whose amounts one request can charge. Requests are counted beside them as a matter of course. One is reported. */
 function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   const amounts = limits.filter(({ limit }) => !limit.unlimited && !countsRequests(limit));
   const [first] = amounts;
@@ -191,23 +191,23 @@ function replacedNames(limits: readonly PlacedLimit[]): Map<string, Set<string>>
 
 /**
  * One for each knot of names that replace each other by way of others, at the first rule that is part of it. Two that do so
- * directly are told by themselves.
+ * directly are reported by themselves.
  */
 function ringWarnings(
   limits: readonly PlacedLimit[],
   replaced: ReadonlyMap<string, ReadonlySet<string>>,
 ): RuleWarning[] {
   const knots = knotsOf(replaced);
-  const told = new Set<number>();
+  const reported = new Set<number>();
   return limits.flatMap((placed) => {
     const { one, limit } = placed;
     const knot = limit.unlimited ? undefined : knots.get(limit.name);
-    if (knot === undefined || told.has(knot)) return [];
+    if (knot === undefined || reported.has(knot)) return [];
     const index = limit.replaces.findIndex(
       (name) => knots.get(name) === knot && name !== limit.name && !replaced.get(name)?.has(limit.name),
     );
     if (index === -1) return [];
-    told.add(knot);
+    reported.add(knot);
     const name = limit.replaces[index]!;
     const others = wayFrom(name, limit.name, replaced).map((other) => `'${other}'`);
     const way = others.length <= 5 ? others : [...others.slice(0, 4), `${others.length - 4} more`];

@@ -19,12 +19,12 @@ describe('texts that look like something else', () => {
     ['path', '/users/[^a-z]', 'a regular expression'],
     ['path', String.raw`/users/\d+`, 'a regular expression'],
     ['path', '/(?:a|b)', 'a regular expression'],
-  ])('are told: %s=%s looks like %s', (key, value, look) => {
+  ])('are reported: %s=%s looks like %s', (key, value, look) => {
     const text = `'${value}' looks like ${look} and is taken as it is written`;
     expect(warningsOf(key, value)).toEqual([`descriptors.0.value: ${text}`]);
   });
 
-  it('are told with white space around them', () => {
+  it('are reported with white space around them', () => {
     const end = 'begins or ends with white space and is taken as it is written';
     expect(warningsOf(' k', 'v ')).toEqual([
       `descriptors.0.key: ' k' ${end}`,

@@ -338,7 +338,7 @@ describe('limits that replace each other', () => {
     selector: ([from, to]) => `${from} ${to}`,
   });
 
-  it('are told, two or a ring of them, exactly where somebody comes back to where he began', () => {
+  it('are reported, two or a ring of them, exactly where somebody comes back to where he began', () => {
     fc.assert(
       fc.property(edges, (written) => {
         const replaces = (from: number) => written.filter((edge) => edge[0] === from && edge[1] !== from);
@@ -350,7 +350,7 @@ describe('limits that replace each other', () => {
           const names = replaces(n).map(([, to]) => `n${to}`);
           return rule({ key: `k${n}`, rateLimit: limit({ name: `n${n}`, replaces: names }) });
         });
-        const told = reviewSources([source('d', rules)])
+        const reported = reviewSources([source('d', rules)])
           .filter(({ code }) => code === 'replaces-each-other')
           .map(({ path, text }) => {
             const [from, nth] = [path[1] as number, path[4] as number];
@@ -358,7 +358,7 @@ describe('limits that replace each other', () => {
           });
         const ringEdges = written.filter(([from, to]) => from !== to && reaches(to, from));
         const isMutual = (from: number, to: number) => replaces(to).some(([, back]) => back === from);
-        for (const { from, to, isRing } of told) {
+        for (const { from, to, isRing } of reported) {
           expect(reaches(to, from)).toBe(true);
           expect(isMutual(from, to)).toBe(!isRing);
         }
@@ -369,7 +369,7 @@ describe('limits that replace each other', () => {
               : one.isRing &&
                 (one.from === from || reaches(one.from, from)) &&
                 (one.from === from || reaches(from, one.from));
-          expect(told.filter(same)).toHaveLength(1);
+          expect(reported.filter(same)).toHaveLength(1);
         }
       }),
       { numRuns: caseCount(300) },

@@ -2,7 +2,12 @@
 import type { CounterKeys } from '../counter-keys.ts';
 import { compositeOf, type RuleSource } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
-import { type MeetingPair, type MeetingRule, type Meetings, meetingCounters } from './meeting-counters.ts';
+import {
+  type CollidingRule,
+  type CollisionPair,
+  type Collisions,
+  collidingCounters,
+} from './colliding-counters.ts';
 import { reviewSources } from './review-sources.ts';
 import type { RuleWarning, RuleWarningCode } from './rule-level.ts';
 
@@ -21,17 +26,17 @@ export interface PlacedWarning extends Pick<RuleError, 'source' | 'text' | 'line
   hint: string;
 }
 
-/** What a limiter tells of rules that it has loaded. */
+/** What a limiter reports rules that it has loaded. */
 export interface RulesReview {
   /** The first `maxListed`. */
   warnings: LoadWarning[];
   /** Of all warnings. */
   total: number;
   /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
-  meetings: MeetingsSummary | undefined;
+  collisions: CollisionsSummary | undefined;
 }
 
-export interface MeetingsSummary {
+export interface CollisionsSummary {
   /** As long as it is equal the same is said, wherever lines have moved to. */
   identity: string;
   /** Of pairs: `7` or `at least 7`. */
@@ -55,7 +60,7 @@ const maxListed = 1_000;
 
 export interface ReviewedLoad {
   sources: readonly LocatedSource[];
-  /** What was told while they were read. */
+  /** What was reported while they were read. */
   warnings: readonly RuleError[];
 }
 
@@ -81,12 +86,12 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
     const said = [text, ...path.slice(-2)];
     warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, said));
   }
-  const meetings =
-    options.counterKeys === 'compatible' ? meetingsSummary(meetingCounters(plain), sources) : undefined;
-  return { warnings, total: read.length + found.length, meetings };
+  const collisions =
+    options.counterKeys === 'compatible' ? meetingsSummary(collidingCounters(plain), sources) : undefined;
+  return { warnings, total: read.length + found.length, collisions };
 }
 
-/** `said`: what tells it from others of its rule. */
+/** `said`: what reports it from others of its rule. */
 function loadWarning(
   {
     code,
@@ -117,7 +122,7 @@ export function domainsToReview(
     counterKeys,
   }: { changed: ReadonlySet<string>; all: Iterable<string>; counterKeys: CounterKeys },
 ): ReadonlySet<string> | undefined {
-  if (before.meetings !== undefined || before.total > before.warnings.length) return undefined;
+  if (before.collisions !== undefined || before.total > before.warnings.length) return undefined;
   if (counterKeys === 'unambiguous') return changed;
   const beginnings = new Set([...changed].flatMap(keyBeginnings));
   const related = [...all].filter(
@@ -139,7 +144,7 @@ export function joinedReviews(
 ): RulesReview {
   const kept = before.warnings.filter(({ domain }) => !domains.has(domain));
   const warnings = [...kept, ...part.warnings].slice(0, maxListed);
-  return { warnings, total: kept.length + part.total, meetings: part.meetings };
+  return { warnings, total: kept.length + part.total, collisions: part.collisions };
 }
 
 /** Of sources that are loaded together. `beside`: see `reviewSources`. */
@@ -150,18 +155,18 @@ export function placedWarnings(
   return meantWarnings(sources, beside).map((warning) => placedWarning(warning, sources));
 }
 
-/** What is said of two rules whose counters could meet, at the place of the later one. `more`: see `meetingText`. */
-export function meetingWarning(
-  pair: MeetingPair,
+/** What is said of two rules whose counters could meet, at the place of the later one. `more`: see `collisionText`. */
+export function collisionWarning(
+  pair: CollisionPair,
   sources: readonly LocatedSource[],
   more?: { others: number; isComplete: boolean },
 ): PlacedWarning {
   const { first, second } = pair;
   const warning: RuleWarning = {
-    code: 'meeting-counters',
+    code: 'collision-counters',
     source: second.source,
     path: [...second.path, 'key'],
-    text: meetingText(pair, sources, more),
+    text: collisionText(pair, sources, more),
     hint: 'COUNTER_KEYS=unambiguous keeps them apart: --setting COUNTER_KEYS=unambiguous checks for it',
     other: { source: first.source, path: [...first.path, 'key'] },
   };
@@ -169,12 +174,12 @@ export function meetingWarning(
 }
 
 /** Without places. `others`: rules beside the first that the second could meet; `isComplete`: there are no more such rules. */
-function meetingText(
-  { first, second }: MeetingPair,
+function collisionText(
+  { first, second }: CollisionPair,
   sources: readonly LocatedSource[],
   { others, isComplete } = { others: 0, isComplete: true },
 ): string {
-  const nameOf = ({ source, path }: MeetingRule): string => {
+  const nameOf = ({ source, path }: CollidingRule): string => {
     const { source: rules } = sources[source]!;
     return `${ruleName(rules, path)} of domain ${rules.domain}`;
   };
@@ -184,18 +189,18 @@ function meetingText(
 }
 
 function meetingsSummary(
-  { pairs, count, isComplete }: Meetings,
+  { pairs, count, isComplete }: Collisions,
   sources: readonly LocatedSource[],
-): MeetingsSummary | undefined {
+): CollisionsSummary | undefined {
   if (count === 0 && isComplete) return undefined;
   const listed = pairs.slice(0, 5);
   const counted = isComplete ? `${count}` : `at least ${count}`;
   const shown = listed.map((pair) => {
-    const { source, line, column, text } = meetingWarning(pair, sources);
+    const { source, line, column, text } = collisionWarning(pair, sources);
     return `${source}${line === undefined ? '' : `:${line}:${column}`}: ${text}`;
   });
   return {
-    identity: identityOf([counted, ...listed.map((pair) => meetingText(pair, sources))]),
+    identity: identityOf([counted, ...listed.map((pair) => collisionText(pair, sources))]),
     count: counted,
     first: shown.join('; '),
   };

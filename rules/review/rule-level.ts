@@ -177,7 +177,7 @@ export type RuleWarningCode =
   | 'dotted-metric'
   | 'shared-metric'
   | 'inner-shared-wildcard'
-  | 'meeting-counters'
+  | 'collision-counters'
   | 'duplicate-domain';
 
 /** A warning about what stands `below` a rule. */

@@ -7,7 +7,7 @@ import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { unreachableRules } from './review-sources.ts';
 
-/** Each rule has a limit of its own name, by which the matcher tells which one it found. */
+/** Each rule has a limit of its own name, by which the matcher says which one it found. */
 function level(...written: [key: string, value: string][]): Rule[] {
   return written.map(([key, value]) => rule({ key, value, rateLimit: named(`${key}|${value}`) }));
 }

@@ -35,7 +35,7 @@ function tableOf(domain: string, key: string, values: string[]): RuleTable {
 describe('texts with one hash', () => {
   const [a, b] = collision(hashText(hashSeed, 'k_'));
 
-  it('are told apart as values', () => {
+  it('are distinguished as values', () => {
     expect(hashText(hashSeed, `k_${a}`)).toBe(hashText(hashSeed, `k_${b}`));
     const both = tableOf('d', 'k', [a, b]);
     for (const value of [a, b])
@@ -43,7 +43,7 @@ describe('texts with one hash', () => {
     expect(tableOf('d', 'k', [a]).match('d', [{ key: 'k', value: b }])).toBeUndefined();
   });
 
-  it('are told apart as domains and as keys', () => {
+  it('are distinguished as domains and as keys', () => {
     const [c, d] = collision(hashSeed);
     const table = tableOf(c, c, ['']);
     expect([table.hasDomain(c), table.hasDomain(d)]).toEqual([true, false]);
@@ -51,7 +51,7 @@ describe('texts with one hash', () => {
     expect(table.match(c, [{ key: d, value: '1' }])).toBeUndefined();
   });
 
-  it('are told apart as prefixes of wildcards', () => {
+  it('are distinguished as prefixes of wildcards', () => {
     const table = tableOf('d', 'k', [`${a}*`]);
     expect(table.match('d', [{ key: 'k', value: `${a}1` }])?.metricKey).toBe(`d.k_${a}*`);
     expect(table.match('d', [{ key: 'k', value: `${b}1` }])).toBeUndefined();
@@ -60,7 +60,7 @@ describe('texts with one hash', () => {
     );
   });
 
-  it('are told apart as suffixes of wildcards', () => {
+  it('are distinguished as suffixes of wildcards', () => {
     const [c, d] = collision(hashSeed).map((text) => [...text].reverse().join(''));
     expect(hashTextBackwards(hashSeed, c!)).toBe(hashTextBackwards(hashSeed, d!));
     const request = [{ key: 'k', value: `1${d}` }];

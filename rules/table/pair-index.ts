@@ -31,7 +31,7 @@ export function hashTextBackwards(hash: number, text: string): number {
   return h;
 }
 
-/** 64 bits over words and units, for telling contents from one another; nobody gains by two that have the same. */
+/** 64 bits over words and units, for distinguishing contents from one another; nobody gains by two that have the same. */
 export class ContentHash {
   a = hashSeed;
   b = 0x5bd1e995;

@@ -56,7 +56,7 @@ describe('override resources', () => {
     );
   });
 
-  it('are told from rules', () => {
+  it('are distinguished from rules', () => {
     expect(isOverrideResource(encodeResource({ name: 'shop', domain: 'shop', descriptors: [] }))).toBe(false);
   });
 

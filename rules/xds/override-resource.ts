@@ -90,12 +90,12 @@ export function decodeOverride(
   const created = Number(createdMs);
   return readOverride(value, {
     ...{ source: 'object', id: uid, name, createdMs: created, by, fromMs: created, refusesPast: false },
-    // Whoever served it has its own bound.
+    // Anyone who served it has its own bound.
     maxSeconds: Number.POSITIVE_INFINITY,
   });
 }
 
-/** Numbers that 32 bits have no room for as texts, so that their reader tells of those that are too large. */
+/** Numbers that 32 bits have no room for as texts, so that their reader reports those that are too large. */
 function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, unknown> {
   if (effect.case === undefined) return {};
   if (effect.case === 'grant' && largeGrant !== 0n) return { grant: String(largeGrant) };

@@ -206,7 +206,7 @@ describe('a resource', () => {
     [1, false, 'rate_limits must have 2 to 8 limits, found 1'],
     [9, false, 'rate_limits must have 2 to 8 limits, found 9'],
     [2, true, 'a rule has either rate_limit or rate_limits, found both'],
-  ])('is told to be wrong with %i limits in a list, beside another: %s', (count, beside, text) => {
+  ])('is reported to be wrong with %i limits in a list, beside another: %s', (count, beside, text) => {
     const limits = Array.from({ length: Math.max(2, count) }, () => limit());
     const message = fromBinary(
       RateLimitConfigSchema,
@@ -295,7 +295,7 @@ describe('a resource', () => {
         at: 'reserve.on_expiry',
       },
     ],
-  ])('is told to be wrong, case %#', (given, { at, ...problem }) => {
+  ])('is reported to be wrong, case %#', (given, { at, ...problem }) => {
     const message = create(RateLimitConfigSchema, { descriptors: [{ key: 'k', ...given } as never] });
     const problems: ResourceProblem[] = [];
     decodeResource(toBinary(RateLimitConfigSchema, message), (found) => problems.push(found));

@@ -35,7 +35,7 @@ function refuseHeader(cursor: YamlCursor): never {
 class BlockLines {
   readonly #cursor: YamlCursor;
   readonly #parent: number;
-  /** -1 until the first line that is not empty has told. */
+  /** -1 until the first line that is not empty has reported. */
   #indent: number;
   #text = '';
   #hasContent = false;

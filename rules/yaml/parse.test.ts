@@ -79,7 +79,7 @@ describe('parseYaml', () => {
     });
   });
 
-  it('tells the places of the text as it is written where lines were not deep enough', () => {
+  it('shows the places of the text as it is written where lines were not deep enough', () => {
     expect(lastWord('a: [\n]\n? b\n: {\nc: "d\ne", f:\n\t"g"}\n')).toBe('"g"}\n');
     expect(lastWord('a: [\nb\n]\n? c\n: |\n  d\n')).toBe('|\n  d\n');
   });

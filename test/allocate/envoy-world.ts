@@ -33,7 +33,7 @@ export interface WorldOptions {
   /** The longest that a push and a report take, now and then. */
   readonly pushMs: number;
   readonly lateMs: number;
-  /** Whether the limiter is told what arrived. */
+  /** Whether the limiter is shown what arrived. */
   readonly hasPings: boolean;
   /** Requests a second that ask for each hit. */
   readonly direct: number;

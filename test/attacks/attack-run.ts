@@ -55,7 +55,7 @@ export interface AttackFigures {
   quiet: GoodFigures;
   good: GoodFigures;
   attacker: AttackerReport;
-  /** What the limiter should not have done, whatever comes: ended, or told of faults of its own. */
+  /** What the limiter should not have done, whatever comes: ended, or reported faults of its own. */
   faults: string[];
 }
 
@@ -440,12 +440,12 @@ function residentMiB(pid: number, name: 'VmRSS' | 'VmHWM'): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024;
 }
 
-/** So that VmHWM tells the most from now on, and not of the start: proc(5), clear_refs. */
+/** So that VmHWM reports the most from now on, and not of the start: proc(5), clear_refs. */
 function resetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
-/** Its last process is gone a moment after its end was told. */
+/** Its last process is gone a moment after its end was reported. */
 async function removeWhenEmpty(remove: () => void): Promise<void> {
   for (let attempt = 0; ; attempt += 1) {
     try {

@@ -53,7 +53,7 @@ class AttackOver extends Error {}
 /** What the attacker got, by kind. It also ends the attack. */
 export class Tally {
   readonly counts = new Map<string, number>();
-  /** Why the attack reached what it was made for, where answers tell. */
+  /** Why the attack reached what it was made for, where answers report. */
   reached: string | undefined;
   /** Connections that are open. */
   kept = 0;
@@ -168,7 +168,7 @@ export class RawPeer {
   async write(...pieces: Uint8Array[]): Promise<void> {
     if (this.isClosed) return;
     this.#socket.write(Buffer.concat(pieces));
-    // Always: events come between the writes, an end that is not told yet among them.
+    // Always: events come between the writes, an end that is not reported yet among them.
     await new Promise((resolve) => setImmediate(resolve));
     while (!this.isClosed && this.#socket.writableNeedDrain) await this.change();
   }

@@ -370,7 +370,7 @@ const connections: readonly Attack[] = [
     meets: kept,
     tls: true,
     async run({ ports, got, many }) {
-      // The header of a record, and of a ClientHello, of which 500 bytes are told and 50 come.
+      // The header of a record, and of a ClientHello, of which 500 bytes are reported and 50 come.
       const begin = Buffer.concat([Buffer.from([22, 3, 1, 1, 0xf8, 1, 0, 1, 0xf4, 3, 3]), Buffer.alloc(50)]);
       await openMany(
         many(5000),

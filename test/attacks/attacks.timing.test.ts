@@ -99,7 +99,7 @@ describe('a limiter with a known defect', () => {
   });
 });
 
-it('what an attack did is told apart from what it did not', () => {
+it('what an attack did is distinguished from what it did not', () => {
   const quiet = { answered: 9, failed: 0, failures: [], worstMs: 1, worstOf: 'gRPC', worstAsSeenMs: 1 };
   const attacker = { got: 'nothing', reached: undefined, missed: undefined };
   const figures: AttackFigures = { beforeMiB: 140, mostMiB: 499, quiet, good: quiet, attacker, faults: [] };

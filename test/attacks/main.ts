@@ -91,7 +91,7 @@ async function attackAll(): Promise<void> {
       const figures = await attackOne(attack, rows.length === 0);
       rows.push(tableRow(attack.what, figures));
       const problems = problemsOf(figures);
-      console.log(told(attack.name, figures));
+      console.log(reported(attack.name, figures));
       for (const problem of problems) console.log(`  NOT AS IT MUST BE: ${problem}`);
       if (problems.length === 0) withstood += 1;
     } catch (error) {
@@ -132,7 +132,7 @@ async function attackOne(attack: Attack, isFirst: boolean): Promise<AttackFigure
   }
 }
 
-function told(name: string, { beforeMiB, mostMiB, quiet, good, attacker }: AttackFigures): string {
+function reported(name: string, { beforeMiB, mostMiB, quiet, good, attacker }: AttackFigures): string {
   const memory = `${beforeMiB.toFixed(0)} to ${mostMiB.toFixed(0)} MiB`;
   const seen = `${good.worstAsSeenMs.toFixed(0)} as seen, ${quiet.worstMs.toFixed(0)} before`;
   const slowest = `slowest ${good.worstMs.toFixed(0)} ms (${good.worstOf}; ${seen})`;

@@ -93,7 +93,7 @@ describeWithServer('a reservation whose limiter is killed', redisProgram, (redis
   });
 
   describe('after the commit, before its answer', () => {
-    it('is settled once, however often it is told', { timeout: 60_000 }, async () => {
+    it('is settled once, however often it is reported', { timeout: 60_000 }, async () => {
       const limiter = await start();
       const proxy = await TcpProxy.to(limiter.ports.http);
       const client = new BudgetClient([proxy.port]);
@@ -108,8 +108,8 @@ describeWithServer('a reservation whose limiter is killed', redisProgram, (redis
         proxy.cut();
         expect(await lost).toBeInstanceOf(Error);
         const again = (): Promise<BudgetAnswer> => other.ask('/v1/commit', commit);
-        for (const { body: told } of [await again(), await again()])
-          expect(told).toMatchObject({ outcome: 'repeated', charged: 400 });
+        for (const { body: reported } of [await again(), await again()])
+          expect(reported).toMatchObject({ outcome: 'repeated', charged: 400 });
         expect(await standing('c')).toMatchObject({ used: 400, reserved: 0 });
       } finally {
         client.close();

@@ -39,7 +39,7 @@ describeWithServer('the chart', helmProgram, () => {
     ]);
   });
 
-  it('tells a mesh what its ports speak', () => {
+  it('shows a mesh what its ports speak', () => {
     expect(protocolsOf({ redis }, '-limiter')).toEqual(['grpc grpc', 'http http', 'metrics http']);
     expect(protocolsOf({ redis }, '-control-plane')).toEqual(['xds grpc', 'metrics http']);
     const limiter = { grpcTls: { existingSecret: 'a' }, httpTls: { existingSecret: 'b' } };
@@ -52,7 +52,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(protocolsOf(open, '-control-plane')).toEqual(['xds grpc', 'metrics http', 'api http']);
   });
 
-  it('sends callers to near pods when it is told to, and says nothing of it before', () => {
+  it('sends callers to near pods when it is asked to, and says nothing of it before', () => {
     const service = (trafficDistribution?: string) =>
       ['-limiter', '-control-plane'].map((nameEnd) => {
         const own = { service: { ...(trafficDistribution && { trafficDistribution }) } };
@@ -199,7 +199,7 @@ describeWithServer('the chart', helmProgram, () => {
     });
   });
 
-  it('bounds whom pods reach by policies for the way out, when it is told to', () => {
+  it('bounds whom pods reach by policies for the way out, when it is asked to', () => {
     const policies = (egress: object, more: Values = {}) =>
       renderChart({ redis, ...more, networkPolicy: { enabled: true, egress } }).filter(
         ({ kind }) => kind === 'NetworkPolicy',

@@ -91,7 +91,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(manifestOf(chartNotes({ redis }))).not.toContain('className');
   });
 
-  it('say that the example needs labels, where the selector does not tell which', () => {
+  it('say that the example needs labels, where the selector does not say which', () => {
     const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a,tier in (edge,core)' } });
     expect(notes).toContain('labels that controlPlane.labelSelector chooses: team=a,tier in (edge,core)');
     expect(manifestOf(notes)).not.toContain('labels:');
@@ -116,7 +116,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
       'enabled' in controlPlane
         ? { limiter: { rules: { 'a.yaml': { domain: 'a', descriptors: [rule({})] } } } }
         : {};
-    expect(chartNotes({ redis, controlPlane, ...rules }).includes('WARNING: whoever may write')).toBe(
+    expect(chartNotes({ redis, controlPlane, ...rules }).includes('WARNING: anyone who may write')).toBe(
       isWarned,
     );
   });

@@ -101,7 +101,7 @@ function read(text: string): unknown[] {
   );
 }
 
-/** What the notes tell to apply. */
+/** What the notes report to apply. */
 function manifestIn(notes: string): string {
   return /<<END\n(.*?)^END$/ms.exec(notes)?.[1] ?? '';
 }

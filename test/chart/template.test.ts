@@ -193,7 +193,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(named({ controlPlane: { extraEnv } })).toEqual([[['leader'], ['get', 'update']]]);
   });
 
-  it('keeps the definitions on uninstall, unless told otherwise', () => {
+  it('keeps the definitions on uninstall, unless configured otherwise', () => {
     const kept = (values: object) =>
       renderChart({ redis, ...values })
         .filter(({ kind }) => kind === 'CustomResourceDefinition')

@@ -577,7 +577,7 @@ descriptors:
     ],
     ['5, replaces: a', "'replaces' must be a list of mappings, found a", 'replaces is a list of mappings'],
     ['5 }, shadow_mode: { a', "'shadow_mode' must be true or false, found a mapping", 'write true or false'],
-  ])('tells what requests_per_unit: %s is to be', (value, message, hint) => {
+  ])('says what requests_per_unit: %s is to be', (value, message, hint) => {
     const input = `domain: d\ndescriptors:\n  - { key: k, rate_limit: { unit: day, requests_per_unit: ${value} } }\n`;
     const { stdout } = runWeir(['check', '-'], { input });
     expect(stdout).toContain(message);
@@ -593,7 +593,7 @@ descriptors:
     ],
     ['descriptors:\n  - { key: k, limit: { unit: day } }', 'did you mean rate_limit?'],
     ['descriptors: [k]', 'each element of descriptors is a mapping: "- key: <key>"'],
-  ])('tells what is to stand in the place of %j', (text, hint) => {
+  ])('says what is to stand in the place of %j', (text, hint) => {
     const { stdout } = runWeir(['check', '-'], { input: `domain: d\n${text}\n` });
     expect(stdout).toContain(`  hint: ${hint}`);
   });
@@ -640,7 +640,7 @@ descriptors:
     );
     const { status, stdout } = runWeir(['check', path]);
     expect(stdout).toContain(
-      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [meeting-counters]`,
+      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [collision-counters]`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
@@ -650,7 +650,7 @@ descriptors:
     expect(runWeir(['check', '--strict', '--setting', 'COUNTER_KEYS=compatible', path], { env }).status).toBe(
       1,
     );
-    expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
+    expect(runWeir(['check', '--strict', '--allow', 'collision-counters', path]).status).toBe(0);
   });
 
   it.each([
@@ -669,7 +669,7 @@ descriptors:
     expect(status).toBe(2);
   });
 
-  it('tells of objects whose counters could meet with the place of the later one', () => {
+  it('reports objects whose counters could meet with the place of the later one', () => {
     const manifest = (name: string, domain: string, key: string) =>
       `apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: { name: ${name} }\nspec:\n  domain: ${domain}\n  descriptors:\n    - key: ${key}\n      rateLimit: { unit: day, requestsPerUnit: 1 }\n`;
     const path = write(
@@ -677,7 +677,7 @@ descriptors:
       `${manifest('one', 'bank', 'ip')}---\n${manifest('two', 'bank_ip', 'x')}`,
     );
     const { stdout } = runWeir(['check', path]);
-    expect(stdout).toContain('[meeting-counters]');
+    expect(stdout).toContain('[collision-counters]');
     expect(stdout).toContain(
       'rule x of domain bank_ip counts as bank_ip_x_*_, which can be a key of rule ip of domain bank as well',
     );

@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const weir = (...args: string[]): CommandOutcome => runWeir(args);
 
 describe('weir', () => {
-  it('tells its version', () => {
+  it('reports its version', () => {
     const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string };
     expect(spawnWeir(['--version'])).toEqual({
       status: 0,

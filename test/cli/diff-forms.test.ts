@@ -55,8 +55,8 @@ describe('weir diff', () => {
     const compared = await diff('--fail-on', 'new', '/dev/null', hostile);
     expect(compared.stdout).toContain(`+ shop: ${spelled}\n`);
     expect(compared.stderr).toContain(`shop: ${spelled} (new)`);
-    const told = await runCommand(explainCommand, [hostile, 'shop', 'b=c']);
-    expect(told.stdout).toContain(`not: ${spelled} (5 per minute`);
+    const reported = await runCommand(explainCommand, [hostile, 'shop', 'b=c']);
+    expect(reported.stdout).toContain(`not: ${spelled} (5 per minute`);
   });
 
   it('annotates the changed rule, as an error where --fail-on names it', async () => {

@@ -8,7 +8,7 @@ const at = ['--at', '2026-01-31T12:00:30Z'];
 const setting = (...settings: string[]) => settings.flatMap((one) => ['--setting', one]);
 
 describe('weir explain', () => {
-  it('tells the rule, level by level, the counter and the metric', () => {
+  it('reports the rule, level by level, the counter and the metric', () => {
     const args = ['explain', 'examples/rules', 'shop', 'path=/search/x', 'plan=gold'];
     expect(runWeir([...args, ...at])).toEqual({
       status: 0,
@@ -115,7 +115,7 @@ descriptors:
       input: several,
     }).stdout.replace(/^(?:├─ level|│).*\n/gm, '');
 
-  it('tells every limit of a rule with its counter, of those that slide and of buckets too', () => {
+  it('shows every limit of a rule with its counter, of those that slide and of buckets too', () => {
     expect(explainSeveral('tenant=a', 'message=b')).toBe(`d: tenant=a
 └─ limit: 100 in 5m, sliding window (name all)
    ├─ counter key: 1{d;tenant=a}300:sliding
@@ -138,7 +138,7 @@ d: message=b
 `);
   });
 
-  it('tells what limiters lease, of rules without a word of it where the limiter is said to', () => {
+  it('says what limiters lease, of rules without a word of it where the limiter is said to', () => {
     const hour = 'rate_limit: { unit: hour, requests_per_unit: 10000 }';
     const rules = ['', 'lease: 2%,', 'lease: 0,', 'lease: 0.01%,'].map(
       (lease, n) => `- { key: k${n}, ${lease} ${hour} }\n`,
@@ -176,7 +176,7 @@ d: message=b
     );
   });
 
-  it('tells which of several limits another descriptor replaces', () => {
+  it('says which of several limits another descriptor replaces', () => {
     const stdout = explainSeveral('message=b', 'contract=c', 'tenant=a');
     expect(stdout).toContain("   └─ 1000 per day: not applied, another descriptor's rule replaces 'daily'\n");
     expect(stdout).toContain('─ metric: ratelimit.service.rate_limit.d.message.30s\n');
@@ -268,14 +268,14 @@ d: message=b
         ...['--limiter', address],
       ]);
       expect([block.stderr, block.status]).toEqual(['', 0]);
-      const told = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9']);
-      expect(told.stdout).toMatch(
+      const reported = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9']);
+      expect(reported.stdout).toMatch(
         /^├─ level 1, .*remote_address \(5 per minute\) has the key and no value\n/m,
       );
-      expect(told.stdout).toMatch(
+      expect(reported.stdout).toMatch(
         /^├─ override: blocked, until 2\S+Z, by .*, for "an attack" \(api .*\)\n└─ blocked: the answer is OVER_LIMIT, nothing is counted\n$/m,
       );
-      expect(told.status).toBe(0);
+      expect(reported.status).toBe(0);
       const data = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9', '-o', 'json']);
       expect(JSON.parse(data.stdout).descriptors).toMatchObject([
         {

@@ -172,7 +172,7 @@ describe('weir init', () => {
     expect(text).toMatch(new RegExp(`"?outbound[|]8081[|][|]${host}"?\\n *authority: ${host}\\n`));
   });
 
-  it('writes over nothing unless it is told to', () => {
+  it('writes over nothing unless it is asked to', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'envoy.yaml'), 'mine\n');
     const refused = runWeir(['init', folder, ...flags('envoy')]);
@@ -237,7 +237,7 @@ describe('weir init', () => {
     }
   }, 60_000);
 
-  it('lets Caddy tell the limiter of the header that is counted', () => {
+  it('lets Caddy show the limiter of the header that is counted', () => {
     const folder = temporaryFolder();
     runWeir(['init', folder, ...flags('caddy', 'header:authorization')]);
     const text = readFileSync(join(folder, 'Caddyfile'), 'utf8');

@@ -70,7 +70,7 @@ describe('weir replay', () => {
     ]);
   });
 
-  it('tells its speed on standard error, and draws no bar where no terminal is', () => {
+  it('reports its speed on standard error, and draws no bar where no terminal is', () => {
     const { stderr } = replay(['examples/rules', '--from', example]);
     expect(stderr).toMatch(/^13 requests replayed in (\d+ ms|\d+\.\d s, [\d,]+ a second)\n$/);
   });
@@ -88,7 +88,7 @@ describe('weir replay', () => {
     });
   });
 
-  it('tells what another algorithm would have refused, beside the rules as written', () => {
+  it('says what another algorithm would have refused, beside the rules as written', () => {
     const edge = join(root, 'examples/replay/edge.ndjson');
     const args = ['examples/rules', '--as', 'sliding_window', '--from', edge];
     const { status, stdout } = replay([...args, '--max-newly-limited', '2']);

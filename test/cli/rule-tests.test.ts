@@ -108,7 +108,7 @@ coverage: tests reach 2 of 3 rules (66%)
     expect(stdout).toContain('failed: 1 of 1 test failed, 5 answers, 1 file');
   });
 
-  it('tells rule, remaining hits and headers that are others', () => {
+  it('reports rule, remaining hits and headers that are others', () => {
     steps(
       '- { request: path=/a, code: OK, rule: shop.path, remaining: 2 }',
       '- { request: path=/a -> OK, headers: { RateLimit-Limit: 3 } }',

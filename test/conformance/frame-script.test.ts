@@ -95,12 +95,12 @@ describe('a limiter that is talked to frame by frame', () => {
     expect(await hits()).toBe(ids.length);
   });
 
-  it('lets calls that run end when it is told to end, having said which it takes', async () => {
+  it('lets calls that run end when it is asked to end, having said which it takes', async () => {
     const ids = odd(10);
     peer.send(...ids.map((id) => head(id)), head(21), body(21));
     await eventually(() => expect(answered([21])).toEqual([21]));
     const stopped = served.limiter.stop();
-    await eventually(() => expect(peer.told).toEqual(['GOAWAY 2147483647 0', 'PING', 'GOAWAY 21 0']));
+    await eventually(() => expect(peer.reported).toEqual(['GOAWAY 2147483647 0', 'PING', 'GOAWAY 21 0']));
     peer.send(...ids.map(body));
     await eventually(() => expect(answered(ids)).toEqual(ids));
     await peer.closed;

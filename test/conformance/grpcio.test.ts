@@ -15,7 +15,7 @@ import { serveLimiter } from './served-limiter.ts';
 
 const script = fileURLToPath(new URL('grpcio_client.py', import.meta.url));
 
-interface Told {
+interface Reported {
   answers: string[];
   status: string;
   at_once: number;
@@ -42,16 +42,19 @@ describeWithServer("Python's grpcio", grpcioProgram, (python) => {
         try {
           const hex = Buffer.from(toBinary(RateLimitRequestSchema, request)).toString('hex');
           const args = [script, `localhost:${served.port}`, served.caFile ?? '', hex];
-          const told = JSON.parse((await promisify(execFile)(python, args)).stdout) as Told;
-          const codes = told.answers.map(
+          const reported = JSON.parse((await promisify(execFile)(python, args)).stdout) as Reported;
+          const codes = reported.answers.map(
             (answer) => fromBinary(RateLimitResponseSchema, Buffer.from(answer, 'hex')).overallCode,
           );
           expect(codes).toEqual([Code.OK, Code.OK, Code.OK, Code.OVER_LIMIT]);
-          expect(told).toMatchObject({ status: 'OK', at_once: 300, health: serving, watched: serving });
+          expect(reported).toMatchObject({ status: 'OK', at_once: 300, health: serving, watched: serving });
           const service = 'envoy.service.ratelimit.v3.RateLimitService';
-          expect(told.unknown).toEqual(['UNIMPLEMENTED', `unknown method Nothing for service ${service}`]);
-          expect(told.compressed[0]).toBe('UNIMPLEMENTED');
-          expect(told.malformed[0]).toBe('INTERNAL');
+          expect(reported.unknown).toEqual([
+            'UNIMPLEMENTED',
+            `unknown method Nothing for service ${service}`,
+          ]);
+          expect(reported.compressed[0]).toBe('UNIMPLEMENTED');
+          expect(reported.malformed[0]).toBe('INTERNAL');
           // All but the one with a method, an encoding or a message that is none: 4, 1 and 300.
           expect(await served.stat('ratelimit.service.rate_limit.conformance.client.total_hits')).toBe(305);
         } finally {

@@ -29,12 +29,12 @@ export async function runH2spec(run: H2specRun): Promise<H2specCases> {
   const how = ['--strict', '--timeout', String(run.timeoutSeconds), '--junit-report', report];
   const output = await printed(run.h2spec, [...how, ...target, ...tls]);
   const cases = readReport(readFileSync(report, 'utf8'));
-  const told = `${cases.passed.length} passed, ${cases.skipped.length} skipped, ${cases.failed.length} failed`;
-  if (!output.includes(told)) throw new Error(`the report says ${told}, and h2spec:\n${output}`);
+  const reported = `${cases.passed.length} passed, ${cases.skipped.length} skipped, ${cases.failed.length} failed`;
+  if (!output.includes(reported)) throw new Error(`the report says ${reported}, and h2spec:\n${output}`);
   return cases;
 }
 
-/** It ends with an error when a case failed, which the report tells better. */
+/** It ends with an error when a case failed, which the report reports better. */
 function printed(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve) => {
     execFile(program, args, { maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => resolve(stdout + stderr));

@@ -34,8 +34,8 @@ describeWithServer("limitador's proto file, compiled for Python", grpcioProgram,
       const script = join(import.meta.dirname, 'kuadrant_client.py');
       const protos = join(import.meta.dirname, '../../proto');
       const args = [script, `localhost:${limiter.ports.grpc}`, protos, join(folder, 'compiled')];
-      const told = JSON.parse((await promisify(execFile)(python, args)).stdout);
-      expect(told).toEqual({
+      const reported = JSON.parse((await promisify(execFile)(python, args)).stdout);
+      expect(reported).toEqual({
         fresh: 'OK',
         reserved: ['OK', 44],
         refused: ['OVER_LIMIT', ''],

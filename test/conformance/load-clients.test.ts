@@ -1,4 +1,4 @@
-/** Load generators count how calls ended; the limiter counts hits. Both must tell the same story. */
+/** Load generators count how calls ended; the limiter counts hits. Both must report the same story. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

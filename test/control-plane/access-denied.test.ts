@@ -30,7 +30,7 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describeWithApiServer('a control plane that may not read RateLimitFleets', (api) => {
-  it('says nothing of objects, keeps limits in force, and tells after 30 s what it is denied', async () => {
+  it('says nothing of objects, keeps limits in force, and reports after 30 s what it is denied', async () => {
     installPrerequisites(api());
     const receiver = new WebhookReceiver();
     await receiver.start();

@@ -219,7 +219,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
     expect(eventsOf('StatusOverwritten')).toBe(0);
   });
 
-  it('repair what somebody else writes into a status, and tell', async () => {
+  it('repair what somebody else writes into a status, and report', async () => {
     apply(['a']);
     const plane = await start('first-system');
     await eventually(() => expect(said()).toEqual([`a True Ready by ${first}`]), wait);

@@ -70,7 +70,7 @@ describeWithApiServer('domains and fleets', (api) => {
   const everServed = (): string[] =>
     clients.flatMap(({ received }) => received.flatMap(({ names }) => names)).sort();
 
-  it('keeps a domain for its namespace over kubectl replace --force, whoever has waited', async () => {
+  it('keeps a domain for its namespace over kubectl replace --force, no matter who has waited', async () => {
     const slow = { DOMAIN_RELEASE_DELAY: '10m' };
     const replicas = [await start('a', slow), await start('b', slow)];
     const limiters = await Promise.all(replicas.map((replica, i) => connect(replica, `lim-${i}`)));
@@ -258,7 +258,7 @@ describeWithApiServer('domains and fleets', (api) => {
       await eventually(() => expect(mayList()).toBe(false), patient);
       fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
       const replica = await start('b');
-      // A denial of 30 s is told, and none before.
+      // A denial of 30 s is reported, and none before.
       await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/, 45_000);
       apply('squatter', { domain: 'mail' });
       await awaitAccepted('squatter', 'False FleetNotAllowed');

@@ -163,7 +163,7 @@ describeWithApiServer('Programmed', (api) => {
     await eventually(() => expect(said()).toBe('True AllLimiters'));
   }, 60_000);
 
-  it('is False NoLimiters, told by a Warning event, while no limiter is connected', async () => {
+  it('is False NoLimiters, reported by a Warning event, while no limiter is connected', async () => {
     await startLeader('alone');
     apply(3);
     await eventually(() => expect(programmed()).toBe('False NoLimiters'));
@@ -259,14 +259,14 @@ describeWithApiServer('Programmed', (api) => {
     });
     const before = states();
     // A status of another test's object may still be held by a leader that has begun.
-    const told = (): number => receiver.deliveries.filter(({ body }) => body.includes('many-')).length;
-    const toldBefore = told();
+    const reported = (): number => receiver.deliveries.filter(({ body }) => body.includes('many-')).length;
+    const reportedBefore = reported();
     const newest = await limiter(port, 'lim-3');
     await eventually(() => expect(newest.acceptedVersion).not.toBe(''));
     for (let look = 0; look < 6; look++) {
       await sleep(500);
       expect(states()).toEqual(before);
     }
-    expect(told()).toBe(toldBefore);
+    expect(reported()).toBe(reportedBefore);
   }, 180_000);
 });

@@ -11,7 +11,7 @@ import {
   startReplicaHere,
 } from '../support/cluster.ts';
 import type { RunningControlPlane } from '../support/control-plane-process.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -119,7 +119,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
           status: 'False',
           reason: 'EndpointsUnknown',
           message: expect.stringMatching(
-            /^spec.service: the endpoints of default\/edge cannot be followed: .*forbidden.*; whoever was connected within the grace is expected$/,
+            /^spec.service: the endpoints of default\/edge cannot be followed: .*forbidden.*; anyone who was connected within the grace is expected$/,
           ),
         }),
       );
@@ -141,9 +141,9 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
         spec: {},
       });
     for (const name of ['a', 'b']) api().mustKubectl(['create', '-f', '-'], { input: create(name) });
-    const told: string[] = [];
+    const reported: string[] = [];
     const store = new FleetStore({
-      ...recordedTelemetry(tellTo(told)),
+      ...recordedTelemetry(reportTo(reported)),
       client: clientOf(api()),
       namespace: 'default',
       services: new Map(),
@@ -193,7 +193,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
       store.writeStatus(known('a'), status(5));
       expect(connected()).toEqual([5, 4]);
     });
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('let an object be Programmed only on all limiters that are expected, not on those that are connected', async () => {

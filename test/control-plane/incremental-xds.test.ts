@@ -58,8 +58,8 @@ describe.each([true, false])('control plane and limiter, incremental: %s', (incr
     again.server.serve(fleetsOf(second));
     // It says so before it was sent anything.
     await eventually(() => expect(again.server.limiters()[0]?.acceptedVersion).toBe(second.version));
-    await eventually(() => expect(watched.told).toContain('found'));
-    expect(watched.told.filter((one) => one.startsWith('loaded'))).toHaveLength(2);
+    await eventually(() => expect(watched.reported).toContain('found'));
+    expect(watched.reported.filter((one) => one.startsWith('loaded'))).toHaveLength(2);
     again.server.serve(fleetsOf(first));
     await eventually(() => expect(watched.rules).toEqual(['a.k 1', 'b.k 1']));
   });
@@ -106,15 +106,15 @@ class Pair {
   refused: string[] = [];
   claimed = '';
   #form = new Incremental();
-  #told: World = emptyWorld;
+  #reported: World = emptyWorld;
   #hash: string | undefined;
 
   connect(): void {
     this.#form = new Incremental();
-    this.#told = claimableWorld(this.inForce);
+    this.#reported = claimableWorld(this.inForce);
     const first = {
       typeUrl: rateLimitConfigTypeUrl,
-      initialResourceVersions: versionsOf(this.#told),
+      initialResourceVersions: versionsOf(this.#reported),
     };
     this.#form.read(toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, first)));
     this.#form.subscribe(true);
@@ -129,13 +129,16 @@ class Pair {
       this.connect();
       return;
     }
-    this.#told = changedWorld(this.#told, delta);
-    const { bytes, ...parts } = worldParts(this.#told, this.inForce, { typeUrl: delta.typeUrl, share: 1 });
+    this.#reported = changedWorld(this.#reported, delta);
+    const { bytes, ...parts } = worldParts(this.#reported, this.inForce, {
+      typeUrl: delta.typeUrl,
+      share: 1,
+    });
     const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
     if (!outcome.ok) return;
     this.#hash = outcome.hash;
     this.refused = (outcome.refused?.resources ?? []).map(({ name }) => name).sort();
-    this.inForce = worldInForce(this.#told, this.inForce, outcome.refused?.resources ?? []);
+    this.inForce = worldInForce(this.#reported, this.inForce, outcome.refused?.resources ?? []);
   }
 }
 

@@ -59,11 +59,11 @@ describeWithBareApiServer('kubectl weir', (api) => {
       ),
     );
     // In one question, and none after it while the control plane lives: kubectl holds up this process, and its limiters with it.
-    const told =
+    const reported =
       '{range .items[*]}{.metadata.name} {.status.limiters} {.status.current} {.status.refusing[0].name} ';
     const reasons =
       '{.status.conditions[?(@.type=="Accepted")].reason} {.status.conditions[?(@.type=="Programmed")].reason}';
-    const get = ['get', 'rlc,rlf', '-A', `-o=jsonpath=${told}${reasons}{"\\n"}{end}`];
+    const get = ['get', 'rlc,rlf', '-A', `-o=jsonpath=${reported}${reasons}{"\\n"}{end}`];
     await eventually(
       () => {
         const shown = api().mustKubectl(get);

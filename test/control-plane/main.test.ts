@@ -270,7 +270,7 @@ const limiterRows: Row[] = [
     setting: 'XDS_ALLOW_ANONYMOUS',
     env: { XDS_HOST: '0.0.0.0' },
     seen: {
-      unset: 'XDS_ALLOW_ANONYMOUS: with XDS_HOST=0.0.0.0 whoever reaches that port would get all rules',
+      unset: 'XDS_ALLOW_ANONYMOUS: with XDS_HOST=0.0.0.0 anyone who reaches that port would get all rules',
       true: ['shop'],
     },
     observe: async (controlPlane) => {
@@ -748,8 +748,8 @@ describe('a control plane', () => {
     expect(await counted('slowed')).toBe(guesses.length - wrong);
     expect(await controlPlane.metric('secret_reads_total')).toBe(1);
     await controlPlane.stop();
-    const told = (text: string) => controlPlane.lines.filter((line) => line.includes(`msg="${text}"`));
-    const refused = told('Refused a lookup of the signing secret');
+    const reported = (text: string) => controlPlane.lines.filter((line) => line.includes(`msg="${text}"`));
+    const refused = reported('Refused a lookup of the signing secret');
     expect(refused.length).toBeLessThanOrEqual(2 * (Math.ceil(seconds) + 2));
     const timesOf = (reason: string) =>
       refused
@@ -757,7 +757,7 @@ describe('a control plane', () => {
         .reduce((sum, line) => sum + Number(/times=(\d+)/.exec(line)?.[1]), 0);
     expect([timesOf('"wrong token"'), timesOf('slowed')]).toEqual([wrong, guesses.length - wrong]);
     expect(refused[0]).toContain('from=127.0.0.1');
-    expect(told('The signing secret was looked up')).toEqual([
+    expect(reported('The signing secret was looked up')).toEqual([
       expect.stringMatching(/^level=info .*from=127\.0\.0\.1.*token=API_TOKEN/),
     ]);
     expect(controlPlane.lines.join()).not.toContain('T0KEN');

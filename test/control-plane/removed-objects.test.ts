@@ -4,7 +4,7 @@ import type { RemovedObject } from '../../control-plane/reconcile/removals.ts';
 import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -25,7 +25,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
   });
 
   function open({ leads = true } = {}) {
-    const told: string[] = [];
+    const reported: string[] = [];
     const seen: { names: string[] | undefined } = { names: undefined };
     let wanted: readonly RemovedObject[] | undefined;
     const objects = new RemovedObjectStore({
@@ -36,7 +36,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       timers: systemTimers,
       random: Math.random,
       codec: gzipCodec,
-      ...recordedTelemetry(tellTo(told)),
+      ...recordedTelemetry(reportTo(reported)),
       changed: (stored) => {
         seen.names = stored.map(({ name }) => name);
         return wanted ?? stored;
@@ -48,10 +48,10 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       wanted = next;
       objects.sync(next);
     };
-    return { objects, want, told, seen };
+    return { objects, want, reported, seen };
   }
 
-  it('outlive the process that stored them, and take no room once they were told', async () => {
+  it('outlive the process that stored them, and take no room once they were reported', async () => {
     const first = open();
     first.want([removed('a'), removed('b')]);
     const other = open({ leads: false });
@@ -74,11 +74,11 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       'name',
     ];
     await eventually(() => expect(api().mustKubectl(maps).trim()).toBe(''));
-    expect([...first.told, ...second.told, ...other.told]).toEqual([]);
+    expect([...first.reported, ...second.reported, ...other.reported]).toEqual([]);
   });
 
   it('are the newest ones where not all have room', async () => {
-    const { want, seen, told } = open();
+    const { want, seen, reported } = open();
     const long = (): string => randomBytes(300_000).toString('base64');
     const many = ['a', 'b', 'c', 'd', 'e'].map((name): RemovedObject => {
       const served = { fleet: 'default', domain: long(), resource: 'r' };
@@ -86,10 +86,10 @@ describeWithApiServer('deleted objects on the API server', (api) => {
     });
     want(many);
     await eventually(() => expect(seen.names).toEqual(['d', 'e']));
-    expect(told).toEqual([expect.stringMatching(/^Not all deleted objects have room .*: 5: 2$/)]);
+    expect(reported).toEqual([expect.stringMatching(/^Not all deleted objects have room .*: 5: 2$/)]);
   });
 
-  it('that cannot be read are told of, and written over', async () => {
+  it('that cannot be read are reported, and written over', async () => {
     const metadata = { name: 'weir-removed', namespace, labels: { 'ratelimit.weir.dev/role': 'removed' } };
     const damaged = {
       apiVersion: 'v1',
@@ -98,9 +98,9 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       binaryData: { 'objects.json.gz': 'AAAA' },
     };
     api().apply(JSON.stringify(damaged));
-    const { want, seen, told } = open();
+    const { want, seen, reported } = open();
     await eventually(() => expect(seen.names).toEqual([]));
-    expect(told).toEqual([expect.stringMatching(/^Deleted objects .* cannot be read: weir-removed: /)]);
+    expect(reported).toEqual([expect.stringMatching(/^Deleted objects .* cannot be read: weir-removed: /)]);
     want([removed('a')]);
     await eventually(() => expect(seen.names).toEqual(['a']));
   });

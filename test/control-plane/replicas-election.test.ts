@@ -5,7 +5,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases } from '../support/cluster.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -18,7 +18,7 @@ interface LeaseJson {
   spec: Record<string, unknown>;
 }
 
-/** `cut` ends it as kill -9 does: nothing is released, no timer fires. `told` is what was logged, and what was called. */
+/** `cut` ends it as kill -9 does: nothing is released, no timer fires. `reported` is what was logged, and what was called. */
 function candidate(
   api: ApiServer,
   identity: string,
@@ -26,7 +26,7 @@ function candidate(
   options: Partial<ElectionOptions> = {},
 ) {
   const client = clientOf(api, { user: 'control-plane' });
-  const told: string[] = [];
+  const reported: string[] = [];
   const callOffs = new Set<() => void>();
   let isCut = false;
   const election = new LeaseElection({
@@ -45,17 +45,17 @@ function candidate(
         return callOff;
       },
     },
-    ...recordedTelemetry(tellTo(told)),
-    startedLeading: () => told.push('started'),
-    stoppedLeading: () => told.push('stopped'),
-    failed: (error) => told.push(`failed: ${errorText(error)}`),
+    ...recordedTelemetry(reportTo(reported)),
+    startedLeading: () => reported.push('started'),
+    stoppedLeading: () => reported.push('stopped'),
+    failed: (error) => reported.push(`failed: ${errorText(error)}`),
   });
   const cut = () => {
     isCut = true;
     for (const callOff of callOffs) callOff();
   };
   onTestFinished(() => (isCut ? undefined : election.close()));
-  return { election, told, cut };
+  return { election, reported, cut };
 }
 
 function lease(api: ApiServer, name: string): LeaseJson {
@@ -76,7 +76,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     two.election.start();
     await eventually(() => expect(two.election.leader).toBe('one'));
     expect(two.election.leads).toBe(false);
-    expect(one.told).toEqual(['Leading: one', 'started']);
+    expect(one.reported).toEqual(['Leading: one', 'started']);
     expect(lease(api(), 'first').spec).toEqual({
       holderIdentity: 'one',
       leaseDurationSeconds: 3,
@@ -107,7 +107,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     await eventually(() => expect(two.election.leads).toBe(true), { intervalMs: 5 });
     expect(performance.now() - killedMs).toBeLessThan(times.leaseDurationMs + 300);
     expect(one.election.leads).toBe(false);
-    expect(two.told).toEqual(['Another replica leads: one', 'Leading: two', 'started']);
+    expect(two.reported).toEqual(['Another replica leads: one', 'Leading: two', 'started']);
     expect(lease(api(), 'killed').spec).toMatchObject({ holderIdentity: 'two', leaseTransitions: 1 });
   });
 
@@ -119,7 +119,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     two.election.start();
     await eventually(() => expect(two.election.leader).toBe('one'));
     await one.election.close();
-    expect(one.told).toEqual(['Leading: one', 'started', 'No longer leading: one', 'stopped']);
+    expect(one.reported).toEqual(['Leading: one', 'started', 'No longer leading: one', 'stopped']);
     const { metadata, spec } = lease(api(), 'released');
     expect(spec).toMatchObject({ leaseDurationSeconds: 1 });
     expect(spec['holderIdentity'] ?? '').toBe('');
@@ -138,7 +138,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     for (const { election } of all) election.start();
     await eventually(() => expect(all.filter(({ election }) => election.leads)).toHaveLength(1));
     await eventually(() => expect(new Set(all.map(({ election }) => election.leader)).size).toBe(1));
-    expect(all.flatMap(({ told }) => told).filter((line) => line.startsWith('failed'))).toEqual([]);
+    expect(all.flatMap(({ reported }) => reported).filter((line) => line.startsWith('failed'))).toEqual([]);
   });
 
   it('goes on when somebody deletes the Lease', async () => {
@@ -148,7 +148,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     api().delete('leases', { name: 'deleted', namespace });
     await eventually(() => expect(lease(api(), 'deleted').spec['holderIdentity']).toBe('one'));
     expect(one.election.leads).toBe(true);
-    expect(one.told).not.toContain('stopped');
+    expect(one.reported).not.toContain('stopped');
   });
 
   it('ends for a leader whose API server is away, before its Lease does, and begins anew with the server', async () => {
@@ -157,9 +157,9 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     await eventually(() => expect(one.election.leads).toBe(true));
     await network().refuse();
     const stoppedMs = performance.now();
-    await eventually(() => expect(one.told).toContain('stopped'), { intervalMs: 5 });
+    await eventually(() => expect(one.reported).toContain('stopped'), { intervalMs: 5 });
     expect(performance.now() - stoppedMs).toBeLessThan(times.renewDeadlineMs + 300);
-    expect(one.told.find((line) => line.startsWith('failed'))).toMatch(
+    expect(one.reported.find((line) => line.startsWith('failed'))).toMatch(
       /connection (refused|reset by peer)|socket disconnected/,
     );
     await network().heal();

@@ -5,7 +5,7 @@ import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -14,7 +14,7 @@ const namespace = 'weir-system';
 const role = 'ratelimit.weir.dev/role=kept-spec';
 
 function store(api: ApiServer, { leads = true } = {}) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const state = { leads };
   const specs = new KeptSpecStore({
     client: clientOf(api, { user: 'control-plane' }),
@@ -24,11 +24,11 @@ function store(api: ApiServer, { leads = true } = {}) {
     timers: systemTimers,
     random: Math.random,
     codec: gzipCodec,
-    ...recordedTelemetry(tellTo(told)),
+    ...recordedTelemetry(reportTo(reported)),
     changed: () => {},
   });
   onTestFinished(() => specs.close());
-  return { specs, told, state };
+  return { specs, reported, state };
 }
 
 function kept(generation: number, spec: unknown = { domain: 'd' }): StoredSpec {
@@ -57,7 +57,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     await first.specs.close();
     const second = store(api(), { leads: false });
     expect(await second.specs.load()).toEqual(wanted);
-    expect([...first.told, ...second.told]).toEqual([]);
+    expect([...first.reported, ...second.reported]).toEqual([]);
   });
 
   it('are two of one object where old limiters keep another one, which comes first for a version that knows no two', async () => {
@@ -74,7 +74,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     first.specs.sync(new Map([['u1', kept(1)]]));
     await eventually(() => expect(first.specs.stored.get('u1')).toEqual(kept(1)));
     expect(generations()).toBe('1 ');
-    expect(first.told).toEqual([]);
+    expect(first.reported).toEqual([]);
   });
 
   it('are changed and deleted as they are wanted', async () => {
@@ -121,8 +121,8 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
   });
 
-  it('are told of when they are too large, and the others stored', async () => {
-    const { specs, told } = store(api());
+  it('are reported when they are too large, and the others stored', async () => {
+    const { specs, reported } = store(api());
     await specs.load();
     const large = kept(1, { text: randomBytes(1_100_000).toString('base64') });
     specs.sync(
@@ -132,18 +132,18 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
       ]),
     );
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u2']));
-    expect(told).toEqual([
+    expect(reported).toEqual([
       expect.stringMatching(/^A spec .* is too large to be stored: .*: team\/limits: 11\d{5}: 1000000$/),
     ]);
   });
 
   it('fill a ConfigMap to its bound', async () => {
-    const { specs, told } = store(api());
+    const { specs, reported } = store(api());
     await specs.load();
     const spec = kept(1, { text: randomBytes(742_000).toString('base64') });
     specs.sync(new Map([['u1', spec]]));
     await eventually(() => expect(specs.stored).toEqual(new Map([['u1', spec]])));
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('are passed over where they are damaged', async () => {
@@ -154,19 +154,21 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
       data: { uid: 'u9' },
     });
     api().apply(input);
-    const { specs, told } = store(api());
+    const { specs, reported } = store(api());
     expect(await specs.load()).toEqual(new Map());
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'A spec that stays in force cannot be read: weir-kept-u9: uid, namespace, name or spec.json.gz is missing',
     ]);
   });
 
   it('are stored once the API server is back', async () => {
-    const { specs, told } = store(api());
+    const { specs, reported } = store(api());
     await specs.load();
     await network().refuse();
     specs.sync(new Map([['u1', kept(1)]]));
-    await eventually(() => expect(told.join()).toMatch(/team\/limits: .*connection (refused|reset by peer)/));
+    await eventually(() =>
+      expect(reported.join()).toMatch(/team\/limits: .*connection (refused|reset by peer)/),
+    );
     await network().heal();
     await eventually(() => expect(specs.stored).toEqual(new Map([['u1', kept(1)]])), { timeoutMs: 20_000 });
   });

@@ -6,7 +6,7 @@ import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/replicas.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer, ApiUser } from '../support/api-server.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -42,7 +42,7 @@ function replica(
   const config = loadKubernetesConfig({ kubeconfig: api.kubeconfig(user) });
   const client = new KubernetesClient({ config, userAgent: 'weir-test' });
   const asked: string[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   const callOffs = new Set<() => void>();
   let isKilled = false;
   const replicas = new Replicas({
@@ -73,7 +73,7 @@ function replica(
     },
     random: Math.random,
     codec: gzipCodec,
-    ...recordedTelemetry(tellTo(told)),
+    ...recordedTelemetry(reportTo(reported)),
     startedLeading: () => {},
     stoppedLeading: () => {},
     changed: () => {},
@@ -90,7 +90,7 @@ function replica(
     client.close();
   });
   replicas.start();
-  return { replicas, asked, told, kill };
+  return { replicas, asked, reported, kill };
 }
 
 const namesOf = ({ replicas }: { replicas: Replicas }) => replicas.living().map(({ replica: name }) => name);
@@ -129,7 +129,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
       'weir-replica-a',
     );
     expect(
-      [...a.told, ...b.told].filter((line) => !/^(Leading|Another replica leads): [ab]$/.test(line)),
+      [...a.reported, ...b.reported].filter((line) => !/^(Leading|Another replica leads): [ab]$/.test(line)),
     ).toEqual([]);
   });
 
@@ -233,7 +233,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     const kubectl = ['patch', 'configmap', 'weir-limiters-b', '-n', namespace, '--type=merge', '-p', patch];
     api().mustKubectl(kubectl);
     await eventually(() =>
-      expect(a.told.join()).toMatch(/What another replica wrote cannot be read: weir-limiters-b: .*JSON/),
+      expect(a.reported.join()).toMatch(/What another replica wrote cannot be read: weir-limiters-b: .*JSON/),
     );
     expect(limitersOf(a)).toEqual(['2']);
   });
@@ -243,7 +243,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     await eventually(() => expect(names(api(), 'configmaps')).toContain('weir-limiters-dead'));
     const a = replica(api(), 'a', { cleanupAfterMs: 1_000 });
     b.kill();
-    await eventually(() => expect(a.told).toContain('Deleted what a dead replica left: dead'), {
+    await eventually(() => expect(a.reported).toContain('Deleted what a dead replica left: dead'), {
       timeoutMs: 15_000,
     });
     // What it wrote in its last moment stays until the next round: it is deleted by its version.
@@ -256,8 +256,8 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
   it('take a Lease that they may not renew for no dead connection', async () => {
     const heard: boolean[] = [];
     const cutOff = (isCutOff: boolean): void => void heard.push(isCutOff);
-    const { told, kill } = replica(api(), 'a', { user: 'nobody', cutOff });
-    await eventually(() => expect(told.join()).toContain('A Lease could not be read or written'));
+    const { reported, kill } = replica(api(), 'a', { user: 'nobody', cutOff });
+    await eventually(() => expect(reported.join()).toContain('A Lease could not be read or written'));
     expect(new Set(heard)).toEqual(new Set([false]));
     // It may not delete its Lease either.
     kill();
@@ -279,17 +279,17 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     const leader = a.replicas.leads ? a : b;
     await network().refuse();
     b.replicas.publish([limiter('2'), limiter('3')]);
-    await eventually(() => expect(leader.told.join()).toContain('No longer leading'));
+    await eventually(() => expect(leader.reported.join()).toContain('No longer leading'));
     await new Promise((resolve) => setTimeout(resolve, times.replicaLeaseDurationMs));
     expect(namesOf(a)).toEqual(['a', 'b']);
     expect(heard.at(-1)).toBe(true);
     await network().heal();
     const least = setInterval(() => {
-      if (namesOf(a).length < 2) a.told.push('b went missing');
+      if (namesOf(a).length < 2) a.reported.push('b went missing');
     }, 5);
     onTestFinished(() => clearInterval(least));
     await eventually(() => expect(limitersOf(a)).toEqual(['1', '2', '3']), { timeoutMs: 15_000 });
     await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
-    expect(a.told).not.toContain('b went missing');
+    expect(a.reported).not.toContain('b went missing');
   });
 });

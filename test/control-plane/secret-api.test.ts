@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSecretApi, type SecretApiOptions } from '../../control-plane/webhooks/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../support/certificates.ts';
-import { type RecordedTelemetry, recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { type RecordedTelemetry, recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
@@ -19,13 +19,13 @@ const tokenRefused = 'A new secret cannot be used: the one before stays: API_TOK
 const key = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
 
 /** What was logged. */
-let told: string[];
+let reported: string[];
 let telemetry: RecordedTelemetry;
 let port: number;
 
 beforeEach(() => {
-  told = [];
-  telemetry = recordedTelemetry(tellTo(told));
+  reported = [];
+  telemetry = recordedTelemetry(reportTo(reported));
 });
 
 async function start(options: Partial<SecretApiOptions> = {}): Promise<void> {
@@ -78,7 +78,7 @@ function ask(question: Question = {}): Promise<Answer> {
 }
 
 describe('openSecretApi', () => {
-  it('gives the secret to whoever has the token', async () => {
+  it('gives the secret to anyone who has the token', async () => {
     await start();
     const { status, headers, body } = await ask();
     expect(status).toBe(200);
@@ -150,7 +150,7 @@ describe('openSecretApi', () => {
     });
     const { status, headers, body } = await ask();
     expect([status, body, headers['cache-control']]).toEqual([500, 'Internal Server Error\n', 'no-store']);
-    expect(told).toEqual(['Fault: secret lookup: broken']);
+    expect(reported).toEqual(['Fault: secret lookup: broken']);
   });
 
   it('takes a token from a file, and another one when that changes', async () => {
@@ -159,7 +159,7 @@ describe('openSecretApi', () => {
     await start({ token: { file } });
     expect((await ask()).status).toBe(200);
     writeFileSync(file, '\n');
-    const files = (): string[] => told.filter((line) => line.includes('API_TOKEN_FILE'));
+    const files = (): string[] => reported.filter((line) => line.includes('API_TOKEN_FILE'));
     await eventually(() => expect(files()).toEqual([`${tokenRefused}: ${file}: the token is empty`]));
     expect((await ask()).status).toBe(200);
     writeFileSync(file, 'short');
@@ -184,11 +184,13 @@ describe('openSecretApi', () => {
 });
 
 describe('a lookup', () => {
-  it('is told of with who and from where, without the token', async () => {
+  it('is reported with who and from where, without the token', async () => {
     await start();
     await ask({ userAgent: `curl/8${'x'.repeat(200)}` });
-    expect(told).toEqual([`The signing secret was looked up: 127.0.0.1: API_TOKEN: curl/8${'x'.repeat(94)}`]);
-    expect(told.join()).not.toContain(token);
+    expect(reported).toEqual([
+      `The signing secret was looked up: 127.0.0.1: API_TOKEN: curl/8${'x'.repeat(94)}`,
+    ]);
+    expect(reported.join()).not.toContain(token);
   });
 
   it('gets 429 after five wrong tokens, for a time that doubles, and a right one is never slowed', async () => {
@@ -215,7 +217,7 @@ describe('a lookup', () => {
     expect(await refused('slowed')).toBe(4);
     expect(await refused('wrong token')).toBe(7);
     expect(await refused('no token')).toBe(1);
-    expect(told).toContain('Refused a lookup of the signing secret: 127.0.0.1: slowed: 1');
+    expect(reported).toContain('Refused a lookup of the signing secret: 127.0.0.1: slowed: 1');
   });
 
   it('does not count who shows no token: that is no guess', async () => {
@@ -246,14 +248,16 @@ describeWithServer('openSecretApi with TLS', opensslProgram, (openssl) => {
     writeFileSync(tls.keyFile, readFileSync(two.keyFile));
     const mismatch = `${tls.keyFile}: its key does not belong to the first certificate of ${tls.certFile}`;
     await eventually(() =>
-      expect(told.join('\n')).toContain(`cannot be used: the one before stays: secret lookup: ${mismatch}`),
+      expect(reported.join('\n')).toContain(
+        `cannot be used: the one before stays: secret lookup: ${mismatch}`,
+      ),
     );
     expect((await ask({ ca: one.ca })).status).toBe(200);
 
     overwritePair(two, tls);
-    await eventually(() => expect(told).toContain('A new certificate is in use: secret lookup'));
+    await eventually(() => expect(reported).toContain('A new certificate is in use: secret lookup'));
     expect((await ask({ ca: two.ca })).status).toBe(200);
-    expect(told.join()).not.toContain('PRIVATE KEY');
+    expect(reported.join()).not.toContain('PRIVATE KEY');
   });
 
   it('does not open without a usable certificate', async () => {

@@ -6,7 +6,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { configWrites } from '../support/config-object-builder.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import {
   describeWithBareApiServer,
   describeWithDistantApiServer,
@@ -28,10 +28,10 @@ function startSource(
   options: { namespaces?: string[]; labelSelector?: string; className?: string } = {},
 ) {
   const { namespaces = [], labelSelector = '', className = 'weir' } = options;
-  const told: string[] = [];
+  const reported: string[] = [];
   const counts = { shown: 0, changed: 0 };
   const source = new KubernetesSource({
-    ...recordedTelemetry(tellTo(told)),
+    ...recordedTelemetry(reportTo(reported)),
     client,
     writes: configWrites(),
     namespaces,
@@ -56,7 +56,7 @@ function startSource(
       .map(({ namespace, name }) => `${namespace}/${name}`)
       .sort();
   const left = () => source.left().map(({ name }) => name);
-  return { source, told, names, counts, left };
+  return { source, reported, names, counts, left };
 }
 
 function installKind(api: ApiServer): void {
@@ -73,12 +73,12 @@ const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describeWithBareApiServer('KubernetesSource before its kind is installed', (api) => {
   it('is not listed and says so once, until the definition is there', async () => {
-    const { told, names } = startSource(clientOf(api()));
-    await eventually(() => expect(told.toSorted()).toEqual([missingKind, noOverrides]));
+    const { reported, names } = startSource(clientOf(api()));
+    await eventually(() => expect(reported.toSorted()).toEqual([missingKind, noOverrides]));
     await wait(1000);
-    expect(told.length).toBe(2);
+    expect(reported.length).toBe(2);
     installKind(api());
-    await eventually(() => expect(told.slice(2)).toEqual([listed(0), found]));
+    await eventually(() => expect(reported.slice(2)).toEqual([listed(0), found]));
     apply(api(), 'default', 'first');
     await eventually(() => expect(names()).toEqual(['default/first']));
   });
@@ -99,8 +99,8 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
 
   it('gives objects as their spec, generation, age and status are', async () => {
     apply(api, one, 'a');
-    const { source, told } = startSource(clientOf(api), { namespaces: [one] });
-    await eventually(() => expect(told).toEqual([listed(1)]));
+    const { source, reported } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(reported).toEqual([listed(1)]));
     const [object] = source.objects();
     expect(object).toMatchObject({ namespace: one, name: 'a', generation: 1, status: undefined });
     expect(object?.spec).toMatchObject({ domain: `${one}-a`, descriptors: [{ key: 'key' }] });
@@ -121,8 +121,8 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
 
   it('gives an object that was created anew another uid', async () => {
     apply(api, one, 'a');
-    const { source, told } = startSource(clientOf(api), { namespaces: [one] });
-    await eventually(() => expect(told).toEqual([listed(1)]));
+    const { source, reported } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(reported).toEqual([listed(1)]));
     const uid = source.objects()[0]?.uid;
     api.delete('ratelimitconfigs', { name: 'a', namespace: one });
     await eventually(() => expect(source.objects()).toEqual([]));
@@ -137,7 +137,7 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     const all = startSource(clientOf(api));
     const named = startSource(clientOf(api), { namespaces: [two, two] });
     await eventually(() => expect(all.names()).toEqual(expect.arrayContaining([`${one}/a`, `${two}/b`])));
-    await eventually(() => expect(named.told).toEqual([listed(1)]));
+    await eventually(() => expect(named.reported).toEqual([listed(1)]));
     expect(named.names()).toEqual([`${two}/b`]);
   });
 
@@ -155,16 +155,16 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     const bind = (namespace: string) =>
       api.mustKubectl(['create', 'rolebinding', 'reader', '-n', namespace, '--role=reader', '--user=nobody']);
     bind(one);
-    const { told, names } = startSource(clientOf(api, { user: 'nobody' }), { namespaces: [one, two] });
-    await eventually(() => expect(told.length).toBe(2));
-    expect(told.toSorted()).toEqual(
+    const { reported, names } = startSource(clientOf(api, { user: 'nobody' }), { namespaces: [one, two] });
+    await eventually(() => expect(reported.length).toBe(2));
+    expect(reported.toSorted()).toEqual(
       ['ratelimitconfigs', 'ratelimitoverrides'].map(
         (kind) =>
           `${lostFirst}GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/${kind}: ${kind}.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "${kind}" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
       ),
     );
     await wait(500);
-    expect(told.length).toBe(2);
+    expect(reported.length).toBe(2);
     expect(names()).toEqual([]);
     api.mustKubectl([
       'create',
@@ -176,18 +176,18 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
       '--resource=ratelimitconfigs,ratelimitoverrides',
     ]);
     bind(two);
-    await eventually(() => expect(told.slice(2)).toEqual([listed(1), found]));
+    await eventually(() => expect(reported.slice(2)).toEqual([listed(1), found]));
     expect(names()).toEqual([`${one}/a`]);
   });
 
   it('follows the label selector', async () => {
     for (const name of ['a', 'b']) apply(api, one, name);
     api.patch('ratelimitconfigs', { name: 'a', namespace: one }, { metadata: { labels: { tier: 'gold' } } });
-    const { told, names, left, counts } = startSource(clientOf(api), {
+    const { reported, names, left, counts } = startSource(clientOf(api), {
       namespaces: [one],
       labelSelector: 'tier in (gold)',
     });
-    await eventually(() => expect(told).toEqual([listed(1)]));
+    await eventually(() => expect(reported).toEqual([listed(1)]));
     api.patch('ratelimitconfigs', { name: 'b', namespace: one }, { metadata: { labels: { tier: 'gold' } } });
     await eventually(() => expect(names()).toEqual([`${one}/a`, `${one}/b`]));
     api.patch('ratelimitconfigs', { name: 'a', namespace: one }, { metadata: { labels: { tier: null } } });
@@ -204,7 +204,7 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     expect(counts.changed).toBe(changed);
   });
 
-  it('gives objects of its class, and tells apart what left it with its name', async () => {
+  it('gives objects of its class, and distinguishes what left it with its name', async () => {
     for (const [name, className] of [
       ['a', 'weir'],
       ['b', 'edge'],
@@ -213,8 +213,8 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
       const input = rateLimitConfigText({ namespace: one, name, className, domain: name, requests: 1 });
       api.apply(input);
     }
-    const { source, told, names, left } = startSource(clientOf(api), { namespaces: [one] });
-    await eventually(() => expect(told).toEqual([listed(2)]));
+    const { source, reported, names, left } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(reported).toEqual([listed(2)]));
     expect(names()).toEqual([`${one}/a`, `${one}/c`]);
     for (const name of ['a', 'b']) {
       const status = JSON.stringify({
@@ -238,14 +238,14 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
   }, async () => {
     apply(api, one, 'a');
     apply(api, two, 'b');
-    const { source, told, names } = startSource(clientOf(api), { namespaces: [one, two] });
-    await eventually(() => expect(told).toEqual([listed(2)]));
+    const { source, reported, names } = startSource(clientOf(api), { namespaces: [one, two] });
+    await eventually(() => expect(reported).toEqual([listed(2)]));
     await network().refuse();
     // Servers that start beside others, and waits between tries that grow, take their time.
     const patience = { timeoutMs: 40_000 };
     await eventually(
       () =>
-        expect(told.slice(1)).toEqual([
+        expect(reported.slice(1)).toEqual([
           expect.stringMatching(
             /^RateLimitConfigs cannot be followed: serving what is known: https:.*: connection (refused|reset by peer)$/,
           ),
@@ -258,6 +258,6 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     api.delete('ratelimitconfigs', { name: 'b', namespace: two });
     await eventually(() => expect(names()).toEqual([`${one}/a`]), patience);
     await eventually(() => expect(source.objects()[0]?.generation).toBe(2), patience);
-    await eventually(() => expect(told.slice(2)).toEqual([found]), patience);
+    await eventually(() => expect(reported.slice(2)).toEqual([found]), patience);
   });
 });

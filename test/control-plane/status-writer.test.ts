@@ -10,7 +10,7 @@ import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -72,8 +72,8 @@ function writerOf(
 }
 
 function recorder(api: ApiServer) {
-  const told: string[] = [];
-  const telemetry = recordedTelemetry(tellTo(told));
+  const reported: string[] = [];
+  const telemetry = recordedTelemetry(reportTo(reported));
   const events = new EventRecorder({
     client: clientOf(api, { user: 'control-plane' }),
     instance: 'plane-a',
@@ -83,7 +83,7 @@ function recorder(api: ApiServer) {
     ...telemetry,
   });
   onTestFinished(() => events.close());
-  return { events, told, counted: telemetry.counted };
+  return { events, reported, counted: telemetry.counted };
 }
 
 function eventsOf(api: ApiServer, name: string): Record<string, unknown>[] {
@@ -167,11 +167,11 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
   });
 
   it('is an event that kubectl describe shows', async () => {
-    const object = create(api(), 'told');
-    const { events, told } = recorder(api());
+    const object = create(api(), 'reported');
+    const { events, reported } = recorder(api());
     events.record({ object, type: 'Warning', reason: 'Invalid', note: 'spec.domain: missing' });
-    await eventually(() => expect(eventsOf(api(), 'told')).toHaveLength(1));
-    expect(eventsOf(api(), 'told')[0]).toMatchObject({
+    await eventually(() => expect(eventsOf(api(), 'reported')).toHaveLength(1));
+    expect(eventsOf(api(), 'reported')[0]).toMatchObject({
       type: 'Warning',
       reason: 'Invalid',
       note: 'spec.domain: missing',
@@ -182,54 +182,54 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
         apiVersion: 'ratelimit.weir.dev/v1alpha1',
         kind: 'RateLimitConfig',
         namespace: 'default',
-        name: 'told',
+        name: 'reported',
         uid: object.uid,
       },
     });
-    expect(api().mustKubectl(['describe', 'rlc', 'told'])).toMatch(
+    expect(api().mustKubectl(['describe', 'rlc', 'reported'])).toMatch(
       /Warning +Invalid .*spec\.domain: missing/,
     );
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('is one event with a count when it comes again', async () => {
     const object = create(api(), 'counted');
-    const { events, told } = recorder(api());
+    const { events, reported } = recorder(api());
     const event: RecordedEvent = { object, type: 'Normal', reason: 'Valid', note: 'accepted' };
     events.record(event);
     await eventually(() => expect(eventsOf(api(), 'counted')).toHaveLength(1));
     for (let index = 0; index < 3; index++) events.record(event);
     await eventually(() => expect(eventsOf(api(), 'counted')[0]?.['series']).toMatchObject({ count: 4 }));
     expect(eventsOf(api(), 'counted')).toHaveLength(1);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('is cut where an event is too long for the API', async () => {
     const object = create(api(), 'long');
-    const { events, told } = recorder(api());
+    const { events, reported } = recorder(api());
     events.record({ object, type: 'Normal', reason: 'Valid', note: 'ü'.repeat(2_000) });
     await eventually(() => expect(eventsOf(api(), 'long')).toHaveLength(1));
     const note = String(eventsOf(api(), 'long')[0]?.['note']);
     expect(note).toBe(`${'ü'.repeat(510)}...`);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
-  it('never holds up whoever records events, and counts what was dropped', async () => {
+  it('never holds up anyone who records events, and counts what was dropped', async () => {
     const object = create(api(), 'storm');
-    const { events, told, counted } = recorder(api());
+    const { events, reported, counted } = recorder(api());
     for (let index = 0; index < 100; index++) {
       events.record({ object, type: 'Normal', reason: 'Valid', note: `number ${index}` });
     }
     expect(await counted('events_dropped_total')).toBe(75);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('is lost with a word when the API server refuses it', async () => {
     const object = { ...create(api(), 'nowhere'), namespace: 'missing' };
-    const { events, told } = recorder(api());
+    const { events, reported } = recorder(api());
     events.record({ object, type: 'Normal', reason: 'Valid', note: 'accepted' });
     await eventually(() =>
-      expect(told[0]).toMatch(/^Could not record an event: .*namespaces "missing" not found/),
+      expect(reported[0]).toMatch(/^Could not record an event: .*namespaces "missing" not found/),
     );
   });
 });

@@ -11,20 +11,20 @@ import type { OwnApiServer } from '../support/own-api-server.ts';
 
 type Options = Partial<ResourceWatchOptions<string>>;
 
-/** Watches the value of `data.v` of ConfigMaps in the namespace; `told` is what the listener was told, `changed` apart. */
+/** Watches the value of `data.v` of ConfigMaps in the namespace; `reported` is what the listener was sent, `changed` apart. */
 function startWatch(client: KubernetesClient, namespace: string | undefined, options: Options = {}) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const watch = new ResourceWatch<string>({
     client,
     resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
     labelSelector: 'test=watch',
     read: (object) => ({ item: String((object['data'] as { v?: string } | undefined)?.v) }),
     listener: {
-      listed: () => told.push('listed'),
+      listed: () => reported.push('listed'),
       changed: () => {},
-      unreachable: (reason) => told.push(`unreachable: ${reason}`),
-      reachable: () => told.push('reachable'),
-      skipped: (key, reason) => told.push(`skipped ${key}: ${reason}`),
+      unreachable: (reason) => reported.push(`unreachable: ${reason}`),
+      reachable: () => reported.push('reachable'),
+      skipped: (key, reason) => reported.push(`skipped ${key}: ${reason}`),
     },
     clock: systemClock,
     timers: systemTimers,
@@ -33,7 +33,7 @@ function startWatch(client: KubernetesClient, namespace: string | undefined, opt
   });
   watch.start();
   onTestFinished(() => watch.close());
-  return { watch, told };
+  return { watch, reported };
 }
 
 const mapsOf = (namespace: string) => `/api/v1/namespaces/${namespace}/configmaps`;
@@ -108,8 +108,8 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
   it('lists many objects page by page, then follows changes', async () => {
     await createMaps(client, namespace, 1100);
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
-    const { watch, told } = startWatch(counting, namespace, { limits: { pageSize: 100 } });
-    await eventually(() => expect(told).toEqual(['listed']));
+    const { watch, reported } = startWatch(counting, namespace, { limits: { pageSize: 100 } });
+    await eventually(() => expect(reported).toEqual(['listed']));
     expect(watch.items.size).toBe(1100);
     expect(counting.lists.map(({ query }) => query?.['limit'])).toEqual(Array(11).fill(100));
 
@@ -122,31 +122,31 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
       expect(watch.items.has(`${namespace}/map-8`)).toBe(false);
     });
     expect(watch.items.size).toBe(1100);
-    expect(told).toEqual(['listed']);
+    expect(reported).toEqual(['listed']);
   });
 
   it('goes on after a watch ended without listing again', async () => {
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
-    const { watch, told } = startWatch(counting, namespace, { limits: { watchSeconds: 1 } });
-    await eventually(() => expect(told).toEqual(['listed']));
+    const { watch, reported } = startWatch(counting, namespace, { limits: { watchSeconds: 1 } });
+    await eventually(() => expect(reported).toEqual(['listed']));
     for (let index = 0; index < 25; index++) {
       await createMap(client, namespace, `map-${index}`);
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     await eventually(() => expect(watch.items.size).toBe(25));
     expect(counting.lists.length).toBe(1);
-    expect(told).toEqual(['listed']);
+    expect(reported).toEqual(['listed']);
   });
 
   it('opens a silent watch anew', async () => {
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
     const limits = { idleTimeoutMs: 100, firstDelayMs: 10, maxDelayMs: 20 };
-    const { watch, told } = startWatch(counting, namespace, { limits });
+    const { watch, reported } = startWatch(counting, namespace, { limits });
     await eventually(() => expect(counting.watches).toBeGreaterThan(3));
     await createMap(client, namespace, 'a');
     await eventually(() => expect(watch.items.size).toBe(1));
     expect(counting.lists.length).toBe(1);
-    expect(told).toEqual(['listed']);
+    expect(reported).toEqual(['listed']);
   });
 
   it('lists in one piece when its pages became too old', async () => {
@@ -160,23 +160,23 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
       await api.stopServer();
       await api.startServer();
     };
-    const { watch, told } = startWatch(counting, namespace, { limits: { pageSize: 10 } });
-    await eventually(() => expect(told).toEqual(['listed']));
+    const { watch, reported } = startWatch(counting, namespace, { limits: { pageSize: 10 } });
+    await eventually(() => expect(reported).toEqual(['listed']));
     expect(counting.lists.map(({ query }) => query?.['limit'])).toEqual([10, 10, undefined]);
     expect(watch.items.size).toBe(30);
     expect(watch.items.has(`${namespace}/late`)).toBe(true);
   });
 
-  it('keeps its objects while the server is away, tells it once, and catches up', async () => {
+  it('keeps its objects while the server is away, reports it once, and catches up', async () => {
     await createMaps(client, namespace, 3);
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
-    const { watch, told } = startWatch(counting, namespace, { limits: { maxDelayMs: 300 } });
-    await eventually(() => expect(told).toEqual(['listed']));
+    const { watch, reported } = startWatch(counting, namespace, { limits: { maxDelayMs: 300 } });
+    await eventually(() => expect(reported).toEqual(['listed']));
     await api.stopServer('SIGKILL');
-    await eventually(() => expect(told.length).toBe(2));
+    await eventually(() => expect(reported.length).toBe(2));
     await new Promise((resolve) => setTimeout(resolve, 1000));
     // The open watch may hear of the end before the next request is refused.
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'listed',
       expect.stringMatching(/^unreachable: https:.*: connection (refused|reset by peer)$/),
     ]);
@@ -195,15 +195,15 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
         [`${namespace}/new`]: '1',
       });
     });
-    await eventually(() => expect(told.at(-1)).toBe('reachable'));
-    expect(told.length).toBe(3);
+    await eventually(() => expect(reported.at(-1)).toBe('reachable'));
+    expect(reported.length).toBe(3);
     expect(counting.lists.length).toBe(2);
   });
 
   it('sees an object go that stops to match', async () => {
     await createMaps(client, namespace, 2);
-    const { watch, told } = startWatch(client, namespace);
-    await eventually(() => expect(told).toEqual(['listed']));
+    const { watch, reported } = startWatch(client, namespace);
+    await eventually(() => expect(reported).toEqual(['listed']));
     await client.request({
       method: 'PATCH',
       path: `${mapsOf(namespace)}/map-0`,
@@ -214,11 +214,11 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
   });
 
   it('names the permission that is missing', async () => {
-    const { told } = startWatch(clientOf(api, { user: 'nobody' }), namespace, {
+    const { reported } = startWatch(clientOf(api, { user: 'nobody' }), namespace, {
       limits: { deniedPatienceMs: 0 },
     });
-    await eventually(() => expect(told.length).toBe(1));
-    expect(told).toEqual([
+    await eventually(() => expect(reported.length).toBe(1));
+    expect(reported).toEqual([
       `unreachable: GET ${mapsOf(namespace)}: configmaps is forbidden: User "nobody" cannot list resource "configmaps" in API group "" in the namespace "${namespace}"`,
     ]);
   });

@@ -85,7 +85,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       await eventually(() => expect(client.last?.domains).toEqual(['b']));
     });
 
-    it('tells of a handshake that failed', async () => {
+    it('reports a handshake that failed', async () => {
       const { folder, server } = makeWorld();
       const { port, events } = await start(server);
       const other = createAuthority(openssl, folder, 'other');
@@ -93,7 +93,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       await eventually(() => expect(events[0]).toMatchObject(['A TLS handshake failed', { times: 1 }]));
     });
 
-    it('tells of a client that speaks no HTTP/2', async () => {
+    it('reports a client that speaks no HTTP/2', async () => {
       const { server } = makeWorld();
       const { port, events } = await start(server);
       const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });

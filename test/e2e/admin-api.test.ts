@@ -204,7 +204,7 @@ describe('GET /v1/top', () => {
 });
 
 describe('POST /v1/explain', () => {
-  it('tells the way through the rules, and counts nothing', async () => {
+  it('reports the way through the rules, and counts nothing', async () => {
     const limiter = await start();
     const entries = [
       { key: 'path', value: '/api/x' },
@@ -228,7 +228,7 @@ describe('POST /v1/explain', () => {
     ).toBeUndefined();
   });
 
-  it('tells what lies over the rules for it', async () => {
+  it('says what lies over the rules for it', async () => {
     const limiter = await start();
     const entries = [{ key: 'remote_address', value: '10.0.0.1' }];
     const set = (body: object) =>
@@ -254,7 +254,7 @@ describe('POST /v1/explain', () => {
     expect(audit[0]).toContain('what=override-set caller=anyone');
   });
 
-  it('tells the counter that a request counts in', async () => {
+  it('shows the counter that a request counts in', async () => {
     const limiter = await start();
     const { json } = await explain(limiter, {
       domain: 'shop',

@@ -135,7 +135,7 @@ describe('the first pages', () => {
     expect(shellUntil(block(`${sixTimes}\\n' -H`), /429\n$/, 2)).toMatch(/^((200|429)\n){6}$/);
   });
 
-  it('tells which rule applies', () => {
+  it('says which rule applies', () => {
     expect(shell(block('bin/weir explain'))).toContain('5 per minute');
   });
 
@@ -156,7 +156,7 @@ describe('the first pages', () => {
     expect(output).toMatch(/^ratelimit\.service\.rate_limit\.shop\.remote_address\.total_hits: \d+$/m);
   });
 
-  it('tells who was refused, lets them through and takes that back', () => {
+  it('says who was refused, lets them through and takes that back', () => {
     shellUntil(block('curl -i --json'), /^HTTP\/1\.1 429 /, 12);
     const output = shell(`set -e\n${block('bin/weir why')}`);
     expect(output).toMatch(/ refused remote_address=203\.0\.113\.7 of shop/);

@@ -37,9 +37,14 @@ beforeAll(() => {
 });
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
-type Told = { status: number; headers: Record<string, unknown>; body: any };
+type Reported = { status: number; headers: Record<string, unknown>; body: any };
 
-async function post(limiter: InProcessLimiter, path: string, body: object, token?: string): Promise<Told> {
+async function post(
+  limiter: InProcessLimiter,
+  path: string,
+  body: object,
+  token?: string,
+): Promise<Reported> {
   const {
     status,
     headers,

@@ -31,7 +31,7 @@ afterEach(() => Promise.all(running.splice(0).map((limiter) => limiter.stop())))
 
 interface Fixture {
   limiter: InProcessLimiter;
-  /** Puts another file in its place, as whoever writes it with care does. */
+  /** Puts another file in its place, as anyone who writes it with care does. */
   write(callers: string): void;
 }
 
@@ -476,7 +476,7 @@ describe('a rate', () => {
   });
 });
 
-describe('whoever is nobody else', () => {
+describe('anyone who is nobody else', () => {
   it('is let in by an entry that says so', async () => {
     const { limiter } = await start(`${byToken}  - { anonymous: true, domains: [open] }\n`);
     const caller = new Caller(limiter.ports.grpc);
@@ -511,7 +511,7 @@ describe('the debug listener', () => {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
 
-  it('shows everything to whoever has the token, which may change, and nothing to others but that it lives', async () => {
+  it('shows everything to anyone who has the token, which may change, and nothing to others but that it lives', async () => {
     const file = join(temporaryFolder(), 'token');
     writeFileSync(file, ` ${secret}\n`);
     const { limiter } = await start(byToken, { DEBUG_TOKEN_FILE: file });

@@ -114,10 +114,10 @@ describe('an answer', () => {
       });
     }
     const { status, headers, body } = await ask(limiter, about1);
-    const [told] = JSON.parse(body).descriptors;
-    expect([status, headers['retry-after']]).toEqual([429, `${told.reset}`]);
-    expect(headers).toMatchObject({ 'ratelimit-remaining': '0', 'ratelimit-reset': `${told.reset}` });
-    expect(told.reset).toBeGreaterThan(0);
+    const [reported] = JSON.parse(body).descriptors;
+    expect([status, headers['retry-after']]).toEqual([429, `${reported.reset}`]);
+    expect(headers).toMatchObject({ 'ratelimit-remaining': '0', 'ratelimit-reset': `${reported.reset}` });
+    expect(reported.reset).toBeGreaterThan(0);
     expect(JSON.parse(body)).toEqual({
       code: 'OVER_LIMIT',
       descriptors: [{ code: 'OVER_LIMIT', rule: 'shop.remote_address', limit, used: 3, left: 0, reset }],
@@ -163,19 +163,19 @@ describe('an answer', () => {
     const descriptors = [[{ open: '' }], [{ nobody: 'x' }], [{ plan: 'gold' }], [{ quiet: 'x' }]];
     const { status, body } = await ask(limiter, { body: { domain: 'shop', descriptors, hits: 5 } });
     const none = { code: 'OK', limit: null, used: null, left: null, reset: null };
-    const { descriptors: told } = JSON.parse(body);
-    expect([status, told[0], told[1]]).toEqual([
+    const { descriptors: reported } = JSON.parse(body);
+    expect([status, reported[0], reported[1]]).toEqual([
       200,
       { ...none, rule: 'shop.open' },
       { ...none, rule: null },
     ]);
-    expect(told[2]).toMatchObject({
+    expect(reported[2]).toMatchObject({
       code: 'OK',
       rule: 'shop.plan_gold',
       limit: { name: 'daily', requestsPerUnit: 5, unit: 'day', multiplier: 2 },
       ...{ used: 5, left: 0 },
     });
-    expect(told[3]).toMatchObject({ code: 'OK', rule: 'shop.quiet', used: 5, left: 0 });
+    expect(reported[3]).toMatchObject({ code: 'OK', rule: 'shop.quiet', used: 5, left: 0 });
   });
 
   it('counts more hits than 32 bits have room for', async () => {
@@ -305,7 +305,7 @@ describe('a mistake', () => {
     });
   }
 
-  it('is told of 50 times at the most', async () => {
+  it('is reported 50 times at the most', async () => {
     const { detail, errors } = problem(
       await ask(limiter, { body: { domain: 'shop', descriptors: Array.from({ length: 90 }, () => 1) } }),
     );
@@ -416,7 +416,7 @@ describe('who asks', () => {
     }
   });
 
-  it('is told 503 and not 429 when it asks more often than it may', async () => {
+  it('is shown 503 and not 429 when it asks more often than it may', async () => {
     const answers = [];
     for (let n = 0; n < 6; n++)
       answers.push(await ask(limiter, { ...about({ open: '' }), headers: bearer('slow') }));
@@ -455,7 +455,7 @@ describeWithServer('without its store', redisProgram, (path) => {
     ['error', 503, undefined],
     ['allow', 200, { code: 'OK', rule: 'shop.remote_address', ...none }],
     ['deny', 429, { code: 'OVER_LIMIT', rule: 'shop.remote_address', ...full }],
-  ])('answers by STORE_FAILURE_MODE=%s', async (mode, status, told) => {
+  ])('answers by STORE_FAILURE_MODE=%s', async (mode, status, reported) => {
     const redis = await startRedis({ path });
     onTestFinished(() => redis.stop());
     const store = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redis.port}` };
@@ -465,8 +465,8 @@ describeWithServer('without its store', redisProgram, (path) => {
     await redis.kill('SIGKILL');
     const answer = await ask(limiter, asked);
     expect(answer.status).toBe(status);
-    if (told === undefined) expect(problem(answer)).toMatchObject({ status });
-    else expect(JSON.parse(answer.body).descriptors).toMatchObject([told]);
+    if (reported === undefined) expect(problem(answer)).toMatchObject({ status });
+    else expect(JSON.parse(answer.body).descriptors).toMatchObject([reported]);
     expect(answer.headers['retry-after'] === undefined).toBe(status === 200);
   });
 });

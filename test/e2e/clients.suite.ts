@@ -121,9 +121,9 @@ export function limits(name: string, prepare: (compiled: string) => Started): vo
     // Some may pass uncounted, or counted without a word, as a program that has just started takes longer than it waits for.
     while (answers.length < 60 && answers.at(-1)?.status !== 429) answers.push(await ask());
     const passed = answers.slice(0, -1);
-    const told = passed.filter(({ headers }) => headers['ratelimit-limit'] === String(limit));
+    const reported = passed.filter(({ headers }) => headers['ratelimit-limit'] === String(limit));
     expect(passed.map(({ status }) => status)).toEqual(passed.map(() => 200));
-    expect(told.length).toBeGreaterThan(0);
+    expect(reported.length).toBeGreaterThan(0);
     await eventually(() => expect(front.allowed).toBe(limit));
     const { status, headers } = answers.at(-1)!;
     expect([status, headers['ratelimit-remaining']]).toEqual([429, '0']);

@@ -286,7 +286,7 @@ function partOfPatchPolicy(): EnvoyPart {
   };
 }
 
-/** What a controller writes of the domain that it was told. */
+/** What a controller writes of the domain that it was reported. */
 function filterOf(domain: string): Record<string, unknown> {
   const rls = { transport_api_version: 'V3', grpc_service: { envoy_grpc: { cluster_name: 'weir' } } };
   const type = 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit';
@@ -503,7 +503,7 @@ describeWithServer('an Envoy configured as examples for clusters say', envoyProg
     30_000,
   );
 
-  it('tells the client of a waypoint when to come again, and leaves its path alone', async () => {
+  it('shows the client of a waypoint when to come again, and leaves its path alone', async () => {
     const index = parts.findIndex(([, what]) => what === 'the waypoint');
     const headers = { 'x-user': 'eve' };
     const seen: Response[] = [];

@@ -72,7 +72,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
     await expectLimiters(0, 3);
   });
 
-  it('tell once, on the younger object, of counters that could meet', async () => {
+  it('report once, on the younger object, of counters that could meet', async () => {
     apply({ name: 'shop-key', domain: 'shop_key', requests: 5 });
     const events = (): string[] =>
       api()

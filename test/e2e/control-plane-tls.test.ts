@@ -104,7 +104,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     expect(await allowed(limiter, 'blue')).toBe(10);
   });
 
-  it('are told on both sides when they ask for the rules of others', async () => {
+  it('are reported on both sides when they ask for the rules of others', async () => {
     const limiter = await start('green', blue);
     const reason = 'the certificate of \\W+limiter.blue.example\\W+ is not bound to the fleet \\W+green';
     await limiter.program.printed(new RegExp(reason));

@@ -62,7 +62,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(replica.program.output).not.toContain('The leader is another one');
   });
 
-  it('tells about it in describe', () => {
+  it('reports it in describe', () => {
     const text = api().mustKubectl(['describe', 'rlc', 'shop']);
     for (const word of ['Valid', 'AllLimiters', 'Accepted', 'Programmed', 'Ready']) {
       expect(text).toContain(word);
@@ -156,7 +156,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     api().delete('ratelimitconfigs', { name: 'beside', namespace: 'default' });
   });
 
-  it('gives a domain to the first and tells the second who has it', async () => {
+  it('gives a domain to the first and shows the second who has it', async () => {
     apply({ name: 'another', domain: 'shop', requests: 1 });
     api().mustKubectl(['wait', '--for=condition=Accepted=False', 'rlc/another', '--timeout=10s']);
     expect(conditionOf(api(), 'another', 'Accepted')).toBe('False DomainConflict');

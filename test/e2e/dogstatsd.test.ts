@@ -58,7 +58,7 @@ describeWithServer('the process', redisProgram, (path) => {
   });
   afterAll(() => redis.stop());
 
-  it.each(['1', '2'])('tells what all of its %s threads counted and timed', async (workers) => {
+  it.each(['1', '2'])('says what all of its %s threads counted and timed', async (workers) => {
     const limiter = await startLimiterHere({
       env: {
         ...mogrified,

@@ -54,9 +54,9 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
   /** Between the two ends, of a wait that began a moment ago. */
   const expectRetryAfter = ({ headers, status }: Response, seconds: number): void => {
     expect(status).toBe(429);
-    const told = Number(headers.get('retry-after'));
-    expect(told).toBeLessThanOrEqual(Math.ceil(seconds) + 1);
-    expect(told).toBeGreaterThanOrEqual(Math.ceil(seconds) - 60);
+    const reported = Number(headers.get('retry-after'));
+    expect(reported).toBeLessThanOrEqual(Math.ceil(seconds) + 1);
+    expect(reported).toBeGreaterThanOrEqual(Math.ceil(seconds) - 60);
   };
 
   beforeAll(async () => {
@@ -85,7 +85,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
     upstream?.close();
   });
 
-  it('is told when a fixed window of 50 hours ends', async () => {
+  it('is reported when a fixed window of 50 hours ends', async () => {
     const { passed, refusal } = await askUntilRefused('/fixed');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 180_000 - elapsed(180_000));
@@ -93,20 +93,20 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
     expect(refusal.headers.get('x-ratelimit-limit')).toBe('2');
   });
 
-  it('is told when one more hit passes a sliding window', async () => {
+  it('is reported when one more hit passes a sliding window', async () => {
     const { passed, refusal } = await askUntilRefused('/sliding');
     expect(passed).toBe(2);
     // In the next window, when half of this one's two hits are out of sight.
     expectRetryAfter(refusal, 172_800 - elapsed(172_800) + 86_400);
   });
 
-  it('is told when a bucket has the next token', async () => {
+  it('is reported when a bucket has the next token', async () => {
     const { passed, refusal } = await askUntilRefused('/bucket');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 300);
   });
 
-  it('is told of the limit that refuses longest where there are several', async () => {
+  it('is notified of the limit that refuses longest where there are several', async () => {
     const { passed, refusal } = await askUntilRefused('/several');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 3600);

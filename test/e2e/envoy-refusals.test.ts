@@ -108,7 +108,7 @@ describeWithServer('refusals seen by a real Envoy', envoyProgram, (envoyPath) =>
   it('are remembered with the ids of their requests', async () => {
     const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
     for (let n = 0; n < 3; n++)
-      await ask('/limited', { 'x-request-id': 'told-1', traceparent: `00-${trace}-00f067aa0ba902b7-01` });
+      await ask('/limited', { 'x-request-id': 'reported-1', traceparent: `00-${trace}-00f067aa0ba902b7-01` });
     const url = `http://127.0.0.1:${limiter.ports.debug}/v1/refusals`;
     const found = async (query: string) =>
       (await (await fetch(`${url}?${query}`)).json()) as { refusals: object[] };
@@ -118,10 +118,10 @@ describeWithServer('refusals seen by a real Envoy', envoyProgram, (envoyPath) =>
       limitName: 'few',
       entries: [{ key: 'path', value: '/limited' }],
       limit: 2,
-      requestId: 'told-1',
+      requestId: 'reported-1',
       traceId: trace,
     };
-    expect((await found('requestId=told-1')).refusals[0]).toMatchObject(row);
+    expect((await found('requestId=reported-1')).refusals[0]).toMatchObject(row);
     expect((await found(`requestId=${trace}&domain=edge`)).refusals[0]).toMatchObject(row);
     expect(await found('requestId=nobody')).toMatchObject({ refusals: [] });
     expect((await fetch(`${url}?since=soon`)).status).toBe(400);

@@ -130,7 +130,7 @@ describeWithServer('a limiter behind a real Envoy', envoyProgram, (envoyPath) =>
     expect(await statuses(1, '/blocked')).toEqual([429]);
   });
 
-  it('tells the client the limit, what is left and when it resets', async () => {
+  it('reports the client the limit, what is left and when it resets', async () => {
     const { headers } = await ask('/both');
     expect(headers.get('ratelimit-limit')).toBe('100');
     expect(headers.get('ratelimit-remaining')).toBe('99');
@@ -141,7 +141,7 @@ describeWithServer('a limiter behind a real Envoy', envoyProgram, (envoyPath) =>
     expect(headers.get('ratelimit-remaining-days')).toBe('99');
   });
 
-  it('tells the service behind Envoy the same, under the configured names', async () => {
+  it('reports the service behind Envoy the same, under the configured names', async () => {
     const { forwarded } = await ask('/both');
     expect(forwarded?.['ratelimit-limit']).toBe('100');
     expect(forwarded?.['x-left']).toBe('98');

@@ -43,7 +43,7 @@ beforeEach(() => {
   writeFileSync(join(folder, 'config', 'open.yaml'), 'domain: open\ndescriptors: []\n');
 });
 
-/** Puts another file in the place of one, as whoever writes it with care does. */
+/** Puts another file in the place of one, as anyone who writes it with care does. */
 function put(file: string, text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
@@ -147,16 +147,16 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(refused).toMatchObject({ status: 429, headers: { 'x-weir-refused': 'shop' } });
   });
 
-  it('lets pass of what no descriptor comes, and tells of it once', async () => {
+  it('lets pass of what no descriptor comes, and reports it once', async () => {
     const limiter = await start();
     for (const sent of [{}, from('unknown'), { headers: { Forwarded: 'for=203.0.113.7' } }])
       expect(await ask(limiter, 'shop', sent)).toMatchObject({ status: 200, body: '' });
     expect(await answers(limiter)).toEqual({ undescribed: 3 });
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.forward_auth.headers_missing.__header=X-Forwarded-For')).toBe(3);
-    const told = limiter.lines.filter((line) => line.includes('does not send a header'));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toContain('profile=shop header=X-Forwarded-For');
+    const reported = limiter.lines.filter((line) => line.includes('does not send a header'));
+    expect(reported).toHaveLength(1);
+    expect(reported[0]).toContain('profile=shop header=X-Forwarded-For');
   });
 
   it('answers by onError where the domain has no rules', async () => {
@@ -169,7 +169,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(limiter.lines.join('\n')).toContain('there are no rules for the domain');
   });
 
-  it('is past no limit for whoever sends more than a request may have', async () => {
+  it('is past no limit for anyone who sends more than a request may have', async () => {
     const limiter = await start({ REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' });
     const long = (bytes: number) => ({ headers: { 'X-Forwarded-Uri': `/${'a'.repeat(bytes)}` } });
     expect((await ask(limiter, 'path', long(200))).headers['x-weir-refused']).toBeUndefined();
@@ -180,7 +180,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(await answers(limiter)).toEqual({ allowed: 1, too_large: 1 });
   });
 
-  it('says 403 to whoever sends more where that is an error', async () => {
+  it('says 403 to anyone who sends more where that is an error', async () => {
     const small = { REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' };
     const limiter = await start({ ...small, REQUEST_TOO_LARGE: 'error' });
     const headers = { 'X-Forwarded-Uri': `/${'a'.repeat(2000)}` };
@@ -206,12 +206,12 @@ describe('/v1/forward-auth/<profile>', () => {
     expect((await ask(limiter, 'shop/more')).status).toBe(404);
     expect(await answers(limiter)).toEqual({ unknown_profile: 2 });
     // Most proxies let pass then, and show nobody the answer.
-    const told = limiter.lines.filter((line) => line.includes('a profile that it cannot use'));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toContain('there is no profile \\"shops\\", there are shop, closed');
+    const reported = limiter.lines.filter((line) => line.includes('a profile that it cannot use'));
+    expect(reported).toHaveLength(1);
+    expect(reported[0]).toContain('there is no profile \\"shops\\", there are shop, closed');
   });
 
-  it('asks callers who they are, and what they may, before anything is told', async () => {
+  it('asks callers who they are, and what they may, before anything is reported', async () => {
     const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
     const hash = createHash('sha256').update(secret).digest('hex');
     const file = join(folder, 'callers.yaml');
@@ -326,7 +326,7 @@ describe('the file of profiles', () => {
     expect(await statusOf(limiter, 'a')).toBe(404);
   });
 
-  it('stays as it was when it is damaged or goes away, and is told of', async () => {
+  it('stays as it was when it is damaged or goes away, and is reported', async () => {
     const limiter = await start({ LOG_LEVEL: 'info' }, one('a'));
     const path = join(folder, 'profiles.yaml');
     put(path, 'profiles: {a: {domain: open, rate_limit: []}}\n');
@@ -376,7 +376,7 @@ describe('the file of profiles', () => {
     expect(await statusOf(named, 'v1')).toBe(200);
   });
 
-  it('is told of where PROFILES_FILE names none', async () => {
+  it('is reported where PROFILES_FILE names none', async () => {
     const path = join(folder, 'none.yaml');
     const limiter = await start({ PROFILES_FILE: path });
     expect(limiter.lines.join('\n')).toContain(`PROFILES_FILE: ${path}: no such file or directory`);

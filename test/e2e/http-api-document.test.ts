@@ -28,18 +28,18 @@ it('asks until it is refused', () => {
   }
   const [shown] = fencedBlocks(readDocument(page)).filter(({ language }) => language === 'text');
   const sameNumbers = (text: string) => text.replace(/\d+/g, '0').trim();
-  const told = new Set(answers[0]!.split('\r\n').map(sameNumbers));
+  const reported = new Set(answers[0]!.split('\r\n').map(sameNumbers));
   expect(
     shown!.text
       .trim()
       .split('\n')
       .map(sameNumbers)
-      .filter((line) => !told.has(line)),
+      .filter((line) => !reported.has(line)),
   ).toEqual([]);
   expect(answers.at(-1)).toMatch(/^HTTP\/1\.1 429 Too Many Requests\r\n.*Retry-After: \d+.*"OVER_LIMIT"/s);
 });
 
-it('shows the mistakes of a body as they are told', async () => {
+it('shows the mistakes of a body as they are reported', async () => {
   const [shown] = fencedBlocks(readDocument(page)).filter(({ language }) => language === 'json');
   const body = JSON.stringify({ domain: 'shop', descriptors: [{ entries: [] }], hitsAddend: 1 });
   const headers = { 'content-type': 'application/json' };

@@ -197,7 +197,7 @@ describeWithServer('a start before its Redis', redisProgram, (path) => {
     try {
       await redis.kill('SIGKILL');
       await limiter.program.printed(/Lost the connection to Redis/);
-      // Attempts that fail are told at a level that nobody runs at, so that the loss itself is told once.
+      // Attempts that fail are reported at a level that nobody runs at, so that the loss itself is reported once.
       await limiter.program.printed(/(?:An attempt to connect to Redis failed(?:.|\n)*){3}/);
       const refused = await json(limiter.ports.http);
       expect(refused.status).toBe(400);

@@ -206,15 +206,18 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     ['{"max_completion_tokens":null}', undefined],
     ['{"max_completion_tokens":[]}', undefined],
     ['no JSON', undefined],
-  ])('reserves what the question says, and the most where it says nothing of use: %s', async (body, told) => {
-    const headers = { 'content-type': 'application/json' };
-    const { reader, upstream } = await begin('/events', { method: 'POST', headers, body });
-    const tokens = Math.floor(body.length / 4);
-    await reserved(told ?? { user: mostCost.user + tokens, team: mostCost.team + body.length });
-    upstream.end(event({ choices: [], usage }));
-    await atEnd(reader);
-    await charged(cost);
-  });
+  ])(
+    'reserves what the question says, and the most where it says nothing of use: %s',
+    async (body, reported) => {
+      const headers = { 'content-type': 'application/json' };
+      const { reader, upstream } = await begin('/events', { method: 'POST', headers, body });
+      const tokens = Math.floor(body.length / 4);
+      await reserved(reported ?? { user: mostCost.user + tokens, team: mostCost.team + body.length });
+      upstream.end(event({ choices: [], usage }));
+      await atEnd(reader);
+      await charged(cost);
+    },
+  );
 });
 
 function event(data: object): string {

@@ -1,4 +1,4 @@
-/** A value beyond REQUEST_MAX_TEXT_BYTES has one identity, whoever finds its counter. */
+/** A value beyond REQUEST_MAX_TEXT_BYTES has one identity, no matter who finds its counter. */
 import { hash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -32,7 +32,7 @@ const examples = pages.flatMap((page) => {
 });
 const isManifest = ({ rules }: Example): boolean => rules.text.startsWith('apiVersion:');
 
-/** What Envoy is told, which test/e2e/teams-document.test.ts shows to one. */
+/** What Envoy is reported, which test/e2e/teams-document.test.ts shows to one. */
 function isEnvoy({ language, text }: FencedBlock): boolean {
   return language === 'yaml' && text.startsWith('rate_limits:');
 }

@@ -23,7 +23,7 @@ import {
   overwritePair,
   type TestAuthority,
 } from '../support/certificates.ts';
-import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
@@ -58,8 +58,8 @@ async function limiter(env: Record<string, string>): Promise<InProcessLimiter> {
 }
 
 const telemetry = () => {
-  const told: string[] = [];
-  return { told, ...recordedTelemetry(tellTo(told)) };
+  const reported: string[] = [];
+  return { reported, ...recordedTelemetry(reportTo(reported)) };
 };
 const connections = () => ({
   maxConnections: 100,
@@ -69,13 +69,13 @@ const connections = () => ({
 });
 
 async function openLookup(tls?: CertificatePair): Promise<Door> {
-  const { told, ...recorded } = telemetry();
+  const { reported, ...recorded } = telemetry();
   const token = { variable: 'API_TOKEN', value: 'a-token-of-the-test' };
   const [clock, timers] = [systemClock, systemTimers];
   const options = { token, clock, timers, intervalMs: 15, closeGraceMs: 0, ...(tls && { tls }) };
   const server = await openSecretApi({ ...options, ...recorded, signingSecret: () => undefined });
   onTestFinished(() => server.close());
-  return { ...(await server.listen({ host: '127.0.0.1', port: 0 })), lines: () => told };
+  return { ...(await server.listen({ host: '127.0.0.1', port: 0 })), lines: () => reported };
 }
 
 /** Each listener that speaks TLS, with what it chooses by ALPN. */
@@ -105,13 +105,13 @@ const tlsDoors: [name: string, protocols: string[], open: (pair: CertificatePair
     'admission',
     [],
     async (files) => {
-      const { told, ...recorded } = telemetry();
+      const { reported, ...recorded } = telemetry();
       const answer = async () => ({ allowed: true, warnings: [] }) as const;
       const [clock, timers] = [systemClock, systemTimers];
       const options = { files, answer, clock, timers, reloadIntervalMs: 15, closeGraceMs: 0 };
       const server = await openAdmissionServer({ ...options, ...recorded, connections: connections() });
       onTestFinished(() => server.close());
-      return { ...(await server.listen({ host: '127.0.0.1', port: 0 })), lines: () => told };
+      return { ...(await server.listen({ host: '127.0.0.1', port: 0 })), lines: () => reported };
     },
   ],
   ['secret lookup', [], openLookup],
@@ -261,12 +261,12 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       for (const [what, file, spoil] of badFiles) {
         const before = lines().length;
         spoil(pair, second);
-        const told = () =>
+        const reported = () =>
           lines()
             .slice(before)
             .filter((line) => line.includes('A new certificate cannot be used'));
-        await eventually(() => expect([what, told().length]).toEqual([what, 1]));
-        expect([what, told()[0]]).toEqual([what, expect.stringContaining(pair[file])]);
+        await eventually(() => expect([what, reported().length]).toEqual([what, 1]));
+        expect([what, reported()[0]]).toEqual([what, expect.stringContaining(pair[file])]);
         expect([what, await shown()]).toEqual([what, serialOf(first)]);
         overwritePair(first, pair);
       }
@@ -392,14 +392,14 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
 
     it.each(users)('%s keeps a good pair, and names the file that is no good', (_, open) => {
       const pair = copied();
-      const told: string[] = [];
-      const use = open(pair, (reason) => told.push(reason));
+      const reported: string[] = [];
+      const use = open(pair, (reason) => reported.push(reason));
       for (const [what, file, spoil] of badFiles) {
         const good = use();
-        told.length = 0;
+        reported.length = 0;
         spoil(pair, second);
         for (let i = 0; i < 3; i += 1) expect([what, use() === good]).toEqual([what, true]);
-        expect([what, told]).toEqual([what, [expect.stringContaining(pair[file])]]);
+        expect([what, reported]).toEqual([what, [expect.stringContaining(pair[file])]]);
         overwritePair(first, pair);
       }
       const good = use();

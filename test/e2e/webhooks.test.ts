@@ -51,14 +51,14 @@ describeWithApiServer('webhooks of two replicas', (api) => {
 
   const apply = (options: ManifestOptions): void => api().apply(rateLimitConfigText(options));
 
-  interface Told {
+  interface Reported {
     type: string;
     data: { name: string; generation: number; condition: { message: string } };
   }
 
   /** What a receiver with the secret reads. */
-  const read = (delivery: ReceivedDelivery): Told => verified(secret, delivery) as Told;
-  const told = (name: string): string[] =>
+  const read = (delivery: ReceivedDelivery): Reported => verified(secret, delivery) as Reported;
+  const reported = (name: string): string[] =>
     receiver.deliveries
       .map(read)
       .filter(({ data }) => data.name === name)
@@ -66,7 +66,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
 
   const program = async (name: string): Promise<void> => {
     apply({ name, domain: name, requests: 1 });
-    await eventually(() => expect(told(name)).toContain('programmed 1'));
+    await eventually(() => expect(reported(name)).toContain('programmed 1'));
   };
 
   /** The limiter that runs the object is silent from now on. */
@@ -81,27 +81,27 @@ describeWithApiServer('webhooks of two replicas', (api) => {
   const keptObjects = (): string =>
     api().names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=removed').join(' ');
 
-  it('tell of what becomes accepted and programmed, refused, rejected', async () => {
+  it('report what becomes accepted and programmed, refused, rejected', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 1 });
-    await eventually(() => expect(told('shop').toSorted()).toEqual(['accepted 1', 'programmed 1']));
+    await eventually(() => expect(reported('shop').toSorted()).toEqual(['accepted 1', 'programmed 1']));
     limiter.refuseWith('no room for that');
     apply({ name: 'shop', domain: 'shop', requests: 2 });
-    await eventually(() => expect(told('shop')).toContain('refused 2'));
+    await eventually(() => expect(reported('shop')).toContain('refused 2'));
     const refusal = receiver.deliveries.map(read).find(({ type }) => type === 'ratelimitconfig.refused');
     expect(refusal?.data.condition.message).toContain('no room for that');
     limiter.acceptAgain();
     apply({ name: 'shop', domain: 'shop', requests: 3 });
-    await eventually(() => expect(told('shop')).toContain('programmed 3'));
+    await eventually(() => expect(reported('shop')).toContain('programmed 3'));
     const twice = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit: 1 } };
     apply({ name: 'shop', domain: 'shop', requests: 4, more: [twice] });
-    await eventually(() => expect(told('shop')).toContain('rejected 4'));
+    await eventually(() => expect(reported('shop')).toContain('rejected 4'));
     expect(new Set(receiver.ids).size).toBe(receiver.ids.length);
   });
 
   it('are posted by the leader alone', () => {
     const text = api().mustKubectl(['get', 'lease', 'weir-control-plane', '-n', 'weir-system', '-o', 'yaml']);
     expect(text).toContain('holderIdentity: control-plane-0');
-    const accepted = told('shop').filter((one) => one.startsWith('accepted'));
+    const accepted = reported('shop').filter((one) => one.startsWith('accepted'));
     expect(accepted.toSorted()).toEqual(['accepted 1', 'accepted 2', 'accepted 3']);
   });
 
@@ -123,14 +123,14 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     }
   });
 
-  it('tell that an object was deleted, once no limiter runs its rules any more', async () => {
+  it('say that an object was deleted, once no limiter runs its rules any more', async () => {
     await program('gone');
     await deleteUnanswered('gone');
-    expect(told('gone')).not.toContain('removed 1');
+    expect(reported('gone')).not.toContain('removed 1');
     limiter.acceptAgain();
     limiter.answer();
     // A leader waits 15 s at first for limiters that may be on their way.
-    await eventually(() => expect(told('gone')).toContain('removed 1'), { timeoutMs: 30_000 });
+    await eventually(() => expect(reported('gone')).toContain('removed 1'), { timeoutMs: 30_000 });
     const event = receiver.deliveries.map(read).find(({ type }) => type === 'ratelimitconfig.removed');
     expect(event?.data).toMatchObject({
       namespace: 'default',
@@ -175,14 +175,14 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     for (const id of died) expect(receiver.ids.slice(after)).toContain(id);
   }, 60_000);
 
-  it('tell that an object was deleted, when the leader that saw it died before', async () => {
+  it('say that an object was deleted, when the leader that saw it died before', async () => {
     await replicas[1]?.program.printed(/Leading/);
     limiter.acceptAgain();
     limiter.answer();
-    await eventually(() => expect(told('lost')).toContain('removed 1'), { timeoutMs: 30_000 });
+    await eventually(() => expect(reported('lost')).toContain('removed 1'), { timeoutMs: 30_000 });
     await eventually(() => expect(keptObjects()).toBe(''));
-    expect(told('lost').filter((one) => one === 'removed 1')).toHaveLength(1);
-    expect(told('gone').filter((one) => one === 'removed 1')).toHaveLength(1);
+    expect(reported('lost').filter((one) => one === 'removed 1')).toHaveLength(1);
+    expect(reported('gone').filter((one) => one === 'removed 1')).toHaveLength(1);
   }, 60_000);
 
   it('never show a secret in a log', () => {

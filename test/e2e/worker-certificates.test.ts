@@ -1,4 +1,4 @@
-/** The certificate of a limiter with several threads: all of them watch its files, and one tells of them. */
+/** The certificate of a limiter with several threads: all of them watch its files, and one reports them. */
 import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 

@@ -449,7 +449,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
       expect((await limiter.stats()).get('ratelimit.http.v1_requests')).toBe(30);
     });
 
-    it('holds budgets in one store, whichever of them reserves, commits or tells', async () => {
+    it('holds budgets in one store, whichever of them reserves, commits or reports', async () => {
       const headers = { 'content-type': 'application/json' };
       const post = async (path: string, body: object): Promise<HttpAnswer> =>
         httpAsk(limiter.ports.http, path, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -516,7 +516,7 @@ describe('a limiter with two workers that cannot start', () => {
     expect(limiter.lines.at(-1)).toMatch(/^level=fatal msg="Cannot start: .*ECONNREFUSED/);
   });
 
-  it('ends when it is told to while it waits for its store', async () => {
+  it('ends when it is asked to while it waits for its store', async () => {
     const starting = new Promise<InProcessLimiter>((resolve) => {
       const limiter: InProcessLimiter = new InProcessLimiter(
         {

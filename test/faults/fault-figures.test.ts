@@ -142,7 +142,7 @@ describe('breaches', () => {
     [{ errors: 0, answered: 10 }, 'errors is 0, less than 1'],
     [{ opened: 0 }, 'opened is 0, less than 1'],
     [{ sent: 11 }, '1 requests had no answer'],
-  ])('tell of %o', (wrong, text) => {
+  ])('report %o', (wrong, text) => {
     expect(breaches({ ...good, ...wrong }, bounds)).toEqual([text]);
   });
 

@@ -3,7 +3,7 @@ import type { FaultBounds } from './fault-case.ts';
 import type { Answer } from './fault-load.ts';
 import type { GeneratorStalls } from './generator-stalls.ts';
 
-/** A time during which the breaker was open, as the limiter's log tells it. */
+/** A time during which the breaker was open, as the limiter's log reports it. */
 export interface OpenSpan {
   fromMs: number;
   /** Infinity while it is open. */

@@ -17,7 +17,7 @@ export interface Answer {
   askedMs: number;
   tookMs: number;
   outcome: Outcome;
-  /** The proxy was told that it may pass, by whomever. */
+  /** The proxy was shown that it may pass, by whomever. */
   admitted: boolean;
   /** Of an error. */
   message: string;
@@ -96,8 +96,8 @@ export class FaultLoad {
     const client = this.#clients[request % connections] as LimiterClient;
     const askedMs = performance.now();
     const { key, value, limit } = planned;
-    const verdict = await client.ask({ domain, descriptors: [{ entries: [{ key, value }] }] }).then(
-      (response) => this.#verdict(response),
+    const decided = await client.ask({ domain, descriptors: [{ entries: [{ key, value }] }] }).then(
+      (response) => this.#decided(response),
       (error: ServiceError) => ({
         outcome: 'ERROR' as const,
         admitted: false,
@@ -105,10 +105,10 @@ export class FaultLoad {
       }),
     );
     const tookMs = performance.now() - askedMs;
-    this.answers.push({ counter: counterName(planned), limit, askedMs, tookMs, ...verdict });
+    this.answers.push({ counter: counterName(planned), limit, askedMs, tookMs, ...decided });
   }
 
-  #verdict(response: RateLimitResponse): Pick<Answer, 'outcome' | 'admitted' | 'message'> {
+  #decided(response: RateLimitResponse): Pick<Answer, 'outcome' | 'admitted' | 'message'> {
     const admitted = response.overallCode === RateLimitResponse_Code.OK;
     const byMode =
       (this.#options.mode === 'allow' && response.statuses[0]?.currentLimit === undefined) ||

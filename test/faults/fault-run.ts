@@ -27,7 +27,7 @@ export interface FaultReport {
   heapGrowthBytes: number;
   /** Lines of faults of the program itself, and what was odd about its end. */
   internalFaults: string[];
-  /** What the requests that failed were told, and how many. */
+  /** What the requests that failed were reported, and how many. */
   messages: ReadonlyMap<string, number>;
 }
 
@@ -122,7 +122,7 @@ async function faultsAtItsEnd({ program }: LimiterProcess): Promise<string[]> {
   const wasRunning = program.running;
   const { code, signal } = await program.stop();
   return [
-    ...(wasRunning ? [] : ['the process ended before it was told to']),
+    ...(wasRunning ? [] : ['the process ended before it was asked to']),
     ...(code === 0 ? [] : [`the process ended with status ${code}, signal ${signal}`]),
     ...internalFaults(program.output),
   ];

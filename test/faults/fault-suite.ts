@@ -27,10 +27,10 @@ export function faultSuite(
       const isSkipped = missing !== undefined && isOptional;
       it.skipIf(isSkipped)(title, { timeout: 90_000, concurrent: true }, async ({ expect }) => {
         const report = await runFaultCase(faultCase, pace);
-        const told = JSON.stringify({ ...report, messages: [...report.messages] });
-        expect(breaches(report.figures, faultCase.bounds), told).toEqual([]);
+        const reported = JSON.stringify({ ...report, messages: [...report.messages] });
+        expect(breaches(report.figures, faultCase.bounds), reported).toEqual([]);
         expect(report.internalFaults).toEqual([]);
-        expect(report.heapGrowthBytes, told).toBeLessThan(maxHeapGrowthBytes);
+        expect(report.heapGrowthBytes, reported).toBeLessThan(maxHeapGrowthBytes);
         check(report, expect);
       });
     }

@@ -8,7 +8,7 @@ export interface HeldInRedisOptions {
   retries?: number;
 }
 
-/** What a Redis without TLS holds of the counters of a domain, that of the load unless told, by name. */
+/** What a Redis without TLS holds of the counters of a domain, that of the load unless reported, by name. */
 export async function heldInRedis(
   options: HeldInRedisOptions,
   counted = domain,

@@ -8,7 +8,7 @@ const internal = [
   /^\s+at .+:\d+:\d+\)?$/,
 ];
 
-/** The lines of a limiter's output that tell of a fault of its own. Pure. */
+/** The lines of a limiter's output that report a fault of its own. Pure. */
 export function internalFaults(output: string): string[] {
   return output.split('\n').filter((line) => internal.some((pattern) => pattern.test(line)));
 }

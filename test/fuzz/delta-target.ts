@@ -78,7 +78,7 @@ function decoded(bytes: Uint8Array): DeltaDiscoveryResponse | undefined {
 
 /** What a limiter does with the responses of one stream. By changes and by all of it at once, the same is in force. */
 function follow(responses: readonly Uint8Array[]): string {
-  let [told, inForce] = [emptyWorld, emptyWorld];
+  let [reported, inForce] = [emptyWorld, emptyWorld];
   let table: RuleTable | undefined;
   const outcomes = new Set<string>();
   for (const bytes of responses) {
@@ -87,9 +87,9 @@ function follow(responses: readonly Uint8Array[]): string {
       outcomes.add('unreadable');
       continue;
     }
-    told = changedWorld(told, response);
+    reported = changedWorld(reported, response);
     const load = (share: number) => {
-      const { bytes: all, ...parts } = worldParts(told, table && inForce, {
+      const { bytes: all, ...parts } = worldParts(reported, table && inForce, {
         ...{ typeUrl: rateLimitConfigTypeUrl, share },
       });
       return loadResources({ bytes: all, parts, mergeDomains: false, hashInForce: undefined }).outcome;
@@ -100,7 +100,7 @@ function follow(responses: readonly Uint8Array[]): string {
       outcomes.add('refused');
       continue;
     }
-    inForce = worldInForce(told, table && inForce, change.refused?.resources ?? []);
+    inForce = worldInForce(reported, table && inForce, change.refused?.resources ?? []);
     if (change.rules !== undefined) table = RuleTable.with(table, change.rules);
     if (table !== undefined && whole.rules !== undefined) {
       const { contentHash } = new RuleTable(whole.rules.bytes);

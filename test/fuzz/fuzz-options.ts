@@ -29,7 +29,7 @@ ends with a summary. An input must not crash, take 10 s of a processor, or leave
   --seed <n>         of the first round, 0 to 4294967295; a round has the next one (default: by the clock)
   --progress <n>     seconds between two lines about the progress, 0.1 to 3600 (default 10)
   --save             keep inputs with new outcomes in the corpus
-  --replay <file>    run this one input, as a finding tells
+  --replay <file>    run this one input, as a finding reports
   --corpus <folder>  inputs to begin with, a folder a target; findings go there (default test/fuzz/corpus)
   --targets <file>   the module that exports them (default test/fuzz/targets.ts)
 

@@ -55,7 +55,7 @@ export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
     const finish = (result: FuzzResult): void => {
       clearInterval(watch);
       signal?.removeEventListener('abort', stop);
-      // V8 does not end every loop that allocates; what was found is told all the same.
+      // V8 does not end every loop that allocates; what was found is shown all the same.
       void Promise.race([worker.terminate(), delay(5000, undefined, { ref: false })]).then(() =>
         resolve(result),
       );

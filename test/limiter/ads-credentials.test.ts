@@ -66,7 +66,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
   ])('does not trust a certificate with %s', async (_, options, reason) => {
     const ads = await startServer();
     const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls(options) });
-    await eventually(() => expect(watched.told[0]).toBe(`lost: ${reason}`));
+    await eventually(() => expect(watched.reported[0]).toBe(`lost: ${reason}`));
     expect(ads.waiting).toBe(0);
   });
 
@@ -75,7 +75,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     for (const caPath of ['', stranger.caFile]) {
       const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls({ caPath }) });
       await eventually(() =>
-        expect(watched.told[0]).toBe('lost: self-signed certificate in certificate chain'),
+        expect(watched.reported[0]).toBe('lost: self-signed certificate in certificate chain'),
       );
     }
     expect(ads.waiting).toBe(0);
@@ -85,7 +85,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     const ads = await AdsServer.start();
     onTestFinished(() => ads.stop());
     const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls() });
-    await eventually(() => expect(watched.told[0]).toMatch(/^lost: .*wrong.version.number/i));
+    await eventually(() => expect(watched.reported[0]).toMatch(/^lost: .*wrong.version.number/i));
   });
 
   it('shows its own certificate where the server asks for one', async () => {
@@ -96,7 +96,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     const other = stranger.issue({ name: 'other' });
     for (const without of [{}, { certPath: other.certFile, keyPath: other.keyFile }]) {
       const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls(without) });
-      await eventually(() => expect(watched.told[0]).toMatch(/^lost: \S/));
+      await eventually(() => expect(watched.reported[0]).toMatch(/^lost: \S/));
     }
     expect(ads.waiting).toBe(0);
   });
@@ -106,10 +106,10 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     copyFileSync(stranger.caFile, caPath);
     const ads = await startServer();
     const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls({ caPath }) });
-    await eventually(() => expect(watched.told.length).toBeGreaterThan(1));
+    await eventually(() => expect(watched.reported.length).toBeGreaterThan(1));
     rmSync(caPath);
     const missing = `files: CACERT: failed to read file: ${caPath}: no such file or directory`;
-    await eventually(() => expect(watched.told).toContain(missing));
+    await eventually(() => expect(watched.reported).toContain(missing));
     copyFileSync(authority.caFile, caPath);
     expect(await (await ads.stream()).request()).toMatchObject({ versionInfo: '' });
   });

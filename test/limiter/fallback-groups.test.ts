@@ -66,7 +66,7 @@ function fallbackSuite(env: () => Record<string, string>): void {
       ['plain', 2, undefined, 1],
     ]);
     expect(await stream('s3')).toEqual(['OK', ['huge', 120, 120, most - 120], ['plain', 3, undefined, 0]]);
-    // Plain hits are told what others hold.
+    // Plain hits are shown what others hold.
     expect(await ask({ backend: 'large' }, { backend: 'huge' })).toEqual([
       'OK',
       ['large', 81, 80, 19],

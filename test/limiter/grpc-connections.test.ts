@@ -37,7 +37,7 @@ const start = limitersOfSuite(() => ({
 }));
 
 /** Without what an empty folder of rules gives, whenever that is. */
-const told = (limiter: InProcessLimiter): string[] =>
+const reported = (limiter: InProcessLimiter): string[] =>
   limiter.lines.filter((line) => !line.includes('No rules are loaded'));
 
 const counted = async (limiter: InProcessLimiter, name: string) =>
@@ -91,14 +91,14 @@ describe('a caller that misbehaves', () => {
     const line = (peer: string, times: number) =>
       `${ended} peer="${peer}" counter=not_http2 ${notHttp2} times=${times}`;
     await eventually(async () => expect(await counted(limiter, 'not_http2')).toBe(3));
-    expect(told(limiter).filter((one) => one.startsWith(ended))).toEqual([line(first.name(), 1)]);
+    expect(reported(limiter).filter((one) => one.startsWith(ended))).toEqual([line(first.name(), 1)]);
 
     const kept = call(grpc, preface, settingsAck);
     await eventually(async () => expect(await counted(limiter, 'connections')).toBe(1));
     const beyond = call(grpc);
     await beyond.closed;
     await eventually(() =>
-      expect(told(limiter).at(-1)).toBe(
+      expect(reported(limiter).at(-1)).toBe(
         `${ended} peer="${beyond.name()}" counter=too_many_connections reason="as many connections as may be are open" times=1`,
       ),
     );
@@ -108,7 +108,7 @@ describe('a caller that misbehaves', () => {
     clock.ms += 60_000;
     const last = call(grpc, http1);
     await last.closed;
-    await eventually(() => expect(told(limiter).at(-1)).toBe(line(last.name(), 3)));
+    await eventually(() => expect(reported(limiter).at(-1)).toBe(line(last.name(), 3)));
   });
 
   it('is named where it does not end a request, and keeps its connection', async () => {
@@ -124,20 +124,20 @@ describe('a caller that misbehaves', () => {
     clock.ms += 60_000;
     timers.advance(250);
     await eventually(async () => expect(await counted(limiter, 'unfinished_request')).toBe(1));
-    expect(told(limiter).at(-1)).toBe(
+    expect(reported(limiter).at(-1)).toBe(
       `level=warning msg="A request was reset for what its peer did" peer="${caller.name()}" counter=unfinished_request reason="it began a request and did not end it in time" times=1`,
     );
     expect(await counted(limiter, 'connections')).toBe(1);
   });
 
-  it('is told why in the debug data of GOAWAY', async () => {
+  it('is shown why in the debug data of GOAWAY', async () => {
     const limiter = await start();
     const caller = call(grpcOf(limiter), preface, settingsAck, ...Array.from({ length: 1_100 }, () => ping));
     await caller.closed;
     const reason =
       'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA';
     expect(caller.received()).toContain(`control_flood: ${reason}`);
-    expect(told(limiter).at(-1)).toBe(
+    expect(reported(limiter).at(-1)).toBe(
       `${ended} peer="${caller.name()}" counter=control_flood reason="${reason}" times=1`,
     );
   });
@@ -150,7 +150,7 @@ describe('a caller that misbehaves', () => {
     timers.advance(250);
     await caller.closed;
     expect(await counted(limiter, 'preface_timeout')).toBe(1);
-    expect(told(limiter).at(-1)).toBe(
+    expect(reported(limiter).at(-1)).toBe(
       `${ended} peer="${caller.name()}" counter=preface_timeout reason="it did not begin HTTP/2 in time" times=1`,
     );
     await limiter.stop();
@@ -162,7 +162,7 @@ describe('a caller that misbehaves', () => {
     timers.advance(250);
     await silent.closed;
     expect(await counted(hasty, 'idle_timeout')).toBe(1);
-    expect(told(hasty).at(-1)).toBe(
+    expect(reported(hasty).at(-1)).toBe(
       `level=info msg="A connection was ended" peer="${silent.name()}" counter=idle_timeout reason="it made no call for the longest time that is allowed" times=1`,
     );
   });
@@ -171,7 +171,9 @@ describe('a caller that misbehaves', () => {
     const path = join(temporaryFolder(), 'grpc.sock');
     const limiter = await start({ GRPC_UDS: path });
     await call({ path }, http1).closed;
-    expect(told(limiter).at(-1)).toBe(`${ended} peer="unix socket" counter=not_http2 ${notHttp2} times=1`);
+    expect(reported(limiter).at(-1)).toBe(
+      `${ended} peer="unix socket" counter=not_http2 ${notHttp2} times=1`,
+    );
   });
 });
 
@@ -180,7 +182,7 @@ describe('GRPC_UDS', () => {
     const folder = join(temporaryFolder(), 'missing');
     const limiter = await start({ GRPC_UDS: `${folder}/grpc.sock` });
     expect(await limiter.ended).toBe(1);
-    expect(told(limiter).at(-1)).toBe(
+    expect(reported(limiter).at(-1)).toBe(
       `level=fatal msg="Cannot start: GRPC_UDS: cannot listen on ${folder}/grpc.sock: there is no folder ${folder}: make it, or mount it (ENOENT)"`,
     );
   });
@@ -224,7 +226,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   const failure = (peer: string, reason: string, times = 1, counter = 'tls_handshake') =>
     `level=warning msg="A TLS handshake failed" peer="${peer}" counter=${counter} reason="${reason}" times=${times}`;
 
-  it('tells of each reason by itself, with the peer, what the caller did', async () => {
+  it('reports each reason by itself, with the peer, what the caller did', async () => {
     const { authority, ca, env } = makeWorld();
     const limiter = await start({ ...env, GRPC_CLIENT_TLS_CACERT: authority.caFile });
     const expired = shown(authority.issue({ name: 'expired', days: -1 }));
@@ -244,24 +246,24 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const caller = callTls(limiter, { ca, ...options });
       await caller.closed;
       const line = failure(caller.name(), reason, 1, counter);
-      await eventually(() => expect(told(limiter).at(-1)).toBe(line));
+      await eventually(() => expect(reported(limiter).at(-1)).toBe(line));
     }
     expect([await counted(limiter, 'tls_handshake'), await counted(limiter, 'tls_no_h2')]).toEqual([4, 1]);
     // The same by TLS 1.2 is no other reason.
-    const before = told(limiter).length;
+    const before = reported(limiter).length;
     for (const options of [expired, foreign]) {
       await callTls(limiter, { ca, ...options, maxVersion: 'TLSv1.2' }).closed;
     }
     await eventually(async () => expect(await counted(limiter, 'tls_handshake')).toBe(6));
-    expect(told(limiter)).toHaveLength(before);
+    expect(reported(limiter)).toHaveLength(before);
     clock.ms += 60_000;
     const again = callTls(limiter, { ca, ...expired });
     await again.closed;
     const line = failure(again.name(), "the caller's certificate has expired", 2);
-    await eventually(() => expect(told(limiter).at(-1)).toBe(line));
+    await eventually(() => expect(reported(limiter).at(-1)).toBe(line));
   });
 
-  it('tells who speaks something else, says nothing to the end, or leaves halfway', async () => {
+  it('says who speaks something else, says nothing to the end, or leaves halfway', async () => {
     const { env } = makeWorld();
     const limiter = await start(env);
     const grpc = grpcOf(limiter);
@@ -269,7 +271,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     const http = call(grpc, http1);
     await http.closed;
     await eventually(() =>
-      expect(told(limiter).at(-1)).toBe(failure(http.name(), 'the caller does not speak TLS')),
+      expect(reported(limiter).at(-1)).toBe(failure(http.name(), 'the caller does not speak TLS')),
     );
     const plain = call(grpc, preface);
     await plain.closed;
@@ -277,7 +279,9 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     const halfway = call(grpc, halfHello);
     halfway.socket.end();
     await eventually(() =>
-      expect(told(limiter).at(-1)).toBe(failure(halfway.name(), 'the caller hung up during the handshake')),
+      expect(reported(limiter).at(-1)).toBe(
+        failure(halfway.name(), 'the caller hung up during the handshake'),
+      ),
     );
     expect(await counted(limiter, 'tls_handshake')).toBe(3);
   });
@@ -296,7 +300,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     await new Promise((resolve) => client.once('close', resolve));
     await eventually(async () => expect(await counted(limiter, 'tls_handshake')).toBe(1));
     // The alert may be lost where the caller hangs up at once.
-    expect(told(limiter).at(-1)).toMatch(
+    expect(reported(limiter).at(-1)).toMatch(
       /^level=warning msg="A TLS handshake failed" peer="127\.0\.0\.1:\d+" counter=tls_handshake reason="the caller (hung up during the handshake, perhaps as it )?does not trust the server's certificate( \(unknown ca\))?" times=1$/,
     );
   });
@@ -305,7 +309,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     const { authority, env } = makeWorld();
     for (const more of [{}, { GRPC_CLIENT_TLS_CACERT: authority.caFile }]) {
       const limiter = await start({ ...env, ...more });
-      const before = told(limiter).length;
+      const before = reported(limiter).length;
       for (const leave of ['end', 'resetAndDestroy', 'end'] as const) {
         const probe = watched(connectTcp(grpcOf(limiter)));
         await new Promise((resolve) => probe.socket.once('connect', resolve));
@@ -314,14 +318,16 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       }
       const http = call(grpcOf(limiter), http1);
       await http.closed;
-      await eventually(() => expect(told(limiter).length).toBeGreaterThan(before));
-      expect(told(limiter).slice(before)).toEqual([failure(http.name(), 'the caller does not speak TLS')]);
+      await eventually(() => expect(reported(limiter).length).toBeGreaterThan(before));
+      expect(reported(limiter).slice(before)).toEqual([
+        failure(http.name(), 'the caller does not speak TLS'),
+      ]);
       expect(await counted(limiter, 'tls_handshake')).toBe(1);
       await limiter.stop();
     }
   });
 
-  it('is told of on a Unix socket, too', async () => {
+  it('is reported on a Unix socket, too', async () => {
     const { env } = makeWorld();
     const path = join(temporaryFolder(), 'grpc.sock');
     const limiter = await start({ ...env, GRPC_UDS: path });
@@ -330,7 +336,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     await probe.closed;
     await call({ path }, http1).closed;
     await eventually(() =>
-      expect(told(limiter).at(-1)).toBe(failure('unix socket', 'the caller does not speak TLS')),
+      expect(reported(limiter).at(-1)).toBe(failure('unix socket', 'the caller does not speak TLS')),
     );
     expect(await counted(limiter, 'tls_handshake')).toBe(1);
   });
@@ -345,24 +351,24 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     caller.socket.on('end', () => ends.push('end')).on('error', () => ends.push('error'));
     await caller.closed;
     expect(ends).toEqual(['end']);
-    expect(told(limiter).at(-1)).toBe(
+    expect(reported(limiter).at(-1)).toBe(
       failure(caller.name(), "the caller's certificate is not of proxy.example", 1, 'tls_client_name'),
     );
   });
 
-  it('tells that a new certificate is in use after one that was not, and until when', async () => {
+  it('says that a new certificate is in use after one that was not, and until when', async () => {
     clock.ms = Date.now();
     const { authority, files, env } = makeWorld(30);
     const limiter = await start(env);
     const expiry = async () => (await limiter.stats()).get('certs.expires_at_seconds') ?? 0;
     const first = await expiry();
     expect(Math.abs(first - Date.now() / 1000 - 30 * 86_400)).toBeLessThan(3_600);
-    const before = told(limiter).length;
+    const before = reported(limiter).length;
     const next = authority.issue({ name: 'next', alternativeNames: 'IP:127.0.0.1', days: 60 });
     const look = (wanted: string[]) =>
       eventually(() => {
         timers.advance(5_000);
-        expect(told(limiter).slice(before)).toEqual(wanted);
+        expect(reported(limiter).slice(before)).toEqual(wanted);
       });
     writeFileSync(files.certFile, readFileSync(next.certFile));
     const refused = `level=error msg="A new certificate cannot be used: the one before stays" listener=gRPC reason="GRPC_SERVER_TLS_KEY: ${files.keyFile}: its key does not belong to the first certificate of ${files.certFile}"`;
@@ -378,14 +384,14 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       refused,
       `level=warning msg="A new certificate is in use" listener=gRPC expires="${expires}"`,
     ]);
-    // What works is told at the level info alone.
+    // What works is reported at the level info alone.
     overwritePair(authority.issue({ name: 'third', alternativeNames: 'IP:127.0.0.1', days: 90 }), files);
     const second = await expiry();
     await eventually(async () => {
       timers.advance(5_000);
       expect(await expiry()).toBeGreaterThan(second);
     });
-    expect(told(limiter)).toHaveLength(before + 2);
+    expect(reported(limiter)).toHaveLength(before + 2);
   });
 
   it.each([
@@ -398,7 +404,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     const expires = new Date(
       1000 * ((await limiter.stats()).get('certs.expires_at_seconds') ?? 0),
     ).toISOString();
-    expect(told(limiter)).toContain(
+    expect(reported(limiter)).toContain(
       `level=warning msg="The certificate of the gRPC listener ${text}" expires="${expires}"`,
     );
   });

@@ -119,7 +119,7 @@ async function silentPeer(limiter: InProcessLimiter): Promise<Socket> {
 const hour = 3_600_000;
 
 describe('connections', () => {
-  it('are told to end at GRPC_MAX_CONNECTION_AGE', async () => {
+  it('are asked to end at GRPC_MAX_CONNECTION_AGE', async () => {
     for (const [value, ms] of [
       ['', 24 * hour],
       ['10m', 600_000],
@@ -217,7 +217,7 @@ describe('connections', () => {
     await eventually(async () => expect(await grpcStatus(await session(limiter), listPath)).toBe('0'));
   });
 
-  it('are told what services there are with GRPC_REFLECTION', async () => {
+  it('are shown what services there are with GRPC_REFLECTION', async () => {
     const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
     const nothing = Buffer.alloc(0);
     const limiter = await start();
@@ -360,7 +360,7 @@ describeWithServer('GRPC_SERVER_USE_TLS', opensslProgram, (openssl) => {
     const limiter = await start({ ...env, GRPC_CLIENT_TLS_CACERT: authority.caFile });
     const stranger = createAuthority(openssl, temporaryFolder(), 'other').issue({ name: 'stranger' });
     const known = authority.issue({ name: 'proxy' });
-    // Of TLS 1.3 a client thinks well until it reads: Node's own HTTP/2 does not tell what it finds then.
+    // Of TLS 1.3 a client thinks well until it reads: Node's own HTTP/2 does not say what it finds then.
     const isServed = (options: SecureClientSessionOptions): Promise<boolean> =>
       new Promise((resolve) => {
         const address = { port: limiter.ports.grpc, host: '127.0.0.1' };

@@ -1,4 +1,4 @@
-/** `warn_at` in a fleet: whichever limiter passes a mark first tells of it, and no other does. */
+/** `warn_at` in a fleet: whichever limiter passes a mark first reports it, and no other does. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -45,7 +45,7 @@ function fleetSuite(env: () => Record<string, string>): void {
     env: { RUNTIME_ROOT: folder, LOG_LEVEL: 'warn', ...env() },
   }));
 
-  it('tells each mark once a window, whichever limiter passes it', async () => {
+  it('reports each mark once a window, whichever limiter passes it', async () => {
     const fleet = [await start(), await start()];
     const [one, other] = fleet as [InProcessLimiter, InProcessLimiter];
     const ask = async (limiter: InProcessLimiter, team: string, times: number): Promise<void> => {

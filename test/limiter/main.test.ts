@@ -80,7 +80,7 @@ const standingClock = { nowMs: () => now * 1000, monotonicMs: () => performance.
 
 let timers: ManualTimers;
 
-/** With time standing still, unless told otherwise. */
+/** With time standing still, unless configured otherwise. */
 const start = limitersOfSuite(() => ({ clock: standingClock, random: () => 0.5, timers, env: common }));
 
 beforeEach(() => {
@@ -817,7 +817,7 @@ describe('a limiter', () => {
     ['no rules', 'empty', 500, 2],
     ['wrong rules', 'wrong', 500, 2],
   ])(
-    'that needs rules to be healthy tells so over HTTP and gRPC, with %s',
+    'that needs rules to be healthy reports so over HTTP and gRPC, with %s',
     async (_, name, status, serving) => {
       const env = { RUNTIME_ROOT: join(folder, name), HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' };
       const limiter = await start(env);
@@ -973,9 +973,9 @@ describe('a limiter', () => {
     symlinkSync(folder, join(folder, 'warned/config/link.yaml'));
     const env = { RUNTIME_ROOT: join(folder, 'warned'), STATSD_PREFIX: 'true' };
     const { lines } = await start(env);
-    const told = () => lines.filter((line) => !line.includes('Listening'));
-    await eventually(() => expect(told().length).toBeGreaterThan(3));
-    expect(told()).toEqual([
+    const reported = () => lines.filter((line) => !line.includes('Listening'));
+    await eventually(() => expect(reported().length).toBeGreaterThan(3));
+    expect(reported()).toEqual([
       'level=warning msg="STATSD_PREFIX is a setting that this version does not have: ignored"',
       'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
       `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=6 column=1`,
@@ -990,11 +990,11 @@ describe('a limiter', () => {
     writeRules('passed/config/README.md', '# domain: what this is\n');
     const env = { RUNTIME_ROOT: join(folder, 'passed'), RUNTIME_WATCH_ROOT: 'false', LOG_LEVEL: 'info' };
     const { lines } = await start(env, { timers: systemTimers });
-    const told = (text: string) => lines.filter((line) => line.includes(text));
+    const reported = (text: string) => lines.filter((line) => line.includes(text));
     writeRules('passed/config/a.yaml', oneRule('a2'));
-    await eventually(() => expect(told('Successfully loaded').length).toBeGreaterThanOrEqual(2));
-    await eventually(() => expect(told('is not read')).not.toEqual([]));
-    expect(told('is not read')).toEqual([
+    await eventually(() => expect(reported('Successfully loaded').length).toBeGreaterThanOrEqual(2));
+    await eventually(() => expect(reported('is not read')).not.toEqual([]));
+    expect(reported('is not read')).toEqual([
       'level=warning msg="old.conf: holds rules and is not read: only *.yaml and *.yml are rule files"',
     ]);
   });
@@ -1005,18 +1005,18 @@ describe('a limiter', () => {
     writeRules('meet/config/b.yaml', second);
     const env = { RUNTIME_ROOT: join(folder, 'meet'), RUNTIME_WATCH_ROOT: 'false', LOG_LEVEL: 'info' };
     const { lines } = await start(env, { timers: systemTimers });
-    const told = () => lines.filter((line) => line.includes('could meet'));
+    const reported = () => lines.filter((line) => line.includes('could meet'));
     const loads = () => lines.filter((line) => line.includes('Successfully loaded')).length;
     const line = (key: string, other: number) =>
       `level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=1 first="b.yaml:3:10: rule ${key} of domain meet_a counts as meet_a_${key}_*_, which can be a key of rule a of domain meet as well (a.yaml line ${other})"`;
-    await eventually(() => expect(told()).toEqual([line('b', 3)]));
+    await eventually(() => expect(reported()).toEqual([line('b', 3)]));
     writeRules(
       'meet/config/a.yaml',
       `# moves the lines\n${first.replace('requests_per_unit: 5', 'requests_per_unit: 6')}`,
     );
     await eventually(() => expect(loads()).toBe(2));
     writeRules('meet/config/b.yaml', oneRule('meet_a', 'c'));
-    await eventually(() => expect(told().slice(1)).toEqual([line('c', 4)]));
+    await eventually(() => expect(reported().slice(1)).toEqual([line('c', 4)]));
     const unambiguous = await start({ ...env, COUNTER_KEYS: 'unambiguous' });
     await new Promise((next) => setTimeout(next, 500));
     expect(unambiguous.lines.filter((one) => one.includes('could meet'))).toEqual([]);

@@ -110,7 +110,7 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
       expect(codes.map(({ body }) => body.overallCode)).toEqual(['OK', 'OVER_LIMIT']);
     });
 
-    it('tells the server of it and refuses a resource, and 501 and UNIMPLEMENTED answer who reserves', async () => {
+    it('shows the server of it and refuses a resource, and 501 and UNIMPLEMENTED answer who reserves', async () => {
       const server = await AdsServer.start();
       try {
         const starting = start({

@@ -51,12 +51,12 @@ describe('the connections of an xDS source', () => {
       backoff: steadyBackoff,
     });
     for (const attempt of [1, 2, 3]) {
-      await until(() => watched.told.length >= attempt);
+      await until(() => watched.reported.length >= attempt);
       await passInGrpc(5_000);
-      expect([came.length, watched.told.length]).toEqual([attempt, attempt]);
+      expect([came.length, watched.reported.length]).toEqual([attempt, attempt]);
       timers.advance(4_000);
     }
-    await until(() => watched.told.length >= 4);
+    await until(() => watched.reported.length >= 4);
     await watched.source.close();
     await passInGrpc(20_000);
     expect([came.length, vi.getTimerCount()]).toEqual([4, 0]);
@@ -68,8 +68,8 @@ describe('the connections of an xDS source', () => {
     const target = `ipv4:127.0.0.1:${bad.port},127.0.0.1:${silent.port}`;
     const watched = await WatchedXdsSource.start({ port: 0, target, timers });
     await passInGrpc(15_000);
-    expect([bad.came.length, silent.came.length, watched.told]).toEqual([1, 1, []]);
+    expect([bad.came.length, silent.came.length, watched.reported]).toEqual([1, 1, []]);
     timers.advance(20_000);
-    expect(watched.told).toEqual(['lost: no connection within 20 s']);
+    expect(watched.reported).toEqual(['lost: no connection within 20 s']);
   });
 });

@@ -412,8 +412,8 @@ describe('a limiter with rules from an xDS server', () => {
         const { length } = requests;
         expect((await limiter.stats()).get('ratelimit.rules.load_failed')).toBe(length - 1);
       }
-      const told = limiter.lines.filter((line) => line.includes('Successfully loaded new configuration'));
-      expect(told.map((line) => line.split(' ')[0])).toEqual(['level=info', 'level=warning']);
+      const reported = limiter.lines.filter((line) => line.includes('Successfully loaded new configuration'));
+      expect(reported.map((line) => line.split(' ')[0])).toEqual(['level=info', 'level=warning']);
     },
   );
 
@@ -435,7 +435,7 @@ describe('a limiter with rules from an xDS server', () => {
     );
   });
 
-  it('merges domains where it is told to', async () => {
+  it('merges domains where it is asked to', async () => {
     const limiter = await start({ MERGE_DOMAIN_CONFIG: 'true' });
     const stream = await ads.stream();
     await stream.request();

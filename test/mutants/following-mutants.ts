@@ -249,7 +249,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'a denied /openapi/v3 is in no metric',
     file: 'control-plane/source/schema-store.ts',
     within: 'SchemaStore.#failed',
-    search: "if (isTold) this.#denied.set({ verb: 'get', resource: root, reason });",
+    search: "if (isReported) this.#denied.set({ verb: 'get', resource: root, reason });",
     replace: '',
     killedBy: 'control-plane/source/schema-store.test.ts',
   },

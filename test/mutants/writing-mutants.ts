@@ -35,9 +35,9 @@ export const writingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/status-keeper.test.ts',
   },
   {
-    defect: 'a new leader tells of deleted objects at once',
+    defect: 'a new leader reports deleted objects at once',
     file: 'control-plane/status-keeper.ts',
-    within: 'StatusKeeper.#tellRemoved',
+    within: 'StatusKeeper.#reportRemoved',
     search: 'const due = awaitsLimiters',
     replace: 'const due = false',
     killedBy: 'control-plane/status-keeper.test.ts',
@@ -45,7 +45,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a replica that does not lead keeps deleted objects for ever',
     file: 'control-plane/status-keeper.ts',
-    within: 'StatusKeeper.#tellRemoved',
+    within: 'StatusKeeper.#reportRemoved',
     search: 'if (!backing.leads)',
     replace: 'if (false)',
     killedBy: 'control-plane/status-keeper.test.ts',
@@ -75,7 +75,7 @@ export const writingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/reconcile/decide.property.test.ts',
   },
   {
-    defect: 'events tell of every condition of a status, also of those that were there before',
+    defect: 'events report every condition of a status, also of those that were there before',
     file: 'control-plane/status-keeper.ts',
     within: 'StatusKeeper.#announce',
     search: 'previous: object.status',
@@ -204,7 +204,7 @@ export const writingMutants: readonly Mutant[] = [
     byTimeout: true,
   },
   {
-    defect: 'an object may tell 2 events at once instead of 25',
+    defect: 'an object may report 2 events at once instead of 25',
     file: 'control-plane/replicas/event-recorder.ts',
     within: 'EventQueue.constructor',
     search: 'burstPerObject: 25',
@@ -212,7 +212,7 @@ export const writingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/replicas/event-recorder.test.ts',
   },
   {
-    defect: 'an object may tell an event each 20 ms',
+    defect: 'an object may report an event each 20 ms',
     file: 'control-plane/replicas/event-recorder.ts',
     within: 'EventQueue.constructor',
     search: 'perSecondPerObject: 1 / 20',

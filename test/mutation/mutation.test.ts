@@ -27,7 +27,7 @@ describe('mutants of Lua', () => {
     ]);
   });
 
-  it('tell a sign from a difference', () => {
+  it('report a sign from a difference', () => {
     expect(changes('f(-a, b - c)')).toEqual(['f(a, b - c)', 'f(-a, b + c)']);
     expect(changes('return -a')).toEqual(['return a']);
   });

@@ -1,7 +1,7 @@
 /** A sample that a seed decides, and that stays nearly the same when a few elements come or go. Pure. */
 import { createHash } from 'node:crypto';
 
-/** At most `count` elements, in their order. `nameOf` tells them apart. */
+/** At most `count` elements, in their order. `nameOf` distinguishes them. */
 export function sampled<T>(
   all: readonly T[],
   { count, seed, nameOf }: { count: number; seed: number; nameOf: (element: T) => string },

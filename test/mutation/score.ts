@@ -1,4 +1,4 @@
-/** What mutants tell of the tests. Pure. */
+/** What mutants report the tests. Pure. */
 
 export interface MutantReport {
   /** `limiter/decide/plan.ts:12:3`. */

@@ -77,7 +77,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     return status === 429;
   }
 
-  it('tell that all is well', async () => {
+  it('say that all is well', async () => {
     const found = await runCommand(statusCommand, [...of(shared), '-o', 'json']);
     const report = JSON.parse(found.stdout);
     expect([found.status, report.ok, report.problems]).toEqual([0, true, []]);
@@ -186,8 +186,8 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect([nothing.status, nothing.stdout, nothing.stderr]).toEqual([
       ...[1, '', 'weir: lim-0: no rule of shop limits user=bud, nobody=x (by itself is: user=bud)\n'],
     ]);
-    const misspelt = await runCommand(budgetCommand, ['shop', 'usr=bud', '-o', 'json', ...of(alone)]);
-    expect([misspelt.status, JSON.parse(misspelt.stdout).budgets, misspelt.stderr]).toEqual([
+    const misspelled = await runCommand(budgetCommand, ['shop', 'usr=bud', '-o', 'json', ...of(alone)]);
+    expect([misspelled.status, JSON.parse(misspelled.stdout).budgets, misspelled.stderr]).toEqual([
       ...[
         1,
         [],
@@ -198,7 +198,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(silent.status).toBe(1);
   });
 
-  it('tell why a request was refused, and by which limiter', async () => {
+  it('say why a request was refused, and by which limiter', async () => {
     await isRefused(shared[1]!, 'why', 9);
     const args = ['shop', 'user=why', '--since', '10m', ...of(shared)];
     const asked = () => runCommand(whyCommand, args);
@@ -360,7 +360,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(byId.stdout).toMatch(/^1 override was removed\n\nAs it was:\nID .*\ng-1 /);
   });
 
-  it('look again and again until they are told to end', async () => {
+  it('look again and again until they are asked to end', async () => {
     const args = [weirProgram, 'status', '--watch', '--interval', '100ms', ...of(shared)];
     const watching = new ChildProgram({ command: process.execPath, args });
     await watching.printed(/2 of 2 limiters(?:.|\n)*2 of 2 limiters/);
@@ -383,7 +383,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     await asking.stop();
   });
 
-  it('tell of a Redis that is gone, though nobody has asked since', async () => {
+  it('report a Redis that is gone, though nobody has asked since', async () => {
     await redis.kill('SIGKILL');
     await eventually(async () => {
       const { status, stdout } = await runCommand(statusCommand, [...of(shared), '-o', 'json']);

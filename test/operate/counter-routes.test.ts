@@ -187,7 +187,7 @@ function countersSuite(start: () => Promise<Asked>) {
     ]);
   });
 
-  it('tells of a calendar, and of limits beyond 32 bits, by descriptor and in lists', async () => {
+  it('reports a calendar, and of limits beyond 32 bits, by descriptor and in lists', async () => {
     const most = Number.MAX_SAFE_INTEGER;
     const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 };
     const checked = await httpAsk(asked.limiter.ports.http, '/v1/check', {
@@ -214,7 +214,7 @@ function countersSuite(start: () => Promise<Asked>) {
     expect([listed]).toMatchObject([{ used: most - 1, window: { start: window.start, calendar } }]);
   });
 
-  it('lists the counters of a domain page by page, each told back', async () => {
+  it('lists the counters of a domain page by page, each reported back', async () => {
     for (let i = 0; i < 150; i += 1) await asked.count(1, { remote_address: `list-${i}` });
     const counters = await asked.all('domain=shop&limit=10');
     const values = counters.map(({ entries: [entry] }) => entry?.['value'] ?? entry?.['pattern']);
@@ -340,7 +340,7 @@ describeWithServer('counters in Redis', redisProgram, (path) => {
 
 describeWithServer('counters with leases', redisProgram, (path) => {
   const folder = suiteFolder();
-  it('tell what of them limiters have taken ahead', async () => {
+  it('say what of them limiters have taken ahead', async () => {
     const redis = await startRedis({ path });
     const store = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redis.port}` };
     const leases = { LEASES: 'on', LEASE_SHARE: '10%' };

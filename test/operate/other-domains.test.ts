@@ -23,7 +23,7 @@ writeFileSync(
   join(folder, 'callers.yaml'),
   `callers:\n${entries.join('')}  - { name: gates, anonymous: true, domains: ['*'] }\n`,
 );
-/** So long that it takes too many steps to tell its compatible key from those of another domain. */
+/** So long that it takes too many steps to distinguish its compatible key from those of another domain. */
 const long = 'a_'.repeat(300);
 
 describe('a caller of the domain shop', () => {

@@ -153,7 +153,7 @@ describeWithApiServer('weir override in a cluster', (api) => {
     );
     const block = await run('set', ...place, '--block', '--for', '1h', ...reason, '-o', 'json');
     expect([block.status, block.stderr]).toEqual([0, set.stderr.replace('made', 'replaced')]);
-    // The same shape whatever is done and whoever is asked, that of /v1/overrides.
+    // The same shape whatever is done and anyone who is asked, that of /v1/overrides.
     const shape = {
       ...{ domain: 'shop', match: [{ key: 'key', value: 'a' }], block: true, reason: 'a sale' },
       ...{ source: 'object', standing: 'InForce', message: '', limiters: [] },

@@ -61,7 +61,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     env: { RUNTIME_ROOT: folder, OVERRIDES_DIR: join(folder, 'none'), LOCAL_CACHE_SIZE_IN_BYTES: '100000' },
   }));
 
-  it('lets a refused key pass at once, tells of it, and takes it back', async () => {
+  it('lets a refused key pass at once, reports it, and takes it back', async () => {
     const limiter = await start();
     await useUp(limiter, 'a');
     const posted = await call(limiter, 'POST', '', override('a', { requestsPerUnit: 20, for: '2h' }));

@@ -316,7 +316,7 @@ describeWithServer('a reset in Redis', redisProgram, (path) => {
     expect(await client.keys('r_few_*')).toHaveLength(1);
   });
 
-  it('is told in the log and the statistics', async () => {
+  it('is reported in the log and the statistics', async () => {
     const limiter = await start();
     await limiter.ask('r', [{ few: 'v' }], 2);
     await reset(limiter, 'domain=r&entry=few=v');
@@ -361,7 +361,7 @@ describe('a reset in memory', () => {
 
 describeWithServer('a reset in memcache', memcachedProgram, (path) => {
   const start = limitersOfSuite(() => ({ env: remembering }));
-  it('removes by entries, and says that other limiters cannot be told', async () => {
+  it('removes by entries, and says that other limiters cannot be determined', async () => {
     const server = await startMemcached({ path });
     onTestFinished(() => server.stop());
     const env = {

@@ -79,18 +79,18 @@ function storeAdminSuite(
     await storeAdmin.close();
   });
 
-  it('tells everybody who listens what is published, until they end it', async () => {
+  it('shows everybody who listens what is published, until they end it', async () => {
     const storeAdmin = await open();
-    const told: string[] = [];
+    const reported: string[] = [];
     let back = 0;
-    const end = storeAdmin.subscribe({ heard: (text) => told.push(text), back: () => (back += 1) });
+    const end = storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     expect(await storeAdmin.publish('first')).toBe(true);
-    await eventually(() => expect(told).toEqual(['first']), { timeoutMs: 30_000 });
+    await eventually(() => expect(reported).toEqual(['first']), { timeoutMs: 30_000 });
     end();
     expect(await storeAdmin.publish('second')).toBe(true);
     await storeAdmin.records('limiters');
-    expect(told).toEqual(['first']);
+    expect(reported).toEqual(['first']);
     await storeAdmin.close();
   });
 }
@@ -192,9 +192,9 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
   it('hears again what is published once the server is back', async () => {
     const own = await startRedis({ path });
     const storeAdmin = openRedisStoreAdmin(`127.0.0.1:${own.port}`);
-    const told: string[] = [];
+    const reported: string[] = [];
     let back = 0;
-    storeAdmin.subscribe({ heard: (text) => told.push(text), back: () => (back += 1) });
+    storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     await own.kill('SIGKILL');
     await expect(storeAdmin.records('overrides')).rejects.toThrow();
@@ -202,15 +202,15 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     await own.start();
     await eventually(() => expect(back).toBe(2), { timeoutMs: 30_000 });
     await eventually(async () => expect(await storeAdmin.publish('again')).toBe(true), { timeoutMs: 30_000 });
-    await eventually(() => expect(told).toContain('again'), { timeoutMs: 30_000 });
+    await eventually(() => expect(reported).toContain('again'), { timeoutMs: 30_000 });
     await storeAdmin.close();
     await own.stop();
   });
 
   it('names what an ACL refuses, and no longer once it is allowed', async () => {
     await client.acl('SETUSER', 'poor', 'on', '>secret-word', '~*', '+ping', '+get', '+hgetall');
-    const told: MissingRight[] = [];
-    const storeAdmin = openRedisStoreAdmin(url(), { auth: 'poor:secret-word', told });
+    const reported: MissingRight[] = [];
+    const storeAdmin = openRedisStoreAdmin(url(), { auth: 'poor:secret-word', reported });
     await expect(storeAdmin.scan({ prefixes: [''], from: undefined, count: 10 })).rejects.toThrow('NOPERM');
     expect(await storeAdmin.publish('x')).toBe(false);
     storeAdmin.subscribe({ heard: () => {}, back: () => {} });
@@ -229,7 +229,7 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     await scanAll(storeAdmin, ['a']);
     expect(await storeAdmin.publish('x')).toBe(true);
     expect(storeAdmin.missing.map(({ command }) => command)).toEqual(['SUBSCRIBE']);
-    expect(told).toHaveLength(3);
+    expect(reported).toHaveLength(3);
     await storeAdmin.close();
   });
 
@@ -298,12 +298,12 @@ describeWithServer('the store admin of a master that sentinels know', redisProgr
     const storeAdmin = openRedisStoreAdmin(
       parseSentinelAddress({ url: trio.url, auth: '', sentinelAuth: '' }),
     );
-    const told: string[] = [];
+    const reported: string[] = [];
     let back = 0;
-    storeAdmin.subscribe({ heard: (text) => told.push(text), back: () => (back += 1) });
+    storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     expect(await storeAdmin.publish('news')).toBe(true);
-    await eventually(() => expect(told).toEqual(['news']), { timeoutMs: 30_000 });
+    await eventually(() => expect(reported).toEqual(['news']), { timeoutMs: 30_000 });
     expect(await scanAll(storeAdmin, ['a'])).toEqual([]);
     await storeAdmin.close();
     await trio.stop();

@@ -270,7 +270,7 @@ describe('the action', () => {
     expect(existsSync(join(folder, 'pwned'))).toBe(false);
   });
 
-  it('tells what changes against a base, and fails for what it is told to', () => {
+  it('says what changes against a base, and fails for what it is sent to', () => {
     const { status, said } = step('compare', { BASE: 'main' });
     expect([status, said('GITHUB_STEP_SUMMARY')]).toEqual([0, comment]);
     expect(said('GITHUB_OUTPUT')).toContain(`comparison=${runner}/weir-comparison.md\n`);

@@ -28,7 +28,7 @@ const groups: readonly (readonly QuotaRun[])[] = [
   ],
 ];
 
-/** Chosen: of a core; less cannot be told from what an idle limiter does. */
+/** Chosen: of a core; less cannot be distinguished from what an idle limiter does. */
 const leastMeasured = 0.0005;
 
 const removeProgram = await setup();

@@ -23,17 +23,17 @@ function world(fault: (request: ApiRequest) => Fault | undefined) {
 it('a watch that stays open ends an outage, though nothing of its kind changes', async () => {
   let isAway = false;
   const { time, client, ...parts } = world(() => (isAway ? { unreached: true } : undefined));
-  const told: string[] = [];
+  const reported: string[] = [];
   const watch = new ResourceWatch({
     ...parts,
     client,
     resource: { group: '', version: 'v1', plural: 'configmaps', namespace: 'team' },
     read: (object) => ({ item: object }),
     listener: {
-      listed: () => told.push('listed'),
+      listed: () => reported.push('listed'),
       changed: () => {},
-      unreachable: () => told.push('unreachable'),
-      reachable: () => told.push('reachable'),
+      unreachable: () => reported.push('unreachable'),
+      reachable: () => reported.push('reachable'),
       skipped: () => {},
     },
   });
@@ -42,13 +42,13 @@ it('a watch that stays open ends an outage, though nothing of its kind changes',
   isAway = true;
   client.close();
   await time.advance(8_000);
-  expect(told).toEqual(['listed', 'unreachable']);
+  expect(reported).toEqual(['listed', 'unreachable']);
   isAway = false;
   // Opened and broken off, as by a server that is not well yet.
   while (client.watches === 0) await time.advance(1);
   client.close();
   const brokenMs = time.nowMs;
-  while (told.at(-1) !== 'reachable' && time.nowMs < brokenMs + 30_000) await time.advance(100);
+  while (reported.at(-1) !== 'reachable' && time.nowMs < brokenMs + 30_000) await time.advance(100);
   expect(time.nowMs - brokenMs).toBeLessThan(12_000);
 });
 
@@ -88,7 +88,7 @@ it('a leader that lost the lead while it could not store domains, and leads agai
 
 it('what another replica accepted after the generation that the leader knows is stored, once, and not deleted unread', async () => {
   const { time, cluster, ...parts } = world(() => undefined);
-  const told: number[] = [];
+  const reported: number[] = [];
   const open = (leads: boolean) =>
     new KeptSpecStore({
       ...parts,
@@ -98,7 +98,7 @@ it('what another replica accepted after the generation that the leader knows is 
       leads: () => leads,
       changed: (stored) => {
         const generation = stored.get('uid')?.generation;
-        if (leads && generation !== undefined) told.push(generation);
+        if (leads && generation !== undefined) reported.push(generation);
       },
     });
   const [leader, other] = [open(true), open(false)];
@@ -111,8 +111,8 @@ it('what another replica accepted after the generation that the leader knows is 
   await time.advance(500);
   expect(stored()).toBe(1);
   await time.advance(2_000);
-  // The leader has not decided anew: what it wanted before is not written over what it was told of.
-  expect([stored(), told]).toEqual([2, [1, 2]]);
+  // The leader has not decided anew: what it wanted before is not written over what it was sent of.
+  expect([stored(), reported]).toEqual([2, [1, 2]]);
   leader.sync(new Map());
   await time.advance(10_000);
   expect([stored(), cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' })]).toEqual([

@@ -92,11 +92,11 @@ function contract(server: () => Server): void {
 
   /** What a watch says, as `TYPE name` from a version on. */
   async function watch(path: string, resourceVersion: string | undefined, query: ApiRequest['query'] = {}) {
-    const told: { type: string; object: ApiObject }[] = [];
+    const reported: { type: string; object: ApiObject }[] = [];
     const stream = await api.stream({ path, query: { watch: true, resourceVersion, ...query } });
-    const ended = stream.follow((values) => told.push(...(values as typeof told)));
+    const ended = stream.follow((values) => reported.push(...(values as typeof reported)));
     onTestFinished(() => stream.end());
-    return { told, ended, types: () => told.map(({ type }) => type) };
+    return { reported, ended, types: () => reported.map(({ type }) => type) };
   }
 
   describe('versions', () => {
@@ -142,12 +142,12 @@ function contract(server: () => Server): void {
       await create();
       const status = { observedGeneration: 1, conditions: conditions('True') };
       const first = await applyStatus(status);
-      const { told } = await watch(configs, first.metadata.resourceVersion);
+      const { reported } = await watch(configs, first.metadata.resourceVersion);
       const again = await applyStatus(status, { version: first.metadata.resourceVersion });
       expect(again.metadata.resourceVersion).toBe(first.metadata.resourceVersion);
       await applyStatus({ observedGeneration: 1, conditions: conditions('False') });
-      await eventually(() => expect(told.map(({ object }) => object['status'])).toHaveLength(1));
-      expect(told[0]?.object['status']).toMatchObject({ conditions: conditions('False') });
+      await eventually(() => expect(reported.map(({ object }) => object['status'])).toHaveLength(1));
+      expect(reported[0]?.object['status']).toMatchObject({ conditions: conditions('False') });
     });
 
     it('of what there is not: names the mistake', async () => {
@@ -223,10 +223,10 @@ function contract(server: () => Server): void {
       const made = await create('shop', { team: 'a' });
       const from = made.metadata.resourceVersion;
       const changed = await applyStatus({ observedGeneration: 1, conditions: [] });
-      const { told, types } = await watch(configs, from);
+      const { reported, types } = await watch(configs, from);
       await ask({ method: 'DELETE', path: `${configs}/${name}` });
       await eventually(() => expect(types()).toEqual(['MODIFIED', 'DELETED']));
-      const { metadata, status } = told[1]!.object as ApiObject & { status: unknown };
+      const { metadata, status } = reported[1]!.object as ApiObject & { status: unknown };
       expect(status).toEqual({ observedGeneration: 1, conditions: [] });
       expect(metadata.uid).toBe(made.metadata.uid);
       expect(Number(metadata.resourceVersion)).toBeGreaterThan(Number(changed.metadata.resourceVersion));
@@ -237,7 +237,7 @@ function contract(server: () => Server): void {
       const selector = { labelSelector: `test=${label}` };
       const body = { ...mapBody({ a: '1' }), metadata: { name, namespace, labels: { test: label } } };
       const made = await ask({ method: 'POST', path: maps, body });
-      const { told, types } = await watch(maps, made.metadata.resourceVersion, selector);
+      const { reported, types } = await watch(maps, made.metadata.resourceVersion, selector);
       const patch = (change: object) =>
         ask({
           method: 'PATCH',
@@ -249,7 +249,7 @@ function contract(server: () => Server): void {
       await patch({ metadata: { labels: { test: 'other' } }, data: { a: '3' } });
       await patch({ metadata: { labels: { test: label } } });
       await eventually(() => expect(types()).toEqual(['MODIFIED', 'DELETED', 'ADDED']));
-      expect(told.map(({ object }) => dataOf(object))).toEqual([{ a: '2' }, { a: '2' }, { a: '3' }]);
+      expect(reported.map(({ object }) => dataOf(object))).toEqual([{ a: '2' }, { a: '2' }, { a: '3' }]);
     });
 
     it('end when their time is up', async () => {
@@ -272,12 +272,12 @@ function contract(server: () => Server): void {
     await applyMap({ a: '3' });
     const more = { path: maps, query: { ...query, continue: first.metadata.continue } };
     expect(await failure(more)).toEqual({ status: 410, reason: 'Expired' });
-    const { told } = await watch(maps, made.metadata.resourceVersion);
-    await eventually(() => expect(told).toHaveLength(1));
-    expect(told[0]).toMatchObject({ type: 'ERROR', object: { code: 410, reason: 'Expired' } });
+    const { reported } = await watch(maps, made.metadata.resourceVersion);
+    await eventually(() => expect(reported).toHaveLength(1));
+    expect(reported[0]).toMatchObject({ type: 'ERROR', object: { code: 410, reason: 'Expired' } });
   });
 
-  it('leases are changed by whoever has seen them last', async () => {
+  it('leases are changed by anyone who has seen them last', async () => {
     const spec = { holderIdentity: 'a', leaseDurationSeconds: 15 };
     const made = await ask({ method: 'POST', path: leases, body: { metadata: { name, namespace }, spec } });
     const path = `${leases}/${name}`;
@@ -361,10 +361,10 @@ describe('the API server in memory', () => {
         faulty.stream({ path: maps, query: { watch: true, allowWatchBookmarks: true } }),
       );
       if (opened.status === 'rejected') throw opened.reason;
-      const told: unknown[] = [];
-      const ended = opened.value.follow((values) => told.push(...values));
+      const reported: unknown[] = [];
+      const ended = opened.value.follow((values) => reported.push(...values));
       timers.advance(60_000);
-      expect(told).toEqual([
+      expect(reported).toEqual([
         { type: 'BOOKMARK', object: { metadata: { resourceVersion: String(cluster.revision) } } },
       ]);
       expect(faulty.watches).toBe(1);

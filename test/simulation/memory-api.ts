@@ -52,9 +52,9 @@ export interface Fault {
 export interface MemoryApiOptions {
   cluster: MemoryCluster;
   timers: Timers;
-  /** By which the client is told: it may stand still. Defaults to `timers`. */
+  /** By which the client is reported: it may stand still. Defaults to `timers`. */
   clientTimers?: Timers;
-  /** Nothing passes, and nobody is told: requests wait for their timeout. */
+  /** Nothing passes, and nobody is notified: requests wait for their timeout. */
   isSilent?(): boolean;
   /** Field manager of writes that name none. */
   userAgent: string;

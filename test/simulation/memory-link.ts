@@ -23,7 +23,7 @@ export class MemoryLink implements DiscoveryStream {
   readonly options: LinkOptions;
   readonly call: DiscoveryCall;
   #listener: CallListener | undefined;
-  /** Nothing passes, and nobody is told. */
+  /** Nothing passes, and nobody is notified. */
   #isSilent = false;
   readonly #held: (() => void)[] = [];
   #isPaused = false;

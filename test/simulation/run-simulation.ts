@@ -88,8 +88,8 @@ class Run {
   #underWay: Ending[] = [];
   #taken = 0;
 
-  constructor(seed: number, tell?: (line: string) => void) {
-    this.simulation = new Simulation({ seed, tell });
+  constructor(seed: number, report?: (line: string) => void) {
+    this.simulation = new Simulation({ seed, report });
   }
 
   /** Up to the first violation. */
@@ -135,7 +135,7 @@ class Run {
     const outcome = happening.happen(simulation, new Random(seed));
     if (outcome === false) return;
     this.#happened[name]! += 1;
-    simulation.tell(outcome === undefined ? name : `${name}, for ${outcome.afterMs} ms`);
+    simulation.report(outcome === undefined ? name : `${name}, for ${outcome.afterMs} ms`);
     if (happening.group === 'change') return;
     for (const other of new Set(this.#underWay.map((ending) => ending.name))) {
       if (other === name) continue;
@@ -162,13 +162,13 @@ class Run {
 
   #heal(): void {
     for (const ending of [...this.#underWay]) this.#end(ending);
-    this.simulation.tell('all is healed');
+    this.simulation.report('all is healed');
   }
 
   #end(ending: Ending): void {
     this.#underWay = this.#underWay.filter((one) => one !== ending);
     if (ending.end === undefined) return;
-    this.simulation.tell(`${ending.name} is over`);
+    this.simulation.report(`${ending.name} is over`);
     ending.end();
   }
 }
@@ -180,10 +180,10 @@ function pairOf(a: string, b: string): string {
 export async function runSteps(
   seed: number,
   steps: readonly Step[],
-  tell?: (line: string) => void,
+  report?: (line: string) => void,
 ): Promise<SimulationReport> {
   const before = process.cpuUsage();
-  const run = new Run(seed, tell);
+  const run = new Run(seed, report);
   await run.run(steps);
   const { user, system } = process.cpuUsage(before);
   return run.report(seed, Number(((user + system) / 1e6).toFixed(1)));

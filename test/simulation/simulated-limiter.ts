@@ -130,17 +130,17 @@ export class SimulatedLimiter {
       openStream: (options, events) => connect(this, options, events),
       startThread: inThisThread,
     });
-    const tell = (): void => {
+    const report = (): void => {
       if (this.process === process && !process.isDead) changed(this);
     };
     void source.start({
       loaded: ({ table }) => {
         rules = limitsOf(table);
-        tell();
+        report();
       },
       overrides: async (next) => {
         overrides = next;
-        tell();
+        report();
       },
       unchanged: () => {},
       reviewed: () => {},

@@ -2,7 +2,7 @@
 import { ClusterBacking } from '../../control-plane/cluster-backing.ts';
 import { ControlLoop } from '../../control-plane/control-loop.ts';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import { meetingsOf } from '../../control-plane/reconcile/counter-meetings.ts';
+import { meetingsOf } from '../../control-plane/reconcile/counter-collisions.ts';
 import type { Codec } from '../../control-plane/replicas/codec.ts';
 import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
@@ -48,7 +48,7 @@ export interface ReplicaOptions {
   asked(replica: SimulatedReplica, request: ApiRequest): void;
   notified(replica: SimulatedReplica, event: WebhookEvent): void;
   /** Lines of the log. */
-  tell?: ((line: string) => void) | undefined;
+  report?: ((line: string) => void) | undefined;
 }
 
 /** Answers in the same turn. */
@@ -83,7 +83,7 @@ export class SimulatedReplica {
     const { metrics } = recordedTelemetry();
     const log = loggerOf(
       (level, message, fields) => this.#log(level, message, fields),
-      () => options.tell !== undefined,
+      () => options.report !== undefined,
     );
     this.#telemetry = { ...recordedTelemetry(), metrics, log };
   }
@@ -137,7 +137,7 @@ export class SimulatedReplica {
         notified(this, event);
         process.timers.after(10, () => settle?.());
       },
-      searchMeetings: (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => {} }),
+      searchCollisions: (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => {} }),
       serving: () => {},
     });
     void this.loop.start();
@@ -177,7 +177,7 @@ export class SimulatedReplica {
     const texts = Object.entries(fields ?? {}).map(
       ([name, value]) => `${name}=${value instanceof Error ? value.message : String(value)}`,
     );
-    this.#options.tell?.(
+    this.#options.report?.(
       `${(this.#options.time.nowMs / 1_000).toFixed(3)} ${this.podName} ${level}: ${[message, ...texts].join(' ')}`,
     );
   }

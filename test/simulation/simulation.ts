@@ -82,7 +82,7 @@ export interface Pod {
 export interface SimulationOptions {
   seed: number;
   /** Lines of the logs of replicas. */
-  tell?: ((line: string) => void) | undefined;
+  report?: ((line: string) => void) | undefined;
 }
 
 export class Simulation {
@@ -106,7 +106,7 @@ export class Simulation {
   #underTrouble = 0;
   #former = new Map<string, SeenObject>();
   #schemas = publishedSchemas(false);
-  #toldEndpoints = '';
+  #reportedEndpoints = '';
   /** By domain: when another object than before claimed it, or one stopped to. */
   readonly #movedMs = new Map<string, number>();
   /** Conditions that were ever stored, by uid, type, status, reason and time. */
@@ -137,7 +137,7 @@ export class Simulation {
     this.replicas = ['cp-a', 'cp-b', 'cp-c'].map(
       (name) =>
         new SimulatedReplica({
-          ...{ name, time: this.time, cluster: this.cluster, random: fraction, tell: options.tell },
+          ...{ name, time: this.time, cluster: this.cluster, random: fraction, report: options.report },
           others: ({ path }) => (path.startsWith('/openapi/v3') ? this.#schemas : undefined),
           asked: (replica, request) => this.#asked(replica, request),
           notified: (replica, event) => this.#notified(replica, event),
@@ -181,13 +181,13 @@ export class Simulation {
     return this.nowMs > this.#graceUntilMs;
   }
 
-  tell(text: string): void {
+  report(text: string): void {
     this.history.push(`${(this.nowMs / 1_000).toFixed(3)} ${text}`);
   }
 
   violated(text: string): void {
     if (this.violations.includes(text)) return;
-    this.tell(`VIOLATION ${text}`);
+    this.report(`VIOLATION ${text}`);
     this.violations.push(text);
   }
 
@@ -222,7 +222,7 @@ export class Simulation {
     this.#graceUntilMs = this.nowMs + leaderGraceMs;
   }
 
-  /** What keeps a leader from its work, whoever leads. Returns what ends it. */
+  /** What keeps a leader from its work, no matter who leads. Returns what ends it. */
   trouble(replica?: SimulatedReplica): () => void {
     const isOfLeader =
       replica === undefined ||
@@ -379,7 +379,7 @@ export class Simulation {
     const stored = [uid, condition.type, status, reason, lastTransitionTime].join(' ');
     if (!this.#stored.has(stored))
       this.violated(
-        `${replica.podName} tells ${stored} of ${data.namespace}/${data.name}, which was never stored`,
+        `${replica.podName} reports ${stored} of ${data.namespace}/${data.name}, which was never stored`,
       );
   }
 
@@ -472,7 +472,7 @@ export class Simulation {
 
   #sawLeader(holder: string | undefined): void {
     if (holder === this.#leader) return;
-    this.tell(`${holder ?? 'nobody'} leads`);
+    this.report(`${holder ?? 'nobody'} leads`);
     if (holder !== undefined) this.elections += 1;
     this.#leader = holder;
     this.#graceUntilMs = Math.max(this.#graceUntilMs, this.nowMs + newLeaderMs);
@@ -524,8 +524,8 @@ export class Simulation {
         targetRef: { kind: 'Pod', name, namespace: systemNamespace, uid: options.uid },
       }));
     const text = JSON.stringify(endpoints);
-    if (text === this.#toldEndpoints) return;
-    this.#toldEndpoints = text;
+    if (text === this.#reportedEndpoints) return;
+    this.#reportedEndpoints = text;
     const name = `${limiterService}-x`;
     const labels = { 'kubernetes.io/service-name': limiterService };
     const body = {
@@ -569,7 +569,7 @@ export class Simulation {
 }
 
 function knows({ loop }: SimulatedReplica, uid: string): boolean {
-  return loop?.decision?.verdicts.get(uid)?.served !== undefined;
+  return loop?.decision?.outcomes.get(uid)?.served !== undefined;
 }
 
 export { domains, namespaces, overrideDomains };

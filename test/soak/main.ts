@@ -1,10 +1,10 @@
 /** `npm run soak`: ten minutes of load by default, then 100,000 refused values; soak-options.ts has the flags. */
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { readOrExplain } from '../support/script-flags.ts';
-import { refusedValuesVerdict, refuseValues } from './refused-values.ts';
+import { problemsOf } from './problems.ts';
+import { refusedValueProblems, refuseValues } from './refused-values.ts';
 import { soak } from './soak.ts';
 import { readSoakOptions, soakHelp } from './soak-options.ts';
-import { verdict } from './verdict.ts';
 
 const refusedValues = 100_000;
 const explained = { help: soakHelp, script: 'soak' };
@@ -27,7 +27,7 @@ if ('missing' in redis) {
   console.log(JSON.stringify(report, null, 2));
   const refusals = await refuseValues({ redisPath: redis.path, values: refusedValues });
   console.log(JSON.stringify(refusals));
-  const problems = [...verdict(report), ...refusedValuesVerdict(refusals, refusedValues)];
+  const problems = [...problemsOf(report), ...refusedValueProblems(refusals, refusedValues)];
   for (const problem of problems) console.error(problem);
   console.log(problems.length === 0 ? 'soak: nothing wrong' : `soak: ${problems.length} things wrong`);
   process.exitCode = problems.length === 0 ? 0 : 1;

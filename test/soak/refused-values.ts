@@ -59,7 +59,7 @@ export async function refuseValues({
     }
   } finally {
     direct.disconnect();
-    // Whoever asked judges the keys that are left: there may be many.
+    // Anyone who asked judges the keys that are left: there may be many.
     await redis.kill('SIGKILL');
     await redis.stop();
     rmSync(folder, { recursive: true, force: true });
@@ -102,7 +102,7 @@ async function keysOnceOver(direct: Redis, keysBefore: number): Promise<number> 
 }
 
 /** What is wrong, in words; empty when nothing is. */
-export function refusedValuesVerdict(
+export function refusedValueProblems(
   { refused, keysBefore, keysAfter }: RefusedValuesReport,
   values: number,
 ): string[] {

@@ -1,6 +1,6 @@
 /**
  * The calls of a soak and what is right to answer them. Some keys are always allowed, some always refused, some have so
- * many calls that their limit is reached, and one is answered with a limit that tells which version of the rules
+ * many calls that their limit is reached, and one is answered with a limit that says which version of the rules
  * decided.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';

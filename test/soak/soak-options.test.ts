@@ -17,7 +17,7 @@ const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr:
   );
 
 describe('npm run soak', () => {
-  it('takes ten minutes, or as many as it is told', () => {
+  it('takes ten minutes, or as many as it is reported', () => {
     expect(readSoakOptions([])).toEqual({ minutes: 10, seed: 7 });
     expect(readSoakOptions(['--minutes', '1.5', '--seed', '9'])).toEqual({ minutes: 1.5, seed: 9 });
     expect(readSoakOptions(['--help', '--minutes', '0'])).toBeUndefined();
@@ -26,7 +26,7 @@ describe('npm run soak', () => {
   it.each([
     [
       ['--minutes', '0.5'],
-      '--minutes is a number from 1 to 1440, not "0.5": in less, caches still fill, and memory tells nothing',
+      '--minutes is a number from 1 to 1440, not "0.5": in less, caches still fill, and memory says nothing',
     ],
     [['--minutes', 'ten'], '--minutes is a number from 1 to 1440, not "ten"'],
     [['--minutes', '1441'], '--minutes is a number from 1 to 1440, not "1441"'],

@@ -6,7 +6,7 @@ export const soakHelp = `Usage: npm run soak -- [--minutes <n>] [--seed <n>]
 
 Puts a limiter under load, judges every answer, and looks at its memory. Needs redis-server.
 
-  --minutes <n>  1 to 1440 (default 10); below a minute caches still fill, and memory tells nothing
+  --minutes <n>  1 to 1440 (default 10); below a minute caches still fill, and memory says nothing
   --seed <n>     of the order of calls and connections, 1 to 2147483647 (default 7)
 
 A line at each fifth of the time: answers so far, calls that failed while Redis was away (it is ended once, at two
@@ -32,7 +32,7 @@ export function readSoakOptions(args: readonly string[]): SoakFlags | undefined 
     },
   });
   if (values.help) return undefined;
-  const because = 'in less, caches still fill, and memory tells nothing';
+  const because = 'in less, caches still fill, and memory says nothing';
   return {
     minutes: numberFlag({ flag: '--minutes', text: values.minutes, least: 1, most: 1440, because }),
     seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),

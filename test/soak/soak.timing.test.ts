@@ -3,13 +3,13 @@ import { expect, it } from 'vitest';
 import { longTestDefects, withDefect } from '../mutants/long-test-defects.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { problemsOf } from './problems.ts';
 import { type SoakReport, soak } from './soak.ts';
-import { verdict } from './verdict.ts';
 
 describeWithServer('a limiter under load for 15 seconds', redisProgram, (redisPath) => {
   it('answers rightly, keeps nothing, and ends well', async () => {
     const report = await soak({ redisPath, seed: 7, durationMs: 15_000 });
-    expect(verdict(report)).toEqual([]);
+    expect(problemsOf(report)).toEqual([]);
     // An idle machine has 75,000. What is asked is that the load was one.
     expect(report.answered).toBeGreaterThan(12_000);
     expect(report.connectionsOpened).toBeGreaterThan(300);
@@ -21,11 +21,11 @@ describeWithServer('a limiter with a known defect', redisProgram, (redisPath) =>
     const report = await withDefect(longTestDefects.soak, () =>
       soak({ redisPath, seed: 7, durationMs: 4_000 }),
     );
-    expect(verdict(report)).toContainEqual(expect.stringMatching(/^arrayBuffers grew from /));
+    expect(problemsOf(report)).toContainEqual(expect.stringMatching(/^arrayBuffers grew from /));
   }, 150_000);
 });
 
-it('is told apart from one that went wrong', () => {
+it('is distinguished from one that went wrong', () => {
   const memory = (heapUsed: number) => ({ heapUsed, arrayBuffers: 1_000 });
   const good: SoakReport = {
     answered: 1,
@@ -40,16 +40,16 @@ it('is told apart from one that went wrong', () => {
     exitCode: 0,
     complaints: [],
   };
-  expect(verdict(good)).toEqual([]);
-  expect(verdict({ ...good, memory: [20e6, 24e6, 25e6, 26e6, 27e6].map(memory) })).toEqual([
+  expect(problemsOf(good)).toEqual([]);
+  expect(problemsOf({ ...good, memory: [20e6, 24e6, 25e6, 26e6, 27e6].map(memory) })).toEqual([
     'heapUsed grew from 20000000 to 26000000 bytes',
   ]);
   const happened = { ...good.happened, failedCalls: 0, newRules: 0 };
-  expect(verdict({ ...good, happened })).toEqual([
+  expect(problemsOf({ ...good, happened })).toEqual([
     'failedCalls: none in this run',
     'newRules: none in this run',
   ]);
-  expect(verdict({ ...good, faultCount: 3, faults: ['a'], connectionsLeft: 2, exitCode: 1 })).toEqual([
+  expect(problemsOf({ ...good, faultCount: 3, faults: ['a'], connectionsLeft: 2, exitCode: 1 })).toEqual([
     'a',
     '2 faults more',
     '2 connections were left',

@@ -46,7 +46,7 @@ export interface SoakOptions {
   redisPath: string;
   seed: number;
   durationMs: number;
-  /** Told now and then. */
+  /** Reported now and then. */
   progress?: (line: string) => void;
 }
 
@@ -180,7 +180,7 @@ async function settledStatistics(
   return { connectionsLeft, rulesLoaded: await read('ratelimit.service.config_load_success') };
 }
 
-/** Lines of the runtime and of its own that tell of a fault inside. */
+/** Lines of the runtime and of its own that report a fault inside. */
 function complaintsIn(output: string): string[] {
   return output
     .split('\n')

@@ -18,7 +18,7 @@ import { openRedisStore } from '../support/redis-stores.ts';
 /** Less than the time after which the breaker lets more through. */
 const soonMs = 80;
 
-/** A store of Redis that tells how many requests it had at once soon after it answered a probe. */
+/** A store of Redis that says how many requests it had at once soon after it answered a probe. */
 class WatchedStore implements Store {
   readonly #store: RedisStore;
   underWay = 0;

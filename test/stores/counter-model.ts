@@ -145,8 +145,8 @@ export class CounterModel {
 
   #count(op: Operation, counts: boolean): Answer {
     const applied = counts ? op.hits : 0;
-    const told = this.#move(op, op.verb === 'refund' ? -applied : applied);
-    return { applied, after: Number(told), over: false, error: undefined };
+    const reported = this.#move(op, op.verb === 'refund' ? -applied : applied);
+    return { applied, after: Number(reported), over: false, error: undefined };
   }
 
   #admit(group: readonly Operation[], counts: boolean, nowMicros: number): Answer[] {
@@ -187,7 +187,7 @@ export class CounterModel {
     return free < 0n ? 0n : free;
   }
 
-  /** Gives what is told: one more than the most where hits are left out. */
+  /** Gives what is reported: one more than the most where hits are left out. */
   #move(op: Operation, hits: number): bigint {
     const moved = this.#total(op) + BigInt(hits);
     this.#totals.set(op.key, moved < 0n ? 0n : moved > max ? max : moved);

@@ -208,18 +208,18 @@ describeWithServer('leases in disorder', redisProgram, (path) => {
 
 function expectInOrder(key: string, tally: Tally, held: { counter: number; outstanding: number }): void {
   const { counted, spent, unknown, toTakeBack, kills, passed, refused } = tally;
-  const told = JSON.stringify({ key, ...tally, ...held });
+  const reported = JSON.stringify({ key, ...tally, ...held });
   const passedByAll = passed[0]! + passed[1]!;
   for (const [version, { limit }] of versions.entries())
-    expect(passed[version], told).toBeLessThanOrEqual(limit + toTakeBack);
-  expect(passedByAll, told).toBeLessThanOrEqual(versions[0]!.limit + toTakeBack);
+    expect(passed[version], reported).toBeLessThanOrEqual(limit + toTakeBack);
+  expect(passedByAll, reported).toBeLessThanOrEqual(versions[0]!.limit + toTakeBack);
   const known = counted + spent;
   const { counter, outstanding } = held;
   // Exactly so where nothing was killed or lost.
-  expect(counter, told).toBeGreaterThanOrEqual(known - toTakeBack);
-  expect(counter, told).toBeLessThanOrEqual(known + unknown + outstanding);
+  expect(counter, reported).toBeGreaterThanOrEqual(known - toTakeBack);
+  expect(counter, reported).toBeLessThanOrEqual(known + unknown + outstanding);
   const mostHeld = versions[0]!.leaseMost * (limiters + kills);
-  expect(outstanding, told).toBeLessThanOrEqual(mostHeld);
+  expect(outstanding, reported).toBeLessThanOrEqual(mostHeld);
   if (refused && toTakeBack === 0)
-    expect(passedByAll, told).toBeGreaterThan(versions[1]!.limit - mostHeld - unknown - largestHit);
+    expect(passedByAll, reported).toBeGreaterThan(versions[1]!.limit - mostHeld - unknown - largestHit);
 }

@@ -1,4 +1,4 @@
-/** The suite of all stores, on memcached. One limiter's requests are told apart, so that its totals are exact. */
+/** The suite of all stores, on memcached. One limiter's requests are distinguished, so that its totals are exact. */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { memcachedProgram } from '../support/find-server.ts';

@@ -64,7 +64,7 @@ describeWithServer('a memcached that is full', memcachedProgram, (path) => {
     expect(await server.valueOf(longKey(2))).toBe('9');
   });
 
-  it('is told by a limiter in its statistics and its log', async () => {
+  it('is reported by a limiter in its statistics and its log', async () => {
     writeFileSync(
       join(folder, 'rules.yaml'),
       'domain: full\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 1 } }]\n',
@@ -86,8 +86,8 @@ describeWithServer('a memcached that is full', memcachedProgram, (path) => {
       expect((await limiter.stats()).get('ratelimit.memcache.add.__code=error')).toBe(3),
     );
     expect((await limiter.stats()).get('ratelimit.memcache.nodes_down')).toBe(0);
-    const told = limiter.lines.filter((line) => line.includes('Failed to add'));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toContain(refusal);
+    const reported = limiter.lines.filter((line) => line.includes('Failed to add'));
+    expect(reported).toHaveLength(1);
+    expect(reported[0]).toContain(refusal);
   });
 });

@@ -126,7 +126,7 @@ describeWithServer('memcache over TLS', 'path' in openssl ? memcachedProgram : o
     expect(news.lines[0]?.replace(/^\S+ down: /, '')).toMatch(reason);
   });
 
-  it('takes any name when it is told to', async () => {
+  it('takes any name when it is asked to', async () => {
     await open(misnamed, { skipHostnameVerification: true }).store.ping();
   });
 

@@ -251,7 +251,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     }
   });
 
-  it('never lets more pass than a bound allows, whoever asks and when, by the clock of Redis', async () => {
+  it('never lets more pass than a bound allows, no matter who asks and when, by the clock of Redis', async () => {
     const windowMicros = 1_000_000;
     const limits = {
       sliding: { requests: 50, windowMicros },

@@ -149,7 +149,7 @@ describeWithServer('a Redis Cluster over TLS', 'path' in openssl ? redisProgram 
       REDIS_STARTUP_INITIAL_INTERVAL: '200ms',
     });
     expect(await refused.ended).toBe(1);
-    const told = refused.lines.filter((line) => line.includes('timed out waiting for Redis connection'));
-    expect(told.join('\n')).toMatch(reason);
+    const reported = refused.lines.filter((line) => line.includes('timed out waiting for Redis connection'));
+    expect(reported.join('\n')).toMatch(reason);
   });
 });

@@ -79,7 +79,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     const texts = new Set(answered.flatMap(({ op }) => op.error?.message ?? []));
     texts.delete('connection to Redis was lost before it answered');
     expect(texts.size).toBeGreaterThan(0);
-    // An attempt to connect again may have told why by then.
+    // An attempt to connect again may have reported why by then.
     const why = /^Redis is not connected(: connect ECONNREFUSED .*|: Redis answered: LOADING .*)?$/;
     for (const text of texts) expect(text).toMatch(why);
   });
@@ -149,7 +149,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     expect(store.connected).toBe(false);
   });
 
-  it('tells when the connection comes and goes, and counts connections', async () => {
+  it('says when the connection comes and goes, and counts connections', async () => {
     const server = await serverForTest({ path });
     const changes: boolean[] = [];
     const failures: string[] = [];

@@ -66,8 +66,8 @@ describeWithEachRedis('a full Redis', (path) => {
         ask(begun, { negative: true }),
         ask(absent),
       ]);
-      const told = answers.map(([op]) => op!.error ?? op!.after);
-      expect(told).toMatchObject([
+      const reported = answers.map(([op]) => op!.error ?? op!.after);
+      expect(reported).toMatchObject([
         4,
         refusesWrites,
         3,

@@ -30,7 +30,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     await server.stop();
   });
 
-  /** A limiter whose time stands still until it is told. */
+  /** A limiter whose time stands still until it is reported. */
   async function newLimiter(limiter: string): Promise<{ leases: LeaseStore; timers: ManualTimers }> {
     const timers = new ManualTimers();
     const store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
@@ -76,7 +76,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     expect(await count(one, { key: 'near' })).toMatchObject({ after: 92, leased: 0, mayReturn: false });
   });
 
-  it('takes hits back down to what is leased, whoever takes them back', async () => {
+  it('takes hits back down to what is leased, no matter who takes them back', async () => {
     const { leases: one } = await newLimiter('one');
     const { leases: two } = await newLimiter('two');
     await count(one, { key: 'refunded', hits: 2 });
@@ -86,7 +86,7 @@ describeWithEachRedis('leases in Redis', (path) => {
       after: 5,
     });
     expect(await count(one, { key: 'refunded', hits: 3 })).toMatchObject({ after: 8, fromLease: true });
-    // It tells of what it spent, so that can be taken back.
+    // It reports what it spent, so that can be taken back.
     expect(await count(one, { key: 'refunded', hits: 9, negative: true })).toMatchObject({
       after: 0,
       leased: 8,
@@ -179,11 +179,11 @@ describeWithEachRedis('leases in Redis', (path) => {
         const model = new LedgerModel();
         const spent = new Map<string, number>();
         let sequence = 10;
-        for (const { limiter, late, unheard, isFloor, ops, loses, newlySpent, ...told } of all) {
+        for (const { limiter, late, unheard, isFloor, ops, loses, newlySpent, ...reported } of all) {
           sequence += 1;
           const asks = [0, 1].map(() =>
             newLeaseTerms({
-              ...{ ...told, ledgerKey, limiter, most: 6 },
+              ...{ ...reported, ledgerKey, limiter, most: 6 },
               spent: (spent.get(limiter) ?? 0) + newlySpent,
               sequence: isFloor ? 0 : sequence - late,
             }),

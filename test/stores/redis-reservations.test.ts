@@ -216,8 +216,8 @@ describeWithBothRedis('reservations in Redis', (path) => {
     let sequence = 0;
     const granted = async () => {
       sequence += 1;
-      const told = { sequence, want: 2, most: 2, limit: 100 };
-      const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'one', ...told });
+      const reported = { sequence, want: 2, most: 2, limit: 100 };
+      const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'one', ...reported });
       await submit(store, [counterOp({ key, hits: 1, limit: 100, leaseMost: 2, lease })]);
       return lease.granted;
     };

@@ -38,14 +38,14 @@ describeWithServer('shares in Redis', redisProgram, (path) => {
         const key = `shared-${cases}`;
         const spent = new Map<string, number>();
         let sequence = 10;
-        for (const { limiter, late, newlySpent, direct, ...told } of all) {
+        for (const { limiter, late, newlySpent, direct, ...reported } of all) {
           sequence += 1;
           spent.set(limiter, (spent.get(limiter) ?? 0) + newlySpent);
           const ops = [0, 1].map((): Operation => {
             const op = newOperation(plainCounter(key, { perSecond: false, capacity: 60 }), key, 'add', 0, 60);
             const by = { ledgerKey: `weir:lease:{${key}}`, limiter, sequence: sequence - late };
             op.lease = newLeaseTerms({
-              ...told,
+              ...reported,
               ...by,
               spent: spent.get(limiter)!,
               limit: 60,

@@ -81,7 +81,7 @@ describeWithServer('the address of a Redis', redisProgram, (path) => {
   });
   const plain: Form = { ...tcp, url: 'redis://:hunter3@127.0.0.1:PORT/15' };
 
-  /** Databases of one server that hold a counter: what limiters tell each other is none. */
+  /** Databases of one server that hold a counter: what limiters send each other is none. */
   async function databases(client: Redis): Promise<number[]> {
     const used = [...(await client.info('keyspace')).matchAll(/^db(\d+):/gm)].map(([, db]) => Number(db));
     const held: number[] = [];

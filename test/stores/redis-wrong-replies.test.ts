@@ -114,8 +114,8 @@ const group = () =>
     counterOp({ key: `${key}${i}`, bound, groupSize: 3, limit: bound.capacity }),
   );
 const leased = (): Operation => {
-  const told = { sequence: 1, want: 5, most: 5, limit: 100 };
-  const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'l', ...told });
+  const reported = { sequence: 1, want: 5, most: 5, limit: 100 };
+  const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'l', ...reported });
   return counterOp({ key, leaseMost: 5, lease });
 };
 const counters = (amount?: number) => [reservedCounter({ stem: `1{d;k=${secret}}`, amount })];
@@ -254,7 +254,7 @@ describe('a Redis that gives wrong replies', () => {
     await expectRefused(questionsOf(store, inCluster));
   });
 
-  it('tells no operator of counters, records or overrides', async () => {
+  it('reports no operator of counters, records or overrides', async () => {
     const storeAdmin = openRedisStoreAdmin(`127.0.0.1:${fake.port}`, { leases: true });
     onTestFinished(() => storeAdmin.close());
     const one = [{ key, perSecond: false }];
@@ -362,8 +362,8 @@ describe('a Redis that gives wrong replies', () => {
         names.length,
       );
       expect(await limiter.healthStatus()).toBe(200);
-      const told = limiter.lines.filter((line) => line.includes('unexpected form to EVALSHA'));
-      expect(told).not.toEqual([]);
+      const reported = limiter.lines.filter((line) => line.includes('unexpected form to EVALSHA'));
+      expect(reported).not.toEqual([]);
       expect(limiter.lines.join('\n')).not.toContain(secret);
     });
   });

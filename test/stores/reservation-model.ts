@@ -6,7 +6,7 @@ export interface ModelledScope {
   readonly limit: number;
   /** What is beyond it is not charged, whatever is needed. */
   readonly isBucket: boolean;
-  /** What is beyond it is charged, but not told. */
+  /** What is beyond it is charged, but not reported. */
   readonly isSliding: boolean;
   /** The key of its present window. */
   readonly key: string;
@@ -47,7 +47,7 @@ export interface ModelledSettle {
   readonly descriptors: number;
   readonly scopes: readonly ModelledScope[];
   readonly actual: number | undefined;
-  readonly unknown: 'charge' | 'tell';
+  readonly unknown: 'charge' | 'report';
 }
 
 export class ReservationModel {
@@ -69,7 +69,7 @@ export class ReservationModel {
   }
 
   /** As a store says it. */
-  told(scope: ModelledScope): [used: number, reserved: number, open: number] {
+  reported(scope: ModelledScope): [used: number, reserved: number, open: number] {
     const used = scope.isSliding ? Math.min(scope.limit, this.used(scope)) : this.used(scope);
     const open = this.#open(scope);
     const reserved = open.reduce((sum, { taken }) => sum + taken, 0);
@@ -128,7 +128,7 @@ export class ReservationModel {
     for (const scope of scopes) {
       const known = isMarker ? this.#marker(id, scope.stem) : this.#record(id, scope.stem);
       if (known === undefined) {
-        if (unknown === 'tell' || actual === undefined) continue;
+        if (unknown === 'report' || actual === undefined) continue;
         this.#charge(scope, actual);
         answer ??= { outcome: 'unknown', charged: actual, amount: 0 };
         if (isMarker) continue;

@@ -463,7 +463,7 @@ export function reservationStoreSuite(
     const marker = { isMarker: true } as const;
     const charging = { isMarker: true, unknown: 'charge' } as const;
 
-    it('tells what expired gave back, also when nothing is left to remember', async () => {
+    it('says what expired gave back, also when nothing is left to remember', async () => {
       const stem = fresh();
       await reserve(freshId(), countersOf([stem], { amount: 6, ttlMs: 0 }), { isMarker: true });
       const { counters } = await submitCall(store, lookCall(countersOf([stem])));
@@ -574,7 +574,7 @@ export function reservationStoreSuite(
     expect((await reserve(freshId(), counters(1))).outcome).toBe('reserved');
   });
 
-  it('tells since when the oldest that is open has been', async () => {
+  it('reports since when the oldest that is open has been', async () => {
     const stem = fresh();
     const id = freshId();
     const first = await reserve(id, countersOf([stem], { amount: 1 }));
@@ -805,7 +805,7 @@ export function reservationStoreSuite(
           const looked = await submitCall(store, lookCall(scopes.counters(all)));
           expectStand(looked.counters, stand);
           if (clock !== undefined) {
-            for (const [, reserved, open] of stand.told) expect([reserved, open]).toEqual([0, 0]);
+            for (const [, reserved, open] of stand.reported) expect([reserved, open]).toEqual([0, 0]);
           }
         },
       ),
@@ -837,7 +837,7 @@ const anyStep = fc.record({
   ttlMs: fc.constantFrom(0, 1000, longTtlMs),
   onExpiry: fc.constantFrom('release' as const, 'charge' as const),
   actual: fc.option(thousands(8), { nil: undefined }),
-  unknown: fc.constantFrom('charge' as const, 'tell' as const),
+  unknown: fc.constantFrom('charge' as const, 'report' as const),
   names: fc.oneof({ weight: 3, arbitrary: fc.constant('all' as const) }, fc.constantFrom('fewer', 'more')),
   passMs: fc.constantFrom(1, 999, 1000, 700_000),
   /** Handed over in the same turn as the one before. */
@@ -847,18 +847,18 @@ const anyStep = fc.record({
 /** What is used, reserved and open of each limit, and what may be used of it at most. */
 function standOf(model: ReservationModel, scopes: readonly ModelledScope[]) {
   return {
-    told: scopes.map((scope) => model.told(scope)),
+    reported: scopes.map((scope) => model.reported(scope)),
     most: scopes.map((scope) => model.most(scope)),
   };
 }
 
-function expectStand(counters: readonly ReservedCounter[], { told }: ReturnType<typeof standOf>): void {
+function expectStand(counters: readonly ReservedCounter[], { reported }: ReturnType<typeof standOf>): void {
   for (const [i, { bound, used, reserved, open }] of counters.entries()) {
     if (kindOf(bound) !== 'bucket') {
-      expect([used, reserved, open]).toEqual(told[i]);
+      expect([used, reserved, open]).toEqual(reported[i]);
       continue;
     }
-    const [modelUsed, modelReserved, modelOpen] = told[i]!;
+    const [modelUsed, modelReserved, modelOpen] = reported[i]!;
     expect(open).toBe(modelOpen);
     expect(Math.abs(used - modelUsed)).toBeLessThan(100);
     expect(Math.abs(reserved - modelReserved)).toBeLessThan(100);

@@ -65,7 +65,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
       expect(stats.get('ratelimit.store.available')).toBe(1 - open);
     });
 
-  it('fails requests by default, and tells of the outage once', async () => {
+  it('fails requests by default, and reports the outage once', async () => {
     const { redis, limiter } = await start({ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' });
     await redis.kill('SIGKILL');
     await breakerIs(limiter, 1);

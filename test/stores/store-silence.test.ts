@@ -13,7 +13,7 @@ import { TcpProxy } from '../support/tcp-proxy.ts';
 const rule = (key: string, unit: string) =>
   `  - key: ${key}\n    rate_limit: { unit: ${unit}, requests_per_unit: 1000 }\n`;
 
-/** What the limiter waits for when it can tell nothing sooner: longer than any test. */
+/** What the limiter waits for when it can say nothing sooner: longer than any test. */
 const longTimeout = '60s';
 
 describeWithServer('a limiter whose Redis falls silent', redisProgram, (path) => {
@@ -59,7 +59,7 @@ describeWithServer('a limiter whose Redis falls silent', redisProgram, (path) =>
     { key: 'year', store: 'store', other: 'per_second_store', otherKey: 'second' },
     { key: 'second', store: 'per_second_store', other: 'store', otherKey: 'year' },
   ])(
-    'tells by error, health, gauge and log line of its $store alone',
+    'reports by error, health, gauge and log line of its $store alone',
     async ({ key, store, other, otherKey }) => {
       const [main, perSecond] = [await proxyToRedis(), await proxyToRedis()];
       const limiter = await start(
@@ -68,7 +68,7 @@ describeWithServer('a limiter whose Redis falls silent', redisProgram, (path) =>
           REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
           REDIS_PERSECOND_URL: `127.0.0.1:${perSecond.port}`,
           REDIS_PERSECOND_TIMEOUT: longTimeout,
-          // No probe comes, which would close the connection and tell of that.
+          // No probe comes, which would close the connection and report that.
           STORE_BREAKER_PROBE_INTERVAL: '1h',
         }),
       );

@@ -1,4 +1,4 @@
-/** A server of aggregated discovery that does what a test tells it, and keeps what it was asked. */
+/** A server of aggregated discovery that does what a test reports it, and keeps what it was asked. */
 import { create, fromBinary, type Message, toBinary } from '@bufbuild/protobuf';
 import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
 import {
@@ -149,7 +149,7 @@ export class AdsServer {
     this.port = port;
   }
 
-  /** On 127.0.0.1, without TLS, on any free port and without incremental xDS unless told otherwise. */
+  /** On 127.0.0.1, without TLS, on any free port and without incremental xDS unless configured otherwise. */
   static async start(
     options: { port?: number; credentials?: ServerCredentials; incremental?: boolean } = {},
   ): Promise<AdsServer> {

@@ -20,10 +20,10 @@ export class BlockingWorker<Question, Answer> {
   /** Starts the thread when it is asked first. @throws Error with the words of the thread's */
   ask(question: Question): Answer {
     this.#ask ??= this.#start();
-    const told = this.#ask(question);
-    if (told === undefined) throw new Error(`a thread did not answer within ${patienceMs / 1000} s`);
-    if ('error' in told) throw new Error(told.error);
-    return told.answer;
+    const reported = this.#ask(question);
+    if (reported === undefined) throw new Error(`a thread did not answer within ${patienceMs / 1000} s`);
+    if ('error' in reported) throw new Error(reported.error);
+    return reported.answer;
   }
 
   #start(): (question: Question) => { answer: Answer } | { error: string } | undefined {
@@ -33,20 +33,20 @@ export class BlockingWorker<Question, Answer> {
       `const { workerData: { port, signal, data } } = require('node:worker_threads');
       let answer;
       let asked = false;
-      const tell = (told) => {
+      const report = (reported) => {
         if (!asked) return;
         asked = false;
-        port.postMessage(told);
+        port.postMessage(reported);
         Atomics.store(signal, 0, 1);
         Atomics.notify(signal, 0);
       };
-      const fail = (error) => tell({ error: String(error?.stack ?? error) });
+      const fail = (error) => report({ error: String(error?.stack ?? error) });
       // The thread would end, and the one that waits would wait on.
       process.on('uncaughtException', fail);
       ${this.#program}
       port.on('message', (question) => {
         asked = true;
-        answer(question).then((answered) => tell({ answer: answered }), fail);
+        answer(question).then((answered) => report({ answer: answered }), fail);
       });`,
       {
         eval: true,

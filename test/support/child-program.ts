@@ -40,7 +40,7 @@ export class ChildProgram {
     this.process.stdout?.on('data', (chunk) => this.#keep(String(chunk), true));
     this.process.stderr?.on('data', (chunk) => this.#keep(String(chunk), false));
     this.ended = once(this.process, 'close').then(([code, signal]) => {
-      // Before whoever waits for the end goes on, and stops it.
+      // Before anyone who waits for the end goes on, and stops it.
       this.#exited = true;
       return { code, signal };
     });

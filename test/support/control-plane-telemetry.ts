@@ -10,14 +10,14 @@ export interface RecordedTelemetry extends Telemetry {
   counted(series: string): Promise<number | undefined>;
 }
 
-/** Of one part of the control plane, by itself; `tell` is called with each line as it is logged. */
+/** Of one part of the control plane, by itself; `report` is called with each line as it is logged. */
 export function recordedTelemetry(
-  tell: (message: string, fields: LogFields) => void = () => {},
+  report: (message: string, fields: LogFields) => void = () => {},
 ): RecordedTelemetry {
   const events: [message: string, fields?: LogFields][] = [];
   const record = (message: string, fields?: LogFields): void => {
     events.push(fields === undefined ? [message] : [message, fields]);
-    tell(message, fields ?? {});
+    report(message, fields ?? {});
   };
   const metrics = new ControlPlaneMetrics({
     sources: {
@@ -49,11 +49,11 @@ export function recordedTelemetry(
 }
 
 /** For `recordedTelemetry`: adds each line as its message, and what its fields say. */
-export function tellTo(told: string[]): (message: string, fields: LogFields) => void {
+export function reportTo(reported: string[]): (message: string, fields: LogFields) => void {
   return (message, fields) => {
     const texts = Object.values(fields)
       .filter((value) => value !== undefined)
       .map((value) => (value instanceof Error ? errorText(value) : String(value)));
-    told.push([message, ...texts].join(': '));
+    reported.push([message, ...texts].join(': '));
   };
 }

@@ -1,6 +1,11 @@
 import type { ControlPlaneView } from '../../control-plane/http/listener.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../../control-plane/model/config-object.ts';
-import type { Acceptance, Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import type {
+  Acceptance,
+  Decision,
+  ObjectOutcome,
+  ServedConfig,
+} from '../../control-plane/model/decision.ts';
 import {
   fleetSnapshot,
   hashOf,
@@ -28,22 +33,22 @@ export interface DecidedObject {
 /** A decision in which every object of namespace `team` has a resource of its own. */
 export function decisionOf(objects: readonly DecidedObject[]): Decision {
   const resources = new Map<string, Resource[]>();
-  const verdicts = new Map<string, Verdict>();
+  const outcomes = new Map<string, ObjectOutcome>();
   for (const decided of objects) {
-    const verdict = verdictOf(decided);
-    verdicts.set(verdict.object.uid, verdict);
-    if (verdict.served === undefined) continue;
-    const { fleet, domain, resource: name, hash } = verdict.served;
+    const outcome = outcomeOf(decided);
+    outcomes.set(outcome.object.uid, outcome);
+    if (outcome.served === undefined) continue;
+    const { fleet, domain, resource: name, hash } = outcome.served;
     const bytes = new Uint8Array(decided.bytes ?? 100);
     const ofFleet = resources.get(fleet) ?? [];
     ofFleet.push({ name, domain, bytes, hash });
     resources.set(fleet, ofFleet);
   }
   const fleets = new Map([...resources].map(([fleet, all]) => [fleet, fleetSnapshot(fleet, all)]));
-  return { fleets, verdicts, holders: new Map() };
+  return { fleets, outcomes, holders: new Map() };
 }
 
-function verdictOf(decided: DecidedObject): Verdict {
+function outcomeOf(decided: DecidedObject): ObjectOutcome {
   const { name, fleet = 'default', generation = 1, status } = decided;
   const object: ConfigObject = {
     namespace: 'team',

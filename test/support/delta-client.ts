@@ -1,4 +1,4 @@
-/** A client of incremental aggregated discovery that says what a test tells it, and keeps what it was sent. */
+/** A client of incremental aggregated discovery that says what a test reports it, and keeps what it was sent. */
 import { create, fromBinary, type JsonObject, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { anyPack } from '@bufbuild/protobuf/wkt';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';

@@ -1,4 +1,4 @@
-/** What documented-mistakes.yaml records: what users are told about each mistake that the documents describe. */
+/** What documented-mistakes.yaml records: what users are sent about each mistake that the documents describe. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';

@@ -39,7 +39,7 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
       '@type': type('envoy.extensions.filters.http.ratelimit.v3.RateLimit'),
       domain: options.domain,
       timeout: '5s',
-      // An unanswered question shows as a 500, or a test could not tell it from a yes.
+      // An unanswered question shows as a 500, or a test could not report it from a yes.
       failure_mode_deny: true,
       rate_limit_service: {
         transport_api_version: 'V3',

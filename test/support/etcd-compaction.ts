@@ -1,4 +1,4 @@
-/** Makes etcd forget all older versions, by its HTTP gateway: whoever asks to go on at one of them is told 410 Gone. */
+/** Makes etcd forget all older versions, by its HTTP gateway: anyone who asks to go on at one of them is shown 410 Gone. */
 export async function compactEtcd(etcdUrl: string): Promise<void> {
   // A new version, so that what is the newest now is an older one.
   const put = await post(`${etcdUrl}/v3/kv/put`, { key: btoa('/of-a-test'), value: '' });

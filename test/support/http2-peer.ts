@@ -1,4 +1,4 @@
-/** Plays the client of an Http2Connection in memory: frames in, and what comes back told in words. */
+/** Plays the client of an Http2Connection in memory: frames in, and what comes back reported in words. */
 import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
 import { HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
 import { Http2Connection } from '../../limiter/http2/connection.ts';
@@ -44,7 +44,7 @@ export class MemoryTransport implements Transport {
   }
 }
 
-/** Tells what it sees, and answers complete requests with their own body unless `silent`. */
+/** Says what it sees, and answers complete requests with their own body unless `silent`. */
 export class EchoHandler implements RequestHandler {
   readonly seen: string[] = [];
   readonly streams = new Map<number, RequestStream>();
@@ -171,13 +171,13 @@ export class Http2Peer {
   frames(): string[] {
     this.connection.flush();
     const bytes = Buffer.concat([this.#unread, ...this.transport.written.splice(0)]);
-    const told: string[] = [];
+    const reported: string[] = [];
     let at = 0;
     while (at + 9 <= bytes.length) {
       const end = at + 9 + bytes.readUIntBE(at, 3);
       if (end > bytes.length) break;
-      told.push(
-        this.#tell(
+      reported.push(
+        this.#report(
           bytes[at + 3] as number,
           bytes[at + 4] as number,
           bytes.readUInt32BE(at + 5),
@@ -187,10 +187,10 @@ export class Http2Peer {
       at = end;
     }
     this.#unread = bytes.subarray(at);
-    return told;
+    return reported;
   }
 
-  #tell(type: number, flags: number, id: number, payload: Buffer): string {
+  #report(type: number, flags: number, id: number, payload: Buffer): string {
     const end = (flags & Flag.END_STREAM) !== 0 ? ' end' : '';
     switch (type) {
       case FrameType.HEADERS: {
@@ -213,19 +213,19 @@ export class Http2Peer {
       case FrameType.PING:
         return `PING${(flags & Flag.ACK) !== 0 ? ' ACK' : ''} ${payload.toString('latin1')}`;
       case FrameType.SETTINGS:
-        return (flags & Flag.ACK) !== 0 ? 'SETTINGS ACK' : `SETTINGS ${tellSettings(payload)}`;
+        return (flags & Flag.ACK) !== 0 ? 'SETTINGS ACK' : `SETTINGS ${reportSettings(payload)}`;
       default:
         return `type ${type}`;
     }
   }
 }
 
-function tellSettings(payload: Buffer): string {
-  const told: string[] = [];
+function reportSettings(payload: Buffer): string {
+  const reported: string[] = [];
   for (let at = 0; at < payload.length; at += 6) {
-    told.push(`${payload.readUInt16BE(at)}=${payload.readUInt32BE(at + 2)}`);
+    reported.push(`${payload.readUInt16BE(at)}=${payload.readUInt32BE(at + 2)}`);
   }
-  return told.join(' ');
+  return reported.join(' ');
 }
 
 function codeName(code: number): string {

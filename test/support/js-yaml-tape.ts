@@ -101,7 +101,7 @@ class EventReader {
     return undefined;
   }
 
-  /** Of a block scalar the `|` or `>`; js-yaml tells where its lines begin. */
+  /** Of a block scalar the `|` or `>`; js-yaml says where its lines begin. */
   #startOf(event: ScalarEvent): number {
     if (!isBlockScalar(event)) return event.valueStart;
     const lineStart = this.#text.lastIndexOf('\n', event.valueStart - 2) + 1;

@@ -95,9 +95,9 @@ export async function checkKeyLifetimes(port: number, lifetimes: KeyLifetimes = 
     for (;;) {
       const left = await keysLeft(client, lifetimes);
       const wrong = left.filter(({ isWrong }) => isWrong);
-      if (wrong.length > 0) throw new Error(`keys that live too long: ${told(wrong)}`);
+      if (wrong.length > 0) throw new Error(`keys that live too long: ${reported(wrong)}`);
       if (lifetimes.endsEmpty !== true || left.length === 0) return;
-      if (performance.now() > endMs) throw new Error(`keys are left: ${told(left)}`);
+      if (performance.now() > endMs) throw new Error(`keys are left: ${reported(left)}`);
       await sleep(100);
     }
   } finally {
@@ -136,7 +136,7 @@ async function keysLeft(client: Redis, lifetimes: KeyLifetimes): Promise<LeftKey
   return left;
 }
 
-function told(left: readonly LeftKey[]): string {
+function reported(left: readonly LeftKey[]): string {
   const some = left.slice(0, 5).map(({ key, lifeMs }) => `${JSON.stringify(key)} (PTTL ${lifeMs})`);
   return `${some.join(', ')}${left.length > some.length ? `, and ${left.length - some.length} more` : ''}`;
 }

@@ -40,9 +40,9 @@ export class LoadInPlace extends EventEmitter {
       const { reviewLoad } = await import('../../rules/review/reviewed-load.ts');
       if (this.#hasEnded) return;
       const { outcome, reviewed } = loadRules(request);
-      this.#tell({ outcome, goesOn: reviewed !== undefined });
+      this.#report({ outcome, goesOn: reviewed !== undefined });
       await turn();
-      if (reviewed !== undefined) this.#tell({ review: reviewLoad(reviewed(), request) });
+      if (reviewed !== undefined) this.#report({ review: reviewLoad(reviewed(), request) });
       this.#end(0);
     } catch (error) {
       if (!this.#hasEnded) this.emit('error', error);
@@ -50,7 +50,7 @@ export class LoadInPlace extends EventEmitter {
     }
   }
 
-  #tell(message: unknown): void {
+  #report(message: unknown): void {
     if (!this.#hasEnded) this.emit('message', structuredClone(message));
   }
 

@@ -5,7 +5,7 @@ const rounds = 7;
 
 /**
  * How many times longer than the reference this machine takes for the same work, at least 1: what bounds on times are
- * multiplied with. The best of several rounds, so it tells the machine's speed and not what runs beside.
+ * multiplied with. The best of several rounds, so it reports the machine's speed and not what runs beside.
  */
 export function machineSlowness(): number {
   let bestMs = Number.POSITIVE_INFINITY;

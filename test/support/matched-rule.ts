@@ -8,7 +8,7 @@ import { limit } from './rule-builder.ts';
 
 export type MatchedTraits = Partial<MatchedRule & Limit>;
 
-/** A rule as it is matched, with one limit, unless it is told to be unlimited or has its own; what the test is about is given. */
+/** A rule as it is matched, with one limit, unless it is reported to be unlimited or has its own; what the test is about is given. */
 export function matchedRule(given: MatchedTraits = {}): MatchedRule {
   const rule: MatchedRule = {
     ...noTraits,

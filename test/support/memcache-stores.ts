@@ -6,7 +6,7 @@ import {
 } from '../../limiter/stores/memcache/memcache-store.ts';
 import { systemClock } from '../../process/time/clock.ts';
 
-/** What a store told, a line each. */
+/** What a store reported, a line each. */
 export class MemcacheNews implements MemcacheEvents {
   readonly lines: string[] = [];
   readonly requests: { keys: number; found: number; failed: boolean }[] = [];

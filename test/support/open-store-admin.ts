@@ -12,9 +12,15 @@ import { systemTimers } from '../../process/time/clock.ts';
 /** A store admin of a Redis, by `host:port` or an address; it connects when it is asked. */
 export function openRedisStoreAdmin(
   where: string | RedisAddress | SentinelAddress | ClusterAddress,
-  given: { prefix?: string; perSecond?: string; leases?: boolean; auth?: string; told?: MissingRight[] } = {},
+  given: {
+    prefix?: string;
+    perSecond?: string;
+    leases?: boolean;
+    auth?: string;
+    reported?: MissingRight[];
+  } = {},
 ): RedisStoreAdmin {
-  const { prefix = '', perSecond, leases = false, auth = '', told = [] } = given;
+  const { prefix = '', perSecond, leases = false, auth = '', reported = [] } = given;
   const options = { tls: undefined, timeoutMs: 5_000, timers: systemTimers, random: Math.random };
   const servers = (at: typeof where) =>
     openServers(
@@ -27,6 +33,6 @@ export function openRedisStoreAdmin(
     prefix,
     leases,
     timers: systemTimers,
-    onMissing: ({ command, message }) => told.push({ command, message }),
+    onMissing: ({ command, message }) => reported.push({ command, message }),
   });
 }

@@ -10,7 +10,7 @@ export class PlayedStream implements RequestStream {
   queuedBytes = 0;
   requestIsStream = false;
   answerIsStream = false;
-  /** Of its own, unless told otherwise. */
+  /** Of its own, unless configured otherwise. */
   connection: RequestConnection = { peer: undefined, callerMemo: undefined, fieldsMemo: undefined };
   /** Every header section, the trailers included. */
   readonly sections: Record<string, string>[] = [];

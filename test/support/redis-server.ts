@@ -67,7 +67,7 @@ export class RedisServer {
     else await program.stop(signal);
   }
 
-  /** Ends it. Rejects when it runs and keys are left that live longer than they may, which is told once. */
+  /** Ends it. Rejects when it runs and keys are left that live longer than they may, which is reported once. */
   async stop(): Promise<void> {
     try {
       if (this.#isChecked && this.#program?.running === true) {

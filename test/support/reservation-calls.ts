@@ -85,7 +85,7 @@ function callOf(verb: TestCall['verb'], given: GivenCall): TestCall {
     note: undefined,
     otherQuotaPasses: false,
     refusedElsewhere: false,
-    unknown: 'tell',
+    unknown: 'report',
     undoes: false,
     outcome: verb === 'commit' ? 'unknown' : 'conflict',
     full: undefined,

@@ -214,7 +214,7 @@ function valid(traits: Rule): Rule {
 }
 
 /** Rules that often meet `entriesFor` them; up to three levels. */
-export const meetingRules: fc.Arbitrary<Rule[]> = level(
+export const overlappingRules: fc.Arbitrary<Rule[]> = level(
   shortKey,
   fc.oneof({ weight: 1, arbitrary: fc.constant('') }, { weight: 2, arbitrary: shortText }),
   3,

@@ -26,7 +26,7 @@ export const budgetScope: BudgetScope = {
   ...{ oldestSeconds: 12, left: 300, resetSeconds: 40, mark: 80 },
 };
 
-/** Answers what it is told to, and keeps what it was asked. */
+/** Answers what it is sent to, and keeps what it was asked. */
 export class ScriptedBudgets implements Budgets {
   readonly asked: unknown[] = [];
   readonly recalled: (readonly [id: string, domain: string | undefined])[] = [];

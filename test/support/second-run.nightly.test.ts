@@ -8,7 +8,7 @@ const support = import.meta.dirname;
 const modules = resolve(support, '../../node_modules');
 const module = (name: string): string => JSON.stringify(join(support, name));
 
-/** Runs two files as the gate does; `isBusy` tells whether cases of the property take 0.1 s of processor time each. */
+/** Runs two files as the gate does; `isBusy` says whether cases of the property take 0.1 s of processor time each. */
 async function gate(isBusy: string, property = '() => burn()') {
   const folder = temporaryFolder();
   symlinkSync(modules, join(folder, 'node_modules'));

@@ -16,7 +16,7 @@ export function outlastedMinute(startedAtMs: number, endedAtMs: number): boolean
   );
 }
 
-/** What an error of one try tells of it. */
+/** What an error of one try says about it. */
 export interface Failure {
   message: string;
   cause?: { message?: string } | undefined;

@@ -17,7 +17,7 @@ export interface PeerStream {
 export class SocketPeer {
   readonly streams = new Map<number, PeerStream>();
   /** Frames of the connection itself, in words: `GOAWAY 2147483647 0`. */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** Settles when the socket is closed. */
   readonly closed: Promise<void>;
   isClosed = false;
@@ -33,7 +33,7 @@ export class SocketPeer {
         resolve();
       });
     });
-    this.#socket.on('error', (error) => this.told.push(error.message));
+    this.#socket.on('error', (error) => this.reported.push(error.message));
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
     this.send(clientPreface, settings());
   }
@@ -74,10 +74,10 @@ export class SocketPeer {
     } else if (type === FrameType.DATA) this.stream(id).dataBytes += payload.length;
     else if (type === FrameType.RST_STREAM) this.stream(id).resetCode = payload.readUInt32BE(0);
     else if (type === FrameType.GOAWAY) {
-      this.told.push(`GOAWAY ${payload.readUInt32BE(0)} ${payload.readUInt32BE(4)}`);
+      this.reported.push(`GOAWAY ${payload.readUInt32BE(0)} ${payload.readUInt32BE(4)}`);
     } else if (type === FrameType.SETTINGS && flags !== Flag.ACK) this.send(settingsAck);
     else if (type === FrameType.PING && flags !== Flag.ACK) {
-      this.told.push('PING');
+      this.reported.push('PING');
       this.send(frame(FrameType.PING, Flag.ACK, 0, payload));
     }
     const hasEnd = type === FrameType.HEADERS || type === FrameType.DATA;

@@ -39,7 +39,7 @@ describe('a test that fails once', () => {
 });
 
 describe('a property', () => {
-  it('is not tried again, and tells seed, path and the smallest case', async () => {
+  it('is not tried again, and reports seed, path and the smallest case', async () => {
     const { code, output, tries } = await gate(
       'fc.assert(fc.property(fc.nat(1000), (n) => !isFirst || n < 500));',
     );

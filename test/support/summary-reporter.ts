@@ -24,7 +24,7 @@ export default class SummaryReporter implements Reporter {
     this.#costs.push({
       project: module.project.name,
       path: module.relativeModuleId,
-      // Files that share a process tell of their starts late, and of how long they took rightly.
+      // Files that share a process report their starts late, and of how long they took rightly.
       startedAt: Math.min(
         this.#startedAt.get(module) ?? endedAt,
         endedAt - module.diagnostic().duration / 1000,

@@ -1,6 +1,6 @@
 import { type TooLargeOptions, TooLargeRequests } from '../../limiter/service/too-large.ts';
 
-/** As a limiter answers requests beyond the bounds unless it is told otherwise. */
+/** As a limiter answers requests beyond the bounds unless it is configured otherwise. */
 export function tooLargeRequests(options: Partial<TooLargeOptions> = {}): TooLargeRequests {
   return new TooLargeRequests({
     answer: 'over_limit',

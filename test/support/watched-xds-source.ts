@@ -8,10 +8,10 @@ export const steadyBackoff = {
   random: () => 0,
 };
 
-/** An xDS source and what it told, an entry each; it ends with the test. */
+/** An xDS source and what it reported, an entry each; it ends with the test. */
 export class WatchedXdsSource {
   readonly source: XdsConfigSource;
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** Lines of `/rlconfig`, in short: `d.k 10`. */
   rules: string[] = [];
   /** The rules of each warning, of one review after the other. */
@@ -36,11 +36,11 @@ export class WatchedXdsSource {
       clock: systemClock,
       timers: systemTimers,
       listener: {
-        connected: () => this.told.push('connected'),
-        attemptFailed: (reason) => this.told.push(`failed: ${reason}`),
-        tlsFilesRefused: (reason) => this.told.push(`files: ${reason}`),
-        notIncremental: () => this.told.push('not incremental'),
-        noRulesYet: () => this.told.push('no rules yet'),
+        connected: () => this.reported.push('connected'),
+        attemptFailed: (reason) => this.reported.push(`failed: ${reason}`),
+        tlsFilesRefused: (reason) => this.reported.push(`files: ${reason}`),
+        notIncremental: () => this.reported.push('not incremental'),
+        noRulesYet: () => this.reported.push('no rules yet'),
       },
       ...rest,
     });
@@ -53,24 +53,24 @@ export class WatchedXdsSource {
         this.rules = [...table.rlconfigLines()].map((line) =>
           line.replace(/: .*requests_per_unit=(\d+),.*/, ' $1'),
         );
-        this.told.push(`loaded: ${sources} sources, ${domains} domains, ${rules} rules`);
+        this.reported.push(`loaded: ${sources} sources, ${domains} domains, ${rules} rules`);
       },
       overrides: async (overrides) => {
-        this.told.push(`over rules: ${overrides.map(({ name }) => name).join()}`);
+        this.reported.push(`over rules: ${overrides.map(({ name }) => name).join()}`);
       },
       failed: (errors) =>
-        this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
+        this.reported.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
       unchanged: () => {},
       reviewed: (review) => {
         if ('problem' in review) {
-          this.told.push(`not reviewed: ${review.problem}`);
+          this.reported.push(`not reviewed: ${review.problem}`);
           return;
         }
         this.warned.push(review.warnings.map(({ source, rule }) => `${source} ${rule}`));
-        if (review.meetings !== undefined) this.told.push(`could meet: ${review.meetings.first}`);
+        if (review.collisions !== undefined) this.reported.push(`could meet: ${review.collisions.first}`);
       },
-      unreachable: (reason) => this.told.push(`lost: ${reason}`),
-      reachable: () => this.told.push('found'),
+      unreachable: (reason) => this.reported.push(`lost: ${reason}`),
+      reachable: () => this.reported.push('found'),
     });
   }
 

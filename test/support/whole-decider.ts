@@ -11,7 +11,7 @@ import {
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 
-/** Is told of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
+/** Is reported of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
 export class WholeDecider extends Decider {
   #objects: ReadonlyMap<string, ConfigObject> = new Map();
 
@@ -35,14 +35,14 @@ export function changesBetween<T>(
 }
 
 export function nextKept(decision: Decision, kept: Kept): Kept {
-  const uids = new Set([...decision.verdicts.keys(), ...kept.keys()]);
+  const uids = new Set([...decision.outcomes.keys(), ...kept.keys()]);
   return withEntries(kept, keptChanges(decision, kept, uids));
 }
 
-export function persistedKept({ verdicts }: Decision, kept: Kept): Map<string, StoredSpec> {
+export function persistedKept({ outcomes }: Decision, kept: Kept): Map<string, StoredSpec> {
   const persisted = new Map<string, StoredSpec>();
-  for (const [uid, verdict] of verdicts) {
-    const spec = persistedSpec(verdict, kept.get(uid));
+  for (const [uid, outcome] of outcomes) {
+    const spec = persistedSpec(outcome, kept.get(uid));
     if (spec !== undefined) persisted.set(uid, spec);
   }
   return persisted;

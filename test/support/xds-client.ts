@@ -1,5 +1,5 @@
 /**
- * Clients of aggregated discovery that do what a test tells them. One plays the Go service's client: it shares its node
+ * Clients of aggregated discovery that do what a test reports them. One plays the Go service's client: it shares its node
  * id with its siblings, and when it connects again it repeats the version and the nonce that it received last, also of
  * a response that it refused. The other plays this project's limiter: it says who it is, and what it has in force.
  */

@@ -19,7 +19,7 @@ export interface RunningXdsServer extends RecordedTelemetry {
   health: Health;
   /** To whom a response was sent, oldest first. */
   sends: LimiterReport[];
-  /** How often `changed` was told. */
+  /** How often `changed` was reported. */
   changes(): number;
 }
 

@@ -53,7 +53,7 @@ export interface ChanceOptions {
   pace: number;
   random: Random;
   nowMs(): number;
-  tell(text: string): void;
+  report(text: string): void;
 }
 
 export class Chance {
@@ -148,7 +148,7 @@ export class Chance {
     const name = `o${++this.#names}`;
     const namespace = this.#pick(namespaces) as string;
     const number = await this.#world.objects.create({ namespace, name }, domain);
-    this.#options.tell(`${namespace}/${name} is created for ${domain}: ${number}`);
+    this.#options.report(`${namespace}/${name} is created for ${domain}: ${number}`);
   }
 
   async #happenToOverride(): Promise<void> {
@@ -158,7 +158,7 @@ export class Chance {
     const dice = this.#random.below(100);
     if (one !== undefined && dice < 30) {
       await objects.delete(one);
-      this.#options.tell(`${one.key} is deleted`);
+      this.#options.report(`${one.key} is deleted`);
       return;
     }
     const lastsMs = dice < 80 ? 1_000 + this.#random.below(15_000) : undefined;
@@ -170,7 +170,7 @@ export class Chance {
     const domain = isNew ? (this.#pick(overrideDomains) as string) : one.domain;
     const number = await objects.override(place, domain, lastsMs);
     const end = lastsMs === undefined ? 'for good' : `for ${(lastsMs / 1_000).toFixed(1)} s`;
-    this.#options.tell(`override/${place.namespace}/${place.name} lies over ${domain} ${end}: ${number}`);
+    this.#options.report(`override/${place.namespace}/${place.name} lies over ${domain} ${end}: ${number}`);
   }
 
   async #happenToObject(): Promise<void> {
@@ -194,12 +194,12 @@ export class Chance {
       await this.#change(object, { isOfOtherClass: object.isOurs, isOut: false }, 'changes its class');
     } else if (dice < 94) {
       await this.#world.objects.delete(object);
-      this.#options.tell(`${object.key} is deleted`);
+      this.#options.report(`${object.key} is deleted`);
     } else {
       const [namespace = '', name = ''] = object.key.split('/');
       await this.#world.objects.delete(object);
       const number = await this.#world.objects.create({ namespace, name }, object.domain);
-      this.#options.tell(`${object.key} is replaced: ${number}`);
+      this.#options.report(`${object.key} is replaced: ${number}`);
     }
   }
 
@@ -209,7 +209,7 @@ export class Chance {
     what: string,
   ): Promise<void> {
     const number = await this.#world.objects.change(object, change);
-    this.#options.tell(`${object.key} ${what}: ${number}`);
+    this.#options.report(`${object.key} ${what}: ${number}`);
   }
 
   // Limiters.
@@ -229,15 +229,15 @@ export class Chance {
     if (dice < 15 && limiters.length < mostLimiters + 2) {
       const kind = this.#pick(kinds) as LimiterKind;
       const name = this.#limiterName();
-      this.#options.tell(`${name} joins: ${kind}`);
+      this.#options.report(`${name} joins: ${kind}`);
       await this.#world.join(name, 'default', kind);
     } else if (dice < 30) {
       if (limiters.filter(({ pod: { fleet } }) => fleet === pod.fleet).length < 3) return;
-      this.#options.tell(`${pod.name} leaves`);
+      this.#options.report(`${pod.name} leaves`);
       await this.#world.leave(limiter);
     } else if (isPlayed(running)) await this.#play(limiter, running, dice);
     else if (running instanceof RealLimiter && dice < 55) {
-      this.#options.tell(`${pod.name} stands still`);
+      this.#options.report(`${pod.name} stands still`);
       limiter.stoppedMs = this.#options.nowMs();
       await running.program.pause();
       this.#busyLimiter = true;
@@ -248,7 +248,7 @@ export class Chance {
 
   #goOn(limiter: Limiter, running: RealLimiter): void {
     this.#busyLimiter = false;
-    this.#options.tell(`${limiter.pod.name} goes on`);
+    this.#options.report(`${limiter.pod.name} goes on`);
     running.program.resume();
     limiter.stoppedMs = undefined;
     limiter.troubledMs = this.#options.nowMs();
@@ -256,13 +256,13 @@ export class Chance {
 
   async #kill(limiter: Limiter): Promise<void> {
     const { running, pod } = limiter;
-    this.#options.tell(`${pod.name} is killed`);
+    this.#options.report(`${pod.name} is killed`);
     limiter.readySinceMs = undefined;
     await running.kill();
     this.#busyLimiter = true;
     this.#later(0, 5_000, () => {
       this.#busyLimiter = false;
-      this.#options.tell(`${pod.name} is started again`);
+      this.#options.report(`${pod.name} is started again`);
       limiter.troubledMs = this.#options.nowMs();
       running.restart();
     });
@@ -275,7 +275,7 @@ export class Chance {
       this.#nextEndMs = nowMs + 14_000;
       const place = { namespace: namespaces[0]!, name: 'ends' };
       const number = await this.#world.objects.override(place, endingDomain, 6_000);
-      this.#options.tell(`override/${place.namespace}/${place.name} lies over ${endingDomain}: ${number}`);
+      this.#options.report(`override/${place.namespace}/${place.name} lies over ${endingDomain}: ${number}`);
       return;
     }
     const ending = this.objects.find(({ domain, isReady }) => domain === endingDomain && isReady);
@@ -291,7 +291,7 @@ export class Chance {
     const how = given?.how ?? (this.#pick(cuts) as Cut);
     // What is dead for good is noticed after 20 s.
     const { leastMs, mostMs } = given ?? { leastMs: how === 'forget' ? 22_000 : 2_000, mostMs: 25_000 };
-    this.#options.tell(`${limiter.pod.name} is cut off from the replicas: ${how}`);
+    this.#options.report(`${limiter.pod.name} is cut off from the replicas: ${how}`);
     limiter.troubledMs = this.#options.nowMs();
     await cut(limiter.pod.proxy, how);
     if (how === 'reset') return;
@@ -300,7 +300,7 @@ export class Chance {
     this.#busyLimiter = true;
     this.#later(leastMs, mostMs, async () => {
       this.#busyLimiter = false;
-      this.#options.tell(`${limiter.pod.name} reaches the replicas again`);
+      this.#options.report(`${limiter.pod.name} reaches the replicas again`);
       await limiter.pod.proxy.heal();
       limiter.cutMs = undefined;
       limiter.aloneMs = undefined;
@@ -311,15 +311,15 @@ export class Chance {
   async #play(limiter: Limiter, running: Played, dice: number): Promise<void> {
     const { name } = limiter.pod;
     if (dice < 45) {
-      this.#options.tell(`${name} is replaced by an older one`);
+      this.#options.report(`${name} is replaced by an older one`);
       await this.#replace(limiter, running, true);
       this.#later(5_000, 20_000, async () => {
         if (!this.#world.limiters.includes(limiter)) return;
-        this.#options.tell(`${name} is new again`);
+        this.#options.report(`${name} is new again`);
         await this.#replace(limiter, running, false);
       });
     } else if (dice < 58) {
-      this.#options.tell(`${name} refuses what comes`);
+      this.#options.report(`${name} refuses what comes`);
       running.refuse(true);
       this.#later(2_000, 20_000, () => this.#accept(running));
     } else if (dice < 70) await this.#cutLimiter(limiter);
@@ -327,12 +327,12 @@ export class Chance {
       const claims = dice < 80 ? 'unknown' : { age: 1 + this.#random.below(20) };
       await running.kill();
       this.#busyLimiter = true;
-      this.#options.tell(`${name} goes away`);
+      this.#options.report(`${name} goes away`);
       this.#later(0, 10_000, () => {
         this.#busyLimiter = false;
         const what =
           claims === 'unknown' ? 'a version that nobody knows' : `its last version but ${claims.age - 1}`;
-        this.#options.tell(`${name} comes back with ${what}${running.refuses ? ', and refuses' : ''}`);
+        this.#options.report(`${name} comes back with ${what}${running.refuses ? ', and refuses' : ''}`);
         limiter.troubledMs = this.#options.nowMs();
         if (running instanceof ScriptedLimiter) running.restart(claims);
         else running.restart(claims === 'unknown' ? 'nothing' : 'what it has');
@@ -393,7 +393,7 @@ export class Chance {
   }
 
   async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM', leastMs = 0): Promise<void> {
-    this.#options.tell(`${replica.podName} ends by ${signal}`);
+    this.#options.report(`${replica.podName} ends by ${signal}`);
     this.#busyReplica = true;
     await replica.stop(signal);
     this.#later(leastMs, leastMs + this.#options.pace * 8_000, () =>
@@ -402,7 +402,7 @@ export class Chance {
   }
 
   async #pauseReplica(replica: Replica): Promise<void> {
-    this.#options.tell(`${replica.podName} stands still`);
+    this.#options.report(`${replica.podName} stands still`);
     this.#busyReplica = true;
     await replica.pause();
     this.#later(1_000, 1_000 + this.#options.pace * 14_000, () =>
@@ -412,7 +412,7 @@ export class Chance {
 
   async #cutReplica(replica: Replica): Promise<void> {
     const how = this.#pick(cuts) as Cut;
-    this.#options.tell(`${replica.podName} is cut off from the API server: ${how}`);
+    this.#options.report(`${replica.podName} is cut off from the API server: ${how}`);
     await cut(replica.api, how);
     if (how === 'reset') return;
     this.#busyReplica = true;
@@ -430,7 +430,7 @@ export class Chance {
   async #back(replica: Replica, what: string, end: () => Promise<void> | void): Promise<void> {
     await end();
     this.#busyReplica = false;
-    this.#options.tell(`${replica.podName} ${what}`);
+    this.#options.report(`${replica.podName} ${what}`);
     this.#world.troubled(replica);
   }
 
@@ -439,11 +439,11 @@ export class Chance {
     const { pace } = this.#options;
     this.#nextRivalMs = this.#soon(180_000, 420_000);
     this.happened.rivals += 1;
-    this.#options.tell('a second control plane of this class starts');
+    this.#options.report('a second control plane of this class starts');
     rival.start(this.#options.nowMs());
     this.#later(pace * 10_000, pace * 30_000, async () => {
       await rival.stop('SIGKILL');
-      this.#options.tell('the second control plane of this class ends');
+      this.#options.report('the second control plane of this class ends');
     });
   }
 
@@ -451,14 +451,14 @@ export class Chance {
     const { server } = this.#world;
     this.#nextApiMs = this.#soon(120_000, 360_000);
     this.happened.apiServerKills += 1;
-    this.#options.tell('the API server is killed');
+    this.#options.report('the API server is killed');
     this.#world.isApiServerAway = true;
     this.#world.leaderTroubled();
     this.#busyReplica = true;
     await server.stopServer();
     this.#later(0, this.#options.pace * 10_000, async () => {
       await server.startServer();
-      this.#options.tell('the API server is back');
+      this.#options.report('the API server is back');
       this.#world.isApiServerAway = false;
       this.#busyReplica = false;
       this.#world.leaderTroubled();

@@ -62,7 +62,7 @@ function after(seconds: number, sight: Partial<Sight>, perSecond: Partial<Sight>
 }
 
 describe('the oracle of the truth test', () => {
-  it('finds an override that outlives its end by over 2 s, whoever leads', () => {
+  it('finds an override that outlives its end by over 2 s, no matter who leads', () => {
     const ended = object({ isOverride: true, endsMs: 10_000, isReady: false, says: 'Ready=False Expired' });
     expect(after(12, { objects: [ended], graceUntilMs: 60_000 })).toEqual([]);
     expect(after(13, { objects: [ended], graceUntilMs: 60_000 })).toEqual([

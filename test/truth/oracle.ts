@@ -79,7 +79,7 @@ export class Oracle {
   readonly #had = new Set<string>();
   /**
    * How often an object was compared with its limiters, and found as it must be or not. `endedAlone`: a limiter ended an override
-   * while nobody could tell it to; otherwise the control plane takes it away at the same moment.
+   * while nobody could report it to; otherwise the control plane takes it away at the same moment.
    */
   readonly looks = { ready: 0, due: 0, overrides: 0, endedAlone: 0 };
   /** The longest that was allowed, in milliseconds. */
@@ -99,7 +99,7 @@ export class Oracle {
       if (object.endsMs !== undefined) for (const one of ofFleet) this.#countEnd(object, one, sight.atMs);
       for (const limiter of isOver(object, sight.atMs) ? ofFleet : []) {
         if (limiter.answers?.get(object.domain) !== object.number) continue;
-        // Whoever leads, or nobody: limiters end it by themselves.
+        // Anyone who leads, or nobody: limiters end it by themselves.
         // Not by `endsMs`, which is reckoned anew, from another clock, at each look.
         const key = `${object.uid} ${object.generation} outlives ${limiter.name}`;
         const lastsMs = this.#lasts(key, { ...sight, graceUntilMs: 0 }, streaks);
@@ -181,7 +181,7 @@ function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObj
 }
 
 /**
- * Whether it should be `Ready=True`: whoever runs an object's present rules was given them, so they were accepted. One that is
+ * Whether it should be `Ready=True`: anyone who runs an object's present rules was given them, so they were accepted. One that is
  * no longer ready may still be waited for.
  */
 function isDue(object: SeenObject, limiters: readonly SeenLimiter[], ownName: string): boolean {

@@ -72,7 +72,7 @@ export class Replica {
     return this.isRunning && !this.isPaused && !this.isCut;
   }
 
-  /** How often it told that it lost the lead since this was last asked. */
+  /** How often it reported that it lost the lead since this was last asked. */
   takeLostLeads(): number {
     const output = this.output;
     const count = output.slice(this.#readTo).split('"No longer leading"').length - 1;

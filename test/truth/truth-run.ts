@@ -17,7 +17,7 @@ export interface TruthOptions {
 
 export interface TruthReport {
   seed: number;
-  /** Of objects with limiters: Ready=True (overrides also apart), or run by all and not yet Ready=True; ends that nobody told of. */
+  /** Of objects with limiters: Ready=True (overrides also apart), or run by all and not yet Ready=True; ends that nobody reported. */
   looks: { ready: number; due: number; overrides: number; endedAlone: number };
   /** The longest that a status was wrong, within what is allowed. */
   longest: { lieMs: number; delayMs: number };
@@ -77,15 +77,21 @@ export async function runTruth(options: TruthOptions): Promise<TruthReport> {
   const history: string[] = [];
   const startMs = performance.now();
   const nowMs = (): number => performance.now() - startMs;
-  const tell = (text: string): void => void history.push(`${(nowMs() / 1_000).toFixed(2)} ${text}`);
+  const report = (text: string): void => void history.push(`${(nowMs() / 1_000).toFixed(2)} ${text}`);
   // Of its own, so that who connects when changes nothing else.
   const connections = new Random(options.seed + 1);
-  const world = await World.start({ nowMs, choose: (count) => connections.below(count), tell });
+  const world = await World.start({ nowMs, choose: (count) => connections.below(count), report });
   const run = new TruthRun(options, {
     world,
-    chance: new Chance({ world, random, nowMs, tell, pace: Math.min(1, options.durationMs / defaultRunMs) }),
+    chance: new Chance({
+      world,
+      random,
+      nowMs,
+      report,
+      pace: Math.min(1, options.durationMs / defaultRunMs),
+    }),
     nowMs,
-    tell,
+    report,
   });
   try {
     await run.run();
@@ -101,7 +107,7 @@ class TruthRun {
   readonly #world: World;
   readonly #chance: Chance;
   readonly #nowMs: () => number;
-  readonly #tell: (text: string) => void;
+  readonly #report: (text: string) => void;
   readonly #oracle = new Oracle(ownName);
   readonly #stalls = new StallWatch();
   readonly #violations: string[] = [];
@@ -112,13 +118,13 @@ class TruthRun {
 
   constructor(
     options: TruthOptions,
-    parts: { world: World; chance: Chance; nowMs: () => number; tell: (text: string) => void },
+    parts: { world: World; chance: Chance; nowMs: () => number; report: (text: string) => void },
   ) {
     this.#options = options;
     this.#world = parts.world;
     this.#chance = parts.chance;
     this.#nowMs = parts.nowMs;
-    this.#tell = parts.tell;
+    this.#report = parts.report;
   }
 
   async run(): Promise<void> {
@@ -203,7 +209,7 @@ class TruthRun {
       } catch (error) {
         this.#oracle.forget();
         this.#sight = undefined;
-        this.#tell(`nothing is seen: ${(error as Error).message}`);
+        this.#report(`nothing is seen: ${(error as Error).message}`);
       }
     }
   }
@@ -211,7 +217,7 @@ class TruthRun {
   /** Ends all that is under way and waits until everything is as it must be. */
   async #waitForQuiet(): Promise<void> {
     await this.#chance.heal();
-    this.#tell('all is healed');
+    this.#report('all is healed');
     const endMs = this.#nowMs() + settleMs;
     const stalledMs = this.#stalls.stalledMs;
     for (;;) {
@@ -229,13 +235,13 @@ class TruthRun {
         return;
       }
     }
-    this.#tell('all is as it must be');
+    this.#report('all is as it must be');
     this.#former = new Map(this.#sight?.objects.map((object) => [object.uid, object]));
     this.#quietMoments += 1;
   }
 
   #violated(text: string): void {
-    this.#tell(`VIOLATION ${text}`);
+    this.#report(`VIOLATION ${text}`);
     this.#violations.push(text);
   }
 

@@ -57,7 +57,7 @@ export interface Limiter {
   /** When it was last not as it should be: cut, killed, or at a replica that was. */
   troubledMs: number;
   isTerminating: boolean;
-  /** As the API server was told. */
+  /** As the API server was reported. */
   readySinceMs: number | undefined;
 }
 
@@ -65,7 +65,7 @@ export interface WorldOptions {
   nowMs(): number;
   /** Which replica a limiter connects to: an index. */
   choose(count: number): number;
-  tell(text: string): void;
+  report(text: string): void;
 }
 
 export class World {
@@ -78,7 +78,7 @@ export class World {
   readonly limiters: Limiter[] = [];
   readonly #client: KubernetesClient;
   readonly #options: WorldOptions;
-  #toldEndpoints = '';
+  #reportedEndpoints = '';
   #leader: string | undefined;
   #graceUntilMs: number;
   isApiServerAway = false;
@@ -218,7 +218,7 @@ export class World {
         targetRef: { kind: 'Pod', name, namespace: systemNamespace, uid },
       }));
     const text = JSON.stringify(endpoints);
-    if (text === this.#toldEndpoints) return;
+    if (text === this.#reportedEndpoints) return;
     const slice = {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
@@ -238,7 +238,7 @@ export class World {
       query: { fieldManager: 'truth', force: true },
       body: slice,
     });
-    this.#toldEndpoints = text;
+    this.#reportedEndpoints = text;
   }
 
   /** Rejects while the API server does not answer. Objects are looked at before limiters: who is asked later knows more. */
@@ -262,12 +262,12 @@ export class World {
     if (lost > 0) {
       if (nowMs > this.#graceUntilMs) {
         this.leadsLost += 1;
-        this.#options.tell('the leader lost its Lease, and nothing was done to it');
+        this.#options.report('the leader lost its Lease, and nothing was done to it');
       }
       this.leaderTroubled();
     }
     if (holder === this.#leader) return;
-    this.#options.tell(`${holder ?? 'nobody'} leads`);
+    this.#options.report(`${holder ?? 'nobody'} leads`);
     if (holder !== undefined && this.#lastHolder !== undefined && holder !== this.#lastHolder) {
       this.elections += 1;
     }

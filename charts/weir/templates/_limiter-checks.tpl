@@ -2,7 +2,7 @@
 {{- define "weir.checks.pods" -}}
 {{- $limiter := .Values.limiter -}}
 {{- $autoscaling := $limiter.autoscaling -}}
-{{- /* 2 is the default: it cannot be told from a 2 that somebody wrote. */ -}}
+{{- /* 2 is the default: it cannot be distinguished from a 2 that somebody wrote. */ -}}
 {{- if and $autoscaling.enabled (ne (int $limiter.replicas) 2) -}}
 {{- fail "limiter.replicas has no effect with autoscaling: set limiter.autoscaling.minReplicas and maxReplicas, or limiter.autoscaling.enabled=false" -}}
 {{- end -}}

@@ -1,12 +1,12 @@
-/** The admin API of the debug listener: who may use it, and what is told of every change that somebody makes. */
+/** The admin API of the debug listener: who may use it, and what is reported about every change that somebody makes. */
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
 import { ApiGuard, type ApiRefusal } from '../../../process/http/api-guard.ts';
-import type { ApiRoute, OperatorChange, TellOfChange } from '../../../process/http/api-route.ts';
+import type { ApiRoute, OperatorChange, ReportChange } from '../../../process/http/api-route.ts';
 import { ApiRouter } from '../../../process/http/api-router.ts';
 import { plainText } from '../../../process/log/error-text.ts';
-import { Seldom } from '../../../process/log/seldom.ts';
+import { LogThrottle } from '../../../process/log/log-throttle.ts';
 import { isLoopback } from '../../../process/net/bind.ts';
 import { peerName, SocketPeer } from '../../../process/net/peer.ts';
 import type { OperatorGate } from '../../capabilities/capability.ts';
@@ -19,14 +19,16 @@ export interface AdminParts {
   token(): string | undefined;
   /** Undefined without CALLERS_FILE. */
   gate: OperatorGate | undefined;
-  routes(tell: TellOfChange): readonly ApiRoute[];
+  routes(report: ReportChange): readonly ApiRoute[];
 }
 
 export function openAdmin(context: LimiterContext, { token, gate, routes }: AdminParts): ApiRouter {
   const { settings, clock, log } = context;
   const stats = createAdminStats(context.registry);
-  const seldom = new Seldom<ApiRefusal>(clock, ({ reason: counter, address: peer, detail: reason }, times) =>
-    lines.adminRefused(log, { peer, counter, reason, times }),
+  const throttle = new LogThrottle<ApiRefusal>(
+    clock,
+    ({ reason: counter, address: peer, detail: reason }, times) =>
+      lines.adminRefused(log, { peer, counter, reason, times }),
   );
   const { debugHost: host } = settings;
   const guard = new ApiGuard({
@@ -39,16 +41,16 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
     clock,
     onRefused: (refused) => {
       stats.refused(refused.reason);
-      seldom.note(refused, refused.reason);
+      throttle.note(refused, refused.reason);
     },
   });
-  const tell: TellOfChange = (change) => {
+  const report: ReportChange = (change) => {
     stats.changed(change.what);
     lines.adminChange(log, changeFields(change));
   };
   return new ApiRouter({
     guard,
-    routes: routes(tell),
+    routes: routes(report),
     maxBodyBytes: { bytes: settings.httpMaxBodyBytes, setting: 'HTTP_MAX_BODY_BYTES' },
     onFault: (error) => lines.callFault(log, 'debug', error),
   });

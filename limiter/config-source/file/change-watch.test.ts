@@ -22,13 +22,13 @@ const checkIntervalMs = 1000;
 let base: string;
 let changeWatch: ChangeWatch | undefined;
 let timers: ManualTimers;
-/** What the listener was told, in order: `changed <entry>`, `lost <reason>`, `found`. */
-let told: string[];
+/** What the listener was reported, in order: `changed <entry>`, `lost <reason>`, `found`. */
+let reported: string[];
 
 beforeEach(() => {
   base = temporaryFolder();
   timers = new ManualTimers();
-  told = [];
+  reported = [];
 });
 afterEach(() => changeWatch?.close());
 
@@ -41,16 +41,16 @@ function startWatch(root: string, watchRoot: boolean, ignoreDotFiles = false): v
     watchRoot,
   };
   const listener = {
-    changed: (entry: string | undefined) => told.push(`changed ${entry ?? '(any)'}`),
-    lost: (reason: string) => told.push(`lost ${reason}`),
-    found: () => told.push('found'),
+    changed: (entry: string | undefined) => reported.push(`changed ${entry ?? '(any)'}`),
+    lost: (reason: string) => reported.push(`lost ${reason}`),
+    found: () => reported.push('found'),
   };
   changeWatch = new ChangeWatch(fileLayout(paths), listener, { timers, checkIntervalMs, maxFolders: 20 });
   changeWatch.start();
 }
 
 const at = (path: string) => join(base, path);
-const toldOf = (line: string) => eventually(() => expect(told).toContain(line), { intervalMs: 2 });
+const reportedOf = (line: string) => eventually(() => expect(reported).toContain(line), { intervalMs: 2 });
 
 function write(path: string): void {
   mkdirSync(dirname(at(path)), { recursive: true });
@@ -118,9 +118,9 @@ describe('ChangeWatch of the app directory', () => {
     },
     { name: 'chmod of the directory itself', entry: '(any)', act: () => chmodSync(at('root/config'), 0o700) },
   ];
-  it.each(triggers)('tells of a $name', async ({ act, entry }) => {
+  it.each(triggers)('reports a $name', async ({ act, entry }) => {
     act();
-    await toldOf(`changed ${entry}`);
+    await reportedOf(`changed ${entry}`);
   });
 
   const nonTriggers: Step[] = [
@@ -130,93 +130,94 @@ describe('ChangeWatch of the app directory', () => {
   it.each(nonTriggers)('is silent at $name', async ({ act }) => {
     act();
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     mkdirSync(at('root/config/sentinel'));
-    await toldOf('changed sentinel');
-    expect(told).toEqual(['changed sentinel']);
+    await reportedOf('changed sentinel');
+    expect(reported).toEqual(['changed sentinel']);
   });
 
-  it('tells of the swap of a ConfigMap', async () => {
+  it('reports the swap of a ConfigMap', async () => {
     write('root/config/..2026_2/a.yaml');
     relink('..2026_2', 'root/config/..data');
-    await toldOf('changed ..data');
+    await reportedOf('changed ..data');
   });
 
   it('goes on after the directory was removed and made again', async () => {
     rmSync(at('root/config'), { recursive: true });
     const reason = `unable to watch file (${at('root/config')}): no such file or directory`;
-    await toldOf(`lost ${reason}`);
-    for (const line of told.filter((line) => line.startsWith('lost'))) expect(line).toBe(`lost ${reason}`);
+    await reportedOf(`lost ${reason}`);
+    for (const line of reported.filter((line) => line.startsWith('lost')))
+      expect(line).toBe(`lost ${reason}`);
 
     timers.advance(checkIntervalMs);
     mkdirSync(at('root/config'));
-    told = [];
+    reported = [];
     await eventually(() => {
       timers.advance(checkIntervalMs);
-      expect(told).toEqual(['found', 'changed (any)']);
+      expect(reported).toEqual(['found', 'changed (any)']);
     });
     write('root/config/new.yaml');
-    await toldOf('changed new.yaml');
+    await reportedOf('changed new.yaml');
   });
 
   it('follows the path when another directory takes the place', async () => {
     mkdirSync(at('next'));
     renameSync(at('root/config'), at('previous'));
     renameSync(at('next'), at('root/config'));
-    await toldOf('changed (any)');
-    told = [];
+    await reportedOf('changed (any)');
+    reported = [];
     write('previous/old.yaml');
     write('root/config/new.yaml');
-    await toldOf('changed new.yaml');
-    expect(told).not.toContain('changed old.yaml');
+    await reportedOf('changed new.yaml');
+    expect(reported).not.toContain('changed old.yaml');
   });
 
   it('watches a new folder and those below it, with what came in the meantime', async () => {
     mkdirSync(at('outside/deep/deeper'), { recursive: true });
     renameSync(at('outside/deep'), at('root/config/deep'));
-    await toldOf('changed deep');
+    await reportedOf('changed deep');
     write('root/config/deep/deeper/new.yaml');
-    await toldOf('changed deep/deeper/new.yaml');
+    await reportedOf('changed deep/deeper/new.yaml');
     write('root/config/deep/deeper/still/further/new.yaml');
-    await toldOf('changed deep/deeper/still');
+    await reportedOf('changed deep/deeper/still');
     write('root/config/deep/deeper/still/further/newer.yaml');
-    await toldOf('changed deep/deeper/still/further/newer.yaml');
+    await reportedOf('changed deep/deeper/still/further/newer.yaml');
   });
 
   it('leaves a folder that was moved away, and watches another one in its place', async () => {
     renameSync(at('root/config/sub'), at('outside/sub'));
-    await toldOf('changed sub');
+    await reportedOf('changed sub');
     await eventsHandedOver();
-    told = [];
+    reported = [];
     write('outside/sub/old.yaml');
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     mkdirSync(at('root/config/sub'));
-    await toldOf('changed sub');
+    await reportedOf('changed sub');
     write('root/config/sub/new.yaml');
-    await toldOf('changed sub/new.yaml');
+    await reportedOf('changed sub/new.yaml');
   });
 
   it('says when there are more folders than may be watched, and goes on when there is room', async () => {
     for (let i = 0; i < 20; i++) mkdirSync(at(`root/config/many${i}`));
     const reason = /^lost unable to watch file \(.*many\d+\): there are more than 20 folders$/;
-    await eventually(() => expect(told.filter((line) => reason.test(line)).length).toBeGreaterThan(0));
+    await eventually(() => expect(reported.filter((line) => reason.test(line)).length).toBeGreaterThan(0));
     rmSync(at('root/config/many0'), { recursive: true });
-    await toldOf('changed many0');
-    told = [];
+    await reportedOf('changed many0');
+    reported = [];
     await eventually(() => {
       timers.advance(checkIntervalMs);
-      expect(told).toContain('found');
+      expect(reported).toContain('found');
     });
     write('root/config/many19/a.yaml');
-    await toldOf('changed many19/a.yaml');
+    await reportedOf('changed many19/a.yaml');
   });
 
   it('says nothing after close', async () => {
     changeWatch?.close();
     write('root/config/c.yaml');
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     expect(timers.size).toBe(0);
   });
 });
@@ -230,10 +231,10 @@ describe('ChangeWatch of the app directory behind a symbolic link', () => {
     relink('v2', 'current');
     await eventually(() => {
       timers.advance(checkIntervalMs);
-      expect(told).toEqual(['changed (any)']);
+      expect(reported).toEqual(['changed (any)']);
     });
     write('v2/config/b.yaml');
-    await toldOf('changed b.yaml');
+    await reportedOf('changed b.yaml');
   });
 
   it('watches the folders of where the link leads to now', async () => {
@@ -244,13 +245,13 @@ describe('ChangeWatch of the app directory behind a symbolic link', () => {
     relink('v2', 'current');
     await eventually(() => {
       timers.advance(checkIntervalMs);
-      expect(told).toEqual(['changed (any)']);
+      expect(reported).toEqual(['changed (any)']);
     });
     write('v2/config/sub/b.yaml');
-    await toldOf('changed sub/b.yaml');
+    await reportedOf('changed sub/b.yaml');
     write('v1/config/sub/b.yaml');
     await eventsHandedOver();
-    expect(told.filter((line) => line === 'changed (any)')).toHaveLength(1);
+    expect(reported.filter((line) => line === 'changed (any)')).toHaveLength(1);
   });
 });
 
@@ -262,12 +263,12 @@ describe('ChangeWatch of what is not read', () => {
     startWatch('root', false);
     write('root/config/..2026_1/b.yaml');
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     changeWatch?.close();
     startWatch('root', false, true);
     write('root/config/.git/b.yaml');
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 });
 
@@ -297,9 +298,9 @@ describe('ChangeWatch of the root', () => {
       },
     },
   ];
-  it.each(triggers)('tells of $name', async ({ act }) => {
+  it.each(triggers)('reports $name', async ({ act }) => {
     act();
-    await toldOf('changed current');
+    await reportedOf('changed current');
   });
 
   const nonTriggers: Step[] = [
@@ -314,10 +315,10 @@ describe('ChangeWatch of the root', () => {
   it.each(nonTriggers)('is silent at $name', async ({ act }) => {
     act();
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     relink('v2', 'current');
-    await toldOf('changed current');
-    expect(told).toEqual(['changed current']);
+    await reportedOf('changed current');
+    expect(reported).toEqual(['changed current']);
   });
 
   it('goes on after the parent was exchanged', async () => {
@@ -331,10 +332,10 @@ describe('ChangeWatch of the root', () => {
     relink('p2', 'parent');
     await eventually(() => {
       timers.advance(checkIntervalMs);
-      expect(told).toEqual(['changed (any)']);
+      expect(reported).toEqual(['changed (any)']);
     });
     relink('../v2', 'p2/current');
-    await toldOf('changed current');
+    await reportedOf('changed current');
   });
 });
 
@@ -350,12 +351,12 @@ describe('ChangeWatch of a root that is a directory', () => {
   ])('is silent at $name', async ({ act }) => {
     act();
     await eventsHandedOver();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     write('next/config/a.yaml');
     renameSync(at('current'), at('old'));
     renameSync(at('next'), at('current'));
-    await toldOf('changed current');
-    expect(told).toEqual(['changed current']);
+    await reportedOf('changed current');
+    expect(reported).toEqual(['changed current']);
   });
 });
 
@@ -366,10 +367,10 @@ describe('ChangeWatch without anything to watch', () => {
     expect(act).toThrow(`unable to watch file (${at('none')}): no such file or directory`);
   });
 
-  it('accepts a missing root, and tells when it appears', async () => {
+  it('accepts a missing root, and says when it appears', async () => {
     startWatch('current', true);
     write('current/config/a.yaml');
-    await toldOf('changed current');
+    await reportedOf('changed current');
   });
 
   it('refuses a missing app directory', () => {

@@ -65,7 +65,7 @@ export interface ChangeWatchOptions {
 }
 
 /**
- * Tells what makes a reload. RUNTIME_WATCH_ROOT=true: ROOT was replaced, whether a symbolic link or a directory;
+ * Says what makes a reload. RUNTIME_WATCH_ROOT=true: ROOT was replaced, whether a symbolic link or a directory;
  * neither what happens inside it nor its removal. RUNTIME_WATCH_ROOT=false: anything in the app directory or in a folder
  * below it that is read was created, written, removed, moved in or out, or had its mode changed.
  */
@@ -150,7 +150,7 @@ export class ChangeWatch {
         if (!this.#folders.has(path)) this.#watchFolder(path);
       }
     } catch (error) {
-      // What cannot be read is for the load to say; what is gone is told by its parent.
+      // What cannot be read is for the load to say; what is gone is reported by its parent.
       if (!isSystemError(error)) throw error;
     }
   }

@@ -27,15 +27,15 @@ type Event = { loaded: LoadedRules } | { failed: string[]; total: number } | { r
 let root: string;
 let source: FileConfigSource | undefined;
 let events: Event[];
-/** How many pairs of rules could meet in one key, as often as it was told. */
-let meetings: string[];
+/** How many pairs of rules could meet in one key, as often as it was reported. */
+let collisions: string[];
 /** What else a review said, as often as it did. */
 let warnings: string[][];
 
 beforeEach(() => {
   root = temporaryFolder();
   events = [];
-  meetings = [];
+  collisions = [];
   warnings = [];
 });
 afterEach(() => source?.close());
@@ -73,7 +73,7 @@ async function start(setup: Setup = {}): Promise<void> {
     failed: (errors, total) => events.push({ failed: errors.map(formatRuleError), total }),
     reviewed: (review) => {
       if ('problem' in review) expect.unreachable(review.problem);
-      meetings.push(review.meetings?.count ?? 'none');
+      collisions.push(review.collisions?.count ?? 'none');
       warnings.push(review.warnings.map(({ source: from, text }) => `${from}: ${text}`));
     },
     unreachable: (reason) => events.push({ reach: reason }),
@@ -192,7 +192,7 @@ describe('FileConfigSource', () => {
     await expectSilence();
   });
 
-  it('goes on after a broken load, whose errors it tells all', async () => {
+  it('goes on after a broken load, whose errors it reports all', async () => {
     write('config/a.yaml', domain('a'));
     await start();
     await nextDomains('a');
@@ -211,7 +211,7 @@ describe('FileConfigSource', () => {
     await nextDomains('a', 'b');
   });
 
-  it('merges files of one domain only when told to', async () => {
+  it('merges files of one domain only when asked to', async () => {
     write('config/a.yaml', domain('a'));
     write('config/b.yaml', domain('a').replace('key: k', 'key: l'));
     await start({ checks: { mergeDomains: true } });
@@ -244,7 +244,7 @@ describe('FileConfigSource', () => {
     });
   });
 
-  it('tells what it skipped', async () => {
+  it('says what it skipped', async () => {
     write('config/a.yaml', domain('a'));
     write('more/b.yaml', domain('b'));
     write('config/b.yaml.old', domain('b'));
@@ -323,7 +323,7 @@ describe('FileConfigSource', () => {
     await nextDomains('a');
   });
 
-  it('tells of counters that could meet after the rules, which it does not keep waiting', async () => {
+  it('reports counters that could meet after the rules, which it does not keep waiting', async () => {
     const limit = 'rate_limit: {unit: day, requests_per_unit: 1}';
     const values = Array.from(
       { length: 20_000 },
@@ -332,15 +332,15 @@ describe('FileConfigSource', () => {
     write('config/a.yaml', `domain: a\ndescriptors:\n  - {key: k, ${limit}}\n${values.join('')}`);
     await start({ counterKeys: 'compatible' });
     await nextDomains('a');
-    expect(meetings).toEqual([]);
-    await eventually(() => expect(meetings).toEqual(['20000']));
+    expect(collisions).toEqual([]);
+    await eventually(() => expect(collisions).toEqual(['20000']));
     write('config/b.yaml', domain('b'));
     await nextDomains('a', 'b');
     // While somebody still looks.
     write('config/b.yaml', domain('c'));
     await nextDomains('a', 'c');
-    await eventually(() => expect(meetings.length).toBeGreaterThan(1));
-    expect(new Set(meetings)).toEqual(new Set(['20000']));
+    await eventually(() => expect(collisions.length).toBeGreaterThan(1));
+    expect(new Set(collisions)).toEqual(new Set(['20000']));
   });
 
   it('does not start where nothing can be watched', async () => {

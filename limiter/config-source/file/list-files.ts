@@ -31,7 +31,7 @@ export interface FileListing {
   errors: RuleError[];
   warnings: RuleError[];
   /** The paths of what errors and warnings name by config name. */
-  told: ReadonlyMap<RuleError, string>;
+  reported: ReadonlyMap<RuleError, string>;
 }
 
 const ruleExtensions = ['.yaml', '.yml'];
@@ -52,9 +52,9 @@ export function listRuleFiles(
 ): FileListing {
   const lister = new Lister(layout, extensions);
   lister.listTop(directory);
-  const { files, others, errors, warnings, told } = lister;
+  const { files, others, errors, warnings, reported } = lister;
   files.sort((a, b) => compareBytewise(a.name, b.name) || compareBytewise(a.path, b.path));
-  return { files, others, errors, warnings, told };
+  return { files, others, errors, warnings, reported };
 }
 
 /** The directories directly inside `directory` that are read, too. Throws the system's error. */
@@ -77,7 +77,7 @@ class Lister {
   readonly others = new Map<string, string>();
   readonly errors: RuleError[] = [];
   readonly warnings: RuleError[] = [];
-  readonly told = new Map<RuleError, string>();
+  readonly reported = new Map<RuleError, string>();
   readonly #layout: FileLayout;
   readonly #extensions: readonly string[];
   #entries = 0;
@@ -130,7 +130,7 @@ class Lister {
       if (!isDirectory && !this.#hasExtension(name)) return;
       const isGone = systemErrorCode(error) === 'ENOENT';
       if (isGone) this.#warn(name, path, isLink ? 'dangling symbolic link, skipped' : 'gone, skipped');
-      else this.#tell(this.errors, name, path, systemErrorReason(error));
+      else this.#report(this.errors, name, path, systemErrorReason(error));
     }
   }
 
@@ -150,12 +150,12 @@ class Lister {
   }
 
   #warn(name: string, path: string, text: string): void {
-    this.#tell(this.warnings, name, path, text);
+    this.#report(this.warnings, name, path, text);
   }
 
-  #tell(list: RuleError[], name: string, path: string, text: string): void {
+  #report(list: RuleError[], name: string, path: string, text: string): void {
     const error = unplacedError('unreadable', name, text);
-    this.told.set(error, path);
+    this.reported.set(error, path);
     list.push(error);
   }
 

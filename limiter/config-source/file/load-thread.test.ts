@@ -71,7 +71,7 @@ describe('startLoadThread', () => {
     expect(await compatible.review).toMatchObject({
       warnings,
       total: 2,
-      meetings: {
+      collisions: {
         count: '1',
         first:
           'a.yaml:5:10: rule a_b of domain d counts as d_a_b_*_, which can be a key of rule a of domain d as well (line 3)',
@@ -79,7 +79,7 @@ describe('startLoadThread', () => {
     });
     expect(order).toEqual(['rules', 'review']);
     const unambiguous = startLoadThread({ ...request, ...review }, limits);
-    expect(await unambiguous.review).toMatchObject({ warnings, total: 2, meetings: undefined });
+    expect(await unambiguous.review).toMatchObject({ warnings, total: 2, collisions: undefined });
   });
 
   it('says why it could not review the rules, which are in force all the same', async () => {

@@ -42,11 +42,11 @@ const nothing = (): FileListing => ({
   others: new Map(),
   errors: [],
   warnings: [],
-  told: new Map(),
+  reported: new Map(),
 });
 
 function withoutRefused(
-  { files, others, errors, told, ...rest }: FileListing,
+  { files, others, errors, reported, ...rest }: FileListing,
   refusal: (file: string) => string | undefined,
 ): FileListing {
   const kept = files.filter(({ path }) => {
@@ -55,15 +55,15 @@ function withoutRefused(
     return text === undefined;
   });
   const rightOthers = new Map([...others].filter(([, path]) => refusal(path) === undefined));
-  return { ...rest, files: kept, others: rightOthers, errors, told };
+  return { ...rest, files: kept, others: rightOthers, errors, reported };
 }
 
 function byPath({ others }: FileListing): Map<string, string> {
   return new Map([...others.values()].map((path) => [path, path]));
 }
 
-function withPaths(errors: readonly RuleError[], { told }: FileListing): RuleError[] {
-  return errors.map((error) => ({ ...error, source: told.get(error) ?? error.source }));
+function withPaths(errors: readonly RuleError[], { reported }: FileListing): RuleError[] {
+  return errors.map((error) => ({ ...error, source: reported.get(error) ?? error.source }));
 }
 
 function list(path: string, extensions: readonly string[]): FileListing {

@@ -7,7 +7,7 @@ import { type RulesReview, reviewLoad } from '../../../rules/review/reviewed-loa
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
-import { meetingRules, shortKey } from '../../../test/support/rule-arbitraries.ts';
+import { overlappingRules, shortKey } from '../../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import {
   changedWorld,
@@ -23,7 +23,7 @@ import {
 } from './delta-world.ts';
 import { loadResources } from './load-resources.ts';
 
-type Told = Record<string, RuleSource>;
+type Reported = Record<string, RuleSource>;
 
 function rulesOf(domain: string, requestsPerUnit: number, key = 'k'): RuleSource {
   return source(domain, [rule({ key, rateLimit: limit({ requestsPerUnit }) })], '');
@@ -33,8 +33,8 @@ function rulesOf(domain: string, requestsPerUnit: number, key = 'k'): RuleSource
 const bad = (domain: string): RuleSource =>
   source(domain, [rule({ key: 'k', rateLimit: limit({ unit: 'eon' }) })], '');
 
-function response(told: Told, removed: readonly string[] = []) {
-  const resources = Object.entries(told).map(([name, one]) => ({
+function response(reported: Reported, removed: readonly string[] = []) {
+  const resources = Object.entries(reported).map(([name, one]) => ({
     name,
     version: Buffer.from(encodeResource(one)).toString('hex'),
     resource: { typeUrl: rateLimitConfigTypeUrl, value: encodeResource(one) },
@@ -46,7 +46,7 @@ const review = { counterKeys: 'compatible', sanitizeDescriptorMetricDots: false 
 
 /** A limiter's two worlds, its rules, and what was found in them. */
 class Limiter {
-  told: World = emptyWorld;
+  reported: World = emptyWorld;
   inForce: World | undefined;
   table: RuleTable | undefined;
   reviewed: ReviewedWorld | undefined;
@@ -67,16 +67,16 @@ class Limiter {
   }
 
   /** False when it is refused as a whole. */
-  take(told: Told, removed: readonly string[] = [], share = 1): boolean {
-    this.told = changedWorld(this.told, response(told, removed));
+  take(reported: Reported, removed: readonly string[] = [], share = 1): boolean {
+    this.reported = changedWorld(this.reported, response(reported, removed));
     const typeUrl = rateLimitConfigTypeUrl;
-    const { bytes, ...parts } = worldParts(this.told, this.inForce, { typeUrl, share });
+    const { bytes, ...parts } = worldParts(this.reported, this.inForce, { typeUrl, share });
     const { outcome } = this.#load(bytes, parts, this.#hash);
     this.compiled = [];
     if (!outcome.ok) return false;
     const { rules, hash, refused } = outcome;
     this.#hash = hash;
-    this.inForce = worldInForce(this.told, this.inForce, refused?.resources ?? []);
+    this.inForce = worldInForce(this.reported, this.inForce, refused?.resources ?? []);
     this.refused = Object.fromEntries((refused?.resources ?? []).map(({ name, message }) => [name, message]));
     if (rules === undefined) return true;
     this.table = RuleTable.with(this.table, rules);
@@ -94,7 +94,7 @@ class Limiter {
   }
 
   reconnect(): void {
-    this.told = claimableWorld(this.inForce);
+    this.reported = claimableWorld(this.inForce);
   }
 
   #load(bytes: Uint8Array, parts: Omit<WorldParts, 'bytes'>, hashInForce: string | undefined) {
@@ -150,12 +150,12 @@ describe('a limiter with incremental xDS', () => {
     expect(Object.keys(limiter.refused).sort()).toEqual(['a', 'b']);
   });
 
-  it('says what it has in force when it comes again, and not what it was told', () => {
+  it('says what it has in force when it comes again, and not what it was sent', () => {
     const limiter = new Limiter();
     limiter.take({ a: rulesOf('da', 1) });
     limiter.take({ a: bad('da') });
     limiter.reconnect();
-    expect(limiter.told).toEqual(limiter.inForce);
+    expect(limiter.reported).toEqual(limiter.inForce);
     limiter.take({});
     expect(limiter.refused).toEqual({});
     expect(limiter.rules).toEqual(['da.k 1']);
@@ -208,19 +208,19 @@ describe('a limiter with incremental xDS', () => {
         for (const step of steps) {
           const last = new Map(step.map((one) => [one.name, one]));
           const gone = [...last.values()].filter(({ isRemoved }) => isRemoved).map((one) => one.name);
-          const told: Told = {};
+          const reported: Reported = {};
           for (const { name: own, domain, requests, isBad, isRemoved } of last.values()) {
             if (isRemoved) continue;
             const named = domain === 'own' ? `d-${own}` : 'shared';
-            told[own] = isBad ? bad(named) : rulesOf(named, requests);
+            reported[own] = isBad ? bad(named) : rulesOf(named, requests);
           }
           const before = limiter.inForce;
-          expect(limiter.take(told, gone)).toBe(true);
-          for (const [own, resource] of limiter.told) {
+          expect(limiter.take(reported, gone)).toBe(true);
+          for (const [own, resource] of limiter.reported) {
             const isRefused = own in limiter.refused;
             expect(limiter.inForce?.get(own)).toBe(isRefused ? before?.get(own) : resource);
           }
-          for (const own of limiter.inForce?.keys() ?? []) expect(limiter.told.has(own)).toBe(true);
+          for (const own of limiter.inForce?.keys() ?? []) expect(limiter.reported.has(own)).toBe(true);
           // What is in force can be in force: a limiter that starts with it refuses nothing.
           expect(limiter.rules).toHaveLength(limiter.inForce?.size ?? -1);
           expect(new Set(limiter.rules.map((line) => line.split('.')[0])).size).toBe(limiter.rules.length);
@@ -235,7 +235,7 @@ describe('rules that come by changes', () => {
   const change = fc.record({
     name: fc.constantFrom<string>('a', 'b', 'c', 'd', 'e'),
     domain: fc.constantFrom('k', 'k_a', 'x', 'own', 'own', 'own'),
-    rules: meetingRules,
+    rules: overlappingRules,
     state: fc.constantFrom<'good' | 'good' | 'good' | 'bad' | 'gone'>('good', 'good', 'good', 'bad', 'gone'),
   });
   const requests = fc.array(
@@ -296,13 +296,13 @@ describe('rules that come by changes', () => {
         for (const [changes, isReviewed, isWhole] of history) {
           const last = new Map(changes.map((one) => [one.name, one]));
           const gone = [...last.values()].filter(({ state }) => state === 'gone').map(({ name }) => name);
-          const told: Told = {};
+          const reported: Reported = {};
           for (const { name, domain, rules, state } of last.values()) {
             if (state === 'gone') continue;
             const own = domain === 'own' ? `k_${name}` : domain;
-            told[name] = state === 'bad' ? bad(own) : source(own, rules, '');
+            reported[name] = state === 'bad' ? bad(own) : source(own, rules, '');
           }
-          expect(limiter.take(told, gone, isWhole ? 0 : 1)).toBe(anew.take(told, gone, 0));
+          expect(limiter.take(reported, gone, isWhole ? 0 : 1)).toBe(anew.take(reported, gone, 0));
           if (limiter.compiled !== undefined && limiter.compiled.length > 0) patched++;
           expect(limiter.refused).toEqual(anew.refused);
           expect([...limiter.inForce!].sort()).toEqual([...anew.inForce!].sort());
@@ -351,7 +351,7 @@ describe('rules that come by changes', () => {
     limiter.take({}, [], share());
     expect(limiter.compiled).toEqual([]);
     // Where the server says it all once more.
-    limiter.told = emptyWorld;
+    limiter.reported = emptyWorld;
     limiter.take({ ...many, n7: rulesOf('e7', 2) }, ['n8'], share());
     expect(limiter.compiled).toEqual(['d8']);
   });

@@ -1,7 +1,7 @@
 /**
  * Resources as incremental xDS has them, by names and with versions. Pure.
  *
- * Two worlds are kept: what the server told over the stream that is open, and what is in force. A response changes the first;
+ * Two worlds are kept: what the server reported over the stream that is open, and what is in force. A response changes the first;
  * the domains in which the two differ are then loaded, and what of them is good is in force. So a resource that was refused is
  * tried again with every response, as what it did not go with may be gone; and of responses that come while one is loaded the
  * last one stands for all. A stream begins with what is in force, and says so.
@@ -47,11 +47,11 @@ export class TooManyBytesError extends Error {}
  * @throws TooManyBytesError where that is more than `mostBytes`, before anything is copied
  */
 export function changedWorld(
-  told: World,
+  reported: World,
   { resources, removedResources }: Pick<DeltaDiscoveryResponse, 'resources' | 'removedResources'>,
   mostBytes = Number.POSITIVE_INFINITY,
 ): World {
-  const next = new Map(told);
+  const next = new Map(reported);
   for (const name of removedResources) next.delete(name);
   let bytes = worldBytes(next);
   for (const { name, version, resource } of resources) {
@@ -134,18 +134,18 @@ export interface WorldParts {
   bytes: Uint8Array;
   /** In the same order. */
   names: string[];
-  /** Of each resource that is not in force as it is told: what is in force in its place, a DiscoveryResponse with that alone. */
+  /** Of each resource that is not in force as it is reported: what is in force in its place, a DiscoveryResponse with that alone. */
   former: Map<string, Uint8Array | undefined>;
   /** Undefined: these are all resources. */
   change: WorldChange | undefined;
 }
 
-/** The resources are all that are told for these domains, and rules in force for others have nothing to do with them. */
+/** The resources are all that are reported for these domains, and rules in force for others have nothing to do with them. */
 interface WorldChange {
   domains: string[];
   /** Number of the resources that are not among them. */
   others: number;
-  /** Something that is in force is not told any more. */
+  /** Something that is in force is not reported any more. */
   removes: boolean;
 }
 
@@ -165,15 +165,15 @@ export function shareToChange({ layers }: Pick<RuleTable, 'layers'>): number {
 
 /** `share`: of all bytes, at most so many in a change; else everything is loaded. */
 export function worldParts(
-  told: World,
+  reported: World,
   inForce: World | undefined,
   { typeUrl, share }: { typeUrl: string; share: number },
 ): WorldParts {
-  const { domains, former, removes } = differences(told, inForce ?? emptyWorld);
-  const part = inForce && resourcesOf(told, typeUrl, domains);
-  const isPart = part && (domains.size === 0 || part.bytes.length <= share * lengthOf(told));
-  if (!isPart) return { ...resourcesOf(told, typeUrl), former, change: undefined };
-  const others = told.size - part.names.length;
+  const { domains, former, removes } = differences(reported, inForce ?? emptyWorld);
+  const part = inForce && resourcesOf(reported, typeUrl, domains);
+  const isPart = part && (domains.size === 0 || part.bytes.length <= share * lengthOf(reported));
+  if (!isPart) return { ...resourcesOf(reported, typeUrl), former, change: undefined };
+  const others = reported.size - part.names.length;
   return { ...part, former, change: { domains: [...domains], others, removes } };
 }
 
@@ -237,14 +237,14 @@ export function worldToReview(
   return { bytes, parts: { names, former: new Map(), change: undefined }, join };
 }
 
-/** What is in force once all of `told` is but what was refused. */
+/** What is in force once all of `reported` is but what was refused. */
 export function worldInForce(
-  told: World,
+  reported: World,
   before: World | undefined,
   refused: readonly { name: string }[],
 ): World {
-  if (refused.length === 0) return told;
-  const next = new Map(told);
+  if (refused.length === 0) return reported;
+  const next = new Map(reported);
   for (const { name } of refused) {
     const kept = before?.get(name);
     if (kept === undefined) next.delete(name);

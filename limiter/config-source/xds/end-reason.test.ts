@@ -34,7 +34,7 @@ describe('endReason', () => {
       'Received message larger than max (3459 vs 1000)',
       'Received message larger than max (3459 vs 1000) (XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound)',
     ],
-  ])('tells of %s', (_, code, details, reason) => {
+  ])('reports %s', (_, code, details, reason) => {
     expect(endReason({ code, details })).toBe(reason);
   });
 });

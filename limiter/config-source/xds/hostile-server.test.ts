@@ -52,8 +52,8 @@ describe('a hostile server', () => {
     await stream.ended;
     expect(stream.requests.at(-1)).toMatchObject({ errorDetail: { message: bound } });
     expect(stream.requests.at(-1)?.responseNonce).toMatch(/^nonce-(1[0-2])$/);
-    expect(watched.told).toContain(`refused: response: ${bound}`);
-    expect(watched.told).toContain(`lost: ${bound}`);
+    expect(watched.reported).toContain(`refused: response: ${bound}`);
+    expect(watched.reported).toContain(`lost: ${bound}`);
     expect(watched.rules).toEqual(['d.k 10']);
     // The next stream begins with what is in force, and goes on from there.
     const next = await server.deltaStream();
@@ -83,7 +83,7 @@ describe('a hostile server', () => {
       stream.respond({ version: `${version}y`, removed: ['other'] });
       await stream.request();
     }
-    expect(watched.told.filter((one) => one.startsWith('lost'))).toEqual([]);
+    expect(watched.reported.filter((one) => one.startsWith('lost'))).toEqual([]);
   });
 
   it.each([true, false])(
@@ -103,7 +103,7 @@ describe('a hostile server', () => {
       const seconds = (performance.now() - beganMs) / 1000;
       // After the first 200, however long these took.
       expect(read).toBeLessThanOrEqual(200 + 20 * seconds + 5);
-      expect(watched.told.filter((one) => one.startsWith('lost'))).toEqual([]);
+      expect(watched.reported.filter((one) => one.startsWith('lost'))).toEqual([]);
     },
   );
 
@@ -126,7 +126,9 @@ describe('a hostile server', () => {
       await stream.ended;
       const problem = `its ${what} has 100000 characters, and 4096 are the most`;
       await eventually(() =>
-        expect(watched.told).toContain(`lost: the server sent what is no DeltaDiscoveryResponse: ${problem}`),
+        expect(watched.reported).toContain(
+          `lost: the server sent what is no DeltaDiscoveryResponse: ${problem}`,
+        ),
       );
       expect(watched.rules).toEqual(['d.k 10']);
       if (what === 'name') return;
@@ -136,7 +138,7 @@ describe('a hostile server', () => {
       const response = create(DiscoveryResponseSchema, { ...fields, [field]: huge });
       whole.stream.send(toBinary(DiscoveryResponseSchema, response));
       await eventually(() =>
-        expect(whole.watched.told).toContain(
+        expect(whole.watched.reported).toContain(
           `lost: the server sent what is no DiscoveryResponse: ${problem}`,
         ),
       );
@@ -162,7 +164,7 @@ describe('a hostile server', () => {
     expect(watched.rules).toEqual(['d.k 3', 'e.k 4']);
   });
 
-  it('is told off in a few words, whatever it says, and cannot fake a line', async () => {
+  it('is reported off in a few words, whatever it says, and cannot fake a line', async () => {
     const { watched, stream } = await incremental();
     const trailers = new Metadata();
     trailers.set('x', 'y'.repeat(1_000));
@@ -171,9 +173,9 @@ describe('a hostile server', () => {
       details: `\u001b[2J\nlevel=error ${'z'.repeat(5_000)}`,
       metadata: trailers,
     });
-    await eventually(() => expect(watched.told.at(-1)).toMatch(/^lost: /));
-    expect(watched.told.at(-1)?.length).toBeLessThan(1_100);
-    expect(watched.told.at(-1)).not.toContain('\n');
+    await eventually(() => expect(watched.reported.at(-1)).toMatch(/^lost: /));
+    expect(watched.reported.at(-1)?.length).toBeLessThan(1_100);
+    expect(watched.reported.at(-1)).not.toContain('\n');
     expect(watched.rules).toEqual(['d.k 10']);
   });
 

@@ -67,7 +67,7 @@ describe('incremental xDS', () => {
     next.respond({ version: '1' });
     expect(await next.request()).toMatchObject({ responseNonce: 'nonce-1' });
     expect(watched.rules).toEqual(['d.k 10']);
-    expect(watched.told.filter((one) => one.startsWith('loaded'))).toHaveLength(1);
+    expect(watched.reported.filter((one) => one.startsWith('loaded'))).toHaveLength(1);
   });
 
   it('lists what of a response it refuses, and has the rest in force', async () => {
@@ -88,7 +88,7 @@ describe('incremental xDS', () => {
       { name: 'team/t', message: "duplicate domain 'd' in config file" },
     ]);
     expect(watched.rules).toEqual(['d.k 10', 'e.k 5']);
-    expect(watched.told.slice(-2)).toEqual([
+    expect(watched.reported.slice(-2)).toEqual([
       'loaded: 2 sources, 2 domains, 2 rules',
       "refused: team/t: duplicate domain 'd' in config file",
     ]);
@@ -111,7 +111,7 @@ describe('incremental xDS', () => {
     await said(['a k.a', 'n3 k.n']);
     stream.respond({ version: '3', resources: Object.fromEntries([of('a', 'k')]) });
     await said(['n3 k.n']);
-    expect(watched.told.filter((one) => one.startsWith('loaded'))).toEqual(
+    expect(watched.reported.filter((one) => one.startsWith('loaded'))).toEqual(
       Array(3).fill('loaded: 31 sources, 31 domains, 31 rules'),
     );
   });
@@ -132,21 +132,21 @@ describe('incremental xDS', () => {
     expect(await stream.request()).toMatchObject({ versionInfo: '', responseNonce: '' });
     stream.respond({ version: '1', sources: [oneRule('d', 10)] });
     await stream.request();
-    expect(watched.told).toEqual(['not incremental', 'connected', loaded]);
+    expect(watched.reported).toEqual(['not incremental', 'connected', loaded]);
     stream.end();
     const again = await server.stream();
     expect(await again.request()).toMatchObject({ versionInfo: '1' });
-    expect(watched.told.filter((one) => one === 'not incremental')).toHaveLength(1);
+    expect(watched.reported.filter((one) => one === 'not incremental')).toHaveLength(1);
     await server.stop();
     const newer = await AdsServer.start({ port: server.port, incremental: true });
     onTestFinished(() => newer.stop());
     const delta = await newer.deltaStream();
-    // The resources in force have no versions that were told.
+    // The resources in force have no versions that were reported.
     expect(await delta.request()).toMatchObject({ initialResourceVersions: {} });
     delta.respond({ version: '2', resources: { 'team/d': resource('v1', 10) } });
     expect(await delta.request()).toMatchObject({ responseNonce: 'nonce-2' });
     expect(delta.requests.map(({ errorDetail }) => errorDetail)).toEqual([undefined, undefined]);
-    expect(watched.told.filter((one) => one.startsWith('loaded'))).toHaveLength(1);
+    expect(watched.reported.filter((one) => one.startsWith('loaded'))).toHaveLength(1);
     delta.end();
     expect(await (await newer.deltaStream()).request()).toMatchObject({
       initialResourceVersions: { 'team/d': 'v1' },
@@ -158,7 +158,7 @@ describe('incremental xDS', () => {
     stream.send(Buffer.from([0xff, 0xff]));
     await stream.ended;
     await eventually(() =>
-      expect(watched.told.join()).toContain('lost: the server sent what is no DeltaDiscoveryResponse'),
+      expect(watched.reported.join()).toContain('lost: the server sent what is no DeltaDiscoveryResponse'),
     );
   });
 });

@@ -165,16 +165,16 @@ function badPlaces(
   report: (place: Place, error: RuleError) => void,
 ): Set<Place> {
   const bad = new Set<Place>();
-  const tell = (place: Place, error: RuleError): void => {
+  const reject = (place: Place, error: RuleError): void => {
     bad.add(place);
     report(place, error);
   };
-  for (const place of places) for (const problem of place.problems) tell(place, problem);
+  for (const place of places) for (const problem of place.problems) reject(place, problem);
   if (bad.size > 0) return bad;
   const ordered = [...places.filter(({ isFormer }) => isFormer), ...places.filter((it) => !it.isFormer)];
   const placeOf = new Map(ordered.flatMap((place) => (place.source ? [[place.source, place]] : [])));
   checkSources([...placeOf.keys()], options, ({ source, code, text, path }) => {
-    tell(placeOf.get(source)!, { ...unplacedError(code, source.name, text), path });
+    reject(placeOf.get(source)!, { ...unplacedError(code, source.name, text), path });
   });
   return bad;
 }

@@ -45,7 +45,7 @@ describe('overrides of the state of the world', () => {
       versionInfo: '3',
       errorDetail: { message: expect.stringContaining(words) },
     });
-    expect(watched.told).toEqual([
+    expect(watched.reported).toEqual([
       'connected',
       'over rules: team/a',
       'loaded: 1 sources, 1 domains, 1 rules',
@@ -77,7 +77,7 @@ describe('overrides of incremental xDS', () => {
     expect((await stream.request()).errorDetail).toBeUndefined();
     expect(watched.rules).toEqual(['d.k 10']);
     // One that is refused leaves what was in force under its name.
-    expect(watched.told).toEqual([
+    expect(watched.reported).toEqual([
       'connected',
       'over rules: team/a',
       'loaded: 1 sources, 1 domains, 1 rules',

@@ -66,33 +66,33 @@ describe('ResponseLoader', () => {
   ])('reviews in a thread what was loaded %s, once', async (_, maxInPlaceBytes) => {
     const timers = new ManualTimers();
     const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes });
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const compatible = { ...request, bytes: responseOf(['a', 'a_b']), counterKeys: 'compatible' as const };
     expect(await loader.load(compatible)).toMatchObject({ ok: true, rules: { sources: 1 } });
-    loader.review((found) => told.push(found));
-    expect(told).toEqual([]);
+    loader.review((found) => reported.push(found));
+    expect(reported).toEqual([]);
     timers.advance(1_000);
     const text = 'rule a_b of domain d counts as d_a_b_*_, which can be a key of rule a of domain d as well';
-    const meetings = { count: '1', first: `d.yaml: ${text}`, identity: expect.stringContaining(text) };
-    await eventually(() => expect(told).toEqual([{ warnings: [], total: 0, meetings }]));
+    const collisions = { count: '1', first: `d.yaml: ${text}`, identity: expect.stringContaining(text) };
+    await eventually(() => expect(reported).toEqual([{ warnings: [], total: 0, collisions }]));
     const again = loadResources(compatible).outcome as LoadedResources;
     await loader.load({ ...compatible, hashInForce: again.hash });
-    loader.review((found) => told.push(found));
+    loader.review((found) => reported.push(found));
     timers.advance(1_000);
     expect(await loader.load({ ...compatible, bytes: responseOf(['a', 'b']) })).toMatchObject({ ok: true });
-    loader.review((found) => told.push(found));
+    loader.review((found) => reported.push(found));
     timers.advance(1_000);
-    await eventually(() => expect(told).toHaveLength(2));
-    expect(told[1]).toEqual({ warnings: [], total: 0, meetings: undefined });
+    await eventually(() => expect(reported).toHaveLength(2));
+    expect(reported[1]).toEqual({ warnings: [], total: 0, collisions: undefined });
     await loader.close();
   });
 
   it('reviews no rules that others replace before, and those that stay when a load breaks it off', async () => {
     const timers = new ManualTimers();
     const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes: 1_000 });
-    const told: string[] = [];
+    const reported: string[] = [];
     const review = (name: string) =>
-      loader.review((said) => told.push(`${name} ${'total' in said ? said.total : said.problem}`));
+      loader.review((said) => reported.push(`${name} ${'total' in said ? said.total : said.problem}`));
     await loader.load({ ...request, bytes: responseOf(['a']) });
     review('first');
     const bytes = responseOf(['a.b']);
@@ -105,7 +105,7 @@ describe('ResponseLoader', () => {
     await loader.load({ ...request, bytes, hashInForce: (second as LoadedResources).hash });
     review('after the same');
     timers.advance(1_000);
-    await eventually(() => expect(told).toEqual(['after the same 1']));
+    await eventually(() => expect(reported).toEqual(['after the same 1']));
     await loader.close();
   });
 

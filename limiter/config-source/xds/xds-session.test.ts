@@ -18,11 +18,11 @@ const load = (version: string): SessionAction<VersionedResponse> => ({
   response: response(version),
 });
 const lost = (reason: string, isNews: boolean, retryMs: number) => {
-  return { do: 'tell-lost', reason, isNews, retryMs };
+  return { do: 'report-lost', reason, isNews, retryMs };
 };
 const wait = (delayMs: number) => ({ do: 'wait', delayMs });
 const settle = { do: 'settle', delayMs: settleMs };
-const connected = (afterOutage: boolean) => ({ do: 'tell-connected', afterOutage });
+const connected = (afterOutage: boolean) => ({ do: 'report-connected', afterOutage });
 
 /** A session in each state, by the shortest way. */
 const reach: Record<string, () => Session> = {
@@ -92,7 +92,7 @@ describe('the connection of an xDS session', () => {
     expect(one.received(response('2'))).toEqual([connected(true)]);
   });
 
-  it.each(['connecting', 'open:new'])('waits and tells when the renewed stream fails while %s', (state) => {
+  it.each(['connecting', 'open:new'])('waits and says when the renewed stream fails while %s', (state) => {
     const one = reach['open:settled']?.() as Session;
     one.ended('expired', true);
     if (state === 'open:new') one.opened();
@@ -100,9 +100,9 @@ describe('the connection of an xDS session', () => {
     expect(one.ended('refused', true)).toEqual([lost('refused', true, waitMs), wait(waitMs)]);
   });
 
-  it('has settled when it stood for a while, and tells that no rules came', () => {
+  it('has settled when it stood for a while, and says that no rules came', () => {
     const one = reach['open:new']?.() as Session;
-    expect(one.settled()).toEqual([connected(false), { do: 'tell-no-rules' }]);
+    expect(one.settled()).toEqual([connected(false), { do: 'report-no-rules' }]);
     expect([one.state, one.isOpen]).toEqual(['open:settled', true]);
   });
 
@@ -181,7 +181,7 @@ describe('the connection of an xDS session', () => {
     expect(one.ended('refused')).toContainEqual(wait(5_000));
   });
 
-  it('tells an outage once, and its end when a stream has settled', () => {
+  it('reports an outage once, and its end when a stream has settled', () => {
     const one = reach['open:settled']?.() as Session;
     expect(one.ended('a')).toContainEqual(lost('a', true, 100));
     one.due();
@@ -290,7 +290,7 @@ describe('the responses of an xDS session', () => {
     expect(one.opened()).toEqual([send('1'), settle]);
   });
 
-  it('are told as missing once only', () => {
+  it('are reported as missing once only', () => {
     const one = reach['open:new']?.() as Session;
     one.received(response('1'));
     one.ended('x');

@@ -45,10 +45,10 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
 //             loaded: ACK or NACK, if its stream is still the open one
 //
 // A stream that settled, and that the server ended for a token that there is a newer one for by now (`renewable`), is
-// opened again at once, and nobody is told.
+// opened again at once, and nobody is notified.
 //
 // An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
-// stood for a while. It is told once. A server that does not know the form of xDS it is asked for declines: that is no outage,
+// stood for a while. It is reported once. A server that does not know the form of xDS it is asked for declines: that is no outage,
 // and it is asked in the other form at once. An event that does not fit the state changes nothing.
 
 /** What has to be known of a response; the rest is the owner's. */
@@ -57,7 +57,7 @@ export interface VersionedResponse {
   nonce: string;
 }
 
-export type Verdict =
+export type LoadResult =
   | { accepted: true }
   | {
       accepted: false;
@@ -92,10 +92,10 @@ export type SessionAction<R> =
   /** Report `settled` then, if the stream is still open. */
   | { do: 'settle'; delayMs: number }
   /** `isNews` at the first failure of an outage. The wait that follows is `retryMs`. */
-  | { do: 'tell-lost'; reason: string; isNews: boolean; retryMs: number }
-  | { do: 'tell-connected'; afterOutage: boolean }
+  | { do: 'report-lost'; reason: string; isNews: boolean; retryMs: number }
+  | { do: 'report-connected'; afterOutage: boolean }
   /** The stream stands, and no response ever came. Once. */
-  | { do: 'tell-no-rules' };
+  | { do: 'report-no-rules' };
 
 export type SessionState = 'idle' | 'connecting' | 'open:new' | 'open:settled' | 'waiting' | 'closed';
 
@@ -163,30 +163,30 @@ export class XdsSession<R extends VersionedResponse> {
   /** The stream has stood for `settleMs`. */
   settled(): SessionAction<R>[] {
     if (this.#state !== 'open:new') return [];
-    return [...this.#settle(), ...(this.#hasResponse ? [] : [{ do: 'tell-no-rules' } as const])];
+    return [...this.#settle(), ...(this.#hasResponse ? [] : [{ do: 'report-no-rules' } as const])];
   }
 
   received(response: R): SessionAction<R>[] {
     if (!this.isOpen) return [];
     this.#hasResponse = true;
-    const told = this.#state === 'open:new' ? this.#settle() : [];
+    const reported = this.#state === 'open:new' ? this.#settle() : [];
     if (this.#loading !== undefined) {
       this.#next = response;
-      return told;
+      return reported;
     }
-    return [...told, this.#load(response)];
+    return [...reported, this.#load(response)];
   }
 
   /** The load that was asked for is over. */
-  loaded(verdict: Verdict): SessionAction<R>[] {
+  loaded(loadResult: LoadResult): SessionAction<R>[] {
     const loading = this.#loading;
     if (loading === undefined || this.#state === 'closed') return [];
     this.#loading = undefined;
     const { response, stream } = loading;
-    if (verdict.accepted) this.#acceptedVersion = response.version;
+    if (loadResult.accepted) this.#acceptedVersion = response.version;
     const actions: SessionAction<R>[] = [];
     if (this.isOpen && stream === this.#stream) {
-      actions.push(this.#answer(response.nonce, verdict));
+      actions.push(this.#answer(response.nonce, loadResult));
     }
     if (this.#next !== undefined) actions.push(this.#load(this.#next));
     this.#next = undefined;
@@ -209,7 +209,7 @@ export class XdsSession<R extends VersionedResponse> {
     const isNews = !this.#isOutage;
     this.#isOutage = true;
     return [
-      { do: 'tell-lost', reason, isNews, retryMs: delayMs },
+      { do: 'report-lost', reason, isNews, retryMs: delayMs },
       { do: 'wait', delayMs },
     ];
   }
@@ -251,7 +251,7 @@ export class XdsSession<R extends VersionedResponse> {
       this.#isRenewal = false;
       return [];
     }
-    return [{ do: 'tell-connected', afterOutage }];
+    return [{ do: 'report-connected', afterOutage }];
   }
 
   #load(response: R): SessionAction<R> {
@@ -263,9 +263,9 @@ export class XdsSession<R extends VersionedResponse> {
     return { do: 'send', request: { version: this.#acceptedVersion, nonce, error } };
   }
 
-  #answer(nonce: string, verdict: Verdict): SessionAction<R> {
-    if (verdict.accepted) return this.#send(nonce, undefined);
-    const { message: error, refused } = verdict;
+  #answer(nonce: string, loadResult: LoadResult): SessionAction<R> {
+    if (loadResult.accepted) return this.#send(nonce, undefined);
+    const { message: error, refused } = loadResult;
     if (refused === undefined) return this.#send(nonce, error);
     return { do: 'send', request: { version: this.#acceptedVersion, nonce, error, refused } };
   }

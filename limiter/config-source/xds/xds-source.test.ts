@@ -72,7 +72,7 @@ describe('a token', () => {
     expect(await next.request()).toMatchObject({ versionInfo: '1', responseNonce: '' });
     next.respond({ version: '2', sources: [oneRule('d', 20)] });
     expect(await next.request()).toMatchObject({ versionInfo: '2' });
-    expect(watched.told).toEqual(['connected', loaded, loaded]);
+    expect(watched.reported).toEqual(['connected', loaded, loaded]);
   });
 
   it('that expired without a successor is an outage, until there is one', async () => {
@@ -81,7 +81,7 @@ describe('a token', () => {
     stream.fail(unauthenticated);
     const next = await server.stream();
     next.fail(unauthenticated);
-    await eventually(() => expect(watched.told).toContain(`failed: ${expired}`));
+    await eventually(() => expect(watched.reported).toContain(`failed: ${expired}`));
     writeFileSync(tokenFile, 'second-token');
     let late = await server.stream();
     while (late.headers.get('authorization')[0] !== 'Bearer second-token') {
@@ -90,8 +90,13 @@ describe('a token', () => {
     }
     late.respond({ version: '2', sources: [oneRule('d', 20)] });
     await eventually(() => expect(watched.rules).toEqual(['d.k 20']));
-    expect(watched.told.slice(0, 4)).toEqual(['connected', loaded, `lost: ${expired}`, `failed: ${expired}`]);
-    expect(watched.told).toContain('found');
+    expect(watched.reported.slice(0, 4)).toEqual([
+      'connected',
+      loaded,
+      `lost: ${expired}`,
+      `failed: ${expired}`,
+    ]);
+    expect(watched.reported).toContain('found');
   });
 
   it('that is not set is named where the server wants one', async () => {
@@ -99,7 +104,7 @@ describe('a token', () => {
     const watched = await WatchedXdsSource.start({ port: server.port });
     (await server.stream()).fail({ code: status.UNAUTHENTICATED, details: 'show a token' });
     const reason = 'show a token (CONFIG_GRPC_XDS_TOKEN_FILE is not set)';
-    await eventually(() => expect(watched.told).toContain(`lost: ${reason}`));
+    await eventually(() => expect(watched.reported).toContain(`lost: ${reason}`));
   });
 
   it.each([
@@ -130,7 +135,7 @@ describe('an xDS source', () => {
     };
     const common = { node, resourceNames: [], typeUrl: rateLimitConfigTypeUrl };
     expect(await stream.request()).toMatchObject({ ...common, versionInfo: '', responseNonce: '' });
-    expect([watched.source.connected, watched.told]).toEqual([true, []]);
+    expect([watched.source.connected, watched.reported]).toEqual([true, []]);
     stream.respond({ version: '1', nonce: 'a', sources: [oneRule('d', 10), oneRule('e', 20)] });
     expect(await stream.request()).toMatchObject({ ...common, versionInfo: '1', responseNonce: 'a' });
     expect(watched.rules).toEqual(['d.k 10', 'e.k 20']);
@@ -140,7 +145,7 @@ describe('an xDS source', () => {
     stream.respond({ version: '3', nonce: 'c' });
     expect(await stream.request()).toMatchObject({ ...common, versionInfo: '3', responseNonce: 'c' });
     expect(watched.rules).toEqual([]);
-    expect(watched.told).toEqual([
+    expect(watched.reported).toEqual([
       'connected',
       'loaded: 2 sources, 2 domains, 2 rules',
       loaded,
@@ -162,7 +167,7 @@ describe('an xDS source', () => {
     const acceptance = await stream.request();
     expect([acceptance.versionInfo, acceptance.errorDetail]).toEqual(['3', undefined]);
     expect(watched.rules).toEqual(['dom.k 3']);
-    expect(watched.told).toEqual(['connected', loaded, `refused: ${badText}`, loaded]);
+    expect(watched.reported).toEqual(['connected', loaded, `refused: ${badText}`, loaded]);
   });
 
   it('refuses an algorithm that it does not know, and never counts it as a fixed window', async () => {
@@ -215,7 +220,7 @@ describe('an xDS source', () => {
     });
   });
 
-  it('tells of counters that could meet once the rules are in force', async () => {
+  it('reports counters that could meet once the rules are in force', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({
       port: server.port,
@@ -225,10 +230,10 @@ describe('an xDS source', () => {
     const stream = await server.stream();
     const rules = ['a', 'a_b'].map((key) => rule({ key, rateLimit: limit() }));
     stream.respond({ version: '1', sources: [source('d', rules)] });
-    const meeting =
+    const collision =
       'could meet: d.yaml: rule a_b of domain d counts as d_a_b_*_, which can be a key of rule a of domain d as well';
-    await eventually(() => expect(watched.told).toContain(meeting));
-    expect(watched.told).toEqual(['connected', 'loaded: 1 sources, 1 domains, 2 rules', meeting]);
+    await eventually(() => expect(watched.reported).toContain(collision));
+    expect(watched.reported).toEqual(['connected', 'loaded: 1 sources, 1 domains, 2 rules', collision]);
   });
 
   it('refuses what its thread has no memory for', async () => {
@@ -247,13 +252,13 @@ describe('an xDS source', () => {
 });
 
 describe('an xDS source after an outage', () => {
-  it('subscribes with the version it accepted last, without a nonce, and tells once', async () => {
+  it('subscribes with the version it accepted last, without a nonce, and reports once', async () => {
     const { server, watched, stream } = await withRules();
     stream.respond({ version: '2', sources: bad });
     await stream.request();
     await server.stop();
     await eventually(() =>
-      expect(watched.told.filter((text) => text.startsWith('failed')).length > 2).toBe(true),
+      expect(watched.reported.filter((text) => text.startsWith('failed')).length > 2).toBe(true),
     );
     expect(watched.source.connected).toBe(false);
     expect(watched.rules).toEqual(['d.k 10']);
@@ -267,7 +272,7 @@ describe('an xDS source after an outage', () => {
     second.respond({ version: '3', sources: [oneRule('d', 30)] });
     expect(await second.request()).toMatchObject({ versionInfo: '3' });
     expect(watched.rules).toEqual(['d.k 30']);
-    expect(watched.told.filter((text) => !text.startsWith('failed'))).toEqual([
+    expect(watched.reported.filter((text) => !text.startsWith('failed'))).toEqual([
       'connected',
       loaded,
       `refused: ${badText}`,
@@ -276,7 +281,7 @@ describe('an xDS source after an outage', () => {
       loaded,
     ]);
     const refusal = `failed: connect ECONNREFUSED 127.0.0.1:${server.port}`;
-    expect(watched.told).toContain(refusal);
+    expect(watched.reported).toContain(refusal);
   });
 
   it('accepts the same resources without loading them again', async () => {
@@ -286,16 +291,16 @@ describe('an xDS source after an outage', () => {
     expect(await second.request()).toMatchObject({ versionInfo: '1', responseNonce: '' });
     second.respond({ version: 'one', nonce: 'n', sources: [oneRule('d', 10)] });
     expect(await second.request()).toMatchObject({ versionInfo: 'one', responseNonce: 'n' });
-    expect(watched.told).toEqual(['connected', loaded, 'lost: the server ended the stream', 'found']);
+    expect(watched.reported).toEqual(['connected', loaded, 'lost: the server ended the stream', 'found']);
   });
 
   it.each([
     ['that the server refused', { code: status.PERMISSION_DENIED, details: 'not you' }, 'not you'],
     ['without a reason', { code: status.INTERNAL, details: '' }, 'status INTERNAL'],
-  ])('tells why a stream ended %s', async (_, end, reason) => {
+  ])('says why a stream ended %s', async (_, end, reason) => {
     const { watched, stream } = await withRules();
     stream.fail(end);
-    await eventually(() => expect(watched.told.at(-1)).toBe(`lost: ${reason}`));
+    await eventually(() => expect(watched.reported.at(-1)).toBe(`lost: ${reason}`));
   });
 
   it('gives up a stream with bytes that are no response', async () => {
@@ -304,7 +309,7 @@ describe('an xDS source after an outage', () => {
     await stream.ended;
     const second = await server.stream();
     expect(await second.request()).toMatchObject({ versionInfo: '1' });
-    expect(watched.told.at(-1)).toBe('lost: the server sent what is no DiscoveryResponse: premature EOF');
+    expect(watched.reported.at(-1)).toBe('lost: the server sent what is no DiscoveryResponse: premature EOF');
     expect(watched.rules).toEqual(['d.k 10']);
   });
 
@@ -316,7 +321,7 @@ describe('an xDS source after an outage', () => {
     await eventually(() => expect(watched.rules).toEqual(['d.k 10']));
     stream.respond({ version: '2', sources: [oneRule('x'.repeat(1_000), 10)] });
     await server.stream();
-    expect(watched.told.at(-1)).toMatch(
+    expect(watched.reported.at(-1)).toMatch(
       /^lost: Received message larger than max \(\d+ vs\.? 1000\) \(XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound\)$/,
     );
     expect(watched.rules).toEqual(['d.k 10']);
@@ -332,18 +337,18 @@ describe('an xDS source after an outage', () => {
       backoff: steadyBackoff,
     });
     const refusal = `connect ECONNREFUSED 127.0.0.1:${port}`;
-    await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`]));
+    await eventually(() => expect(watched.reported).toEqual([`lost: ${refusal}`]));
     timers.advance(3_999);
     await new Promise((resolve) => setImmediate(resolve));
     expect(timers.size).toBe(1);
     timers.advance(1);
-    await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`, `failed: ${refusal}`]));
+    await eventually(() => expect(watched.reported).toEqual([`lost: ${refusal}`, `failed: ${refusal}`]));
     const server = await startServer(port);
     timers.advance(4_000);
     const stream = await server.stream();
     stream.end();
-    await eventually(() => expect(watched.told).toHaveLength(3));
-    expect(watched.told.at(-1)).toBe('failed: the server ended the stream');
+    await eventually(() => expect(watched.reported).toHaveLength(3));
+    expect(watched.reported.at(-1)).toBe('failed: the server ended the stream');
     timers.advance(6_999);
     expect(watched.source.connected).toBe(false);
     timers.advance(1);
@@ -354,13 +359,13 @@ describe('an xDS source after an outage', () => {
 });
 
 describe('an xDS source and a silent server', () => {
-  it('tells when a stream stands and no rules come', async () => {
+  it('says when a stream stands and no rules come', async () => {
     const timers = new ManualTimers();
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, timers });
     await (await server.stream()).request();
     timers.advance(5_000);
-    expect(watched.told).toEqual(['connected', 'no rules yet']);
+    expect(watched.reported).toEqual(['connected', 'no rules yet']);
     expect(watched.source.connected).toBe(true);
   });
 
@@ -371,7 +376,7 @@ describe('an xDS source and a silent server', () => {
     const watched = await WatchedXdsSource.start({ port, timers });
     await eventually(() => expect(accepted).toHaveLength(1));
     timers.advance(20_000);
-    expect(watched.told).toEqual(['lost: no connection within 20 s']);
+    expect(watched.reported).toEqual(['lost: no connection within 20 s']);
     await eventually(() => expect(accepted[0]?.closed).toBe(true));
   });
 
@@ -394,7 +399,7 @@ describe('an xDS source and a silent server', () => {
     pipes[0]?.unpipe().pause();
     const second = await server.stream();
     expect(await second.request()).toMatchObject({ versionInfo: '1' });
-    expect(watched.told.filter((text) => text.startsWith('lost'))).toHaveLength(1);
+    expect(watched.reported.filter((text) => text.startsWith('lost'))).toHaveLength(1);
   });
 
   it('pings half as often where a server does not want so many', async () => {
@@ -422,20 +427,20 @@ describe('an xDS source and a silent server', () => {
     const [first = 0, second = 0] = pingTimes[1] ?? [];
     expect(second - first).toBeGreaterThan(150);
     expect(warnings).toEqual([expect.stringContaining('rejected by server because of excess pings')]);
-    expect(watched.told.filter((text) => text.startsWith('lost'))).toHaveLength(1);
+    expect(watched.reported.filter((text) => text.startsWith('lost'))).toHaveLength(1);
   });
 });
 
 describe('an xDS source that is closed', () => {
-  it('tells nothing more, not even of a load under way', async () => {
+  it('says nothing more, not even of a load under way', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, limits: { maxInPlaceBytes: 0 } });
     const stream = await server.stream();
     stream.respond({ version: '1', sources: [oneRule('d', 10)] });
-    await eventually(() => expect(watched.told).toEqual(['connected']));
+    await eventually(() => expect(watched.reported).toEqual(['connected']));
     await watched.source.close();
     await stream.ended;
-    expect(watched.told).toEqual(['connected']);
+    expect(watched.reported).toEqual(['connected']);
     expect(watched.source.connected).toBe(false);
   });
 });

@@ -59,10 +59,10 @@ import {
 } from './load-resources.ts';
 import { OverrideResources, type ReadOverrides, rulesOf, withRefused } from './override-resources.ts';
 import {
+  type LoadResult,
   type SessionAction,
   type SessionOptions,
   type SessionRequest,
-  type Verdict,
   type VersionedResponse,
   XdsSession,
 } from './xds-session.ts';
@@ -86,7 +86,7 @@ export type StartThread = (
 /** What is to be looked at, and who learns what was found. */
 interface Reviewing {
   request: ResourcesRequest;
-  tell(review: ReviewOutcome): void;
+  report(review: ReviewOutcome): void;
 }
 
 /** Loads responses: small ones in place, large ones in a thread, so that callers of the limiter need not wait. */
@@ -113,22 +113,22 @@ export class ResponseLoader {
   }
 
   /**
-   * Call when the rules of the last good load are in force. Tells what there is to say of them, unless it was told, or another
+   * Call when the rules of the last good load are in force. Says what there is to say of them, unless it was reported, or another
    * load comes before; never on this thread are they looked at. `begin`: what to look at instead of the last load, where
    * that is over.
    */
-  review(tell: (review: ReviewOutcome) => void, begin?: () => Reviewing): void {
+  review(report: (review: ReviewOutcome) => void, begin?: () => Reviewing): void {
     const request = this.#unreviewed;
     if (request === undefined) return;
     const running = this.#running;
     if (running?.request === request && request.parts?.change === undefined) {
-      void this.#follow(running.thread, tell);
+      void this.#follow(running.thread, report);
       return;
     }
     const { timers, reviewDelayMs } = this.#options;
     this.#callOffReview = timers.after(reviewDelayMs, () => {
-      const reviewing = begin?.() ?? { request, tell };
-      void this.#follow(this.#start({ ...reviewing.request, hashInForce: undefined }), reviewing.tell);
+      const reviewing = begin?.() ?? { request, report };
+      void this.#follow(this.#start({ ...reviewing.request, hashInForce: undefined }), reviewing.report);
     });
   }
 
@@ -145,11 +145,11 @@ export class ResponseLoader {
     return thread;
   }
 
-  async #follow(thread: LoadThread<unknown>, tell: (review: ReviewOutcome) => void): Promise<void> {
+  async #follow(thread: LoadThread<unknown>, report: (review: ReviewOutcome) => void): Promise<void> {
     const review = await thread.review;
     if (review === undefined) return;
     this.#unreviewed = undefined;
-    tell(review);
+    report(review);
   }
 
   async #breakOff(): Promise<void> {
@@ -213,15 +213,15 @@ export interface XdsConfigSourceOptions
 
 /** What happens beside the rules. */
 export interface XdsListener {
-  /** The first connection stands; later ones are told by `ConfigListener.reachable`. */
+  /** The first connection stands; later ones are reported by `ConfigListener.reachable`. */
   connected(): void;
-  /** Another attempt of an outage that was told by `ConfigListener.unreachable`. */
+  /** Another attempt of an outage that was reported by `ConfigListener.unreachable`. */
   attemptFailed(reason: string, retryMs: number): void;
-  /** The server took the stream and has not sent any rules yet. Told once. */
+  /** The server took the stream and has not sent any rules yet. Reported once. */
   noRulesYet(): void;
   /** TLS files changed and cannot be used: the last good ones stay. */
   tlsFilesRefused(reason: string): void;
-  /** The server does not know incremental xDS. Told once, until it does. */
+  /** The server does not know incremental xDS. Reported once, until it does. */
   notIncremental(): void;
 }
 
@@ -245,7 +245,7 @@ const responseRate = { burst: 200, perSecond: 20 };
 const longestText = 4_096;
 
 interface Response extends VersionedResponse {
-  /** The response as it came; of incremental xDS what the server has told with it. */
+  /** The response as it came; of incremental xDS what the server has reported with it. */
   content: Uint8Array | { world: World; typeUrl: string };
 }
 
@@ -274,11 +274,11 @@ export class XdsConfigSource implements ConfigSource {
   #worldInForce: World | undefined;
   /** What was said of the rules that were reviewed last. */
   #reviewed: ReviewedWorld | undefined;
-  /** Of the stream that is open, or was last: what the server has told; undefined: it tells the state of the world. */
-  #told: World | undefined;
+  /** Of the stream that is open, or was last: what the server has reported; undefined: it shows the state of the world. */
+  #reported: World | undefined;
   /** The server has just said that it does not know incremental xDS. */
   #isDeclined = false;
-  #isDeclineTold = false;
+  #isDeclineReported = false;
   #keepaliveMs: number;
   #isClosed = false;
   /** Of the stream that is open, or was last. */
@@ -289,15 +289,15 @@ export class XdsConfigSource implements ConfigSource {
     load: ({ response }) => void this.#load(response),
     wait: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.due()),
     settle: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.settled()),
-    'tell-lost': ({ reason, isNews, retryMs }) => {
+    'report-lost': ({ reason, isNews, retryMs }) => {
       if (isNews) this.#listener?.unreachable(reason);
       else this.#options.listener.attemptFailed(reason, retryMs);
     },
-    'tell-connected': ({ afterOutage }) => {
+    'report-connected': ({ afterOutage }) => {
       if (afterOutage) this.#listener?.reachable();
       else this.#options.listener.connected();
     },
-    'tell-no-rules': () => this.#options.listener.noRulesYet(),
+    'report-no-rules': () => this.#options.listener.noRulesYet(),
   };
 
   constructor(options: XdsConfigSourceOptions) {
@@ -316,7 +316,7 @@ export class XdsConfigSource implements ConfigSource {
 
   /** Of the resources that the server has sent by incremental xDS; 0 with the state of the world. */
   get resourceBytes(): number {
-    return worldBytes(this.#told ?? emptyWorld);
+    return worldBytes(this.#reported ?? emptyWorld);
   }
 
   /** Connects without waiting for it. Rejects with a ConfigSourceError on files that cannot be used. */
@@ -353,7 +353,7 @@ export class XdsConfigSource implements ConfigSource {
     const { node, incremental, openStream } = this.#options;
     const isIncremental = incremental && !this.#isDeclined;
     this.#isDeclined = false;
-    this.#told = isIncremental ? emptyWorld : undefined;
+    this.#reported = isIncremental ? emptyWorld : undefined;
     try {
       this.#token = this.#readToken();
       const open: OpenStream = openStream ?? ((to, events) => new AdsStream(to, events));
@@ -379,25 +379,25 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #encode(request: SessionRequest): Uint8Array {
-    if (this.#told === undefined) return encodeRequest(this.#node, request);
+    if (this.#reported === undefined) return encodeRequest(this.#node, request);
     const isFirst = request.nonce === '';
-    if (isFirst) this.#told = claimableWorld(this.#worldInForce);
-    return encodeDeltaRequest(this.#node, request, isFirst ? versionsOf(this.#told) : {});
+    if (isFirst) this.#reported = claimableWorld(this.#worldInForce);
+    return encodeDeltaRequest(this.#node, request, isFirst ? versionsOf(this.#reported) : {});
   }
 
   #ended({ reason, tooManyPings, unauthenticated, unimplemented }: StreamEnd): void {
-    const other = unimplemented && this.#told !== undefined ? this.#session.declined() : [];
+    const other = unimplemented && this.#reported !== undefined ? this.#session.declined() : [];
     if (other.length > 0) {
       this.#isDeclined = true;
-      if (!this.#isDeclineTold) this.#options.listener.notIncremental();
-      this.#isDeclineTold = true;
+      if (!this.#isDeclineReported) this.#options.listener.notIncremental();
+      this.#isDeclineReported = true;
       this.#carryOut(other);
       return;
     }
-    // gRPC proposal A8: a client that is told so pings half as often.
+    // gRPC proposal A8: a client that is notified pings half as often.
     if (tooManyPings) this.#keepaliveMs *= 2;
-    const told = unauthenticated ? `${reason} (${this.#proofToFix()})` : reason;
-    this.#carryOut(this.#session.ended(told, unauthenticated && this.#hasNewToken()));
+    const reported = unauthenticated ? `${reason} (${this.#proofToFix()})` : reason;
+    this.#carryOut(this.#session.ended(reported, unauthenticated && this.#hasNewToken()));
   }
 
   /** What an operator is to look at where the server does not know who this is. */
@@ -432,7 +432,7 @@ export class XdsConfigSource implements ConfigSource {
       response = this.#decode(bytes);
     } catch (error) {
       // Without its nonce it cannot be refused.
-      const kind = this.#told === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
+      const kind = this.#reported === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
       this.#endStream(`the server sent what is no ${kind}: ${errorText(error)}`);
       return;
     }
@@ -446,7 +446,7 @@ export class XdsConfigSource implements ConfigSource {
 
   /** Undefined: it has been refused. @throws on bytes that are no response */
   #decode(bytes: Uint8Array): Response | undefined {
-    if (this.#told === undefined) {
+    if (this.#reported === undefined) {
       const { version, nonce, typeUrl } = decodeAnswer(bytes);
       checkLengths({ version, nonce, 'type URL': typeUrl });
       return { version, nonce, content: bytes };
@@ -455,16 +455,16 @@ export class XdsConfigSource implements ConfigSource {
     const { systemVersionInfo: version, nonce, typeUrl } = delta;
     checkLengths({ version, nonce, 'type URL': typeUrl });
     for (const { name, version: own } of delta.resources) checkLengths({ name, version: own });
-    this.#isDeclineTold = false;
+    this.#isDeclineReported = false;
     const { bytes: mostBytes, setting } = this.#options.mostBytes;
     try {
-      this.#told = changedWorld(this.#told, delta, mostBytes);
+      this.#reported = changedWorld(this.#reported, delta, mostBytes);
     } catch (error) {
       if (!(error instanceof TooManyBytesError)) throw error;
       this.#refuseStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
       return undefined;
     }
-    return { version, nonce, content: { world: this.#told, typeUrl } };
+    return { version, nonce, content: { world: this.#reported, typeUrl } };
   }
 
   /**
@@ -475,7 +475,7 @@ export class XdsConfigSource implements ConfigSource {
     this.#listener?.failed([unplacedError('too-large', 'response', message)], 1);
     const last = { version: '', nonce, error: message };
     this.#stream?.closeAfter(encodeDeltaRequest(this.#node, last, {}));
-    this.#told = emptyWorld;
+    this.#reported = emptyWorld;
     this.#carryOut(this.#session.ended(message));
   }
 
@@ -483,21 +483,21 @@ export class XdsConfigSource implements ConfigSource {
     await this.#pace();
     const startMs = this.#options.clock.monotonicMs();
     const { checks, review } = this.#options;
-    const told = 'world' in content ? content.world : undefined;
+    const reported = 'world' in content ? content.world : undefined;
     const { bytes, over, parts } = 'world' in content ? this.#partsOf(content) : this.#partsOfAll(content);
-    const isBad = told === undefined && over.errors.length > 0;
+    const isBad = reported === undefined && over.errors.length > 0;
     const outcome = isBad
       ? ({ ok: false, errors: over.errors, total: over.errors.length } as const)
       : await this.#loader.load({ bytes, ...checks, ...review, hashInForce: this.#hashInForce, parts });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
-    const verdict = await this.#apply(withRefused(outcome, over), { loadMs, told, over });
+    const loadResult = await this.#apply(withRefused(outcome, over), { loadMs, reported, over });
     if (this.#isClosed) return;
     this.#stream?.resume();
-    this.#carryOut(this.#session.loaded(verdict));
+    this.#carryOut(this.#session.loaded(loadResult));
     const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
     this.#loader.review(
-      (found) => this.#tellReview(found, inForce),
+      (found) => this.#reportReview(found, inForce),
       inForce && (() => this.#nextReview(inForce)),
     );
   }
@@ -527,11 +527,11 @@ export class XdsConfigSource implements ConfigSource {
     const { bytes, parts, join } = worldToReview(inForce, this.#reviewed, review.counterKeys);
     return {
       request: { bytes, parts, ...checks, ...review, hashInForce: undefined },
-      tell: (found) => this.#tellReview('total' in found ? join(found) : found, inForce),
+      report: (found) => this.#reportReview('total' in found ? join(found) : found, inForce),
     };
   }
 
-  #tellReview(review: ReviewOutcome, world: World | undefined): void {
+  #reportReview(review: ReviewOutcome, world: World | undefined): void {
     if (this.#isClosed) return;
     this.#reviewed = 'total' in review && world !== undefined ? { world, review } : undefined;
     this.#listener?.reviewed(review);
@@ -539,15 +539,15 @@ export class XdsConfigSource implements ConfigSource {
 
   async #apply(
     outcome: LoadedResources | FailedLoad,
-    { loadMs, told, over }: { loadMs: number; told: World | undefined; over: ReadOverrides },
-  ): Promise<Verdict> {
+    { loadMs, reported, over }: { loadMs: number; reported: World | undefined; over: ReadOverrides },
+  ): Promise<LoadResult> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
     const { rules, hash, refused } = outcome;
     const resources = refused?.resources ?? [];
-    this.#worldInForce = told && worldInForce(told, this.#worldInForce, resources);
+    this.#worldInForce = reported && worldInForce(reported, this.#worldInForce, resources);
     // First, so that no request comes between the first rules and these.
     await this.#useOverrides(this.#worldInForce ? this.#overrides.ofWorld(this.#worldInForce) : over);
     if (rules !== undefined) {

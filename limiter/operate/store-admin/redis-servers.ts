@@ -115,7 +115,7 @@ class ClusterServers implements RedisServers {
       onChange: (_, reached) => {
         if (!reached) this.#topology.troubled();
       },
-      // Whoever waits here has time: a node that hangs is known by the timeout.
+      // Anyone who waits here has time: a node that hangs is known by the timeout.
       silenceMs: timeoutMs,
       probeIntervalMs: timeoutMs,
       lingerMs: timeoutMs,

@@ -13,8 +13,8 @@ import {
 } from '../../stores/redis/wire/reply-checks.ts';
 import { ReplyError } from '../../stores/redis/wire/resp.ts';
 import { StoreError } from '../../stores/store-error.ts';
-import { NewsLine } from './redis-news.ts';
 import type { RedisServers, ServerToScan } from './redis-servers.ts';
+import { RedisSubscription } from './redis-subscription.ts';
 import {
   type CounterRef,
   type HeldCounter,
@@ -76,11 +76,11 @@ export class RedisStoreAdmin implements StoreAdmin {
   readonly kind = 'redis';
   readonly #options: RedisStoreAdminOptions;
   readonly #missing = new Map<string, MissingRight & { againMs: number }>();
-  readonly #news: NewsLine;
+  readonly #news: RedisSubscription;
 
   constructor(options: RedisStoreAdminOptions) {
     this.#options = options;
-    this.#news = new NewsLine({
+    this.#news = new RedisSubscription({
       channel: this.#ownKey('news'),
       servers: options.main,
       timers: options.timers,
@@ -231,7 +231,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     return `weir:{${this.#options.prefix}}:${name}`;
   }
 
-  /** By the first that is there: the nodes of a cluster tell each other. */
+  /** By the first that is there: the nodes of a cluster send each other. */
   async #publish(text: string): Promise<number> {
     const { main } = this.#options;
     const args = [this.#ownKey('news'), text];
@@ -302,12 +302,12 @@ export class RedisStoreAdmin implements StoreAdmin {
         this.#refused(command, closedAtIt, attendedMs() + refusedByClosingMs);
         throw refused(closedAtIt);
       }
-      const told = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
-      // That is no right: REDIS_TYPE is wrong, which decisions tell.
+      const reported = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
+      // That is no right: REDIS_TYPE is wrong, which decisions report.
       const isElsewhere = error instanceof ReplyError && error.message.startsWith('MOVED ');
-      if (error instanceof ReplyError && !told.transient && !isElsewhere)
-        this.#refused(command, told.message, 0);
-      throw told;
+      if (error instanceof ReplyError && !reported.transient && !isElsewhere)
+        this.#refused(command, reported.message, 0);
+      throw reported;
     }
   }
 

@@ -1,6 +1,6 @@
 /**
  * The process's own way to its store, for operators: away from the connections that count, opened when something is first
- * asked. What cannot be done is told, and never ends or fails the process.
+ * asked. What cannot be done is reported, and never ends or fails the process.
  */
 import type { CounterState } from '../../algorithms/bound.ts';
 
@@ -15,7 +15,7 @@ export interface CounterRef {
 /** What a counter holds; of a fixed window the total and two zeros. */
 export interface HeldCounter {
   readonly held: CounterState;
-  /** Hits of the total that limiters have leased and not told of. */
+  /** Hits of the total that limiters have leased and not reported. */
   readonly leased: number;
 }
 

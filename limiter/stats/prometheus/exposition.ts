@@ -51,7 +51,7 @@ function headOf({ name, type, help }: MetricFamily): string {
   return `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`;
 }
 
-// The metrics that are served, by name. A name has one type, whoever comes first: what would give it another one, or
+// The metrics that are served, by name. A name has one type, no matter who comes first: what would give it another one, or
 // would look like a part of a histogram or summary, is left out, as Prometheus would refuse the whole answer.
 
 export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary';
@@ -194,7 +194,7 @@ const byName = new Map<string, string>(
     'ratelimit.store_breaker.refused': 'Requests answered without the store.',
     'ratelimit.store_failure_mode.local_requests': 'Requests counted here by STORE_FAILURE_MODE=local.',
     'ratelimit.store_failure_mode.undelivered': 'Hits counted here that never reached the store.',
-    'ratelimit.store_failure_mode.owed_counters': 'Counters that the store is still to be told of.',
+    'ratelimit.store_failure_mode.owed_counters': 'Counters that the store is still to be reported.',
     'ratelimit.memory_store.counters': 'Counters in memory.',
     'ratelimit.memory_store.bytes': 'What the counters in memory occupy.',
     'ratelimit.memory_store.evicted': 'Counters dropped early for want of room.',
@@ -213,7 +213,7 @@ const byName = new Map<string, string>(
     'weir.store_info': 'Always 1; where counters are, and what requests get when that fails.',
     'ratelimit.health.serving': '1 while gRPC and HTTP are answered and health is good.',
     'ratelimit.workers.ready': 'Worker threads that answer callers.',
-    'ratelimit.workers.crashed': 'Worker threads that ended without being told to.',
+    'ratelimit.workers.crashed': 'Worker threads that ended without being asked to.',
     'ratelimit.stats.detailed_metrics': 'Metric keys made of values of requests that are kept.',
     'ratelimit.stats.detailed_metrics_left': 'Metric keys made of values that left for others.',
     'ratelimit.stats.detailed_metrics_refused': 'How often hits were counted in _overflow for want of room.',
@@ -225,8 +225,8 @@ const byName = new Map<string, string>(
     'ratelimit.quota.unassignable': 'Buckets of quota clients whose rule cannot be assigned.',
     'ratelimit.quota.denied_buckets': 'Reports of buckets beyond a bound, by the bound.',
     'ratelimit.quota.refused_streams': 'Streams of quota clients that were rejected or ended, by the reason.',
-    'ratelimit.top_offenders.domains': 'Domains that /top tells of.',
-    'ratelimit.top_offenders.bytes': 'Memory of what /top tells.',
+    'ratelimit.top_offenders.domains': 'Domains that /top reports.',
+    'ratelimit.top_offenders.bytes': 'Memory of what /top reports.',
     'ratelimit.top_offenders.dropped': 'Domains that /top forgot early for STATS_TOP_MAX_BYTES.',
     'ratelimit.tracing.spans_sent': 'Spans that were exported.',
     'ratelimit.tracing.spans_lost': 'Spans whose export failed.',

@@ -92,7 +92,7 @@ describe('a mapper file with every feature', () => {
     expect(mapper.map('gone.x', 'counter')).toBeUndefined();
   });
 
-  it('tells kinds apart', () => {
+  it('distinguishes kinds', () => {
     expect(mapper.map('both.x', 'gauge')?.name).toBe('both_gauge');
     expect(mapper.map('both.x', 'counter')?.name).toBe('both_counter');
     expect(mapper.map('both.x', 'observer')).toMatchObject({ name: 'both_x', isMapped: false });

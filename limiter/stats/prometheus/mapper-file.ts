@@ -46,12 +46,12 @@ export function readMapperText(text: string, file: string): MapperFile {
     throw new MapperFileError([`${file}:${line}:${column}: ${document.text}`]);
   }
   const value = withoutEmpty(document.value);
-  const told = (problems: readonly PathProblem[]): string[] =>
+  const reported = (problems: readonly PathProblem[]): string[] =>
     placedProblems(document.tape, problems).map(
       ({ line, column, message }) => `${file}:${line}:${column}: ${message}`,
     );
   const refusal = (problems: readonly PathProblem[]) =>
-    new MapperFileError(told(problems).slice(0, maxProblems));
+    new MapperFileError(reported(problems).slice(0, maxProblems));
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
   if (!parsed.success) {
     const issues = parsed.error.issues.map(problemOf);
@@ -60,7 +60,7 @@ export function readMapperText(text: string, file: string): MapperFile {
   const { mapping, problems, warnings } = readMapping(parsed.data);
   if (problems.length > 0) throw refusal(problems);
   const empty = value === undefined ? [`${file}: is empty: every statistic keeps its name`] : [];
-  return { mapping, warnings: [...empty, ...told(warnings)] };
+  return { mapping, warnings: [...empty, ...reported(warnings)] };
 }
 
 /** What else is wrong, in the mappings that are in a form that can be read: one at a time, without the defaults. */

@@ -1,4 +1,4 @@
-/** What prom-client tells of the process, its memory and its event loop; that of the main thread where there are others. */
+/** What prom-client reports the process, its memory and its event loop; that of the main thread where there are others. */
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Tags } from '../registry/metric-name.ts';

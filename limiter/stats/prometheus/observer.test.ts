@@ -20,7 +20,7 @@ describe('a histogram', () => {
 describe('a summary', () => {
   const options = { ...defaultSummary, maxAgeMs: 1000, ageBuckets: 5 };
 
-  it('tells quantiles, sum and count', () => {
+  it('reports quantiles, sum and count', () => {
     const summary = createObserver(options, 0);
     for (let value = 1; value <= 100; value += 1) summary.observe(value, 0);
     const [half, most, nearlyAll, sum, count] = summary.samples(0).map(([, , value]) => value);

@@ -115,7 +115,7 @@ export class ScrapeBody {
     this.#slices = slices;
   }
 
-  /** Compressed once, whoever asks. */
+  /** Compressed once, no matter who asks. */
   chunks(encoding: Encoding): Promise<readonly Buffer[]> {
     if (encoding === 'identity') return Promise.resolve(this.#slices);
     this.#gzipped ??= gzipped(this.#slices);

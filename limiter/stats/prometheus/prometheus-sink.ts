@@ -34,8 +34,8 @@ export interface PrometheusSinkOptions {
 /** Names that came since are mapped so often, lest the next scrape wait for all of them. */
 const upkeepIntervalMs = 1_000;
 const conflictsName = 'weir_prometheus_conflicts_total';
-/** Told of at most; further conflicts are only counted. */
-const maxConflictsTold = 20;
+/** Notified of at most; further conflicts are only counted. */
+const maxConflictsReported = 20;
 
 export class PrometheusSink {
   readonly #options: PrometheusSinkOptions;
@@ -43,7 +43,7 @@ export class PrometheusSink {
   readonly #families: MetricFamilies;
   readonly #index: SeriesIndex;
   readonly #http: HttpListener;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #stopUpkeep = (): void => {};
   /** Updates and answers, one after another. */
   #last: Promise<unknown> = Promise.resolve();
@@ -58,7 +58,7 @@ export class PrometheusSink {
       mapper: new Mapper(mapping),
       families: this.#families,
       clock,
-      onConflict: (stat, metric) => this.#tellConflict(stat, metric),
+      onConflict: (stat, metric) => this.#reportConflict(stat, metric),
     });
     const bodies = new ScrapeBodies(() => this.#compose());
     this.#http = createPrometheusListener({
@@ -116,9 +116,9 @@ export class PrometheusSink {
     for (const _ of this.#index.update()) await nextTurn();
   }
 
-  #tellConflict(stat: string, metric: string): void {
-    if (this.#told.has(metric) || this.#told.size === maxConflictsTold) return;
-    this.#told.add(metric);
+  #reportConflict(stat: string, metric: string): void {
+    if (this.#reported.has(metric) || this.#reported.size === maxConflictsReported) return;
+    this.#reported.add(metric);
     this.#options.listener.conflict(stat, metric);
   }
 }

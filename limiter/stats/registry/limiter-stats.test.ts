@@ -63,7 +63,7 @@ describe('names of the service’s statistics', () => {
     ]);
   });
 
-  it('tell the program, and the rules in force once there are any', () => {
+  it('report the program, and the rules in force once there are any', () => {
     const registry = new StatsRegistry();
     const clock = new ManualClock();
     registerProcessStats(registry, {

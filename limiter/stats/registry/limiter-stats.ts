@@ -325,7 +325,7 @@ export function registerLocalFallbackStats(
   registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
 }
 
-/** Worker threads of LIMITER_WORKERS: how many answer callers, and how often one ended that was not told to. */
+/** Worker threads of LIMITER_WORKERS: how many answer callers, and how often one ended that was not asked to. */
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
   return { crashed: countingIn(registry)('ratelimit.workers.crashed') };

@@ -22,7 +22,7 @@ export interface Timer {
 
 export type TimerListener = (timer: Timer, value: number) => void;
 
-// All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
+// All statistics of the process. A counter is a slot of one array: anyone who counts holds the slot's number, and
 // adding is one array access. Sinks read the slots; names are put together only when something is written out.
 
 export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';

@@ -29,7 +29,7 @@ class Receiver {
     return this.#socket.address().port;
   }
 
-  /** Without those that the client tells of itself. */
+  /** Without those that the client reports itself. */
   get lines(): string[] {
     return this.packets
       .flatMap((packet) => packet.split('\n'))
@@ -45,13 +45,13 @@ const flushIntervalMs = 10_000;
 let timers: ManualTimers;
 let receiver: Receiver;
 let registry: StatsRegistry;
-let told: string[];
+let reported: string[];
 const sinks: DogStatsdSink[] = [];
 
 beforeEach(async () => {
   timers = new ManualTimers();
   registry = new StatsRegistry();
-  told = [];
+  reported = [];
   receiver = await Receiver.open();
 });
 afterEach(async () => {
@@ -74,7 +74,7 @@ function sinkOf(options: { mogrifiers?: MogrifierText[]; host?: string; port?: n
     mogrifiers: new Mogrifiers(mogrifiers),
     version: '1.2.3',
     timers,
-    listener: { up: () => told.push('up'), down: (reason) => told.push(`down: ${reason}`) },
+    listener: { up: () => reported.push('up'), down: (reason) => reported.push(`down: ${reason}`) },
   });
   sinks.push(sink);
   sink.start();
@@ -178,7 +178,7 @@ describe('DogStatsdSink', () => {
     expect(receiver.packets.length).toBeLessThan(40);
   });
 
-  it('tells of itself', async () => {
+  it('reports itself', async () => {
     registry = new StatsRegistry({ extraTags: [['env', 'a,b']] });
     registry.add(registry.counter('hits'), 1);
     const sink = sinkOf();
@@ -192,12 +192,12 @@ describe('DogStatsdSink', () => {
     await eventually(() => expect(lines()).toContain(`datadog.dogstatsd.client.metrics:1${tags}`));
   });
 
-  it('keeps every count while nobody listens, and tells each change once', async () => {
+  it('keeps every count while nobody listens, and reports each change once', async () => {
     const { port } = receiver;
     await receiver.close();
     const sink = sinkOf({ port });
     const hits = registry.counter('hits');
-    await eventually(() => expect(told).toEqual([expect.stringMatching(/^down: .*ECONNREFUSED/)]));
+    await eventually(() => expect(reported).toEqual([expect.stringMatching(/^down: .*ECONNREFUSED/)]));
     for (let times = 0; times < 6; times += 1) {
       registry.add(hits, 5);
       timers.advance(3_000);
@@ -205,15 +205,15 @@ describe('DogStatsdSink', () => {
       timers.advance(1_000);
       await sink.flush();
     }
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
     receiver = await Receiver.open(port);
     await eventually(async () => {
       timers.advance(3_000);
       await sink.flush();
-      expect(told.at(-1)).toBe('up');
+      expect(reported.at(-1)).toBe('up');
       expect(sumOf('hits')).toBe(30);
     });
-    expect(told).toHaveLength(2);
+    expect(reported).toHaveLength(2);
     expect(sink.linesDropped).toBe(0);
   });
 
@@ -230,7 +230,7 @@ describe('DogStatsdSink', () => {
       await sink.flush();
       expect(sumOf('hits')).toBe(7);
     });
-    expect(told).toEqual(['up', expect.stringMatching(/^down: /), 'up']);
+    expect(reported).toEqual(['up', expect.stringMatching(/^down: /), 'up']);
   });
 
   it('counts what a metric that leaves could not say', async () => {
@@ -244,12 +244,12 @@ describe('DogStatsdSink', () => {
 
   it('keeps counts while the host cannot be found, and drops timers', async () => {
     const sink = sinkOf({ host: 'host.invalid' });
-    await eventually(() => expect(told).toEqual([expect.stringMatching(/^down: getaddrinfo/)]));
+    await eventually(() => expect(reported).toEqual([expect.stringMatching(/^down: getaddrinfo/)]));
     registry.add(registry.counter('hits'), 3);
     for (let times = 0; times < 1_000; times += 1) registry.timer('time').record(1);
     await sink.flush();
     expect(sink.linesDropped).toBe(1_000);
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
   });
 
   it('sends what is left at the end', async () => {

@@ -25,7 +25,7 @@ export function dogStatsdSlots(source: StatsSource, mogrifiers: Mogrifiers): Slo
 
 export interface DogStatsdSinkOptions extends ReceiverSinkOptions {
   mogrifiers: Mogrifiers;
-  /** Of this program, for the tag `client_version` of what it tells of itself. */
+  /** Of this program, for the tag `client_version` of what it reports itself. */
   version: string;
 }
 

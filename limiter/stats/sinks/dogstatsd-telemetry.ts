@@ -44,7 +44,7 @@ function noCounts() {
   };
 }
 
-/** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
+/** What the sink reports itself with every flush, under the names of Datadog's own clients. */
 export class Telemetry {
   readonly #after: string;
   /** Since the last lines. */

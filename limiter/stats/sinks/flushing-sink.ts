@@ -9,7 +9,7 @@ interface LineForm {
   begin?(slot: number): void;
 }
 
-/** What there is to tell of each slot since its last line. */
+/** What there is to report each slot since its last line. */
 export class SlotLines {
   readonly #source: StatsSource;
   readonly #form: LineForm;
@@ -21,7 +21,7 @@ export class SlotLines {
     this.#form = form;
   }
 
-  /** The line to send for a slot now; undefined where there is nothing to tell, as of a counter that is as it was. */
+  /** The line to send for a slot now; undefined where there is nothing to report, as of a counter that is as it was. */
   lineOf(slot: number): string | undefined {
     const generation = this.#source.generationOf(slot);
     if (generation === 0) return undefined;
@@ -66,7 +66,7 @@ export interface ReceiverSinkOptions extends FlushingSinkOptions {
   port: number;
   listener?: {
     up(): void;
-    /** Called once an outage, by UDP as far as that tells. */
+    /** Called once an outage, by UDP as far as that reports. */
     down(reason: string): void;
   };
 }

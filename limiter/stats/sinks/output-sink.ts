@@ -19,7 +19,7 @@ const gatherLength = 64 * 1024;
  * Writes the statistics to standard output, a JSON object a line, in the form of the Go service: every flush the
  * differences of the counters (not those of 0), all gauges, and a line that ends it; timers when they are recorded.
  *
- * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
+ * Nothing waits for anyone who reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
  * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
 export class OutputSink extends FlushingSink {

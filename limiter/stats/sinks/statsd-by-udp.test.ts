@@ -67,7 +67,7 @@ describe('StatsdSink by UDP', () => {
     expect(events).toEqual(['up']);
   });
 
-  it('tells once of a receiver that is not there, and sends again when it is', async () => {
+  it('reports once of a receiver that is not there, and sends again when it is', async () => {
     const { port } = receiver.address();
     receiver.close();
     const counter = registry.counter('c');

@@ -9,13 +9,13 @@ const probe = Buffer.from('probe');
 let timers: ManualTimers;
 let receiver: Socket;
 let received: string[];
-let told: string[];
+let reported: string[];
 let connection: UdpConnection;
 
 beforeEach(async () => {
   timers = new ManualTimers();
   received = [];
-  told = [];
+  reported = [];
   receiver = createSocket('udp4', (packet) => received.push(packet.toString()));
   receiver.bind(0, '127.0.0.1');
   await once(receiver, 'listening');
@@ -32,8 +32,8 @@ function open(lookUp?: LookUp): void {
     timers,
     probe,
     ...(lookUp === undefined ? {} : { lookUp }),
-    onUp: () => told.push('up'),
-    onLost: (reason) => told.push(reason),
+    onUp: () => reported.push('up'),
+    onLost: (reason) => reported.push(reason),
     onChange: () => {},
   });
   connection.open();
@@ -44,9 +44,9 @@ describe('UdpConnection', () => {
     open();
     await eventually(() => expect(received).toEqual(['probe']));
     timers.advance(999);
-    expect([connection.connected, connection.trying, told]).toEqual([false, true, []]);
+    expect([connection.connected, connection.trying, reported]).toEqual([false, true, []]);
     timers.advance(1);
-    expect([connection.connected, connection.trying, told]).toEqual([true, false, ['up']]);
+    expect([connection.connected, connection.trying, reported]).toEqual([true, false, ['up']]);
   });
 
   it('stays up when its host is looked up in vain later', async () => {
@@ -64,7 +64,7 @@ describe('UdpConnection', () => {
     await eventually(() => expect(lookUps).toBe(3));
     connection.send(Buffer.from('line'));
     await eventually(() => expect(received).toEqual(['probe', 'line']));
-    expect([connection.connected, told]).toEqual([true, ['up']]);
+    expect([connection.connected, reported]).toEqual([true, ['up']]);
   });
 
   it('tries again when its host could not be looked up at first', async () => {
@@ -75,10 +75,10 @@ describe('UdpConnection', () => {
         ? Promise.reject(new Error('no answer'))
         : Promise.resolve({ address: host, family: 4 });
     });
-    await eventually(() => expect(told).toEqual(['no answer']));
+    await eventually(() => expect(reported).toEqual(['no answer']));
     timers.advance(3_000);
     await eventually(() => expect(received).toEqual(['probe']));
     timers.advance(1_000);
-    expect(told).toEqual(['no answer', 'up']);
+    expect(reported).toEqual(['no answer', 'up']);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Datagrams to one receiver. UDP tells nothing of those that get lost; only a host that answers that nobody listens, and
+ * Datagrams to one receiver. UDP says nothing of those that get lost; only a host that answers that nobody listens, and
  * one that cannot be found, are noticed. So the receiver is known to be there when nobody refused the first datagram, which
  * may be a probe:
  *

@@ -26,7 +26,7 @@ export class BreakerState {
   readonly #quietTicks: number;
   /** How many requests may be under way. */
   admitted = Number.POSITIVE_INFINITY;
-  /** Set by whoever hears that the store answered a request; a tick takes it back. */
+  /** Set by anyone who hears that the store answered a request; a tick takes it back. */
   heard = false;
   #phase: BreakerPhase = 'closed';
   #quiet = 0;

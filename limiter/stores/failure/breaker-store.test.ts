@@ -129,7 +129,7 @@ describe('BreakerStore', () => {
     expect([store.phase, store.waiting]).toEqual(['closed', 0]);
   });
 
-  it('tells nobody when the store answers after all', () => {
+  it('shows nobody when the store answers after all', () => {
     const { timers, store, ask, inner } = setUp();
     const asked = ask();
     timers.advance(900);

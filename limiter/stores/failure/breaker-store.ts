@@ -91,7 +91,7 @@ class Flights {
 
 /**
  * Asks a store as long as it answers, and answers by itself, at once, as long as it does not. When
- * the store answers such a request after all, nobody is told: its ops are never used again (`Operation`).
+ * the store answers such a request after all, nobody is notified: its ops are never used again (`Operation`).
  */
 export class BreakerStore extends StoreDecorator {
   readonly #options: BreakerStoreOptions;
@@ -291,7 +291,7 @@ export class BreakerStore extends StoreDecorator {
     abandonAll(late, new StoreError(message, { transient: true }));
   }
 
-  /** After the state opened. Whoever waits is answered now; whether they were counted, nobody knows. */
+  /** After the state opened. Anyone who waits is answered now; whether they were counted, nobody knows. */
   #opens(reason: string): void {
     this.#opened += 1;
     const wasOpen = this.#refusal !== undefined;
@@ -320,7 +320,7 @@ function notAsked(reason: string): StoreError {
   return new StoreError(message, { transient: true, notCounted: true });
 }
 
-/** Answers without the store: tells all of them, even when one throws, which is thrown then. */
+/** Answers without the store: reports all of them, even when one throws, which is thrown then. */
 function abandonAll(flights: readonly Flight[], error: StoreError): void {
   let thrown: { error: unknown } | undefined;
   for (const flight of flights) {

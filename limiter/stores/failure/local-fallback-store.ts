@@ -32,7 +32,7 @@ export const deliveryIntervalMs = 250;
 export const lastDeliveriesMs = 1_000;
 
 /**
- * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store told
+ * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store reported
  * this process, and added to the store when it is back. Only hits that certainly were not counted are added: those whose
  * reply was lost may be in the store already, and nothing is sent twice.
  */

@@ -35,7 +35,7 @@ export class OwedHits {
     return this.#low;
   }
 
-  /** The total with what is owed, as it is told. */
+  /** The total with what is owed, as it is reported. */
   appliedTo(total: number): number {
     return Math.min(beyondTotal, Math.max(this.#low, total + this.#shift));
   }

@@ -67,7 +67,7 @@ export function versionCommand(done: (reply: string | StoreError) => void): Comm
   return new LineCommand('version\r\n', /^VERSION /, done);
 }
 
-/** One `get` of several keys: what was found is told value by value, then `done`, once. */
+/** One `get` of several keys: what was found is reported value by value, then `done`, once. */
 export class GetCommand implements Command {
   readonly text: string;
   readonly #keys: readonly string[];
@@ -177,7 +177,7 @@ export class CommandQueue {
       .join('');
   }
 
-  /** Empties the queue and tells every command. */
+  /** Empties the queue and reports every command. */
   fail(error: StoreError): void {
     const failed = this.#waiting.slice(this.#head);
     this.#waiting = [];

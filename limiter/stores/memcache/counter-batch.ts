@@ -1,6 +1,6 @@
 /** Counters of memcache in one turn: what is asked, what each request gets of it, and the changes that go out. */
 
-import { maxTotal, toldAfter, totalAfter } from '../folded-run.ts';
+import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
@@ -55,7 +55,7 @@ export class KeyCount {
   count(op: Operation): void {
     const before = this.total;
     const isRefund = op.verb === 'refund';
-    op.after = toldAfter(before, op.applied, isRefund);
+    op.after = reportedAfter(before, op.applied, isRefund);
     if (op.applied === 0) return;
     this.#total = Math.min(maxTotal, op.after);
     if (!isRefund && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
@@ -75,7 +75,7 @@ export class KeyCount {
 }
 
 /**
- * The requests of one turn and the totals of their keys. A key is asked for once, whoever wants it; a request is concluded
+ * The requests of one turn and the totals of their keys. A key is asked for once, no matter who wants it; a request is concluded
  * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
  */
 export class CounterBatch {

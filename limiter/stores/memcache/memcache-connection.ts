@@ -27,7 +27,7 @@ import {
 /** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
 export interface MemcacheAddress {
   endpoint: { host: string; port: number } | { path: string };
-  /** As given; tells nodes apart, and names them in logs. */
+  /** As given; distinguishes nodes, and names them in logs. */
   label: string;
 }
 
@@ -39,7 +39,7 @@ export interface MemcacheConnectionOptions {
   timeoutMs: number;
   /** From 0 to below 1. */
   random: () => number;
-  /** It went down, with why, or is ready again. Not told of a loss that the first attempt made good. */
+  /** It went down, with why, or is ready again. Not reported of a loss that the first attempt made good. */
   onChange(up: boolean, reason: string): void;
 }
 
@@ -50,7 +50,7 @@ const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;
   #state: 'new' | 'connecting' | 'ready' | 'down' | 'closed' = 'new';
-  /** Told of as down, and not yet as up. */
+  /** Notified of as down, and not yet as up. */
   #isDown = false;
   #socket: Socket | undefined;
   #reader: ReplyReader | undefined;

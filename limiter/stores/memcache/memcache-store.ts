@@ -1,7 +1,7 @@
 /**
  * Counts in memcache as the Go service does: one question a turn and connection for all keys, answers computed from it, and
  * increments sent behind them, for whose answers nobody waits. So simultaneous requests of several limiters can exceed a
- * limit; those of one limiter are told apart. A node that cannot be asked stands for totals of 0: requests pass.
+ * limit; those of one limiter are distinguished. A node that cannot be asked stands for totals of 0: requests pass.
  */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -230,14 +230,14 @@ export class MemcacheStore implements Store, Claims {
     const changed = new Set<KeyCount>();
     for (const request of requests) {
       for (const count of batch.conclude(request)) changed.add(count);
-      this.#tellOf(request, batch);
+      this.#reportOf(request, batch);
     }
     for (const count of changed) this.#change(count);
     this.#requestsUnderWay -= requests.length;
     settle(requests);
   }
 
-  #tellOf({ ops, failed }: PendingRequest, batch: CounterBatch): void {
+  #reportOf({ ops, failed }: PendingRequest, batch: CounterBatch): void {
     let keys = 0;
     let found = 0;
     for (const op of ops) {
@@ -275,7 +275,7 @@ function inOrder(ready: PendingRequest[], batch: CounterBatch): PendingRequest[]
   return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
 }
 
-/** Tells all of them, even when one throws, which is thrown then. */
+/** Reports all of them, even when one throws, which is thrown then. */
 function settle(requests: readonly PendingRequest[]): void {
   let thrown: { error: unknown } | undefined;
   for (const { done } of requests) {

@@ -1,6 +1,6 @@
 /** What ends next, to the second or another tick: a list for each tick in which something ends, and a heap of those ticks. */
 export interface Expiring {
-  /** May move later: whoever takes the element when its old tick comes adds it again. */
+  /** May move later: anyone who takes the element when its old tick comes adds it again. */
   readonly expiresAtMs: number;
   /** Owned by the queue: the tick that it is queued for. */
   queuedTick: number;
@@ -10,7 +10,7 @@ export interface Expiring {
 
 /**
  * Taking needs no search and adding O(log t) for t different ticks, which are few beside the counters. Nothing can be
- * taken out of the middle: whoever drops an element early marks it and skips it when it comes.
+ * taken out of the middle: anyone who drops an element early marks it and skips it when it comes.
  */
 export class ExpiryQueue<T extends Expiring> {
   readonly #heads = new Map<number, T>();

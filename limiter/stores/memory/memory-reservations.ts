@@ -154,13 +154,13 @@ export class MemoryReservations implements Notes, Claims {
       book.sweep(nowMs, sweptPerCall);
     }
     for (const { hold, tally, expired } of expiredBefore) hold.givenBack = tally.expired - expired;
-    // Behind these, as what the call gave back is told.
+    // Behind these, as what the call gave back is reported.
     this.sweep(nowMs, sweptPerCall);
     if (verb === 'reserve') this.#reserve(call, sections, nowMs);
     else if (verb === 'commit') this.#settle(call, sections, nowMs);
     for (const { book, counters } of sections) {
       this.#shelve(book);
-      for (const counter of counters) this.#tell(counter, book, nowMs);
+      for (const counter of counters) this.#report(counter, book, nowMs);
     }
   }
 
@@ -241,7 +241,7 @@ export class MemoryReservations implements Notes, Claims {
       const terms = termsOf(call, section, section === sections[0] ? note : undefined);
       const isEmpty = !isReserved || section.isRefused;
       const made = isEmpty ? book.reserveNothing(terms, nowMs) : book.reserve(terms, counters, nowMs);
-      if (isReserved) tellAll(counters, isEmpty);
+      if (isReserved) reportAll(counters, isEmpty);
       if (made === undefined) continue;
       this.#occupy(made.owner, made.bytes);
       if (made.note !== undefined) this.#noted.set(id, made);
@@ -267,7 +267,7 @@ export class MemoryReservations implements Notes, Claims {
       const actual = counters[0]!.hold!.amount;
       const known = all[i];
       if (known === undefined) {
-        if (call.unknown === 'tell' || actual === undefined) continue;
+        if (call.unknown === 'report' || actual === undefined) continue;
         const remembered = !isMarker && id !== '' && this.#hasRoom(call, [section]);
         const made = book.chargeUnreserved(
           counters,
@@ -277,7 +277,7 @@ export class MemoryReservations implements Notes, Claims {
         if (made !== undefined) this.#occupy(owner, made.bytes);
         if (call.settled === 'unknown' && isFirst) call.charged = actual;
         isFirst = false;
-        tellAll(counters, false);
+        reportAll(counters, false);
         continue;
       }
       const charged = known.state === 'settled' ? known.charged : (actual ?? known.amount);
@@ -287,7 +287,7 @@ export class MemoryReservations implements Notes, Claims {
       }
       call.settled = laterOutcome(call.settled, known, nowMs);
       if (known.state !== 'settled') book.settle(known, counters, charged, nowMs);
-      tellAll(counters, known.isEmpty);
+      reportAll(counters, known.isEmpty);
     }
   }
 
@@ -298,7 +298,7 @@ export class MemoryReservations implements Notes, Claims {
     return kept !== undefined && kept.expiresAtMs > nowMs ? kept.text : undefined;
   }
 
-  #tell(counter: Operation, book: ReservationBook, nowMs: number): void {
+  #report(counter: Operation, book: ReservationBook, nowMs: number): void {
     const bound = counter.counter.charging!;
     const hold = counter.hold!;
     const nowMicros = nowMs * 1000;
@@ -336,7 +336,7 @@ function hasOtherDescriptors({ descriptors: named }: Reservation, { descriptors 
   return named > 0 && descriptors > 0 && named !== descriptors;
 }
 
-function tellAll(counters: readonly Operation[], isEmpty: boolean): void {
+function reportAll(counters: readonly Operation[], isEmpty: boolean): void {
   for (const { hold } of counters) hold!.outcome = isEmpty ? 'left-out' : 'charged';
 }
 
@@ -354,7 +354,7 @@ function isRepeated(call: Reservation, section: Section, known: KeptReservation 
 
 function repeat(call: Reservation, { counters }: Section, known: KeptReservation): void {
   if (call.expiresAtMs === 0) call.expiresAtMs = known.dueMs;
-  tellAll(counters, known.isEmpty);
+  reportAll(counters, known.isEmpty);
 }
 
 /** Finds which sections have no room, and whether that refuses the call. */

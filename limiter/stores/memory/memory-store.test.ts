@@ -206,7 +206,7 @@ describe('MemoryStore', () => {
       expect(await ask(store, bucket, 'grown', 5)).toBe(0);
     });
 
-    it('that another store told of live from the last time on', async () => {
+    it('that another store reported live from the last time on', async () => {
       const clock = new ManualClock(Date.UTC(2026, 0, 1));
       const store = openMemoryStore({ clock });
       for (const seconds of [0, 100]) {

@@ -2,7 +2,7 @@ import type { Clock } from '../../../process/time/clock.ts';
 import type { CounterState } from '../../algorithms/bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
-import { maxTotal, toldAfter } from '../folded-run.ts';
+import { maxTotal, reportedAfter } from '../folded-run.ts';
 import { failAll, failOp, type LeaseTerms, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
@@ -172,7 +172,7 @@ export class MemoryStore implements Store {
   #apply(op: Operation, nowMs: number): void {
     const counter = this.#table.find(op, nowMs);
     op.error = undefined;
-    op.after = toldAfter(counter?.value ?? 0, op.applied, op.verb === 'refund');
+    op.after = reportedAfter(counter?.value ?? 0, op.applied, op.verb === 'refund');
     const value = Math.min(maxTotal, op.after);
     if (counter !== undefined) {
       counter.value = value;

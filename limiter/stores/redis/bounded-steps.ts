@@ -186,11 +186,11 @@ export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: nu
 }
 
 /**
- * What the scripts tell of groups, read one after another: a text of each key's, with a space behind it, nothing for a key
+ * What the scripts report groups, read one after another: a text of each key's, with a space behind it, nothing for a key
  * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
  */
 export class HeldTexts {
-  /** 0 where the server does not tell the time: every group has an error then. */
+  /** 0 where the server does not report the time: every group has an error then. */
   readonly nowMicros: number;
   /** What is said of keys that are over. */
   readonly over: KeysOver;

@@ -40,7 +40,7 @@ export interface Part {
   /** Hands over the keys; then `pushArguments` the rest. */
   pushKeys(args: Arguments): void;
   pushArguments(args: Arguments): void;
-  /** Whether it comes with leases, and how it goes on without: nothing is told to their ledgers. */
+  /** Whether it comes with leases, and how it goes on without: nothing is asked to their ledgers. */
   readonly hasLeases: boolean;
   dropLeases(): void;
   /** Writes the answers; false when the reply is not what the section gives: what was written means nothing then. */

@@ -45,7 +45,7 @@ describe('startWithRetry', () => {
     expect(waits).toEqual([500, 1000, 2000]);
   });
 
-  it('tells each retry before it waits', async () => {
+  it('reports each retry before it waits', async () => {
     const { ended, retries } = start(2);
     await ended;
     expect(retries).toEqual([

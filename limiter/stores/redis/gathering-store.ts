@@ -49,11 +49,11 @@ export interface GatheringStoreOptions {
   reservations?: ReservationBounds | undefined;
   /** CACHE_KEY_PREFIX. Defaults to none. */
   keyPrefix?: string | undefined;
-  /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
+  /** Reported once, when `auto` goes on without scripts. The reason holds no credentials. */
   onScriptsRefused?: ((reason: string) => void) | undefined;
-  /** Told once, when ledgers of leases may not be used. The reason holds no credentials. */
+  /** Reported once, when ledgers of leases may not be used. The reason holds no credentials. */
   onLeasesRefused?: ((reason: string) => void) | undefined;
-  /** Told at every change of `connected`. */
+  /** Reported at every change of `connected`. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
   onFailure?: ((message: string) => void) | undefined;

@@ -139,7 +139,7 @@ function isOverflow(error: unknown): boolean {
 }
 
 /**
- * Stop-when-over in two steps: the caller looks at every key of `totals`, then applies `runs`, then `answer` tells the
+ * Stop-when-over in two steps: the caller looks at every key of `totals`, then applies `runs`, then `answer` reports the
  * ops. Requests are judged in order, each by the totals that those before it leave. Pure.
  */
 export class PlainStop {

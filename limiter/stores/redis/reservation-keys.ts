@@ -51,7 +51,7 @@ export function tallyKeyOf(name: string, { prefix }: Pick<ReservationNames, 'pre
   return `weir:reserve-tally:${prefix}${name}`;
 }
 
-/** What tells a counter's window from its others: the digits that its key ends in. */
+/** What distinguishes a counter's window from its others: the digits that its key ends in. */
 function windowOf(key: string): string {
   let at = key.length;
   while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;

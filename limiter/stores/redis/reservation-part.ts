@@ -49,7 +49,7 @@ export class ReservationPart implements Part {
     return true;
   }
 
-  /** What was used is charged whoever still waits. */
+  /** What was used is charged anyone who still waits. */
   leaveOutAbandoned(): boolean {
     if (this.#calls.some(isAbandoned)) {
       for (const call of this.#calls) if (isAbandoned(call)) failAll(call, callAbandoned);
@@ -100,12 +100,12 @@ export class ReservationPart implements Part {
     }
     let at = 1;
     for (const call of this.#calls) {
-      const told: unknown = reply[at];
+      const reported: unknown = reply[at];
       for (const op of call) op.error = undefined;
       if (isFastPath(call, reply, at)) at = answerFastPath(call, reply as number[], at, now);
       else {
-        const isAnswer = told instanceof Buffer && answerCall(call, new Told(told), now);
-        if (!isAnswer) failAll(call, errors.fromCommand(keyError(told)));
+        const isAnswer = reported instanceof Buffer && answerCall(call, new Reported(reported), now);
+        if (!isAnswer) failAll(call, errors.fromCommand(keyError(reported)));
         at += 1;
       }
     }
@@ -268,7 +268,7 @@ const minus = 0x2d;
 const zero = 0x30;
 
 /** The script's words, one after another, a space between them. None of its numbers is beyond 2^53. */
-class Told {
+class Reported {
   readonly #bytes: Buffer;
   #at = 0;
   #isBroken = false;
@@ -366,21 +366,21 @@ function isFastPath(call: readonly Operation[], reply: readonly unknown[], at: n
 /** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
 function answerFastPath(
   [op]: readonly Operation[],
-  told: readonly number[],
+  reported: readonly number[],
   at: number,
   nowMicros: number,
 ): number {
   const { verb, counter } = op!;
   const hold = op!.hold!;
   const { reservation: call, ttlMs, amount } = hold;
-  const held: CounterState = [told[at]!, 0, 0];
+  const held: CounterState = [reported[at]!, 0, 0];
   const bound = counter.charging!;
   const after = used(bound, held, nowMicros);
   op!.after = after;
   op!.waitMicros = waitMicros(bound, held, bound.room(held, nowMicros), nowMicros);
   hold.outcome = 'charged';
-  hold.reserved = Math.min(after, told[at + 1]!);
-  hold.open = told[at + 2]!;
+  hold.reserved = Math.min(after, reported[at + 1]!);
+  hold.open = reported[at + 2]!;
   hold.oldestMs = 0;
   if (!call.hasMore) hold.givenBack = 0;
   hold.lost = 0;
@@ -391,7 +391,7 @@ function answerFastPath(
     hold.changed = amount ?? 0;
     return at + 3;
   }
-  const reserved = told[at + 3]!;
+  const reserved = reported[at + 3]!;
   call.settled = 'settled';
   call.amount = reserved;
   call.charged = amount ?? reserved;
@@ -400,14 +400,14 @@ function answerFastPath(
 }
 
 /** False for a text that the script does not give; what was written means nothing then. */
-function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): boolean {
+function answerCall(ops: readonly Operation[], reported: Reported, nowMicros: number): boolean {
   const { verb } = ops[0]!;
   const call = termsOf(ops);
   const wasAskedBefore = call.hasMore;
-  const outcome = told.word();
+  const outcome = reported.word();
   if (!noteOutcome(verb, call, outcome)) return false;
-  const first = told.count();
-  const second = told.count();
+  const first = reported.count();
+  const second = reported.count();
   if (verb === 'reserve') {
     call.full = outcome === 'full' ? { of: 'counter', roomAtMs: first } : undefined;
     call.expiresAtMs = outcome === 'full' ? 0 : first;
@@ -420,19 +420,19 @@ function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): b
   for (const op of ops) {
     const bound = op.counter.charging!;
     const hold = op.hold!;
-    const became = outcomeOf(told.letter());
+    const became = outcomeOf(reported.letter());
     if (became === undefined) return false;
     hold.outcome = became;
-    const held: CounterState = [told.count(), told.count(), told.count()];
+    const held: CounterState = [reported.count(), reported.count(), reported.count()];
     op.after = used(bound, held, nowMicros);
-    hold.reserved = Math.min(op.after, told.count());
-    hold.open = told.count();
-    hold.oldestMs = told.count();
-    hold.changed = told.number();
-    hold.givenBack = told.count() + (wasAskedBefore ? hold.givenBack : 0);
-    hold.lost = told.count();
+    hold.reserved = Math.min(op.after, reported.count());
+    hold.open = reported.count();
+    hold.oldestMs = reported.count();
+    hold.changed = reported.number();
+    hold.givenBack = reported.count() + (wasAskedBefore ? hold.givenBack : 0);
+    hold.lost = reported.count();
     op.waitMicros = holdWaitMicros(op, held, nowMicros);
   }
   const endMicros = outcome === 'reserved' || outcome === 'repeated' ? 1_000 * first : nowMicros;
-  return told.isRead && (verb !== 'reserve' || isTimeMicros(endMicros));
+  return reported.isRead && (verb !== 'reserve' || isTimeMicros(endMicros));
 }

@@ -159,7 +159,7 @@ export class Batch {
   }
 }
 
-/** Tells those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
+/** Reports to those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
 export function settle(batch: Batch): void {
   let thrown: { error: unknown } | undefined;
   for (const request of batch.requests) {

@@ -77,7 +77,7 @@ const paused: FaultCase = {
     async ({ members: [victim] }, { load, outage }) => {
       await victim?.server.kill('SIGSTOP');
       await outage();
-      // Whoever is asked now is answered, by the nodes that are left or without the one that hangs.
+      // Anyone who is asked now is answered, by the nodes that are left or without the one that hangs.
       const well = load.latest(100).filter(({ outcome }) => outcome !== 'ERROR').length;
       if (well < 20) throw new Error(`of 100 requests ${well} were counted by the other nodes`);
       await victim?.server.kill('SIGCONT');

@@ -69,7 +69,7 @@ function nodesDown({ ports }: LimiterProcess, count: number): Promise<void> {
 }
 
 const needs = [memcachedProgram];
-/** Counters of the node start again, and their keys pass while it is away, as the limiter cannot tell. */
+/** Counters of the node start again, and their keys pass while it is away, as the limiter cannot determine. */
 const failsOpen = {
   errors: 0,
   lost: Number.POSITIVE_INFINITY,

@@ -119,7 +119,7 @@ async function killWithLeases(folder: string, redis: RedisServer, scene: FaultSc
   const before = await countAt(other, 'killed', 20);
   await other.program.stop('SIGKILL');
   const { counter, outstanding } = await chargedIn(redis, 'killed');
-  // Some of the outstanding ones were spent since it was last told.
+  // Some of the outstanding ones were spent since it was last reported.
   const lost = counter - before.ok;
   must(before.ok === 20 && lost >= 1 && lost <= leaseMost && outstanding >= lost, {
     before,
@@ -144,8 +144,8 @@ async function killWithLeases(folder: string, redis: RedisServer, scene: FaultSc
   must(ok === leased - counter, { counter, ok });
 }
 
-function must(holds: boolean, told: unknown): void {
-  if (!holds) throw new Error(`not as it must be: ${JSON.stringify(told)}`);
+function must(holds: boolean, reported: unknown): void {
+  if (!holds) throw new Error(`not as it must be: ${JSON.stringify(reported)}`);
 }
 
 const leases: FaultCase = {

@@ -50,7 +50,7 @@ function leaveTraces(api: ApiServer): void {
 function expectNoTraces(api: ApiServer): void {
   const get = (...args: string[]): string => api.mustKubectl(['get', ...args, '-o', 'name']);
   expect(get('crd,validatingwebhookconfiguration,configmap,leases', '--namespace=default')).toBe('');
-  // The server itself may have told that the Service's address was free again.
+  // The server itself may have reported that the Service's address was free again.
   expect(get('events', '--namespace=default', '--field-selector=involvedObject.kind!=Service')).toBe('');
   expect(get('namespaces').trim().split('\n')).toEqual(
     ['default', 'kube-node-lease', 'kube-public', 'kube-system'].map((name) => `namespace/${name}`),

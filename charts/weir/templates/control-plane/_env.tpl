@@ -95,7 +95,7 @@
 {{- if and $xds.serviceAccounts (not $clientCa) (contains "system:serviceaccount:" (include "weir.controlPlane.clientFleets" .)) }}yes{{ end -}}
 {{- end -}}
 
-{{/* The limiters of this release, then whoever the values name. */}}
+{{/* The limiters of this release, then the limiters that the values name. */}}
 {{- define "weir.controlPlane.clientFleets" -}}
 {{- $xds := .Values.controlPlane.xds -}}
 {{- $fleets := list -}}

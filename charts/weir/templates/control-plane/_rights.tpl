@@ -32,7 +32,7 @@
   resources: [leases]
   verbs: [list, watch, create, patch, delete]
 # What each replica's limiters answered, the last accepted rules of objects whose newest are not accepted, whose domains
-# were last, and deleted objects that webhooks are to tell of: named after pods, by uids, weir-domains and the like.
+# were last, and deleted objects that webhooks are to report: named after pods, by uids, weir-domains and the like.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]

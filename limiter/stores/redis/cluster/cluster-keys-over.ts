@@ -15,7 +15,7 @@ const pauseMs = 1_000;
 const mostPaused = 10_000;
 
 /**
- * Says of plain counters in a cluster, which no script counts, what `luaTellOver` says of others: whether reservations on those
+ * Says of plain counters in a cluster, which no script counts, what `luaReportOver` says of others: whether reservations on those
  * that are over may have expired. An HLEN at most once a second for each; in between nobody knows.
  */
 export class ClusterKeysOver {

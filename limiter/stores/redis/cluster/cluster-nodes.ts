@@ -15,11 +15,11 @@ export interface NodeSilence {
 
 interface ClusterNodeOptions extends NodeSilence {
   place: NodePlace;
-  /** The connection tells `onChange` when it comes and goes. */
+  /** The connection reports `onChange` when it comes and goes. */
   newConnection: (onChange: (connected: boolean, reason?: string) => void) => RedisConnection;
   timers: Timers;
   random: () => number;
-  /** Told at every change of `reached`. */
+  /** Reported at every change of `reached`. */
   onChange: (reached: boolean, reason?: string) => void;
 }
 
@@ -90,8 +90,8 @@ export class ClusterNode {
       });
   }
 
-  /** Tells `onChange`, once, of a node that no attempt has reached yet. */
-  tellIfMissed(): void {
+  /** Reports `onChange`, once, of a node that no attempt has reached yet. */
+  reportIfMissed(): void {
     if (this.#failure === undefined || this.#wasMissed || this.connection.counts.total > 0) return;
     this.#wasMissed = true;
     this.#onChange(false, (this.#failure as Error).message);
@@ -122,7 +122,7 @@ export interface ClusterNodesOptions
     place: NodePlace,
     onChange: (connected: boolean, reason?: string) => void,
   ) => RedisConnection;
-  /** Told at every change of a node's `reached`. */
+  /** Reported at every change of a node's `reached`. */
   onChange: (place: NodePlace, reached: boolean, reason?: string) => void;
   /** How long a node that is no longer needed may still answer, by `attendedMs`: twice as long at most. */
   lingerMs: number;

@@ -163,7 +163,7 @@ export class ClusterTopology {
 
   /** A master that was never reached is lost as well as one that was. */
   #missed(node: ClusterNode): void {
-    if (!this.#closed && this.#masters.includes(node)) node.tellIfMissed();
+    if (!this.#closed && this.#masters.includes(node)) node.reportIfMissed();
   }
 
   #isWhole(): boolean {

@@ -9,7 +9,7 @@ import type { FoldedRun } from '../../folded-run.ts';
 import type { StoreError } from '../../store-error.ts';
 import { isCount, keyError, replyNumber } from '../wire/reply-checks.ts';
 import { ReplyError } from '../wire/resp.ts';
-import { luaTellOver } from './reserved-keys-over.ts';
+import { luaReportOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
 
 /** Reads words of an argument. */
@@ -82,7 +82,7 @@ local function write(key, bound, ttl, text, a, b, c)
 end
 `;
 
-/** Counting groups of keys with bounds. Stands behind `luaWords` and `over`, which is as for `luaTellOver`. */
+/** Counting groups of keys with bounds. Stands behind `luaWords` and `over`, which is as for `luaReportOver`. */
 const luaSteps = `${luaBoundsSetUp}
 local function readBounds(argument)
   for text in string.gmatch(argument, '[^;]+') do
@@ -134,13 +134,13 @@ local function step(first, size, at, stride, hits, times)
   end
 end
 
-local function tell(err, size, mark)
+local function report(err, size, mark)
   if err then errors[#errors + 1] = err end
   for i = 1, size do texts[#texts + 1] = err and '!' or mark .. (before[i] or '') end
 end
 
 -- Behind the values of plain keys.
-local function told(out)
+local function reported(out)
   texts[#texts + 1] = ''
   out[#out + 1] = table.concat(texts, ' ')
   out[#out + 1] = now or 0
@@ -154,7 +154,7 @@ end
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys its life and the number of its bound. Answers for the plain keys as `luaCountSection`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
- * for each group that has one, and what `luaTellOver` says.
+ * for each group that has one, and what `luaReportOver` says.
  */
 export const luaBoundedCountSection = `${luaCounting}
 local words, over
@@ -166,12 +166,12 @@ local first = countLeased(plain, ARGV[5], out)
 at = 1
 while at <= #words do
   local size = tonumber(words[at])
-  tell(step(first, size, at + 3, 2, tonumber(words[at + 1]), tonumber(words[at + 2])), size, '')
+  report(step(first, size, at + 3, 2, tonumber(words[at + 1]), tonumber(words[at + 2])), size, '')
   first = first + size
   at = at + 3 + 2 * size
 end
-told(out)
-${luaTellOver}
+reported(out)
+${luaReportOver}
 answer = out
 `;
 
@@ -185,20 +185,20 @@ export function answerLeased(
   const before = replyNumber(reply[at]);
   const outstanding = replyNumber(reply[at + 1]);
   const { keeps, want, most, livesMs } = run.lease!;
-  const told = reply[at + 2];
+  const reported = reply[at + 2];
   // Of shares the three numbers come as one text.
   const [granted, ...others] =
-    livesMs > 0 && told instanceof Buffer
-      ? told.toString('latin1').split(' ').map(Number)
-      : [replyNumber(told) ?? Number.NaN];
+    livesMs > 0 && reported instanceof Buffer
+      ? reported.toString('latin1').split(' ').map(Number)
+      : [replyNumber(reported) ?? Number.NaN];
   const mostGranted = livesMs > 0 ? keeps + want : Math.min(want, most);
   if (before === undefined) run.fail(translate(keyError(reply[at])));
   else if (!isCount(outstanding)) run.fail(translate(keyError(reply[at + 1])));
-  else if (told instanceof ReplyError) {
-    translate(told);
+  else if (reported instanceof ReplyError) {
+    translate(reported);
     run.answer(before);
   } else if (!isCount(granted) || granted > mostGranted || !others.every(Number.isSafeInteger))
-    run.fail(translate(keyError(told)));
+    run.fail(translate(keyError(reported)));
   else run.answerLeased(before, outstanding, granted, others);
 }
 
@@ -208,17 +208,17 @@ export function answerLeased(
  * If any op has a bound, each has the number of its own, too, 0 without one, and the size of the group that begins there;
  * all of that is one text then, and the bounds are a second one.
  * Answers for each op without a bound with the total after, -1 - total where it was held back; then, where there are
- * bounds, as `luaBoundedCountSection`, with a star before what is told of a group that others held back; and with what `luaTellOver`
+ * bounds, as `luaBoundedCountSection`, with a star before what is reported about a group that others held back; and with what `luaReportOver`
  * says. Which ops are held back: `holdBack` in stop-when-over.ts.
  */
 export const luaStopSection = `${luaCounting}
 local words, size = ARGV, argc
 local out, over, isCluster = {}, nil, false
-local stride, usedOf, countGroup, tellGroups = 4, look, nil, nil
+local stride, usedOf, countGroup, reportGroups = 4, look, nil, nil
 if argc == 2 then
   ${luaWords(1)}${luaSteps}
   readBounds(ARGV[2])
-  size, stride, tellGroups = #words, 6, told
+  size, stride, reportGroups = #words, 6, reported
   usedOf = function(key, arg)
     local bound = bounds[tonumber(words[arg + 4])]
     if not bound then return look(key) end
@@ -229,7 +229,7 @@ if argc == 2 then
     return bound[2] - room(bound, a, b, c)
   end
   countGroup = function(first, size, arg, hits, isHeldBack)
-    tell(step(first, size, arg + 3, 6, isHeldBack and 0 or hits, 1), size, isHeldBack and '*' or '')
+    report(step(first, size, arg + 3, 6, isHeldBack and 0 or hits, 1), size, isHeldBack and '*' or '')
   end
 end
 local first, at, count = 0, 1, 0
@@ -291,7 +291,7 @@ while at <= size do
   end
   first, at = first + count, arg
 end
-if tellGroups then tellGroups(out) end
-${luaTellOver}
+if reportGroups then reportGroups(out) end
+${luaReportOver}
 answer = out
 `;

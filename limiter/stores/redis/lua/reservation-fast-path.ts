@@ -70,7 +70,7 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
 end
 -- The next call: its first word, key and argument, and its first counter's number.
 local at, key, text, number = 4, 1, 5, 1
-local out, told = { now }, 1
+local out, reported = { now }, 1
 -- How many records may still be swept: Redis does nothing else meanwhile.
 local left = 250
 `;
@@ -130,7 +130,7 @@ while at <= #words do
         err = pcall('EXPIRE', counter, lives[number])
       end
       if type(err) == 'table' then
-        -- Told below.
+        -- Reported below.
       elseif shape.isReserve then
         count, taken = count + 1, taken + change
         if shape.dueMs < due then due = shape.dueMs end
@@ -172,11 +172,11 @@ while at <= #words do
       break
     end
     if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[text + 1]) end
-    out[told + 1], out[told + 2], out[told + 3] = total, taken, count
-    told = told + 3
+    out[reported + 1], out[reported + 2], out[reported + 3] = total, taken, count
+    reported = reported + 3
     if shape.isSettle then
-      told = told + 1
-      out[told] = reserved
+      reported = reported + 1
+      out[reported] = reserved
     end
   until true
   if not isCommon then break end

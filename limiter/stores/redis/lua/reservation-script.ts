@@ -330,7 +330,7 @@ function my.readCall()
   return call, err
 end
 
-function my.tellCall(outcome, first, second, call)
+function my.reportCall(outcome, first, second, call)
   local texts = { format('%s %d %d', outcome, first, second or 0) }
   for i = 1, #call.counters do
     local counter = call.counters[i]
@@ -345,7 +345,7 @@ local doing = { r = my.reserve, s = my.settle, l = my.look }
 
 -- Does calls until the next one may be usual; who was refused is mostly followed by who is.
 doUnusual = function()
-  local notes, before = {}, told
+  local notes, before = {}, reported
   my.begin()
   repeat
     failure = nil
@@ -355,8 +355,8 @@ doUnusual = function()
       outcome, first, second = doing[call.kind](call)
       err = failure
     end
-    told = told + 1
-    out[told] = err or my.tellCall(outcome, first, second, call)
+    reported = reported + 1
+    out[reported] = err or my.reportCall(outcome, first, second, call)
     if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
       notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
     end
@@ -370,7 +370,7 @@ doUnusual = function()
   end
   if err then
     -- Nothing of all these was charged.
-    for i = before + 1, told do out[i] = err end
+    for i = before + 1, reported do out[i] = err end
     notes = {}
   end
   for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end

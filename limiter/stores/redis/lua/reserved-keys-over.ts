@@ -20,9 +20,9 @@ export const anyReservedKey = 'weir:reserve-any';
  * What is reserved is not one of KEYS: a user without the right to read it may still count. TIME comes last: Redis before 5.0
  * writes nothing after it.
  */
-export const luaTellOver = `
+export const luaReportOver = `
 if over and (isCluster or type(pcall('GET', '${anyReservedKey}')) == 'string') then
-  local told, nowMs
+  local reported, nowMs
   for n = 1, #over do
     local key = KEYS[over[n]]
     -- No window has more digits; a value of a request may, and each would be tried.
@@ -45,9 +45,9 @@ if over and (isCluster or type(pcall('GET', '${anyReservedKey}')) == 'string') t
         if due <= nowMs then what = ' 2 ' end
       end
     end
-    if what then told = (told or '') .. over[n] .. what end
+    if what then reported = (reported or '') .. over[n] .. what end
   end
-  if told then out[#out + 1] = told end
+  if reported then out[#out + 1] = reported end
 end
 `;
 
@@ -57,8 +57,8 @@ export type KeysOver = readonly (readonly [key: number, what: KeyOver])[];
 const pairs = /^(?:\d{1,6} [12] )+$/;
 
 /** Reads what the scripts say behind all else; undefined for anything else than pairs of numbers. */
-export function keysOver(told: unknown): KeysOver | undefined {
-  const text = told instanceof Buffer ? told.toString('latin1') : '';
+export function keysOver(reported: unknown): KeysOver | undefined {
+  const text = reported instanceof Buffer ? reported.toString('latin1') : '';
   if (!pairs.test(text)) return undefined;
   const numbers = text.trimEnd().split(' ').map(Number);
   return Array.from({ length: numbers.length / 2 }, (_, i) => [

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { KeyedCommands } from '../wire/redis-connection.ts';
 import { isNoScript } from '../wire/redis-error.ts';
-import { luaTellOver } from './reserved-keys-over.ts';
+import { luaReportOver } from './reserved-keys-over.ts';
 
 export interface RedisScript {
   readonly source: string;
@@ -98,7 +98,7 @@ end
 /**
  * Counts the first `plain` keys, `additions` of them first: ARGV from `at` on has for each addition hits, ttl and most, then
  * for each other key shift, low, high, ttl and most (`FoldedRun`). Most calls only add to keys that are there: all other
- * functions are made when the first key needs them. What is over goes into `over`, for `luaTellOver`. Where Redis is full, it
+ * functions are made when the first key needs them. What is over goes into `over`, for `luaReportOver`. Where Redis is full, it
  * is answered with what the key holds, and the error: an exhausted limit refuses hits that are not counted, too.
  */
 export const luaCountKeys = `
@@ -145,12 +145,12 @@ end
 
 /**
  * A section (program.ts) that counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then what
- * `luaCountKeys` wants. Answers with the value before, a key each, and behind them with what `luaTellOver` says.
+ * `luaCountKeys` wants. Answers with the value before, a key each, and behind them with what `luaReportOver` says.
  */
 export const luaCountSection = `
 local additions, plain, at, over, isCluster = tonumber(ARGV[1]), #KEYS, 2, nil, false
 ${luaCountKeys}
-${luaTellOver}
+${luaReportOver}
 answer = out
 `;
 

@@ -18,7 +18,7 @@ export interface ConnectionCounts {
   active: number;
   /** Connections opened since the start. */
   total: number;
-  /** Connections closed since the start, whoever closed them. */
+  /** Connections closed since the start, no matter who closed them. */
   localClose: number;
 }
 

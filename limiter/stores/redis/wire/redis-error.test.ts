@@ -64,15 +64,15 @@ describe('RedisErrors', () => {
       });
   });
 
-  it('tells of what Redis refuses, but not when it is about logging in', () => {
-    const told: string[][] = [];
-    const onRefusal = (code: string, text: string) => told.push([code, text]);
-    const telling = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRefusal });
-    telling.fromConnecting(new ReplyError('WRONGPASS hunter2'));
-    telling.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
-    expect(told).toEqual([]);
-    telling.fromCommand(new ReplyError('ERR wrong hunter2'));
-    expect(told).toEqual([['ERR', 'ERR (the rest is not shown: it repeats the password)']]);
+  it('reports what Redis refuses, but not when it is about logging in', () => {
+    const reported: string[][] = [];
+    const onRefusal = (code: string, text: string) => reported.push([code, text]);
+    const reporting = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRefusal });
+    reporting.fromConnecting(new ReplyError('WRONGPASS hunter2'));
+    reporting.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
+    expect(reported).toEqual([]);
+    reporting.fromCommand(new ReplyError('ERR wrong hunter2'));
+    expect(reported).toEqual([['ERR', 'ERR (the rest is not shown: it repeats the password)']]);
   });
 
   it.each(['n', 'o', 'unknown', 'ERR'])(
@@ -85,17 +85,17 @@ describe('RedisErrors', () => {
     },
   );
 
-  it('tells of READONLY alone', () => {
-    let told = 0;
+  it('reports READONLY alone', () => {
+    let reported = 0;
     const onReadOnly = () => {
-      told += 1;
+      reported += 1;
     };
-    const telling = new RedisErrors({ timeoutMs: 1, password: undefined, onReadOnly });
-    telling.fromCommand(new ReplyError('LOADING Redis is loading'));
-    telling.fromCommand(new Error('READONLY of another kind'));
-    expect(told).toBe(0);
-    telling.fromCommand(new ReplyError('READONLY You can not write'));
-    expect(told).toBe(1);
+    const reporting = new RedisErrors({ timeoutMs: 1, password: undefined, onReadOnly });
+    reporting.fromCommand(new ReplyError('LOADING Redis is loading'));
+    reporting.fromCommand(new Error('READONLY of another kind'));
+    expect(reported).toBe(0);
+    reporting.fromCommand(new ReplyError('READONLY You can not write'));
+    expect(reported).toBe(1);
   });
 
   it('shows no path of a socket and no arguments of a command', () => {

@@ -24,7 +24,7 @@ export class RedisErrors {
   readonly #onRefusal: ((code: string, text: string) => void) | undefined;
 
   /**
-   * `onReadOnly` is told of every READONLY that Redis answers, be it for one key of a script; `onRefusal` of every error
+   * `onReadOnly` is notified of every READONLY that Redis answers, be it for one key of a script; `onRefusal` of every error
    * that it answers, by its first word, with the whole text, which holds no credentials.
    */
   constructor(options: {
@@ -77,7 +77,7 @@ export class RedisErrors {
     return this.fromOwnCommand(error);
   }
 
-  /** The same for commands that count nothing, as PING and those of logging in: nobody is told. */
+  /** The same for commands that count nothing, as PING and those of logging in: nobody is notified. */
   fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof UnexpectedReply) return new StoreError(error.message, { transient: false });
@@ -111,7 +111,7 @@ export class RedisErrors {
   #scrub(text: string): string {
     const shown = text.replace(/,? with args beginning with.*/s, '');
     if (this.#password === '' || !shown.includes(this.#password)) return shown;
-    // Stars in place of a short password, or of a word, would spell it to whoever knows the text around them.
+    // Stars in place of a short password, or of a word, would spell it to anyone who knows the text around them.
     const [code = ''] = shown.split(' ', 1);
     const start = code.includes(this.#password) ? '' : `${code} `;
     return `${start}(the rest is not shown: it repeats the password)`;

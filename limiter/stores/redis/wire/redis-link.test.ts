@@ -42,8 +42,8 @@ async function linked(answer: Answer, options: Partial<RedisLinkOptions> = {}) {
   onTestFinished(() => link.close());
   const ask = (command: string) => {
     const [name = '', ...args] = command.split(' ');
-    const told = (outcome: unknown) => void events.push(`${command}: ${outcome}`);
-    return link.ask(name, args).then(told, told);
+    const reported = (outcome: unknown) => void events.push(`${command}: ${outcome}`);
+    return link.ask(name, args).then(reported, reported);
   };
   return { link, ask, reads, events, sockets };
 }
@@ -196,7 +196,7 @@ describe('RedisLink', () => {
       ['auth pw', 'select 99'],
       ['ERR DB index is out of range'],
     ],
-  ])('logs in with %j', async (credentials, commands, told) => {
+  ])('logs in with %j', async (credentials, commands, reported) => {
     const replies: Record<string, string> = {
       'auth needless':
         '-ERR AUTH <password> called without any password configured for the default user. Are you sure?',
@@ -208,7 +208,7 @@ describe('RedisLink', () => {
     const { link, reads } = await linked((command) => `${replies[command] ?? '+OK'}\r\n`);
     const heard: string[] = [];
     await link.login(credentials, () => heard.push('needless')).catch((error) => heard.push(error.message));
-    expect([reads.flat(), heard]).toEqual([commands, told]);
+    expect([reads.flat(), heard]).toEqual([commands, reported]);
   });
 });
 

@@ -38,7 +38,7 @@ const readBytes = 16_384;
 
 /**
  * One connection to one server, from dialling to its end. Redis answers in the order in which it was asked, so the oldest call is
- * the one that a reply is for. A call that gets none in time ends the connection: nobody could tell whose the next would be.
+ * the one that a reply is for. A call that gets none in time ends the connection: nobody could report whose the next would be.
  */
 export class RedisLink {
   readonly #options: RedisLinkOptions;
@@ -81,7 +81,7 @@ export class RedisLink {
     return this.#oldest === undefined;
   }
 
-  /** Waits for the connection, then says who is there. A server that asks for no password is told of, and is good. */
+  /** Waits for the connection, then says who is there. A server that asks for no password is reported, and is good. */
   async login(
     { username, password, db = 0 }: Pick<RedisAddress, 'username' | 'password'> & { db?: number },
     onNeedlessPassword: () => void,
@@ -165,7 +165,7 @@ export class RedisLink {
     try {
       call.answered(reply);
     } catch (error) {
-      // A fault of ours, told as such; the replies behind it belong to others.
+      // A fault of ours, reported as such; the replies behind it belong to others.
       void Promise.reject(error);
     }
   }

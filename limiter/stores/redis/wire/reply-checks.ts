@@ -52,7 +52,7 @@ export function isCount(reply: unknown): reply is number {
   return typeof reply === 'number' && reply >= 0 && reply <= maxTotal;
 }
 
-/** Chosen: Redis is younger than this time, 2000-01-01, and no script tells numbers beyond 2^52 microseconds, the year 2112. */
+/** Chosen: Redis is younger than this time, 2000-01-01, and no script reports numbers beyond 2^52 microseconds, the year 2112. */
 const earliestMicros = 946_684_800_000_000;
 const latestMicros = 2 ** 52;
 

@@ -106,16 +106,16 @@ export class Sentinels {
     return link.login(address.sentinelAuth, onNeedlessPassword);
   }
 
-  #link(endpoint: MasterPlace, told: Pick<RedisLinkOptions, 'onMessage' | 'onEnd'> = {}): RedisLink {
+  #link(endpoint: MasterPlace, reported: Pick<RedisLinkOptions, 'onMessage' | 'onEnd'> = {}): RedisLink {
     const { timeoutMs, tls } = this.#options;
     const link: RedisLink = new RedisLink({
-      ...told,
+      ...reported,
       endpoint,
       tls,
       timeoutMs,
       onEnd: (error) => {
         this.#links.delete(link);
-        told.onEnd?.(error);
+        reported.onEnd?.(error);
       },
     });
     this.#links.add(link);

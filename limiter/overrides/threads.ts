@@ -69,9 +69,9 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
         return { id: override.id, kind: override.effect.kind, limit: isLifted ? undefined : effective };
       },
     },
-    routes: (tell) =>
+    routes: (report) =>
       overrideRoutes({
-        ...{ storeAdmin, kept, inForce, rules, clock, tell },
+        ...{ storeAdmin, kept, inForce, rules, clock, report },
         settings: counting,
         most: settings.overridesMax,
         maxSeconds: settings.overridesMaxSeconds,

@@ -1,14 +1,18 @@
 /**
  * Objects of one fleet whose rules could count in one compatible key. To look for them takes a second of a processor for 100,000
- * rules, so it is done in a thread of its own (`counter-meetings-worker.ts`), which has no more memory than its bound.
+ * rules, so it is done in a thread of its own (`counter-collisions-worker.ts`), which has no more memory than its bound.
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { type MeetingBounds, meetingBounds, meetingCounters } from '../../rules/review/meeting-counters.ts';
+import {
+  type CollisionBounds,
+  collidingCounters,
+  collisionBounds,
+} from '../../rules/review/colliding-counters.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 
 /** Two objects, or one twice, by their positions in what was looked at, and the keys of one rule of each. */
-export interface ObjectMeeting {
+export interface ObjectCollision {
   first: { object: number; keys: string };
   second: { object: number; keys: string };
 }
@@ -22,8 +26,8 @@ export interface EncodedObjects {
 
 /** Chosen: for 100,000 rules it takes a third of it. */
 const maxHeapMiB = 256;
-/** Chosen: pairs of objects that are told of. */
-const bounds: MeetingBounds = { ...meetingBounds, pairs: 1_000, onePerSources: true };
+/** Chosen: pairs of objects that are reported. */
+const bounds: CollisionBounds = { ...collisionBounds, pairs: 1_000, onePerSources: true };
 
 export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {
   const ends: number[] = [];
@@ -38,27 +42,27 @@ export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {
 }
 
 /** Blocks for as long as there are rules. */
-export function meetingsOf({ bytes, ends }: EncodedObjects): ObjectMeeting[] {
+export function meetingsOf({ bytes, ends }: EncodedObjects): ObjectCollision[] {
   const sources = ends.map((end, index) => decodeResource(bytes.subarray(ends[index - 1] ?? 0, end)));
-  return meetingCounters(sources, bounds).pairs.map(({ first, second }) => ({
+  return collidingCounters(sources, bounds).pairs.map(({ first, second }) => ({
     first: { object: first.source, keys: first.keys },
     second: { object: second.source, keys: second.keys },
   }));
 }
 
-export interface MeetingSearch {
+export interface CollisionSearch {
   /** Rejects when the thread broke, or was stopped. */
-  readonly found: Promise<ObjectMeeting[]>;
+  readonly found: Promise<ObjectCollision[]>;
   stop(): void;
 }
 
-export function searchInThread(objects: EncodedObjects): MeetingSearch {
-  const { promise, resolve, reject } = Promise.withResolvers<ObjectMeeting[]>();
+export function searchInThread(objects: EncodedObjects): CollisionSearch {
+  const { promise, resolve, reject } = Promise.withResolvers<ObjectCollision[]>();
   try {
     // `.ts` when run from source, `.js` in the package.
-    const program = new URL(`./counter-meetings-worker${extname(import.meta.url)}`, import.meta.url);
+    const program = new URL(`./counter-collisions-worker${extname(import.meta.url)}`, import.meta.url);
     const worker = new Worker(program, {
-      name: 'counter-meetings',
+      name: 'counter-collisions',
       workerData: objects,
       resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB },
     });

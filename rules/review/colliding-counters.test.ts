@@ -6,14 +6,14 @@ import { Algorithm } from '../algorithms/registry.ts';
 import { compositeOf, type Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { meetingCounters } from './meeting-counters.ts';
+import { collidingCounters } from './colliding-counters.ts';
 
 function limited(key: string, value = '', traits: Partial<RuleTraits> = {}): Rule {
   return rule({ key, value, rateLimit: limit(), ...traits });
 }
 
 function found(...sources: ReturnType<typeof source>[]): string[] {
-  return meetingCounters(sources).pairs.map(({ first, second }) => `${first.keys} ${second.keys}`);
+  return collidingCounters(sources).pairs.map(({ first, second }) => `${first.keys} ${second.keys}`);
 }
 
 describe('rules whose counters could meet', () => {
@@ -97,7 +97,7 @@ describe('rules whose counters could meet', () => {
         const sources = [source('d', named(one, '0')), source('d_a', named(two, '1'))];
         const table = new RuleTable(compileRules(sources));
         const reported = new Set(
-          meetingCounters(sources).pairs.map(({ first, second }) => pair(place(first), place(second))),
+          collidingCounters(sources).pairs.map(({ first, second }) => pair(place(first), place(second))),
         );
         const byStem = new Map<string, Set<string>>();
         for (const domain of ['d', 'd_a']) {
@@ -124,22 +124,22 @@ describe('rules whose counters could meet', () => {
     expect(met).toBeGreaterThan(50);
   });
 
-  it('are those alone that the Go service knows: all others have keys that tell where an entry ends', () => {
-    const meeting = (other: Partial<RuleTraits>): number => {
+  it('are those alone that the Go service knows: all others have keys that say where an entry ends', () => {
+    const collision = (other: Partial<RuleTraits>): number => {
       const two = rule({ key: 'a', descriptors: [rule({ key: 'b', rateLimit: limit(), ...other })] });
-      return meetingCounters([source('d', [limited('a'), two])]).count;
+      return collidingCounters([source('d', [limited('a'), two])]).count;
     };
-    expect(meeting({})).toBe(1);
-    expect(meeting({ rateLimit: limit({ unitMultiplier: 5 }) })).toBe(0);
-    expect(meeting({ rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) })).toBe(0);
-    expect(meeting({ limits: [limit(), limit({ unit: 'day' })] })).toBe(0);
+    expect(collision({})).toBe(1);
+    expect(collision({ rateLimit: limit({ unitMultiplier: 5 }) })).toBe(0);
+    expect(collision({ rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) })).toBe(0);
+    expect(collision({ limits: [limit(), limit({ unit: 'day' })] })).toBe(0);
   });
 
-  it('are told until a bound of steps, and that there may be more', () => {
+  it('are reported until a bound of steps, and that there may be more', () => {
     const many = Array.from({ length: 2_000 }, (_, index) =>
       rule({ key: 'k', value: `${index}`, descriptors: [limited('a')] }),
     );
-    const { pairs, count, isComplete } = meetingCounters([source('d', [limited('k'), ...many])], {
+    const { pairs, count, isComplete } = collidingCounters([source('d', [limited('k'), ...many])], {
       pairs: 10,
       steps: 10_000,
     });
@@ -147,10 +147,10 @@ describe('rules whose counters could meet', () => {
     expect(count).toBeGreaterThan(10);
   });
 
-  it('are told once for two sources, on wish, of those of one source too', () => {
+  it('are reported once for two sources, on wish, of those of one source too', () => {
     const one = source('d', [limited('a'), limited('a_b'), limited('a_c')]);
     const other = source('d_a', [limited('b'), limited('c')]);
-    const { pairs, count } = meetingCounters([one, other], { pairs: 9, steps: 1e6, onePerSources: true });
+    const { pairs, count } = collidingCounters([one, other], { pairs: 9, steps: 1e6, onePerSources: true });
     expect(pairs.map(({ first, second }) => [first.source, second.source]).sort()).toEqual([
       [0, 0],
       [0, 1],
@@ -160,7 +160,7 @@ describe('rules whose counters could meet', () => {
 
   it('are not looked for where two rules are too long together, and there may be more', () => {
     const long = 'v'.repeat(20_000);
-    const { count, isComplete } = meetingCounters([
+    const { count, isComplete } = collidingCounters([
       source('d', [limited('k', `${long}*`), limited('k', `${long}w`, { descriptors: [limited('l')] })]),
     ]);
     expect([count, isComplete]).toEqual([0, false]);
@@ -171,7 +171,7 @@ describe('rules whose counters could meet', () => {
       limited('tenant', `customer-${index}`, { descriptors: [limited('path', `/api/${index}`)] }),
     );
     const began = process.cpuUsage();
-    const { count, isComplete } = meetingCounters([
+    const { count, isComplete } = collidingCounters([
       source('d', [...tenants, limited('tenant'), limited('path')]),
     ]);
     const { user, system } = process.cpuUsage(began);
@@ -185,7 +185,7 @@ function keysOf(request: readonly { key: string }[]): string {
   return ` ${request.map(({ key }) => key).join(' ')}`;
 }
 
-/** Each limit has its place and its keys for a name, by which the matcher tells which rule it found. */
+/** Each limit has its place and its keys for a name, by which the matcher says which rule it found. */
 function named(rules: readonly Rule[], above: string, keysAbove: readonly string[] = []): Rule[] {
   return rules.map((one, index) => {
     const name = `${above}.descriptors.${index}`;

@@ -2,7 +2,7 @@
 
 import { packageVersion } from '../../process/files/package-file.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { inTime } from '../../process/time/clock.ts';
 import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
 import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from './call-tracers.ts';
@@ -77,7 +77,7 @@ function exportListener({ settings, clock, registry, log }: TracingContext): Exp
   const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
     registry.counter(`ratelimit.tracing.spans_${what}`),
   ) as [number, number, number];
-  const seldom = new Seldom<string>(clock, (text, times) => lines.tracingProblem(log, text, times));
+  const throttle = new LogThrottle<string>(clock, (text, times) => lines.tracingProblem(log, text, times));
   let isSent = true;
   return {
     sent: (spans) => registry.add(sent, spans),
@@ -88,9 +88,9 @@ function exportListener({ settings, clock, registry, log }: TracingContext): Exp
       if (works) lines.tracesSentAgain(log, url);
       else lines.tracesNotSent(log, url, reason);
     },
-    // An outage was told of, and brings the same again with every batch.
+    // An outage was reported, and brings the same again with every batch.
     problem: (text) => {
-      if (isSent) seldom.note(text, text.replaceAll(/\d+/g, '#'));
+      if (isSent) throttle.note(text, text.replaceAll(/\d+/g, '#'));
     },
   };
 }

@@ -1,16 +1,16 @@
 /**
  * Rules whose counters could meet in one compatible key. Such a key joins domain, keys and values by `_`, and a rule that
  * takes any value, or a pattern, has as many keys as callers make up; keys of entries are the configuration's, and taken as rules say them. Two rules meet when some text is a key of both; but one
- * and the same list of entries is no meeting, as it finds one rule alone. Counters of one rule are not looked at.
+ * and the same list of entries is no collision, as it finds one rule alone. Counters of one rule are not looked at.
  *
  * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps: 100,000 rules
- * take 0.4 to 1.2 s of a processor, so whoever answers requests has it done in a thread of its own.
+ * take 0.4 to 1.2 s of a processor, so anyone who answers requests has it done in a thread of its own.
  */
 import { arePlainLimits, compositeOf, type Rule, type RuleSource } from '../model.ts';
 import { sharedPattern } from '../sharing.ts';
 
 /** A rule with a limit that is counted, and where it stands. */
-export interface MeetingRule {
+export interface CollidingRule {
   /** Position in the list of sources. */
   source: number;
   /** In the spelling of rule files; leads to the rule. */
@@ -20,21 +20,21 @@ export interface MeetingRule {
 }
 
 /** The rule that stands first in front. */
-export interface MeetingPair {
-  first: MeetingRule;
-  second: MeetingRule;
+export interface CollisionPair {
+  first: CollidingRule;
+  second: CollidingRule;
 }
 
-export interface Meetings {
+export interface Collisions {
   /** The first ones. */
-  pairs: readonly MeetingPair[];
+  pairs: readonly CollisionPair[];
   /** Of all pairs that were found. */
   count: number;
   /** False: there may be more. */
   isComplete: boolean;
 }
 
-export interface MeetingBounds {
+export interface CollisionBounds {
   /** Pairs that are kept. */
   pairs: number;
   /** Comparing two rules takes about as many as both have characters, and their product at most. */
@@ -44,7 +44,7 @@ export interface MeetingBounds {
 }
 
 /** Chosen: a bit more than a second of a processor at most. */
-export const meetingBounds: MeetingBounds = { pairs: 1_000, steps: 10_000_000 };
+export const collisionBounds: CollisionBounds = { pairs: 1_000, steps: 10_000_000 };
 
 /** Chosen, in bytes: two rules of 4,000 characters each. */
 const longestTable = 32 * 1024 * 1024;
@@ -65,15 +65,15 @@ interface Counted {
   hasAnyText: boolean;
 }
 
-export function meetingCounters(
+export function collidingCounters(
   sources: readonly RuleSource[],
-  bounds: MeetingBounds = meetingBounds,
-): Meetings {
+  bounds: CollisionBounds = collisionBounds,
+): Collisions {
   const counted = countedRules(sources);
   const order = new Map(counted.map((one, index) => [one, index]));
   const sorted = counted.toSorted((a, b) => (a.prefix < b.prefix ? -1 : a.prefix > b.prefix ? 1 : 0));
   const comparison = new Comparison(bounds.steps);
-  const pairs: MeetingPair[] = [];
+  const pairs: CollisionPair[] = [];
   const sourcesKept = new Set<number>();
   let count = 0;
   for (const [index, one] of sorted.entries()) {
@@ -88,7 +88,7 @@ export function meetingCounters(
       const ofSources = first.source * sources.length + second.source;
       if (bounds.onePerSources && sourcesKept.has(ofSources)) continue;
       sourcesKept.add(ofSources);
-      pairs.push({ first: meetingRule(first), second: meetingRule(second) });
+      pairs.push({ first: collidingRule(first), second: collidingRule(second) });
     }
   }
   return { pairs, count, isComplete: !comparison.passedOver };
@@ -99,7 +99,7 @@ function mayMeet(one: Counted, other: Counted): boolean {
   return one.hasAnyText ? other.prefix.startsWith(one.prefix) : other.prefix === one.prefix;
 }
 
-function meetingRule(one: Counted): MeetingRule {
+function collidingRule(one: Counted): CollidingRule {
   const { source, path } = one;
   const keys = tokensOf(one).filter((token) => token >= anyText);
   return { source, path, keys: String.fromCharCode(...keys.map((token) => (token < 0 ? star : token))) };

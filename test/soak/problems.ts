@@ -6,7 +6,7 @@ const allowedGrowth = 1.1;
 const allowedBytes = 3_000_000;
 
 /** What is wrong with a soak, in words; empty when nothing is. */
-export function verdict(report: SoakReport): string[] {
+export function problemsOf(report: SoakReport): string[] {
   const problems = [...report.faults, ...report.complaints];
   const { faultCount, faults, connectionsLeft, exitCode } = report;
   if (faultCount > faults.length) problems.push(`${faultCount - faults.length} faults more`);

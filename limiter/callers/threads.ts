@@ -1,6 +1,6 @@
 /** The gate of each thread that serves and of operators, and the file behind all of them. */
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
-import { Seldom } from '../../process/log/seldom.ts';
+import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { addressText, isLoopback } from '../../process/net/bind.ts';
 import type {
   CapabilityContext,
@@ -29,14 +29,16 @@ interface OpenedGate {
 
 function openGate({ clock, registry, log }: CapabilityContext<CallersSettings>): OpenedGate {
   const stats = createCallerStats(registry);
-  const seldom = new Seldom<RefusedRequest>(clock, ({ caller, reason, address: peer, problem }, times) =>
-    lines.callerRefused(log, { caller, peer, counter: reason, reason: problem, times }),
+  const throttle = new LogThrottle<RefusedRequest>(
+    clock,
+    ({ caller, reason, address: peer, problem }, times) =>
+      lines.callerRefused(log, { caller, peer, counter: reason, reason: problem, times }),
   );
   const gate = new Callers({
     clock,
     onRefused: (refused) => {
       stats.refused(refused.caller, refused.reason);
-      seldom.note(refused, `${refused.caller} ${refused.reason}`);
+      throttle.note(refused, `${refused.caller} ${refused.reason}`);
     },
     onUnknownToken: stats.unknownToken,
   });
@@ -141,7 +143,7 @@ function goodEntries(text: string, name: string): CallerEntry[] {
   throw new Error(problemsText(name, file.problems));
 }
 
-/** Whoever stays goes on with the rate that is left to him. */
+/** Anyone who stays goes on with the rate that is left to him. */
 function nextInForce(
   entries: CallerEntry[],
   before: CallersInForce | undefined,

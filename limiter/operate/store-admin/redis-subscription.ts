@@ -10,7 +10,7 @@ import { type Reply, ReplyError } from '../../stores/redis/wire/resp.ts';
 import type { RedisServers } from './redis-servers.ts';
 import type { NewsListener } from './store-admin.ts';
 
-export interface NewsLineOptions {
+export interface SubscriptionOptions {
   channel: string;
   servers: RedisServers;
   timers: Timers;
@@ -24,8 +24,8 @@ const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 const refusedMs = 30_000;
 const pingMs = 2_000;
 
-export class NewsLine {
-  readonly #options: NewsLineOptions;
+export class RedisSubscription {
+  readonly #options: SubscriptionOptions;
   readonly #listeners = new Set<NewsListener>();
   #link: RedisLink | undefined;
   #isOpening = false;
@@ -34,7 +34,7 @@ export class NewsLine {
   #callOff = (): void => {};
   #closed = false;
 
-  constructor(options: NewsLineOptions) {
+  constructor(options: SubscriptionOptions) {
     this.#options = options;
   }
 

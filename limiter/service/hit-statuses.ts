@@ -18,7 +18,7 @@ import { asksForHits } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { CountedHit, CountingOptions, HitsAsked, ServiceEvents } from './decision.ts';
 
-export interface VerdictOptions {
+export interface HitStatusOptions {
   readonly stats: RuleStats;
   readonly localCache: BoundedLocalCache | undefined;
   readonly clock: Clock;
@@ -26,13 +26,13 @@ export interface VerdictOptions {
   readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRefused'>;
 }
 
-export class Verdicts {
-  readonly #options: VerdictOptions;
+export class HitStatuses {
+  readonly #options: HitStatusOptions;
   readonly #inForce: { readonly epoch: number };
   /** Reused by all descriptors: it holds nothing between two of them. */
   readonly #assessment = new Assessment();
 
-  constructor(options: VerdictOptions, inForce: { readonly epoch: number }) {
+  constructor(options: HitStatusOptions, inForce: { readonly epoch: number }) {
     this.#options = options;
     this.#inForce = inForce;
   }
@@ -50,7 +50,7 @@ export class Verdicts {
   }
 
   /** Of several limits that which refuses longest, else that of which the least is left. */
-  statusOf(hit: CountedHit, decision: HitsAsked, index: number, tells: boolean): DescriptorStatus {
+  statusOf(hit: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
     const { group, remembered } = hit;
     const assessment = this.#assessment;
     if (group === undefined) {
@@ -58,7 +58,7 @@ export class Verdicts {
       this.#assess(hit, decision);
       if (assessment.refused) this.#noteRefused(hit, decision, index);
       const seconds = secondsToReset(hit, assessment.over);
-      return statusOfHit(hit, assessment.refused, assessment.remaining, seconds, tells);
+      return statusOfHit(hit, assessment.refused, assessment.remaining, seconds, reports);
     }
     for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
     let chosen: CountedHit | undefined;
@@ -81,7 +81,7 @@ export class Verdicts {
       seconds = itsSeconds;
     }
     if (refused) this.#noteRefused(chosen!, decision, index);
-    return statusOfHit(chosen!, refused, remaining, seconds, tells);
+    return statusOfHit(chosen!, refused, remaining, seconds, reports);
   }
 
   #noteRefused(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
@@ -161,17 +161,17 @@ export function usedOf({ full, counter, after, leased }: CountedHit): number {
   return full ? counter.capacity : Math.min(maxTotal, after + leased);
 }
 
-/** `tells`: whether it says of which limit it is, and what is used. */
+/** `reports`: whether it says of which limit it is, and what is used. */
 function statusOfHit(
   hit: CountedHit,
   refused: boolean,
   limitRemaining: number,
   durationUntilResetSeconds: number,
-  tells: boolean,
+  reports: boolean,
 ): DescriptorStatus {
   const code = refused ? Code.OVER_LIMIT : Code.OK;
   const { counter: plan } = hit;
   const { currentLimit } = plan;
-  if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
+  if (!reports) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
   return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };
 }

@@ -87,7 +87,7 @@ class Merger {
  * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key; longer
  * keys that a pattern such as `user=*` takes as well are asked about, too.
  */
-export interface Meetings {
+export interface Overlaps {
   /** Each once, the one of the plainest request first; undefined stands for none. */
   rules: Set<Rule | undefined>;
   /** Those of them that only requests with a key longer than the rule's find, which no rule names. */
@@ -100,11 +100,16 @@ export interface Meetings {
 const mostPatterns = 500;
 
 /** The rules of `other` for entries that find `rule` in `own`, its level. */
-export function meetingRules(rule: Rule, own: IndexedLevel, other: IndexedLevel, filling: string): Meetings {
+export function overlappingRules(
+  rule: Rule,
+  own: IndexedLevel,
+  other: IndexedLevel,
+  filling: string,
+): Overlaps {
   const candidates = new Candidates(rule, filling, new Set([...own.plainKeys, ...other.plainKeys]));
   candidates.addPlain();
   const patterns = other.patternsLike(candidates.pattern);
-  for (const pattern of patterns.slice(0, mostPatterns)) candidates.addMeeting(compositeOf(pattern));
+  for (const pattern of patterns.slice(0, mostPatterns)) candidates.addCollision(compositeOf(pattern));
   const rules = new Set<Rule | undefined>();
   const byLongerKey = new Set<Rule | undefined>();
   const longerKey = unnamedKey(rule, filling);
@@ -174,13 +179,13 @@ class Candidates {
 
   /** Those that are for no other pattern than need be. */
   addPlain(): void {
-    if (this.#rule.key.includes('*')) this.addMeeting('*_*');
+    if (this.#rule.key.includes('*')) this.addCollision('*_*');
     else this.#addText(this.pattern, this.#rule.key);
     for (const key of this.#otherKeys) this.#addKey(this.pattern, key);
   }
 
   /** Those that the other pattern fits, too. */
-  addMeeting(other: string): void {
+  addCollision(other: string): void {
     const { key } = this.#rule;
     for (const merge of this.#merges(this.pattern, other)) {
       if (key.includes('*')) this.#addSplit(merge);

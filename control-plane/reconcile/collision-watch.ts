@@ -1,7 +1,7 @@
 /**
- * Tells of objects whose counters could meet in one key, as Kubernetes events on the younger one, while some limiter of their
+ * Reports objects whose counters could meet in one key, as Kubernetes events on the younger one, while some limiter of their
  * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
- * changed, and tells of each pair of objects once.
+ * changed, and reports each pair of objects once.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
@@ -13,16 +13,16 @@ import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
-import { encodedObjects, type MeetingSearch, type ObjectMeeting } from './counter-meetings.ts';
+import { type CollisionSearch, encodedObjects, type ObjectCollision } from './counter-collisions.ts';
 
-export interface MeetingWatchOptions extends Pick<Telemetry, 'log'> {
+export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
   /** Of all living replicas. */
   reports(): readonly ReplicaReport[];
   leads(): boolean;
   /** See `searchInThread`. */
-  search(objects: ReturnType<typeof encodedObjects>): MeetingSearch;
+  search(objects: ReturnType<typeof encodedObjects>): CollisionSearch;
   recordEvent(event: RecordedEvent): void;
   clock: Clock;
   timers: Timers;
@@ -33,12 +33,12 @@ const gatherMs = 1_000;
 /** Chosen: rules that change all the time cost a thread this often at most. */
 const intervalMs = 30_000;
 /** Chosen: two events a second leave the recorder room for those of statuses. */
-const tellEveryMs = 500;
+const reportIntervalMs = 500;
 /** Chosen: what is wrong with one object ten others show. */
 const mostOfOneObject = 10;
-/** Chosen, of pairs: those that wait to be told, and those that were told. */
+/** Chosen, of pairs: those that wait to be reported, and those that were reported. */
 const mostWaiting = 2_000;
-const mostTold = 10_000;
+const mostReported = 10_000;
 const longestKeys = 200;
 
 interface Notice {
@@ -47,19 +47,19 @@ interface Notice {
   event: RecordedEvent;
 }
 
-export class MeetingWatch {
-  readonly #options: MeetingWatchOptions;
+export class CollisionWatch {
+  readonly #options: CollisionWatchOptions;
   readonly #pace: Pace;
   /** What each fleet was served when it was looked at last. */
   readonly #looked = new Map<string, FleetSnapshot>();
-  /** Pairs of uids, those that were found longest ago first. It outlives the lead, so that nothing is told twice here. */
-  readonly #told = new Set<string>();
+  /** Pairs of uids, those that were found longest ago first. It outlives the lead, so that nothing is reported twice here. */
+  readonly #reported = new Set<string>();
   readonly #waiting = new Map<string, Notice>();
-  #search: MeetingSearch | undefined;
+  #search: CollisionSearch | undefined;
   #callOff: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(options: MeetingWatchOptions) {
+  constructor(options: CollisionWatchOptions) {
     this.#options = options;
     this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => void this.#look() });
   }
@@ -122,60 +122,60 @@ export class MeetingWatch {
 
   /** The older objects first. */
   #servedTo(fleet: string): { objects: ConfigObject[]; rules: Uint8Array[] } {
-    const served = [...(this.#options.decision()?.verdicts.values() ?? [])]
+    const served = [...(this.#options.decision()?.outcomes.values() ?? [])]
       .filter(({ object, served }) => object.kind === undefined && served?.fleet === fleet)
       .sort((a, b) => byAge(a.object, b.object));
     return {
       objects: served.map(({ object }) => object),
-      rules: served.map((verdict) => verdict.served!.bytes),
+      rules: served.map((outcome) => outcome.served!.bytes),
     };
   }
 
-  #take(found: readonly ObjectMeeting[], objects: readonly ConfigObject[], limiter: string): void {
+  #take(found: readonly ObjectCollision[], objects: readonly ConfigObject[], limiter: string): void {
     if (this.#isClosed || !this.#options.leads()) return;
     const perObject = new Map<string, number>();
-    for (const meeting of found) {
-      const notice = noticeOf(meeting, objects, limiter);
+    for (const collision of found) {
+      const notice = noticeOf(collision, objects, limiter);
       const { uid } = notice.event.object;
       const count = (perObject.get(uid) ?? 0) + 1;
       perObject.set(uid, count);
-      if (this.#told.has(notice.pair)) this.#remember(notice.pair);
+      if (this.#reported.has(notice.pair)) this.#remember(notice.pair);
       else if (count <= mostOfOneObject && this.#waiting.size < mostWaiting) {
         this.#waiting.set(notice.pair, notice);
       }
     }
-    this.#tellNext();
+    this.#reportNext();
   }
 
-  #tellNext(): void {
+  #reportNext(): void {
     if (this.#callOff !== undefined || this.#isClosed) return;
     const [notice] = this.#waiting.values();
     if (notice === undefined) return;
     this.#waiting.delete(notice.pair);
     const { decision, recordEvent, timers } = this.#options;
-    const verdicts = decision()?.verdicts;
+    const outcomes = decision()?.outcomes;
     // What was deleted meanwhile is nobody's problem any more.
-    if (verdicts?.has(notice.older.uid) && verdicts.has(notice.event.object.uid)) {
+    if (outcomes?.has(notice.older.uid) && outcomes.has(notice.event.object.uid)) {
       this.#remember(notice.pair);
       recordEvent(notice.event);
     }
-    this.#callOff = timers.after(tellEveryMs, () => {
+    this.#callOff = timers.after(reportIntervalMs, () => {
       this.#callOff = undefined;
-      this.#tellNext();
+      this.#reportNext();
     });
   }
 
   #remember(pair: string): void {
-    this.#told.delete(pair);
-    this.#told.add(pair);
-    const [oldest] = this.#told;
-    if (this.#told.size > mostTold && oldest !== undefined) this.#told.delete(oldest);
+    this.#reported.delete(pair);
+    this.#reported.add(pair);
+    const [oldest] = this.#reported;
+    if (this.#reported.size > mostReported && oldest !== undefined) this.#reported.delete(oldest);
   }
 }
 
-/** The rules of another namespace are not told. */
+/** The rules of another namespace are not reported. */
 function noticeOf(
-  { first, second }: ObjectMeeting,
+  { first, second }: ObjectCollision,
   objects: readonly ConfigObject[],
   limiter: string,
 ): Notice {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
-import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
+import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
@@ -8,8 +8,8 @@ import type { Decision } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import { anyoneOwnsAnything } from './claims.ts';
-import { encodedObjects, type MeetingSearch, meetingsOf, searchInThread } from './counter-meetings.ts';
-import { MeetingWatch } from './meeting-watch.ts';
+import { CollisionWatch } from './collision-watch.ts';
+import { type CollisionSearch, encodedObjects, meetingsOf, searchInThread } from './counter-collisions.ts';
 
 const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
 
@@ -19,10 +19,10 @@ let limiters: LimiterReport[];
 let leads: boolean;
 let searches: number;
 let stopped: number;
-let told: RecordedEvent[];
+let reported: RecordedEvent[];
 let failures: string[];
-let answer: (objects: ReturnType<typeof encodedObjects>) => MeetingSearch;
-let watch: MeetingWatch;
+let answer: (objects: ReturnType<typeof encodedObjects>) => CollisionSearch;
+let watch: CollisionWatch;
 
 function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterReport {
   return {
@@ -53,15 +53,15 @@ async function settle(): Promise<void> {
 }
 
 function notes(): string[] {
-  return told.map(({ object, note }) => `${object.name}: ${note}`);
+  return reported.map(({ object, note }) => `${object.name}: ${note}`);
 }
 
 beforeEach(() => {
   timers = new ManualTimers();
   limiters = [limiter('pod-1')];
-  [leads, searches, stopped, told, failures] = [true, 0, 0, [], []];
+  [leads, searches, stopped, reported, failures] = [true, 0, 0, [], []];
   answer = (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => stopped++ });
-  watch = new MeetingWatch({
+  watch = new CollisionWatch({
     decision: () => decision,
     reports: () => [{ replica: 'plane-a', limiters }],
     leads: () => leads,
@@ -69,8 +69,8 @@ beforeEach(() => {
       searches++;
       return answer(objects);
     },
-    recordEvent: (event) => told.push(event),
-    log: recordedTelemetry(tellTo(failures)).log,
+    recordEvent: (event) => reported.push(event),
+    log: recordedTelemetry(reportTo(failures)).log,
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,
   });
@@ -86,10 +86,10 @@ const rest =
   'in one key, as the limiter pod-1 has compatible keys: with COUNTER_KEYS=unambiguous no two counters meet';
 
 describe('objects whose counters could meet', () => {
-  it('are told as a warning on the younger one', async () => {
+  it('are reported as a warning on the younger one', async () => {
     decide(other, bank);
     await settle();
-    expect(told).toEqual([
+    expect(reported).toEqual([
       {
         object: other,
         type: 'Warning',
@@ -99,13 +99,13 @@ describe('objects whose counters could meet', () => {
     ]);
   });
 
-  it('are told without the rules of another namespace', async () => {
+  it('are reported without the rules of another namespace', async () => {
     decide({ ...bank, namespace: 'secret', uid: 'u' }, other);
     await settle();
     expect(notes()).toEqual([`other: The rule bank_ip_x_*_ and a rule of secret/bank could count ${rest}`]);
   });
 
-  it('are told once for one object that meets itself, and for a domain that two share', async () => {
+  it('are reported once for one object that meets itself, and for a domain that two share', async () => {
     const self = configObject({
       name: 'self',
       createdMs: 3,
@@ -120,19 +120,19 @@ describe('objects whose counters could meet', () => {
     ]);
   });
 
-  it('are looked for when what is served has changed, and told once for two uids', async () => {
+  it('are looked for when what is served has changed, and reported once for two uids', async () => {
     decide(bank, other);
     await settle();
     decide({ ...bank, status: { observedGeneration: 1, conditions: [] } }, other);
     await settle();
-    expect([searches, told.length]).toEqual([1, 1]);
+    expect([searches, reported.length]).toEqual([1, 1]);
     const edited = { ...bank, generation: 2, spec: configSpec({ domain: 'bank', keys: ['ip', 'z'] }) };
     decide(edited, other);
     await settle();
-    expect([searches, told.length]).toEqual([2, 1]);
+    expect([searches, reported.length]).toEqual([2, 1]);
     decide(edited, { ...other, uid: 'made anew', spec: { ...(other.spec as object) } });
     await settle();
-    expect([searches, told.length]).toEqual([3, 2]);
+    expect([searches, reported.length]).toEqual([3, 2]);
   });
 
   it.each<[string, () => void]>([
@@ -148,18 +148,18 @@ describe('objects whose counters could meet', () => {
     limiters = [limiter('pod-1', { countsCompatibly: false }), limiter('pod-2')];
     leads = true;
     await settle();
-    expect([searches, told.length]).toEqual([1, 1]);
+    expect([searches, reported.length]).toEqual([1, 1]);
   });
 
-  it('are told again by no leader that told them before', async () => {
+  it('are reported again by no leader that reported them before', async () => {
     decide(bank, other);
     await settle();
     watch.stoppedLeading();
     await settle();
-    expect([searches, told.length]).toEqual([2, 1]);
+    expect([searches, reported.length]).toEqual([2, 1]);
   });
 
-  it('are told two a second, and ten for one object', async () => {
+  it('are reported two a second, and ten for one object', async () => {
     const many = Array.from({ length: 15 }, (_, i) => {
       return configObject({
         name: `n${i}`,
@@ -171,18 +171,18 @@ describe('objects whose counters could meet', () => {
     watch.update();
     timers.advance(1_000);
     for (let turn = 0; turn < 3; turn++) await new Promise((next) => setImmediate(next));
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
     timers.advance(1_000);
-    expect(told).toHaveLength(3);
+    expect(reported).toHaveLength(3);
     await settle();
-    const perObject = Object.values(Object.groupBy(told, ({ object }) => object.name)).map(
+    const perObject = Object.values(Object.groupBy(reported, ({ object }) => object.name)).map(
       (one) => one?.length,
     );
     expect(Math.max(...perObject.map(Number))).toBe(10);
     expect(searches).toBe(1);
   });
 
-  it('are not told when one of them is gone, nor by who leads no longer', async () => {
+  it('are not reported when one of them is gone, nor by who leads no longer', async () => {
     decide(bank, other);
     const search = Promise.withResolvers<ReturnType<typeof meetingsOf>>();
     let found: ReturnType<typeof meetingsOf> = [];
@@ -197,7 +197,7 @@ describe('objects whose counters could meet', () => {
     search.resolve(found);
     answer = (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => stopped++ });
     await settle();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     decide(bank, other);
     answer = () => ({ found: Promise.reject(new Error('stopped')), stop: () => stopped++ });
     watch.update();
@@ -205,7 +205,7 @@ describe('objects whose counters could meet', () => {
     leads = false;
     watch.stoppedLeading();
     await settle();
-    expect([stopped, told, failures]).toEqual([1, [], []]);
+    expect([stopped, reported, failures]).toEqual([1, [], []]);
   });
 
   it('are not looked for again after a failure before something has changed', async () => {
@@ -224,7 +224,7 @@ describe('objects whose counters could meet', () => {
 
   it('are found in a thread, the same as here', async () => {
     decide(bank, other);
-    const rules = [bank, other].map(({ uid }) => decision.verdicts.get(uid)!.served!.bytes);
+    const rules = [bank, other].map(({ uid }) => decision.outcomes.get(uid)!.served!.bytes);
     const objects = encodedObjects(rules);
     expect(await searchInThread(objects).found).toEqual(meetingsOf(objects));
     expect(meetingsOf(objects)).toHaveLength(1);
