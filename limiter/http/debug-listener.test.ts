@@ -292,9 +292,10 @@ describe('/debug/pprof/', () => {
   it('answers a running CPU profile with what it has when the process ends', async () => {
     const { listener, port } = await start();
     const running = pprofAt(port, '/debug/pprof/profile?seconds=300');
-    await expect
-      .poll(async () => (await get(port, '/debug/pprof/profile?seconds=1')).status, { interval: 5 })
-      .toBe(409);
+    await eventually(
+      async () => expect((await get(port, '/debug/pprof/profile?seconds=1')).status).toBe(409),
+      { intervalMs: 5 },
+    );
     await listener.close();
     expect(Number((await running).durationNanos)).toBeLessThan(30e9);
   });
