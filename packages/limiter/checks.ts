@@ -15,6 +15,18 @@ export function checkOptions(of: string, options: object | undefined, known: rea
       throw new LimiterError('invalid', `${of} has no option '${name}'; it has ${known.join(', ')}`);
 }
 
+/** Throws the signal's reason if it is aborted. */
+export function checkSignal(signal: AbortSignal | undefined): void {
+  if (signal === undefined) return;
+  // Of another realm, it is an instance of another class.
+  if (typeof signal?.throwIfAborted !== 'function')
+    throw new LimiterError(
+      'invalid',
+      `signal is an AbortSignal, not ${signal === null ? 'null' : typeof signal}`,
+    );
+  signal.throwIfAborted();
+}
+
 /** `name` is the option's name, for the error. */
 export function checkHits(name: string, hits: number | undefined): void {
   if (hits === undefined || !Number.isSafeInteger(hits) || hits < 0)

@@ -118,6 +118,7 @@ describe('check', () => {
       null,
       [['', 'x']],
       [['a', 'x'], null],
+      [['account', 'x', 'y']],
       { account: circle },
     ];
     for (const descriptors of wrong)
@@ -140,6 +141,14 @@ describe('check', () => {
     const signal = AbortSignal.abort(new Error('gone'));
     await expect(limiter.check('shop', { account: 'ann' }, { signal })).rejects.toThrow('gone');
     expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ remaining: 2 });
+    const controller: object = new AbortController();
+    const wrong = { signal: controller as AbortSignal, amount: 1 };
+    await expect(limiter.check('shop', { account: 'ann' }, { signal: wrong.signal })).rejects.toMatchObject({
+      ...{ code: 'invalid', message: 'signal is an AbortSignal, not object' },
+    });
+    await expect(limiter.reserve('shop', { account: 'ann' }, wrong)).rejects.toMatchObject({
+      code: 'invalid',
+    });
   });
 });
 

@@ -48,7 +48,7 @@ import type {
   ReserveOptions,
   Rules,
 } from './api.ts';
-import { checkDomain, checkHits, checkOptions } from './checks.ts';
+import { checkDomain, checkHits, checkOptions, checkSignal } from './checks.ts';
 import { decisionOf, tooLargeDecision } from './decision.ts';
 import { descriptorsOf } from './descriptors.ts';
 import { librarySettings, timeoutOf } from './library-settings.ts';
@@ -349,7 +349,7 @@ class ProcessLimiter implements Limiter {
     this.#throwIfClosed();
     checkOptions(method, options, callOptions);
     const { hits = 1, signal } = options;
-    signal?.throwIfAborted();
+    checkSignal(signal);
     checkHits('hits', hits);
     const request = this.#decoded(domain, descriptorsOf(given), method === 'peek' ? 0 : hits);
     if (request === undefined) return Promise.resolve(tooLargeDecision);

@@ -69,6 +69,8 @@ function entriesOf(given: Entries): Entry[] {
   return pairs.map((pair: unknown) => {
     if (!Array.isArray(pair))
       throw new LimiterError('invalid', `an entry is a pair of key and value, not ${kindOf(pair)}`);
+    if (pair.length > 2)
+      throw new LimiterError('invalid', `an entry is a pair of key and value, not a list of ${pair.length}`);
     const [key, value] = pair;
     if (typeof key !== 'string' || key === '')
       throw new LimiterError('invalid', 'the key of an entry must be a string that is not empty');

@@ -132,8 +132,10 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
     const describe = () => {
       throw new Error('broken');
     };
-    const { ask } = await start({ onError, describe });
-    expect((await ask()).status).toBe(status);
+    const { ask, warnings } = await start({ onError, describe });
+    for (const _ of [1, 2]) expect((await ask()).status).toBe(status);
+    const reported = [expect.stringContaining('because its decision failed: broken.')];
+    expect(warnings()).toEqual(onError === 'throw' ? [] : reported);
   });
 
   it('answers 503 where the store fails and nobody may pass', async () => {
@@ -216,6 +218,22 @@ describe('middleware', () => {
     );
     const wrong: object = { describe: 5 };
     expect(() => expressLimit(limiter, 'shop', wrong)).toThrow('describe is a function, not number');
+  });
+
+  it('needs a limiter and a domain', async () => {
+    const { limiter } = await limiterOf({});
+    const open: unknown = createLimiter({ rules });
+    const none: unknown = undefined;
+    const express = (...given: [limiter: unknown, domain: unknown]) =>
+      expressLimit(given[0] as typeof limiter, given[1] as string);
+    const fastify = (...given: [limiter: unknown, domain: unknown]) =>
+      fastifyLimit(given[0] as typeof limiter, given[1] as string);
+    for (const limit of [express, fastify]) {
+      expect(() => limit(open, 'shop')).toThrow('await its promise first');
+      expect(() => limit(none, 'shop')).toThrow('limitRequests takes a limiter');
+      expect(() => limit(limiter, none)).toThrow('domain is text, not undefined');
+    }
+    await ((await open) as typeof limiter).close();
   });
 
   it('warns of a header that is counted as it came, whole or in part', async () => {

@@ -1,8 +1,10 @@
 /** The framework-independent part of the middleware: which descriptors a request counts for, and how it is answered. */
+import { errorText } from '../../process/log/error-text.ts';
 import { maskedText, parseAddress } from '../../rules/proxy/client-address.ts';
 import type { Decision, Descriptors, Entries, Limiter, Value } from './api.ts';
-import { checkOptions } from './checks.ts';
+import { checkDomain, checkOptions } from './checks.ts';
 import { isOne } from './descriptors.ts';
+import { LimiterError } from './limiter-error.ts';
 import { warnOnce } from './warn.ts';
 
 /** What middleware reads of a request. */
@@ -70,16 +72,32 @@ export function createGate<Request extends RequestView, Response>(
   options: MiddlewareOptions<Request, Response>,
   framework: Framework<Request, Response>,
 ): (request: Request, response: Response) => Promise<Passage> {
+  if (typeof limiter?.check !== 'function')
+    throw new LimiterError(
+      'invalid',
+      'limitRequests takes a limiter of createLimiter; await its promise first',
+    );
+  checkDomain(domain);
   checkOptions('limitRequests', options, ['describe', 'skip', 'onLimited', 'onError', 'ipv6Prefix']);
   const { describe, skip, onLimited, onError = 'throw', ipv6Prefix = defaultIpv6Prefix } = options;
   if (!['allow', 'deny', 'throw'].includes(onError))
-    throw new TypeError(`onError is allow, deny or throw, not ${onError}`);
+    throw new LimiterError('invalid', `onError is allow, deny or throw, not ${onError}`);
   for (const [name, given] of Object.entries({ describe, skip, onLimited }))
     if (given !== undefined && typeof given !== 'function')
-      throw new TypeError(`${name} is a function, not ${typeof given}`);
+      throw new LimiterError('invalid', `${name} is a function, not ${typeof given}`);
   if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128)
-    throw new TypeError(`ipv6Prefix is from 1 to 128, not ${ipv6Prefix}`);
+    throw new LimiterError('invalid', `ipv6Prefix is from 1 to 128, not ${ipv6Prefix}`);
   const notify = warnOnce(limiter);
+  let hasReported = false;
+  /** The first error alone, because their number has no bound. The limiter reports its store's by itself. */
+  const reportError = (error: unknown): void => {
+    if (hasReported || (error instanceof LimiterError && error.code === 'store')) return;
+    hasReported = true;
+    const became = onError === 'allow' ? 'passed without being counted' : 'was answered with 503';
+    notify(
+      `a request ${became}, because its decision failed: ${errorText(error)}. Later failures are not reported`,
+    );
+  };
   let trusts: boolean | undefined;
   const trustsAnybody = (request: Request): boolean => {
     trusts ??= framework.trustsAnybody(request);
@@ -100,6 +118,7 @@ export function createGate<Request extends RequestView, Response>(
       decision = await asked(request);
     } catch (error) {
       if (onError === 'throw') throw error;
+      reportError(error);
       if (onError === 'allow') return 'pass';
       framework.answer(response, 503, { error: 'try again later' });
       return 'answered';
@@ -191,6 +210,11 @@ function counted(descriptors: Descriptors, values: Addresses): Descriptors {
 
 function countedEntries(entries: Entries, values: Addresses): Entries {
   if (typeof entries !== 'object' || entries === null) return entries;
-  if (Array.isArray(entries)) return entries.map(([key, value]) => [key, values.counted(value)] as const);
+  if (Array.isArray(entries))
+    return entries.map((pair) => {
+      if (!Array.isArray(pair)) return pair;
+      const [key, value, ...others] = pair;
+      return [key, values.counted(value), ...others] as unknown as readonly [string, Value];
+    });
   return Object.fromEntries(Object.entries(entries).map(([key, value]) => [key, values.counted(value)]));
 }

@@ -11,7 +11,7 @@ import type {
 import { kindOfId, reservationIdForm } from '../../limiter/reservations/reservation-id.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { OnError, Reason, Reservation, ReservedDescriptors, ReserveOptions } from './api.ts';
-import { checkHits, checkOptions } from './checks.ts';
+import { checkHits, checkOptions, checkSignal } from './checks.ts';
 import { headersOf } from './decision.ts';
 import { reservedOf } from './descriptors.ts';
 import { LimiterError } from './limiter-error.ts';
@@ -47,7 +47,7 @@ export class Reservations {
     this.#parts.throwIfClosed();
     checkOptions('reserve', options, ['amount', 'ttlMs', 'id', 'signal']);
     const { amount, ttlMs, id, signal } = options;
-    signal?.throwIfAborted();
+    checkSignal(signal);
     if (ttlMs !== undefined && !Number.isFinite(ttlMs))
       throw new LimiterError('invalid', `ttlMs is a number of milliseconds, not ${String(ttlMs)}`);
     const { descriptors, amounts } = reservedOf(given);
