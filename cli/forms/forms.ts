@@ -78,8 +78,9 @@ function isFailed({ findings }: ReportedCase): boolean {
 /** Notes and warnings pass. */
 function junitDocument(report: Report): string {
   const cases = casesOf(report);
-  const failed = cases.flatMap(({ findings }) => findings.filter(({ severity }) => severity === 'error'));
-  const errors = failed.filter(({ code }) => code === 'unreadable').length;
+  // A case counts once, however much is wrong with it.
+  const failed = cases.filter(isFailed);
+  const errors = failed.filter(({ findings }) => findings.some(({ code }) => code === 'unreadable')).length;
   const counts = attributes({
     tests: cases.length,
     failures: failed.length - errors,

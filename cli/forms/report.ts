@@ -15,6 +15,8 @@ export interface ReportedFinding {
   length?: number | undefined;
   message: string;
   hint?: string | undefined;
+  /** Lines of more than one column; empty or undefined: none. Forms that people read show them. */
+  explanation?: string | undefined;
 }
 
 /** One of several that pass or fail. */
@@ -61,7 +63,8 @@ export function isQuietReport(flags: ParsedFlags): boolean {
   return flags.on('quiet');
 }
 
-/** The message and what to do, in two lines. */
-export function messageLines({ message, hint }: ReportedFinding): string {
-  return hint === undefined ? escaped(message) : `${escaped(message)}\nhint: ${escaped(hint)}`;
+/** The message, what to do, and why, in lines. */
+export function messageLines({ message, hint, explanation = '' }: ReportedFinding): string {
+  const lines = [escaped(message), ...(hint === undefined ? [] : [`hint: ${escaped(hint)}`])];
+  return [...lines, ...explanation.trimEnd().split('\n').filter(Boolean).map(escaped)].join('\n');
 }

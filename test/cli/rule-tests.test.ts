@@ -194,7 +194,7 @@ tests:
 
   it('reports in TAP, JUnit, SARIF, Markdown and annotations', () => {
     write('a.test.yaml', 'rules: shop.yaml\nsteps: [monitor=1 -> unlimited]');
-    const file = steps('- path=/a -> OVER_LIMIT');
+    const file = steps('- path=/a -> OVER_LIMIT', '- path=/a -> OVER_LIMIT');
     const message = 'path=/a: decided OK, expected OVER_LIMIT (at 2026-01-01T00:00:00Z)';
     const tap = test(folder, '-o', 'tap').stdout.split('\n');
     expect(tap.slice(0, 4)).toEqual([
@@ -203,11 +203,17 @@ tests:
       `ok 1 - ${join(folder, 'a.test.yaml')}: a.test.yaml`,
       `not ok 2 - ${file}: shop.test.yaml`,
     ]);
-    expect(tap).toContain(`      message: "${message}"`);
+    const [why] = JSON.parse(test(folder, '-o', 'json').stdout).tests[1].failures;
+    const lines = why.explanation.trimEnd().split('\n');
+    expect(lines[0]).toBe('shop: path=/a');
+    expect(tap).toContain(`      message: "${[message, ...lines].join('\\n')}"`);
     const junit = test(folder, '-o', 'junit').stdout;
     expect(junit).toContain('tests="2" failures="1" errors="0"');
     expect(junit).toContain(`<failure type="unexpected-answer" message="${message}">`);
-    expect(test(folder, '-o', 'github').stdout).toContain(`::error file=${file},line=2,col=5`);
+    expect(junit).toContain(lines.join('\n'));
+    const github = test(folder, '-o', 'github').stdout;
+    expect(github).toContain(`::error file=${file},line=2,col=5`);
+    expect(github).toContain(lines.join('%0A'));
     expect(test(folder, '-o', 'markdown').stdout).toMatch(/^<!-- weir test -->\n/);
     expect(JSON.parse(test(folder, '-o', 'sarif').stdout)).toMatchObject({
       runs: [{ results: expect.arrayContaining([expect.objectContaining({ ruleId: 'unexpected-answer' })]) }],
