@@ -481,7 +481,6 @@ const allowed: Record<string, string[]> = {
   ],
   'limiter/operate/store-admin': [
     'limiter/algorithms',
-    'limiter/allocate',
     'limiter/stores',
     'limiter/stores/redis',
     'limiter/stores/redis/cluster',

@@ -24,6 +24,11 @@ export interface ThreadsOf<Messages> {
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<Answer<Messages[Kind]> | undefined>;
+  /** The first answer of any thread, for as long as it takes; undefined when none can answer. */
+  askAny<Kind extends keyof Messages & string>(
+    kind: Kind,
+    argument: Argument<Messages[Kind]>,
+  ): Promise<Answer<Messages[Kind]> | undefined>;
   /** To each thread, now and those that start later, which get the last one of each kind. Settles when all threads have it. */
   publish<Kind extends keyof Messages & string>(
     kind: Kind,
@@ -63,9 +68,21 @@ export class Threads {
       count: carrier.count,
       ask: async (kind, argument) =>
         (await carrier.ask({ capability, kind, argument })) as Answer<Messages[typeof kind]>[],
+      askAny: async (kind, argument) =>
+        (await firstAnswer(carrier, { capability, kind, argument })) as Answer<Messages[typeof kind]>,
       askOne: async (worker, kind, argument) =>
         (await carrier.askOne(worker, { capability, kind, argument })) as Answer<Messages[typeof kind]>,
       publish: (kind, argument) => carrier.publish({ capability, kind, argument }),
     };
   }
+}
+
+async function firstAnswer(carrier: MessageCarrier, message: SentMessage): Promise<unknown> {
+  if (carrier.count === 0) return (await carrier.ask(message))[0];
+  const answers = Array.from({ length: carrier.count }, async (_, index) => {
+    const answer = await carrier.askOne(index + 1, message);
+    if (answer === undefined) throw new Error('this worker cannot answer');
+    return answer;
+  });
+  return Promise.any(answers).catch(() => undefined);
 }

@@ -10,8 +10,9 @@ import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';
 import { used, waitMicros } from '../stores/admission.ts';
+import type { HeldCounter } from '../stores/store.ts';
 import type { CounterPart, CounterReading, EntryReading } from './counter-key-reader.ts';
-import type { CounterRef, HeldCounter } from './store-admin/store-admin.ts';
+import type { CounterRef } from './store-admin/store-admin.ts';
 
 /** What an override or grants make of a limit now; undefined: nothing. */
 export type EffectiveLimit = (about: {

@@ -2,7 +2,6 @@
 
 import type { Entry } from '../../rules/model.ts';
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
-import type { ThreadsOf } from '../capabilities/messages.ts';
 import { type BudgetsAnswer, budgetEndpoints, budgetRoutes, budgetsNow } from './budget-endpoints.ts';
 import { createBudgets } from './budget-service.ts';
 import type { Budgets } from './budgets.ts';
@@ -36,18 +35,10 @@ export function thread({ settings }: ThreadContext<BudgetSettings>): ThreadPart 
 
 export function main({ threads }: MainContext<BudgetSettings>): MainPart {
   const asked = threads.of<BudgetMessages>();
-  return { routes: () => budgetRoutes((domain, entries) => oneOf(asked, { domain, entries })) };
-}
-
-/** Of whichever thread answers first, for as long as it takes: all have the same store. */
-async function oneOf(threads: ThreadsOf<BudgetMessages>, question: BudgetQuestion): Promise<BudgetsAnswer> {
-  if (threads.count === 0) return (await threads.ask('budgets', question))[0] ?? noThread;
-  const answers = Array.from({ length: threads.count }, async (_, index) => {
-    const answer = await threads.askOne(index + 1, 'budgets', question);
-    if (answer === undefined) throw new Error(noThread.message);
-    return answer;
-  });
-  return Promise.any(answers).catch(() => noThread);
+  // All threads have the same store.
+  const ask = async (question: BudgetQuestion): Promise<BudgetsAnswer> =>
+    (await asked.askAny('budgets', question)) ?? noThread;
+  return { routes: () => budgetRoutes((domain, entries) => ask({ domain, entries })) };
 }
 
 const noThread = { failure: 'unavailable', message: 'no worker answers' } as const;

@@ -1,4 +1,5 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
+import type { CounterState } from '../algorithms/bound.ts';
 import type { Fullness, Operation, ReservationOwner } from './operation.ts';
 
 export interface SubmitOptions {
@@ -71,6 +72,14 @@ export interface StoreLimits {
   readonly reservations: string | undefined;
   /** Shares of a counter for quota clients. */
   readonly shares: string | undefined;
+}
+
+/** A counter as operators read it. */
+export interface HeldCounter {
+  /** Of a fixed window the total and two zeros. */
+  readonly held: CounterState;
+  /** Hits of the total that limiters have leased and not reported. */
+  readonly leased: number;
 }
 
 /** Who is first in a whole fleet: what is to happen once, whichever limiter sees the occasion. */

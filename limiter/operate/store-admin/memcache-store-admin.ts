@@ -1,12 +1,7 @@
 import { newOperation, type Operation, plainCounter, type Verb } from '../../stores/operation.ts';
+import type { HeldCounter } from '../../stores/store.ts';
 import { countAll, type Store } from '../../stores/store.ts';
-import {
-  type CounterRef,
-  type HeldCounter,
-  type ScannedKeys,
-  type StoreAdmin,
-  StoreAdminRefusal,
-} from './store-admin.ts';
+import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRefusal } from './store-admin.ts';
 
 const cannotList =
   'memcache cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';

@@ -1,7 +1,7 @@
 import type { CounterState } from '../../algorithms/bound.ts';
+import type { HeldCounter } from '../../stores/store.ts';
 import {
   type CounterRef,
-  type HeldCounter,
   type NewsListener,
   type RecordTable,
   type ScannedKeys,

@@ -1,9 +1,8 @@
 /** The store admin of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
-import { type CounterState, exactMost } from '../../algorithms/bound.ts';
-import { ledgerKeyOf } from '../../allocate/ledger.ts';
+import { exactMost } from '../../algorithms/bound.ts';
 import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
-import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
+import { readCounter, removeCounter } from '../../stores/redis/stored-counters.ts';
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import {
   integerReply,
@@ -12,12 +11,12 @@ import {
   UnexpectedReply,
 } from '../../stores/redis/wire/reply-checks.ts';
 import { ReplyError } from '../../stores/redis/wire/resp.ts';
+import type { HeldCounter } from '../../stores/store.ts';
 import { StoreError } from '../../stores/store-error.ts';
 import type { RedisServers, ServerToScan } from './redis-servers.ts';
 import { RedisSubscription } from './redis-subscription.ts';
 import {
   type CounterRef,
-  type HeldCounter,
   isStoreAdminKey,
   type MissingRight,
   type NewsListener,
@@ -131,46 +130,13 @@ export class RedisStoreAdmin implements StoreAdmin {
   }
 
   async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
-    const { leases } = this.#options;
-    return this.#each(counters, async ({ key }, servers) => {
-      const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
-      const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
-        servers.commands
-          .send(args[0]!, command, args)
-          .then(read)
-          .catch((error: unknown) => {
-            // A key of somebody else's may hold anything.
-            if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return undefined;
-            throw servers.commands.translate(error);
-          });
-      const [text, ledger] = await Promise.all([
-        ask('get', [key], counterReply),
-        ledgerKey === undefined ? undefined : ask('hmget', [ledgerKey, 't'], ledgerReply),
-      ]);
-      const held = heldOf(text);
-      const leased = Number(ledger ?? 0);
-      return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
-    });
+    return this.#each(counters, ({ key }, servers) => readCounter(servers.commands, key, this.#options));
   }
 
   async remove(counters: readonly CounterRef[]): Promise<number> {
-    const removed = await this.#each(counters, async ({ key }, servers) => {
-      const del = (one: string) =>
-        servers.commands
-          .send(one, 'del', [one])
-          .then((reply) => integerReply('DEL', reply, 0, 1))
-          .catch((error: unknown) => {
-            throw servers.commands.translate(error);
-          });
-      // A ledger without its counter is void, not the other way round.
-      const ledgerKey = this.#options.leases ? ledgerKeyOf(key) : undefined;
-      const [gone] = await Promise.all([
-        del(key),
-        ledgerKey === undefined ? 0 : del(ledgerKey),
-        ...reservationKeysOf(key).map((one) => del(one).catch(unlessForbidden)),
-      ]);
-      return gone;
-    });
+    const removed = await this.#each(counters, ({ key }, servers) =>
+      removeCounter(servers.commands, key, this.#options),
+    );
     return removed.reduce((sum, one) => sum + one, 0);
   }
 
@@ -326,11 +292,6 @@ export class RedisStoreAdmin implements StoreAdmin {
   }
 }
 
-/** Who may not touch what is reserved has reserved nothing. */
-function unlessForbidden(error: StoreError): void {
-  if (!/\bNOPERM\b/.test(error.message)) throw error;
-}
-
 function refused(message: string): StoreError {
   return new StoreError(message, { transient: false, notCounted: true });
 }
@@ -344,29 +305,9 @@ function scanReply(reply: unknown): { next: string; keys: string[] } {
   return { next, keys: textsReply('SCAN', keys) };
 }
 
-/** A longer value than is read is none of a counter. */
-function counterReply(reply: unknown): string | undefined {
-  return reply === undefined ? undefined : textReply('GET', reply);
-}
-
-/** One field. */
-function ledgerReply(reply: unknown): string | undefined {
-  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('HMGET', reply);
-  return counterReply(reply[0]);
-}
-
 /** Reads 1 and 0 as true and false. */
 function isOneOf(command: string): (reply: unknown) => boolean {
   return (reply) => integerReply(command, reply, 0, 1) === 1;
-}
-
-/** A number, or what a sliding window or a bucket holds; undefined for what is neither. */
-function heldOf(text: string | undefined): CounterState | undefined {
-  if (text === undefined) return undefined;
-  const total = /^-?\d+$/.test(text) ? Number(text) : undefined;
-  if (total !== undefined) return [Math.min(exactMost, Math.max(0, total)), 0, 0];
-  const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];
-  return a === undefined ? undefined : [Number(a), Number(b), Number(c)];
 }
 
 function commonBeginning([first = '', ...others]: readonly string[]): string {

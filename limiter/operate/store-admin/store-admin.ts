@@ -2,7 +2,7 @@
  * The process's own way to its store, for operators: away from the connections that count, opened when something is first
  * asked. What cannot be done is reported, and never ends or fails the process.
  */
-import type { CounterState } from '../../algorithms/bound.ts';
+import type { HeldCounter } from '../../stores/store.ts';
 
 /** Where a counter is. */
 export interface CounterRef {
@@ -10,13 +10,6 @@ export interface CounterRef {
   readonly key: string;
   /** REDIS_PERSECOND: it is in the Redis of limits per second. */
   readonly perSecond: boolean;
-}
-
-/** What a counter holds; of a fixed window the total and two zeros. */
-export interface HeldCounter {
-  readonly held: CounterState;
-  /** Hits of the total that limiters have leased and not reported. */
-  readonly leased: number;
 }
 
 export interface ScanQuestion {

@@ -1,0 +1,86 @@
+/** Single counters, with what Redis keeps beside them: for operators, away from the requests that count. */
+import { type CounterState, exactMost } from '../../algorithms/bound.ts';
+import { ledgerKeyOf } from '../../allocate/ledger.ts';
+import type { HeldCounter } from '../store.ts';
+import type { StoreError } from '../store-error.ts';
+import { reservationKeysOf } from './reservation-keys.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
+import { integerReply, textReply, UnexpectedReply } from './wire/reply-checks.ts';
+import { ReplyError } from './wire/resp.ts';
+
+export interface StoredCounterOptions {
+  /** Whether counters may have ledgers of leases beside them. */
+  readonly leases: boolean;
+}
+
+/** Undefined: there is no such key, or it holds no counter. Rejects with a StoreError. */
+export async function readCounter(
+  commands: KeyedCommands,
+  key: string,
+  { leases }: StoredCounterOptions,
+): Promise<HeldCounter | undefined> {
+  const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
+    commands
+      .send(args[0]!, command, args)
+      .then(read)
+      .catch((error: unknown) => {
+        // Another application's key may hold anything.
+        if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return undefined;
+        throw commands.translate(error);
+      });
+  const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
+  const [text, ledger] = await Promise.all([
+    ask('get', [key], counterReply),
+    ledgerKey === undefined ? undefined : ask('hmget', [ledgerKey, 't'], ledgerReply),
+  ]);
+  const held = heldOf(text);
+  const leased = Number(ledger ?? 0);
+  return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
+}
+
+/** With its ledger and its reservations. Returns the number of counters that were there. Rejects with a StoreError. */
+export async function removeCounter(
+  commands: KeyedCommands,
+  key: string,
+  { leases }: StoredCounterOptions,
+): Promise<number> {
+  const del = (one: string) =>
+    commands
+      .send(one, 'del', [one])
+      .then((reply) => integerReply('DEL', reply, 0, 1))
+      .catch((error: unknown) => {
+        throw commands.translate(error);
+      });
+  // A ledger without its counter is void, not the other way round.
+  const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
+  const [removed] = await Promise.all([
+    del(key),
+    ledgerKey === undefined ? 0 : del(ledgerKey),
+    ...reservationKeysOf(key).map((one) => del(one).catch(unlessForbidden)),
+  ]);
+  return removed;
+}
+
+/** A server that may not touch reservations has none. */
+function unlessForbidden(error: StoreError): void {
+  if (!/\bNOPERM\b/.test(error.message)) throw error;
+}
+
+/** A value that is too long to be read belongs to no counter. */
+function counterReply(reply: unknown): string | undefined {
+  return reply === undefined ? undefined : textReply('GET', reply);
+}
+
+/** One field. */
+function ledgerReply(reply: unknown): string | undefined {
+  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('HMGET', reply);
+  return counterReply(reply[0]);
+}
+
+/** A number, or the three numbers of a sliding window or a bucket, as `luaBoundKinds` writes them; undefined for any other text. */
+function heldOf(text: string | undefined): CounterState | undefined {
+  if (text === undefined) return undefined;
+  if (/^-?\d+$/.test(text)) return [Math.min(exactMost, Math.max(0, Number(text))), 0, 0];
+  const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];
+  return a === undefined ? undefined : [Number(a), Number(b), Number(c)];
+}
