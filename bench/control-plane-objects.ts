@@ -1,7 +1,7 @@
 /** RateLimitConfigs in memory for measurements: as many objects, fleets and rules as asked for, and changes of them. */
 
 import type { ConfigObject, ConfigStatus } from '../control-plane/model/config-object.ts';
-import { ObjectChanges } from '../control-plane/model/object-changes.ts';
+import { VersionedMap } from '../control-plane/model/versioned-map.ts';
 import type { ObjectSource, SourceListener } from '../control-plane/source/kubernetes-source.ts';
 
 export interface ObjectNumbers {
@@ -12,33 +12,26 @@ export interface ObjectNumbers {
 }
 
 export class MemorySource implements ObjectSource {
-  readonly changes = new ObjectChanges();
-  readonly #objects: ConfigObject[];
-  readonly #places: Map<string, number>;
+  /** By uid. */
+  objects: VersionedMap<ConfigObject>;
   readonly #numbers: ObjectNumbers;
   #listener: SourceListener | undefined;
 
   constructor(numbers: ObjectNumbers) {
     this.#numbers = numbers;
-    this.#objects = Array.from({ length: numbers.objects }, (_, index) => this.#object(index, 1));
-    this.#places = new Map(this.#objects.map(({ uid }, index) => [uid, index]));
+    const objects = Array.from({ length: numbers.objects }, (_, index) => this.#object(index, 1));
+    this.objects = VersionedMap.of(objects.map((object) => [object.uid, object]));
   }
 
   start(listener: SourceListener): void {
     this.#listener = listener;
-    for (const object of this.#objects) this.changes.note(object.uid, object);
     listener.listed();
-  }
-
-  objects(): readonly ConfigObject[] {
-    return this.#objects;
   }
 
   /** Gives an object a new generation with another limit. */
   change(index: number): void {
-    const { generation, status } = this.#objects[index] as ConfigObject;
-    this.#objects[index] = { ...this.#object(index, generation + 1), status };
-    this.changes.note(`uid-${index}`, this.#objects[index]);
+    const { generation, status } = this.objects.get(`uid-${index}`) as ConfigObject;
+    this.#put({ ...this.#object(index, generation + 1), status });
     this.#listener?.changed();
   }
 
@@ -51,22 +44,20 @@ export class MemorySource implements ObjectSource {
     return [];
   }
 
-  isGone(object: ConfigObject): boolean {
-    return this.newest(object) === undefined;
-  }
-
-  newest({ uid }: ConfigObject): ConfigObject | undefined {
-    return this.#objects[this.#places.get(uid) as number];
+  isGone({ uid }: ConfigObject): boolean {
+    return !this.objects.has(uid);
   }
 
   setStatus(uid: string, status: ConfigStatus): void {
-    const index = this.#places.get(uid) as number;
-    this.#objects[index] = { ...(this.#objects[index] as ConfigObject), status };
-    this.changes.note(uid, this.#objects[index]);
+    this.#put({ ...(this.objects.get(uid) as ConfigObject), status });
     this.#listener?.statusShown();
   }
 
   async close(): Promise<void> {}
+
+  #put(object: ConfigObject): void {
+    this.objects = this.objects.with(new Map([[object.uid, object]]));
+  }
 
   #object(index: number, generation: number): ConfigObject {
     const { fleets, rules } = this.#numbers;

@@ -159,7 +159,7 @@ export class ControlLoop {
     return {
       startedLeading: () => {
         this.#keep();
-        if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects());
+        if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects.values());
         this.statuses.update();
         this.#collisions?.update();
       },
@@ -239,7 +239,7 @@ export class ControlLoop {
       this.#isServing = true;
       this.#options.serving();
       // A lead that was won before anything could be decided had nothing to repeat.
-      if (this.backing.leads) this.#announcer.startedLeading(this.backing.source.objects());
+      if (this.backing.leads) this.#announcer.startedLeading(this.backing.source.objects.values());
     }
     this.#keep();
     this.statuses.update();

@@ -261,7 +261,7 @@ export class ControlPlane {
       decision: () => this.#loop.decision,
       missing: () => this.#readiness.missing,
       reports: () => backing.reports(),
-      statusOf: (object) => (backing.source.newest(object) ?? object).status,
+      statusOf: (object) => (backing.source.objects.get(object.uid) ?? object).status,
     };
     const onFault = (error: unknown): void => {
       this.#metrics.all.faults.inc();

@@ -4,12 +4,10 @@ import { configObject, configSpec, invalidSpec } from '../test/support/config-ob
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
-import { changesBetween } from '../test/support/whole-decider.ts';
 import { Distribution, type DistributionOptions } from './distribution.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
-import type { ChangedObjects } from './model/object-changes.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
@@ -17,8 +15,6 @@ import { SchemaStore } from './source/schema-store.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];
-/** By uid: those that were asked for. */
-let shown: ReadonlyMap<string, ConfigObject>;
 /** Domains of the default fleet, by push. */
 let served: string[][];
 let cutOff: boolean;
@@ -27,22 +23,19 @@ let distribution: Distribution;
 beforeEach(() => {
   timers = new ManualTimers();
   objects = [];
-  shown = new Map();
   served = [];
   cutOff = false;
   distribution = start();
 });
 
-function takeChanges(): ChangedObjects {
-  const before = shown;
-  shown = new Map(objects.map((object) => [object.uid, object]));
-  return changesBetween(before, shown);
-}
-
 function start(options: Partial<DistributionOptions> = {}): Distribution {
   return new Distribution({
     ...recordedTelemetry(),
-    source: { changes: { reader: () => takeChanges } },
+    source: {
+      get objects() {
+        return new Map(objects.map((object) => [object.uid, object]));
+      },
+    },
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
     policy: () => noPolicy,
     ledger: new VersionLedger(),

@@ -2,24 +2,17 @@
 import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
-import { kindOf, objectKey } from './model/config-object.ts';
-import {
-  changedOutcomes,
-  type Decision,
-  type KeptSpec,
-  type ObjectOutcome,
-  type StoredSpec,
-} from './model/decision.ts';
+import { type ConfigObject, kindOf, objectKey } from './model/config-object.ts';
+import type { Decision, KeptSpec, ObjectOutcome, StoredSpec } from './model/decision.ts';
 import { noNewerFields } from './model/newer-fields.ts';
-import type { ObjectChanges } from './model/object-changes.ts';
 import { isEnd } from './model/reasons.ts';
+import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
 import {
   type Decider,
   joinedKept,
   keptChanges,
   type Policy,
   persistedSpec,
-  withEntries,
   withUnknownSpec,
 } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
@@ -30,7 +23,7 @@ import * as lines from './telemetry/log-lines.ts';
 import type { LimiterStreams } from './xds/limiter-streams.ts';
 
 export interface DistributionOptions extends Telemetry {
-  source: Pick<ObjectSource, 'changes'>;
+  source: Pick<ObjectSource, 'objects'>;
   decider: Decider;
   /** Undefined while it is not known: nothing is decided before. */
   policy(): Policy | undefined;
@@ -64,8 +57,9 @@ const longestWaitMs = 86_400_000;
 export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
-  readonly #takeChanges: ReturnType<ObjectChanges['reader']>;
-  #persisted: ReadonlyMap<string, StoredSpec> = new Map();
+  /** As the last round had them. */
+  #objects: ObjectSource['objects'] = new Map();
+  #persisted = VersionedMap.of<StoredSpec>();
   #stored: ReadonlyMap<string, KeptSpec> = new Map();
   /** Uids of kept specs that came from other processes since the last decision. */
   readonly #joined = new Set<string>();
@@ -88,7 +82,6 @@ export class Distribution {
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
     this.#options = options;
-    this.#takeChanges = options.source.changes.reader();
     this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, burst, run: () => this.#decide() });
   }
 
@@ -189,9 +182,9 @@ export class Distribution {
     const changed = new Map<string, StoredSpec | undefined>();
     for (const uid of uids) {
       const spec = persistedSpec(this.#decision?.outcomes.get(uid), this.#options.decider.kept.get(uid));
-      if (spec !== this.#persisted.get(uid)) changed.set(uid, spec);
+      changed.set(uid, spec);
     }
-    this.#persisted = withEntries(this.#persisted, changed);
+    this.#persisted = this.#persisted.with(changed);
   }
 
   /** Objects may be read later than what is stored of them. A decision that knew the generation has forgotten its spec for good. */
@@ -199,6 +192,13 @@ export class Distribution {
     const known = this.#options.decider.kept.get(uid);
     const newest = known?.generation ?? this.#decision?.outcomes.get(uid)?.object.generation ?? 0;
     return newest < generation;
+  }
+
+  #takeChanges(): Changes<ConfigObject> {
+    const { objects } = this.#options.source;
+    const uids = changedKeys(objects, this.#objects);
+    this.#objects = objects;
+    return new Map([...uids].map((uid) => [uid, objects.get(uid)]));
   }
 
   #decide(): void {
@@ -212,7 +212,7 @@ export class Distribution {
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;
     if (this.#options.schemas?.confirms(doubts) === false) return;
     if (last === undefined && this.#isHeld(decision)) return;
-    const changed = changedOutcomes(decision, last?.outcomes ?? new Map());
+    const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
     const uids = changed.union(this.#joined);
     const kept = keptChanges(decision, decider.kept, uids);
     const surpassed = this.#surpassed(decision, kept);

@@ -8,7 +8,7 @@ import { ApiError } from './kubernetes/api-error.ts';
 import { type ConfigObject, findCondition } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
-import { ObjectChanges } from './model/object-changes.ts';
+import { VersionedMap } from './model/versioned-map.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { Removals } from './reconcile/removals.ts';
@@ -21,8 +21,7 @@ const patienceMs = 15_000;
 /** What the API server has; its objects outlive a replica. */
 class Cluster {
   readonly timers = new ManualTimers();
-  readonly objects = new Map<string, ConfigObject>();
-  readonly changes = new ObjectChanges();
+  objects = VersionedMap.of<ConfigObject>();
   /** `shop False NoLimiters` for each status that was written. */
   readonly written: string[] = [];
   /** Of Programmed, as far as events report it. */
@@ -32,13 +31,11 @@ class Cluster {
 
   put(object: ConfigObject): void {
     const stored = { ...object, resourceVersion: `${++this.#version}` };
-    this.objects.set(object.uid, stored);
-    this.changes.note(object.uid, stored);
+    this.objects = this.objects.with(new Map([[object.uid, stored]]));
   }
 
   delete({ uid }: ConfigObject): void {
-    this.objects.delete(uid);
-    this.changes.note(uid, undefined);
+    this.objects = this.objects.with(new Map([[uid, undefined]]));
   }
 }
 
@@ -60,7 +57,7 @@ class Replica {
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
-    const { timers, objects, events, notified } = cluster;
+    const { timers, events, notified } = cluster;
     const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
     const replica = this;
     this.keeper = new StatusKeeper({
@@ -72,11 +69,11 @@ class Replica {
         controllerName,
         source: {
           start: () => {},
-          changes: cluster.changes,
-          objects: () => [...objects.values()],
+          get objects() {
+            return cluster.objects;
+          },
           left: () => [],
-          newest: ({ uid }) => objects.get(uid),
-          isGone: ({ uid }) => !objects.has(uid),
+          isGone: ({ uid }) => !cluster.objects.has(uid),
           close: async () => {},
         },
         reports: () => [{ replica: 'r', limiters: replica.limiters }],

@@ -6,7 +6,6 @@ import type { Backing } from './backing.ts';
 import { FleetKeeper } from './fleets/fleet-store.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
-import type { ObjectChanges } from './model/object-changes.ts';
 import { isEnd, reasonRow, reasons } from './model/reasons.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
@@ -66,7 +65,6 @@ export class StatusKeeper {
   readonly #overwrites: LogThrottle<{ object: string; by: string | undefined; manager: string | undefined }>;
   readonly #conflicts: LogThrottle<{ object: string; by: string; yields: boolean }>;
   readonly #fleets: FleetKeeper | undefined;
-  readonly #takeChanges: ReturnType<ObjectChanges['reader']>;
   /** Since when this process leads and knows what limiters should have. */
   #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
@@ -75,7 +73,6 @@ export class StatusKeeper {
     const { backing, ledger, clock, timers, log, writesPerSecond } = options;
     this.#options = options;
     this.#limiters = new LimiterView(ledger);
-    this.#takeChanges = backing.source.changes.reader();
     this.#fleets =
       backing.fleets &&
       new FleetKeeper({
@@ -161,16 +158,14 @@ export class StatusKeeper {
     this.#limiters.update(backing.reports(), nowMs, backing.fleets?.expectations());
     this.#fleets?.update();
     const newest = decision();
-    const changed = this.#takeChanges();
     if (backing.leads && newest !== undefined) this.#leadsSinceMs ??= nowMs;
     const awaitsLimiters = nowMs - (this.#leadsSinceMs ?? nowMs) < patienceMs;
     if (newest !== undefined) this.#reportRemoved(newest, { awaitsLimiters, nowMs });
     if (newest !== undefined && backing.leads) {
       this.#board.evaluate({
         decision: newest,
-        newest: (object) => backing.source.newest(object),
+        objects: backing.source.objects,
         left: backing.source.left(),
-        changed,
         isOversize,
         awaitsLimiters,
         nowMs,
@@ -294,7 +289,7 @@ export class Announcer {
    * this replica leads and has the objects. An edit that leaves a condition's status as it was is news without a new
    * time in the condition.
    */
-  startedLeading(objects: readonly ConfigObject[]): void {
+  startedLeading(objects: Iterable<ConfigObject>): void {
     const { clock, notify, repeatMs, limitersOf } = this.#options;
     const nowMs = clock.nowMs();
     for (const object of objects) {

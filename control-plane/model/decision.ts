@@ -9,8 +9,6 @@ export interface Decision {
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** By uid, one for each object. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** What was decided before, and the uids of which this says something else. Missing: that is not known. */
-  since?: { outcomes: ReadonlyMap<string, ObjectOutcome>; changed: ReadonlySet<string> };
   /** By `domainKey`: whose namespaces have rules of a domain, sorted. The same value while nothing of it changes. */
   holders: ReadonlyMap<string, readonly string[]>;
   /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
@@ -19,19 +17,6 @@ export interface Decision {
   newerFields?: NewerFields;
   /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
   dueMs?: number | undefined;
-}
-
-/** Uids of objects whose outcomes are others than `before`, or gone. */
-export function changedOutcomes(
-  { outcomes, since }: Pick<Decision, 'outcomes' | 'since'>,
-  before: Decision['outcomes'],
-): ReadonlySet<string> {
-  if (before === outcomes) return new Set();
-  if (before === since?.outcomes) return since.changed;
-  const changed = new Set<string>();
-  for (const [uid, outcome] of outcomes) if (before.get(uid) !== outcome) changed.add(uid);
-  for (const uid of before.keys()) if (!outcomes.has(uid)) changed.add(uid);
-  return changed;
 }
 
 export interface ObjectOutcome {

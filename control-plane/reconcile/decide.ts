@@ -24,6 +24,7 @@ import {
   type Resource,
 } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
+import { type Changes, VersionedMap } from '../model/versioned-map.ts';
 import {
   type Claim,
   type ClaimList,
@@ -265,9 +266,6 @@ export interface Policy {
 /** Where nobody says anything of fleets, and nothing is remembered of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
-/** By uid; undefined: there is none any more. */
-type Changes<T> = ReadonlyMap<string, T | undefined>;
-
 /** What would be said of an object. */
 export interface Foresight {
   rejection: Rejection | undefined;
@@ -299,9 +297,9 @@ export class Decider {
   /** By uid: objects with fields of a newer CRD. */
   readonly #newer = new Map<string, FieldsOfObject>();
   /** By uid. */
-  #outcomes: ReadonlyMap<string, ObjectOutcome> = new Map();
+  #outcomes = VersionedMap.of<ObjectOutcome>();
   /** By `domainKey`: whose namespaces have rules of a domain. */
-  #holders: ReadonlyMap<string, readonly string[]> = new Map();
+  #holders = VersionedMap.of<readonly string[]>();
   /** By fleet: what is served with overrides, and what it was made of. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
   #policy = noPolicy;
@@ -344,10 +342,8 @@ export class Decider {
     const decided = this.#overrides.decide(overrides, this.#kept, this.#overrideFacts(nowMs));
     for (const [uid, object] of changed)
       if (object === undefined && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
-    for (const [uid, outcome] of decided.outcomes)
-      if (outcome !== this.#outcomes.get(uid)) outcomes.set(uid, outcome);
-    const since = { outcomes: this.#outcomes, changed: new Set(outcomes.keys()) };
-    this.#outcomes = withEntries(this.#outcomes, outcomes);
+    for (const [uid, outcome] of decided.outcomes) outcomes.set(uid, outcome);
+    this.#outcomes = this.#outcomes.with(outcomes);
     this.#overridden = new Map(
       [...decided.resources].map(([fleet, resources]) => {
         const base = this.#served.snapshots.get(fleet) ?? fleetSnapshot(fleet, []);
@@ -359,7 +355,6 @@ export class Decider {
     return {
       fleets: snapshots,
       outcomes: this.#outcomes,
-      since,
       holders: this.#holders,
       overrides: decided.counts,
       dueMs: decided.dueMs,
@@ -416,7 +411,7 @@ export class Decider {
       const isSame = isDeepStrictEqual(this.#holders.get(key), namespaces);
       if (!isSame) holders.set(key, namespaces);
     }
-    this.#holders = withEntries(this.#holders, holders);
+    this.#holders = this.#holders.with(holders);
     const changed = new Map<string, ObjectOutcome | undefined>();
     for (const uid of uids) {
       const candidate = this.#candidates.get(uid);
@@ -478,17 +473,6 @@ function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject |
   const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
   const unknown = newest.ok ? [] : newest.unknown;
   return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
-}
-
-/** Undefined takes an entry out. The same map where there is nothing to change. */
-export function withEntries<T>(map: ReadonlyMap<string, T>, changed: Changes<T>): ReadonlyMap<string, T> {
-  if (changed.size === 0) return map;
-  const next = new Map(map);
-  for (const [key, value] of changed) {
-    if (value === undefined) next.delete(key);
-    else next.set(key, value);
-  }
-  return next;
 }
 
 /** Sorted; undefined: nobody's. */

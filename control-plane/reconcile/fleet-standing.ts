@@ -1,6 +1,6 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
-import { changedOutcomes, type Decision } from '../model/decision.ts';
+import type { Decision } from '../model/decision.ts';
 import {
   type FleetSnapshot,
   neededFor,
@@ -8,6 +8,7 @@ import {
   rulesVersions,
   servedTo,
 } from '../model/fleet-snapshot.ts';
+import { changedKeys } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
@@ -61,7 +62,7 @@ export class VersionLedger {
     const { fleets, outcomes } = decision;
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
     for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
-    for (const uid of changedOutcomes(decision, this.#outcomes)) {
+    for (const uid of changedKeys(outcomes, this.#outcomes)) {
       const served = outcomes.get(uid)?.served;
       if (served === undefined) {
         this.#served.delete(uid);

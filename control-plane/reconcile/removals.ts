@@ -3,7 +3,8 @@
  * sees deletions and what the leader stores of them, so that each could lead. Pure: what it asks for is passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
-import { changedOutcomes, type Decision, type ObjectOutcome } from '../model/decision.ts';
+import type { Decision, ObjectOutcome } from '../model/decision.ts';
+import { changedKeys } from '../model/versioned-map.ts';
 
 export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
@@ -53,7 +54,7 @@ export class Removals {
 
   /** `isGone`: it exists no longer, neither as an object of this control plane nor of another. */
   observe(decision: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
-    for (const uid of changedOutcomes(decision, this.#outcomes)) {
+    for (const uid of changedKeys(decision.outcomes, this.#outcomes)) {
       const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
       if (outcome && isGone(outcome.object)) this.#add(removedObject(outcome, nowMs));
     }

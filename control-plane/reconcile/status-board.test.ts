@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, configWrites } from '../../test/support/config-object-builder.ts';
-import { changesBetween, WholeDecider } from '../../test/support/whole-decider.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
@@ -49,11 +49,18 @@ class Leader {
   /** Of the limiter. */
   fleet = 'default';
   awaitsLimiters = false;
-  #shown = new Map<string, ConfigObject>();
   /** At the last evaluation: names. */
   looked: string[] = [];
   /** Besides the limiter. */
   more: LimiterReport[] = [];
+
+  constructor() {
+    const look = this.writes.look.bind(this.writes);
+    this.writes.look = (shown) => {
+      this.looked.push(shown.name);
+      return look(shown);
+    };
+  }
 
   evaluate(): void {
     const decision = this.#decider.decideAll(this.decided ?? this.objects, new Map());
@@ -76,20 +83,9 @@ class Leader {
     this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
     const { isOversize, awaitsLimiters, left, nowMs } = this;
     this.looked = [];
-    const newest = ({ uid, name }: ConfigObject) => {
-      this.looked.push(name);
-      return this.objects.find((object) => object.uid === uid);
-    };
-    const changed = this.#changes();
-    const evaluation = { decision, newest, left, changed, isOversize: () => isOversize };
+    const objects = new Map(this.objects.map((object) => [object.uid, object]));
+    const evaluation = { decision, objects, left, isOversize: () => isOversize };
     this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
-  }
-
-  /** By uid, since its last call. */
-  #changes(): Map<string, unknown> {
-    const before = this.#shown;
-    this.#shown = new Map([...this.objects, ...this.left].map((object) => [object.uid, object]));
-    return changesBetween(before, this.#shown);
   }
 
   version(): string | undefined {

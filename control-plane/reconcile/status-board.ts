@@ -10,8 +10,9 @@ import {
   findCondition,
   isOfOther,
 } from '../model/config-object.ts';
-import { changedOutcomes, type Decision, domainKey, type ObjectOutcome } from '../model/decision.ts';
+import { type Decision, domainKey, type ObjectOutcome } from '../model/decision.ts';
 import { says } from '../model/reasons.ts';
+import { changedKeys } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
@@ -32,12 +33,10 @@ export interface StatusBoardOptions {
 
 export interface Evaluation {
   decision: Decision;
-  /** As the source has it now, since the decision may have been made before; undefined: gone, or not ours any more. */
-  newest(object: ConfigObject): ConfigObject | undefined;
+  /** By uid: as the source has them now, since the decision may have been made before. */
+  objects: ReadonlyMap<string, ConfigObject>;
   /** What is not ours any more, and still bears our name. */
   left: readonly ConfigObject[];
-  /** By uid: what `newest` or `left` has another value for than at the last evaluation. */
-  changed: ReadonlyMap<string, unknown>;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
   /**
@@ -116,6 +115,7 @@ export class StatusBoard {
   readonly #open = new Set<string>();
   /** Of the last evaluation; undefined: the next one looks at all objects. */
   #decision: Decision | undefined;
+  #objects: Evaluation['objects'] = new Map();
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -124,14 +124,15 @@ export class StatusBoard {
 
   /** Call after `VersionLedger.observe` and `LimiterView.update`. */
   evaluate(evaluation: Evaluation): void {
-    const { decision, newest, nowMs } = evaluation;
+    const { decision, objects, nowMs } = evaluation;
     const left = new Set(evaluation.left.map(({ uid }) => uid));
     const due = this.#due(evaluation).union(this.#left);
     this.#decision = decision;
+    this.#objects = objects;
     this.#left = left;
     for (const uid of due) {
       const outcome = decision.outcomes.get(uid);
-      const shown = outcome && newest(outcome.object);
+      const shown = outcome && objects.get(uid);
       if (shown !== undefined) this.#evaluate(outcome!, shown, evaluation);
       else if (!left.has(uid)) this.#forget(uid);
     }
@@ -139,14 +140,14 @@ export class StatusBoard {
   }
 
   /** By uid: objects of which something may be different from what the last evaluation found. */
-  #due({ decision, changed, isOversize }: Evaluation): Set<string> {
+  #due({ decision, objects, isOversize }: Evaluation): Set<string> {
     const last = this.#decision;
     const due =
       last === undefined
         ? new Set([...decision.outcomes.keys(), ...this.#evaluated.keys()])
         : this.#open
-            .union(changed)
-            .union(changedOutcomes(decision, last.outcomes))
+            .union(changedKeys(objects, this.#objects))
+            .union(changedKeys(decision.outcomes, last.outcomes))
             .union(recounted(decision, last));
     for (const [name, seen] of this.#fleets) {
       const standing = this.#options.limiters.fleet(name);

@@ -59,7 +59,7 @@ const lost = 'RateLimitConfigs cannot be followed: serving what is known: ';
 
 /** `namespace/name: domain, generation`, by name. */
 function objects(): string[] {
-  return (source?.objects() ?? [])
+  return [...(source?.objects.values() ?? [])]
     .map(({ namespace, name, generation, spec }) => {
       const text =
         spec instanceof UnreadSpec ? `unread ${spec.problem}` : (spec as { domain: string }).domain;
@@ -72,7 +72,8 @@ const objectsAre = (...expected: string[]) =>
   eventually(() => expect(objects()).toEqual(expected), { intervalMs: 5 });
 const reportedIs = (...expected: string[]) =>
   eventually(() => expect(reported.slice(1)).toEqual(expected), { intervalMs: 5 });
-const uidOf = (name: string) => source?.objects().find((object) => object.name === name)?.uid;
+const uidOf = (name: string) =>
+  [...(source?.objects.values() ?? [])].find((object) => object.name === name)?.uid;
 
 describe('DirectorySource', () => {
   it('reads all manifests before it is listed', async () => {
@@ -99,7 +100,7 @@ describe('DirectorySource', () => {
       'default/three: three, 1',
       'team/two: second, 1',
     ]);
-    expect(source?.objects()[0]).toMatchObject({ createdMs: 0, status: undefined });
+    expect([...(source?.objects.values() ?? [])][0]).toMatchObject({ createdMs: 0, status: undefined });
   });
 
   it('reads rule files, each as an object of its domain, and passes over their tests', async () => {
@@ -111,7 +112,7 @@ describe('DirectorySource', () => {
     await start();
     expect(reported).toEqual([listed(2)]);
     expect(objects()).toEqual(['default/shop-eu: Shop_EU, 1', 'default/two: two, 1']);
-    const { spec } = source!.objects().find(({ name }) => name === 'shop-eu')!;
+    const { spec } = [...source!.objects.values()].find(({ name }) => name === 'shop-eu')!;
     const rateLimit = { unit: 'minute', requestsPerUnit: 5 };
     expect(spec).toEqual({ domain: 'Shop_EU', descriptors: [{ key: 'path', rateLimit }] });
     write('a.yaml', rules('Shop_EU', 7));
@@ -150,7 +151,9 @@ describe('DirectorySource', () => {
     write('a.yaml', 'domain: shop\n');
     source = undefined;
     await start({}, 'edge');
-    expect(source!.objects().map(({ spec }) => spec)).toEqual([{ className: 'edge', domain: 'shop' }]);
+    expect([...source!.objects.values()].map(({ spec }) => spec)).toEqual([
+      { className: 'edge', domain: 'shop' },
+    ]);
   });
 
   it('reads manifests of its class, and those whose class is no text', async () => {
@@ -169,11 +172,11 @@ describe('DirectorySource', () => {
     write('a.yaml', manifest('one'));
     write('b.yaml', manifest('two'));
     await start();
-    const [uid, two] = [uidOf('one'), source?.objects()[1]];
+    const [uid, two] = [uidOf('one'), [...(source?.objects.values() ?? [])][1]];
     write('a.yaml', manifest('one', 'changed'));
     await objectsAre('default/one: changed, 2', 'default/two: two, 1');
     expect(uidOf('one')).toBe(uid);
-    expect(source?.objects()[1]).toBe(two);
+    expect([...(source?.objects.values() ?? [])][1]).toBe(two);
     expect(changes).toBeGreaterThan(0);
   });
 
@@ -300,10 +303,10 @@ describe('DirectorySource', () => {
     source?.setStatus('other', status);
     expect(reported).toEqual([listed(1), 'status shown']);
     expect(changes).toBe(0);
-    expect(source?.objects()[0]).toMatchObject({ generation: 1, status });
+    expect([...(source?.objects.values() ?? [])][0]).toMatchObject({ generation: 1, status });
     write('a.yaml', manifest('one', 'changed'));
     await objectsAre('default/one: changed, 2');
-    expect(source?.objects()[0]?.status).toEqual(status);
+    expect([...(source?.objects.values() ?? [])][0]?.status).toEqual(status);
   });
 
   it('says nothing of a change that changes nothing', async () => {

@@ -5,7 +5,6 @@ import { isSystemError, systemErrorReason } from '../../process/log/error-text.t
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { classNameOf } from '../../rules/reader/read-spec.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { ObjectChanges } from '../model/object-changes.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
@@ -106,13 +105,13 @@ export class DirectorySource implements ObjectSource {
     if (this.#isClosed) return;
     this.#listener = listener;
     metrics.sourceConnected();
-    lines.sourceListed(log, this.objects().length);
+    lines.sourceListed(log, this.objects.size);
     listener.listed();
     this.#schedule.ended();
     this.#setTimer();
   }
 
-  objects(): readonly ConfigObject[] {
+  get objects(): ReadonlyMap<string, ConfigObject> {
     return this.#objects.objects;
   }
 
@@ -121,21 +120,13 @@ export class DirectorySource implements ObjectSource {
     return [];
   }
 
-  get changes(): ObjectChanges {
-    return this.#objects.changes;
-  }
-
-  newest(object: ConfigObject): ConfigObject | undefined {
-    return this.#objects.newest(object);
-  }
-
   /** Of its manifest: `limits.yaml:12`. */
   placeOf(object: ConfigObject): string | undefined {
     return this.#objects.placeOf(object);
   }
 
   isGone(object: ConfigObject): boolean {
-    return this.newest(object) === undefined;
+    return !this.objects.has(object.uid);
   }
 
   /** Kept until the object is gone; `objects` gives it back. */

@@ -5,8 +5,8 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
-import { ObjectChanges } from '../model/object-changes.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
+import { VersionedMap } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -16,14 +16,10 @@ import { type LabelSelector, type Labels, parseLabelSelector } from './label-sel
 export interface ObjectSource {
   /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
   start(listener: SourceListener): void | Promise<void>;
-  /** As last known, in no order; empty before the first complete list. */
-  objects(): readonly ConfigObject[];
+  /** By uid, as last known. Another map once an object has changed. Empty before the first complete list. */
+  readonly objects: ReadonlyMap<string, ConfigObject>;
   /** What is not ours any more, by class or labels, while its status still bears the name of this control plane. */
   left(): readonly ConfigObject[];
-  /** The same object as it is in `objects` now; undefined when it is gone. */
-  newest(object: ConfigObject): ConfigObject | undefined;
-  /** What `objects` has of an object is another value, or nothing; or what `left` has. */
-  readonly changes: Pick<ObjectChanges, 'reader'>;
   /** Whether the object exists no longer, also not as one that is not ours. */
   isGone(object: ConfigObject): boolean;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
@@ -78,11 +74,12 @@ interface Seen {
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
   readonly #selects: LabelSelector;
-  readonly changes = new ObjectChanges();
   /** By `watchKey`. */
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
-  /** By uid. */
-  readonly #ours = new Map<string, ConfigObject>();
+  /** All by uid. */
+  #objects = VersionedMap.of<ConfigObject>();
+  /** What `objects` does not show yet. */
+  #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
   #listener: SourceListener | undefined;
   /** Watches that had their first list. */
@@ -116,16 +113,15 @@ export class KubernetesSource implements ObjectSource {
     for (const watch of this.#watches.values()) watch.start();
   }
 
-  objects(): readonly ConfigObject[] {
-    return this.#isListed ? [...this.#ours.values()] : [];
+  get objects(): VersionedMap<ConfigObject> {
+    if (!this.#isListed || this.#changes.size === 0) return this.#objects;
+    this.#objects = this.#objects.with(this.#changes);
+    this.#changes = new Map();
+    return this.#objects;
   }
 
   left(): readonly ConfigObject[] {
     return this.#isListed ? [...this.#left.values()] : [];
-  }
-
-  newest({ uid }: ConfigObject): ConfigObject | undefined {
-    return this.#ours.get(uid);
   }
 
   /** One that is not stored yet, as `objects` would have it; undefined: it would not, by namespace, class or labels. */
@@ -140,14 +136,11 @@ export class KubernetesSource implements ObjectSource {
     return this.#seen(object)?.object.uid !== object.uid;
   }
 
-  #put(object: ConfigObject, place: Map<string, ConfigObject> | undefined): void {
+  #put(object: ConfigObject, place: 'ours' | 'left' | undefined): void {
     const { uid } = object;
-    let isKnown = place !== undefined;
-    for (const objects of [this.#ours, this.#left]) {
-      if (objects === place) objects.set(uid, object);
-      else isKnown = objects.delete(uid) || isKnown;
-    }
-    if (isKnown) this.changes.note(uid, place === this.#ours ? object : undefined);
+    this.#changes.set(uid, place === 'ours' ? object : undefined);
+    if (place === 'left') this.#left.set(uid, object);
+    else this.#left.delete(uid);
   }
 
   #isLeft({ object: { status }, isOurs }: Seen): boolean {
@@ -208,7 +201,7 @@ export class KubernetesSource implements ObjectSource {
       this.#put(before.object, undefined);
     }
     if (now !== undefined)
-      this.#put(now.object, now.isOurs ? this.#ours : this.#isLeft(now) ? this.#left : undefined);
+      this.#put(now.object, now.isOurs ? 'ours' : this.#isLeft(now) ? 'left' : undefined);
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
     const isOther = !isSame || before?.isOurs !== now?.isOurs;
     if (!now || isOther || before?.object.generation !== now.object.generation) return true;
@@ -234,7 +227,7 @@ export class KubernetesSource implements ObjectSource {
       this.#listed++;
       if (!this.#isListed) return;
       metrics.sourceConnected();
-      lines.sourceListed(log, this.objects().length);
+      lines.sourceListed(log, this.objects.size);
       listener.listed();
     };
     return {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ConfigObject, type ConfigStatus, objectKey, UnreadSpec } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
-import { ObjectChanges } from '../model/object-changes.ts';
+import { VersionedMap } from '../model/versioned-map.ts';
 import { duplicate, type FileManifest, type ManifestProblem } from './manifest-folder.ts';
 
 /**
@@ -9,22 +9,17 @@ import { duplicate, type FileManifest, type ManifestProblem } from './manifest-f
  * change of `spec`, and a status. All of it is the same for the same files after a start.
  */
 export class ManifestObjects {
-  readonly changes = new ObjectChanges();
-  /** By `objectKey`. */
-  #objects = new Map<string, ConfigObject>();
+  /** By uid. */
+  #objects = VersionedMap.of<ConfigObject>();
   /** How often an object of this name was created. */
   readonly #lives = new Map<string, number>();
   /** By `objectKey`. */
   #places: ReadonlyMap<string, string> = new Map();
   #duplicates = new Set<string>();
 
-  get objects(): ConfigObject[] {
-    return [...this.#objects.values()];
-  }
-
-  newest(object: ConfigObject): ConfigObject | undefined {
-    const newest = this.#objects.get(objectKey(object));
-    return newest?.uid === object.uid ? newest : undefined;
+  /** By uid. */
+  get objects(): VersionedMap<ConfigObject> {
+    return this.#objects;
   }
 
   /** Where its manifest stands: `limits.yaml:12`. */
@@ -34,23 +29,28 @@ export class ManifestObjects {
 
   /** Takes the manifests that there are now, of one name the first; returns those that are newly left out. */
   update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestProblem[] } {
-    const before = this.#objects;
+    const before = new Map([...this.#objects.values()].map((object) => [objectKey(object), object]));
     const places = new Map<string, string>();
     const duplicates = new Map<string, ManifestProblem>();
-    this.#objects = new Map();
+    // What is not set below is gone.
+    const next = new Map<string, ConfigObject | undefined>();
+    for (const uid of this.#objects.keys()) next.set(uid, undefined);
     for (const manifest of manifests) {
       const key = objectKey(manifest);
       const firstPlace = places.get(key);
       if (firstPlace === undefined) {
         places.set(key, manifest.place);
-        this.#objects.set(key, this.#object(key, manifest, before.get(key)));
+        const object = this.#object(key, manifest, before.get(key));
+        next.set(object.uid, object);
       } else {
         const problem = duplicate(manifest.place, key, firstPlace);
         duplicates.set(`${problem.place} ${problem.text}`, problem);
       }
     }
     this.#places = places;
-    const hasChanged = this.#noteChanges(before);
+    const objects = this.#objects.with(next);
+    const hasChanged = objects !== this.#objects;
+    this.#objects = objects;
     const known = this.#duplicates;
     this.#duplicates = new Set(duplicates.keys());
     return {
@@ -61,27 +61,10 @@ export class ManifestObjects {
 
   /** Returns whether it changed anything; a status for an object that is gone does not. */
   setStatus(uid: string, status: ConfigStatus): boolean {
-    for (const [key, object] of this.#objects) {
-      if (object.uid !== uid) continue;
-      if (isDeepStrictEqual(object.status, status)) return false;
-      const next = { ...object, status };
-      this.#objects.set(key, next);
-      this.changes.note(uid, next);
-      return true;
-    }
-    return false;
-  }
-
-  #noteChanges(before: ReadonlyMap<string, ConfigObject>): boolean {
-    let hasChanged = false;
-    for (const key of new Set([...before.keys(), ...this.#objects.keys()])) {
-      const [old, now] = [before.get(key), this.#objects.get(key)];
-      if (old === now) continue;
-      hasChanged = true;
-      if (old !== undefined) this.changes.note(old.uid, undefined);
-      if (now !== undefined) this.changes.note(now.uid, now);
-    }
-    return hasChanged;
+    const object = this.#objects.get(uid);
+    if (object === undefined || isDeepStrictEqual(object.status, status)) return false;
+    this.#objects = this.#objects.with(new Map([[uid, { ...object, status }]]));
+    return true;
   }
 
   #object(

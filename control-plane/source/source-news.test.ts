@@ -58,7 +58,7 @@ async function setUp(listed?: ApiObject) {
   reported.length = 0;
   const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
     api.emit(path, type, object);
-  const write = (uid = 'u') => writes.begin({ object: { ...source.objects()[0]!, uid }, status });
+  const write = (uid = 'u') => writes.begin({ object: { ...[...source.objects.values()][0]!, uid }, status });
   return { source, reported, show, write };
 }
 

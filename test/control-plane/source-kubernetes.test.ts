@@ -51,10 +51,7 @@ function startSource(
   });
   onTestFinished(() => source.close());
   const names = () =>
-    source
-      .objects()
-      .map(({ namespace, name }) => `${namespace}/${name}`)
-      .sort();
+    [...source.objects.values()].map(({ namespace, name }) => `${namespace}/${name}`).sort();
   const left = () => source.left().map(({ name }) => name);
   return { source, reported, names, counts, left };
 }
@@ -101,13 +98,13 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     apply(api, one, 'a');
     const { source, reported } = startSource(clientOf(api), { namespaces: [one] });
     await eventually(() => expect(reported).toEqual([listed(1)]));
-    const [object] = source.objects();
+    const [object] = source.objects.values();
     expect(object).toMatchObject({ namespace: one, name: 'a', generation: 1, status: undefined });
     expect(object?.spec).toMatchObject({ domain: `${one}-a`, descriptors: [{ key: 'key' }] });
     expect(Math.abs(Date.now() - (object?.createdMs ?? 0))).toBeLessThan(60_000);
 
     apply(api, one, 'a', 2);
-    await eventually(() => expect(source.objects()[0]?.generation).toBe(2));
+    await eventually(() => expect([...source.objects.values()][0]?.generation).toBe(2));
     const status = { observedGeneration: 2, domain: 'd', conditions: [] };
     const path = `/apis/ratelimit.weir.dev/v1alpha1/namespaces/${one}/ratelimitconfigs/a/status`;
     await clientOf(api).request({
@@ -116,19 +113,19 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
       body: { status },
       contentType: 'application/merge-patch+json',
     });
-    await eventually(() => expect(source.objects()[0]).toMatchObject({ generation: 2, status }));
+    await eventually(() => expect([...source.objects.values()][0]).toMatchObject({ generation: 2, status }));
   });
 
   it('gives an object that was created anew another uid', async () => {
     apply(api, one, 'a');
     const { source, reported } = startSource(clientOf(api), { namespaces: [one] });
     await eventually(() => expect(reported).toEqual([listed(1)]));
-    const uid = source.objects()[0]?.uid;
+    const uid = [...source.objects.values()][0]?.uid;
     api.delete('ratelimitconfigs', { name: 'a', namespace: one });
-    await eventually(() => expect(source.objects()).toEqual([]));
+    await eventually(() => expect([...source.objects.values()]).toEqual([]));
     apply(api, one, 'a');
-    await eventually(() => expect(source.objects().length).toBe(1));
-    expect(source.objects()[0]?.uid).not.toBe(uid);
+    await eventually(() => expect(source.objects.size).toBe(1));
+    expect([...source.objects.values()][0]?.uid).not.toBe(uid);
   });
 
   it('sees all namespaces, or those that were named', async () => {
@@ -224,12 +221,12 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
       api.mustKubectl(['patch', 'rlc', name, '-n', one, ...merge]);
     }
     await eventually(() => expect(left()).toEqual(['b']));
-    const [a] = source.objects();
+    const [a] = source.objects.values();
     const patch = '{"spec":{"className":"edge"}}';
     api.mustKubectl(['patch', 'rlc', 'a', '-n', one, '--type=merge', '-p', patch]);
     await eventually(() => expect(left().sort()).toEqual(['a', 'b']));
     expect(names()).toEqual([`${one}/c`]);
-    expect(source.newest(a!)).toBeUndefined();
+    expect(source.objects.get(a!.uid)).toBeUndefined();
     expect(source.left()[0]?.spec).toBeUndefined();
   });
 
@@ -257,7 +254,7 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     apply(api, one, 'a', 5);
     api.delete('ratelimitconfigs', { name: 'b', namespace: two });
     await eventually(() => expect(names()).toEqual([`${one}/a`]), patience);
-    await eventually(() => expect(source.objects()[0]?.generation).toBe(2), patience);
+    await eventually(() => expect([...source.objects.values()][0]?.generation).toBe(2), patience);
     await eventually(() => expect(reported.slice(2)).toEqual([found]), patience);
   });
 });

@@ -1,12 +1,12 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
 import type { Decision, KeptSpec, StoredSpec } from '../../control-plane/model/decision.ts';
+import { VersionedMap } from '../../control-plane/model/versioned-map.ts';
 import {
   Decider,
   keptChanges,
   noPolicy,
   type Policy,
   persistedSpec,
-  withEntries,
 } from '../../control-plane/reconcile/decide.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
@@ -36,7 +36,7 @@ export function changesBetween<T>(
 
 export function nextKept(decision: Decision, kept: Kept): Kept {
   const uids = new Set([...decision.outcomes.keys(), ...kept.keys()]);
-  return withEntries(kept, keptChanges(decision, kept, uids));
+  return new Map(VersionedMap.of(kept).with(keptChanges(decision, kept, uids)));
 }
 
 export function persistedKept({ outcomes }: Decision, kept: Kept): Map<string, StoredSpec> {
