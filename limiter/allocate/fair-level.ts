@@ -19,18 +19,19 @@ export interface ClaimSums {
 }
 
 /**
- * The level at which these claims and the hungry clients of others use up `amount`, and the sums of these claims.
- * Infinite where all can have what they need.
+ * The level at which these claims, the first so many of the list, and the hungry clients of others use up `amount`, and the sums of these
+ * claims. Infinite where all can have what they need.
  */
 export function fairLevel(
   claims: readonly Claim[],
   amount: number,
   othersHungry: number,
+  count = claims.length,
 ): ClaimSums & { level: number } {
   let level = -1;
   let satisfied = 0;
   let hungry = othersHungry;
-  for (const { weight } of claims) hungry += weight;
+  for (let i = 0; i < count; i++) hungry += claims[i]!.weight;
   // Each round finds more claims below the level, which raises it, or is the last one.
   for (;;) {
     const next = hungry > 0 ? Math.max(0, (amount - satisfied) / hungry) : Number.POSITIVE_INFINITY;
@@ -38,12 +39,16 @@ export function fairLevel(
     level = next;
     hungry = othersHungry;
     satisfied = 0;
-    for (const { weight, need } of claims) {
+    for (let i = 0; i < count; i++) {
+      const { weight, need } = claims[i]!;
       if (need > level * weight) hungry += weight;
       else satisfied += need;
     }
   }
   let charged = 0;
-  for (const claim of claims) charged += claim.charged - (claim.need > level * claim.weight ? 0 : claim.need);
+  for (let i = 0; i < count; i++) {
+    const claim = claims[i]!;
+    charged += claim.charged - (claim.need > level * claim.weight ? 0 : claim.need);
+  }
   return { level, charged, hungry: hungry - othersHungry };
 }

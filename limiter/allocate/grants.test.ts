@@ -5,45 +5,64 @@ import { Grants } from './grants.ts';
 
 const window = [0, 60_000] as const;
 
+function report(grants: Grants, allowed: number, isDenied: boolean, nowMs: number, windowMs: number) {
+  const used = { allowed, denied: isDenied ? 1 : 0 };
+  const { over, returned } = grants.report(used, nowMs, { windowMs, most: 1_000 });
+  return { over, returned };
+}
+
 describe('what a client may still use', () => {
   /** Of a client that reported while it had nothing else. */
   const exact = (): Grants => {
     const grants = new Grants({ refills: false, settleMs: 6_000 }, -20_000);
     grants.send(nothing, -20_000, 1);
-    grants.report(0, true, -10_000, -60_000);
+    report(grants, 0, true, -10_000, -60_000);
     return grants;
   };
 
   it('is not less for what another limiter may have sent', () => {
     const grants = new Grants({ refills: false, settleMs: 6_000 }, 0);
     grants.send(exactBucket(100), 0, 21_000);
-    grants.report(30, false, 1_000, 0);
+    report(grants, 30, false, 1_000, 0);
     grants.arrived(0);
-    grants.report(30, false, 5_000, 0);
+    report(grants, 30, false, 5_000, 0);
     expect(grants.mayUseIn(...window)).toBe(100);
-    grants.report(30, false, 10_000, 0);
+    report(grants, 30, false, 10_000, 0);
     expect(grants.mayUseIn(...window)).toBe(70);
+  });
+
+  it('is used up by hits that can be of it; what another limiter may have sent is bounded', () => {
+    const grants = new Grants({ refills: false, settleMs: 6_000 }, 0);
+    const reported = (allowed: number, nowMs: number) =>
+      grants.report({ allowed, denied: 0 }, nowMs, { windowMs: 0, most: 300 });
+    expect(reported(200, 0)).toMatchObject({ own: 0, over: 0 });
+    grants.send(exactBucket(70), 0, 21_000);
+    expect(reported(90, 1_000)).toMatchObject({ own: 70, over: 0 });
+    expect(reported(90, 2_000)).toMatchObject({ own: 0, over: 80 });
+    // From the next one on reports are of it alone.
+    expect(reported(0, 7_000)).toMatchObject({ own: 0, over: 0 });
+    expect(reported(80, 8_000)).toMatchObject({ own: 70, over: 10 });
   });
 
   it('is the rest of the old grant and the new one, until a report that was made after it arrived', () => {
     const grants = exact();
     grants.send(exactBucket(100), 0, 21_000);
-    expect(grants.report(60, false, 5_000, 0)).toEqual({ over: 0, returned: 0 });
+    expect(report(grants, 60, false, 5_000, 0)).toEqual({ over: 0, returned: 0 });
     grants.send(exactBucket(50), 5_000, 26_000);
     expect(grants.mayUseIn(...window)).toBe(90);
     // It may have been made before: what it says is of the old grant first, and nothing comes back.
-    expect(grants.report(45, false, 10_000, 0)).toEqual({ over: 0, returned: 0 });
+    expect(report(grants, 45, false, 10_000, 0)).toEqual({ over: 0, returned: 0 });
     expect(grants.mayUseIn(...window)).toBe(45);
-    expect(grants.report(5, false, 15_000, 0)).toEqual({ over: 0, returned: 0 });
-    expect(grants.report(41, false, 15_100, 0)).toEqual({ over: 1, returned: 0 });
+    expect(report(grants, 5, false, 15_000, 0)).toEqual({ over: 0, returned: 0 });
+    expect(report(grants, 41, false, 15_100, 0)).toEqual({ over: 1, returned: 0 });
   });
 
   it('gives the rest of the old grant back with that report', () => {
     const grants = exact();
     grants.send(exactBucket(100), 0, 21_000);
     grants.send(exactBucket(50), 1_000, 22_000);
-    expect(grants.report(30, false, 6_900, 0)).toEqual({ over: 0, returned: 0 });
-    expect(grants.report(10, false, 7_000, 0)).toEqual({ over: 0, returned: 60 });
+    expect(report(grants, 30, false, 6_900, 0)).toEqual({ over: 0, returned: 0 });
+    expect(report(grants, 10, false, 7_000, 0)).toEqual({ over: 0, returned: 60 });
     expect(grants.mayUseIn(...window)).toBe(50);
   });
 
@@ -53,8 +72,8 @@ describe('what a client may still use', () => {
     grants.send(exactBucket(50), 1_000, 22_000);
     grants.arrived(1_000);
     // The transport has it; what is done with it may take a moment more.
-    expect(grants.report(20, false, 2_900, 0)).toEqual({ over: 0, returned: 0 });
-    expect(grants.report(10, false, 3_000, 0)).toEqual({ over: 0, returned: 70 });
+    expect(report(grants, 20, false, 2_900, 0)).toEqual({ over: 0, returned: 0 });
+    expect(report(grants, 10, false, 3_000, 0)).toEqual({ over: 0, returned: 70 });
   });
 
   it('is charged to every window that it reaches into, and to none after', () => {
@@ -65,7 +84,7 @@ describe('what a client may still use', () => {
     ]);
     grants.renew(121_000);
     expect(grants.mayUseIn(120_000, 180_000)).toBe(100);
-    expect(grants.report(0, false, 121_000, 120_000)).toEqual({ over: 0, returned: 100 });
+    expect(report(grants, 0, false, 121_000, 120_000)).toEqual({ over: 0, returned: 100 });
   });
 
   it('of a bucket that changes is the larger of both, of one that begins full the sum', () => {
@@ -76,7 +95,7 @@ describe('what a client may still use', () => {
     grants.send({ tokens: 4, perFill: 1, fillSeconds: 1, isFresh: true }, 6_000, 27_000);
     expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60 + 4 + 60);
     // The first ones are of no use in later windows once they are known to be replaced.
-    grants.report(1, false, 15_000, 0);
+    report(grants, 1, false, 15_000, 0);
     expect(grants.mayUseIn(16_000, 20_000)).toBe(4 + 4);
   });
 
@@ -84,15 +103,15 @@ describe('what a client may still use', () => {
     const grants = new Grants({ refills: true, settleMs: 6_000 }, 0);
     grants.send({ tokens: 10, perFill: 10, fillSeconds: 1, isFresh: true }, 0, 90_000);
     const mayUse = (used: number) => grants.mayUseIn(...window, used);
-    grants.report(5, false, 5_000, 0);
+    report(grants, 5, false, 5_000, 0);
     expect(mayUse(5)).toBe(10 + 10 * 60);
-    grants.report(5, false, 40_000, 0);
+    report(grants, 5, false, 40_000, 0);
     expect(mayUse(10)).toBe(10 + 10 + 10 * 26);
     grants.send({ tokens: 2, perFill: 2, fillSeconds: 1, isFresh: false }, 40_000, 90_000);
-    grants.report(0, false, 44_000, 0);
+    report(grants, 0, false, 44_000, 0);
     expect(mayUse(10)).toBe(10 + 10 + 10 * 22);
     // Only what it has now can be used after the report that shows it is there.
-    grants.report(0, false, 46_000, 0);
+    report(grants, 0, false, 46_000, 0);
     expect(mayUse(10)).toBe(10 + 2 + 2 * 20);
     expect(grants.mayUseIn(...window)).toBe(10 + 10 * 60);
   });
@@ -102,7 +121,7 @@ describe('what a client may still use', () => {
     former.send(exactBucket(100), 0, 21_000);
     const grants = new Grants({ refills: true, settleMs: 6_000, former }, 5_000);
     expect(grants.mayUseIn(0, 10_000)).toBe(100);
-    grants.report(0, false, 25_000, 22_000);
+    report(grants, 0, false, 25_000, 22_000);
     expect(grants.mayUseIn(0, 10_000)).toBe(0);
   });
 });

@@ -1,30 +1,41 @@
+import type { Used } from './terms.ts';
+
 /**
  * What one client may still use at most, by what was sent to it and what it reported. Its uses are of the oldest grant first, as
  * each one replaced the one before: what it did not use is then the most that it can have left.
  */
-interface Grant {
+class Grant {
   /** The bucket's size, and what flows into it. */
-  readonly tokens: number;
-  readonly perFill: number;
-  readonly fillSeconds: number;
+  tokens = 0;
+  perFill = 0;
+  fillSeconds = 1;
   /** Full when it began, whatever was left before. */
-  readonly isFresh: boolean;
+  isFresh = true;
   /** Exact form: hits that were not reported yet, and those that it likely has: reports are likely about what was sent last. */
-  left: number;
-  likelyLeft: number;
-  readonly sentMs: number;
+  left = 0;
+  likelyLeft = 0;
+  sentMs = 0;
   /** It is known to have arrived. */
-  hasArrived: boolean;
+  hasArrived = false;
   /** From then on nothing of it can be used. */
-  untilMs: number;
+  untilMs = 0;
+  /** What replaced it. */
+  next: Grant | undefined = undefined;
 }
+
+/**
+ * Grants that ended, for those to come: each report replaces one, and what lives for seconds is expensive to collect.
+ * Chosen: as many as may be sent in a tick.
+ */
+const spares: Grant[] = [];
+const mostSpares = 10_000;
 
 /** Chosen: what is sent so soon after a report was there for all of the next one. */
 const appliedMs = 1_000;
 /** Chosen: a report that comes so soon after something was sent may say nothing of it, though the peer's transport has it. */
 const inUseMs = 2_000;
 
-export type Bucket = Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>;
+export type Bucket = Readonly<Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>>;
 
 /** What can come from buckets that refill, each of which replaced the one before it. */
 class Flow {
@@ -59,11 +70,15 @@ class Flow {
 export class Grants {
   readonly #refills: boolean;
   readonly #settleMs: number;
-  #list: Grant[] = [];
+  #oldest: Grant | undefined;
+  #newest: Grant | undefined;
   #reportedMs: number;
   #former: Grants | undefined;
-  /** What is reported is of these grants: all that another limiter sent before had been replaced when it reported last. */
-  #isOwn = false;
+  /**
+   * Until all that another limiter sent before has been replaced: hits that were sent, that were reported, and those among them that may
+   * be of these grants.
+   */
+  #beginning: { sent: number; reported: number; own: number } | undefined = { sent: 0, reported: 0, own: 0 };
 
   /**
    * `settleMs`: a report that comes so long after something was sent was made after it arrived. `former`: of the other form, which
@@ -77,42 +92,45 @@ export class Grants {
   }
 
   /** What was sent last. */
-  get newest(): Grant | undefined {
-    return this.#list.at(-1);
+  get newest(): Readonly<Grant> | undefined {
+    return this.#newest;
   }
 
   /** In the exact form, of all that it may be using. */
   get left(): number {
     let left = 0;
-    for (const grant of this.#list) left += grant.left;
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next) left += grant.left;
     return left;
   }
 
   /** `untilMs`: from when on nothing of it can be used. */
   send({ tokens, perFill, fillSeconds, isFresh }: Bucket, nowMs: number, untilMs: number): void {
-    const left = this.#refills ? 0 : tokens;
-    this.#list.push({
-      tokens,
-      perFill,
-      fillSeconds,
-      isFresh,
-      left,
-      likelyLeft: left,
-      sentMs: nowMs,
-      hasArrived: false,
-      untilMs,
-    });
+    const grant = spares.pop() ?? new Grant();
+    grant.tokens = tokens;
+    grant.perFill = perFill;
+    grant.fillSeconds = fillSeconds;
+    grant.isFresh = isFresh;
+    grant.left = this.#refills ? 0 : tokens;
+    grant.likelyLeft = grant.left;
+    grant.sentMs = nowMs;
+    grant.hasArrived = false;
+    grant.untilMs = untilMs;
+    grant.next = undefined;
+    if (this.#beginning !== undefined) this.#beginning.sent += grant.left;
+    if (this.#newest === undefined) this.#oldest = grant;
+    else this.#newest.next = grant;
+    this.#newest = grant;
   }
 
   /** Reports that come from now on were made after all that was sent until then had arrived. */
   arrived(sentMs: number): void {
-    for (const grant of this.#list) if (grant.sentMs <= sentMs) grant.hasArrived = true;
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
+      if (grant.sentMs <= sentMs) grant.hasArrived = true;
   }
 
   /** The newest was sent again. */
   renew(untilMs: number): void {
-    const grant = this.#list.at(-1);
-    if (grant !== undefined) grant.untilMs = Math.max(grant.untilMs, untilMs);
+    if (this.#newest !== undefined) this.#newest.untilMs = Math.max(this.#newest.untilMs, untilMs);
   }
 
   /**
@@ -121,14 +139,13 @@ export class Grants {
    */
   mayUseIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
     const former = this.#former?.mayUseIn(startMs, endMs) ?? 0;
-    const { newest } = this;
     // Less than the whole, where it did not use all: only what it may use since the last report was made is not known.
     const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
     const inUse = new Flow((endMs - sinceMs) / 1000);
     let left = next?.tokens ?? 0;
-    for (const grant of this.#list) {
-      const untilMs = grant === newest ? Math.max(grant.untilMs, renewedMs) : grant.untilMs;
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {
+      const untilMs = grant === this.#newest ? Math.max(grant.untilMs, renewedMs) : grant.untilMs;
       if (grant.sentMs >= endMs || untilMs <= startMs) continue;
       left += grant.left;
       if (!this.#refills) continue;
@@ -144,45 +161,76 @@ export class Grants {
   }
 
   /**
-   * Takes in a report. `isDenied`: it needed more. Gives how many of the hits could not have been used, and how many are given back. `windowMs`: when the
-   * windows begin that are still counted.
+   * Takes in a report. Gives how many of the hits can be of these grants, how many could not have been used, and how many are given back.
+   * `most`: hits that it may have used of what another limiter sent. `windowMs`: when the windows begin that are still counted.
    */
   report(
-    used: number,
-    isDenied: boolean,
+    { allowed, denied }: Used,
     nowMs: number,
-    windowMs: number,
-  ): { over: number; returned: number } {
-    const { newest } = this;
+    { windowMs, most }: { windowMs: number; most: number },
+  ): { own: number; over: number; returned: number } {
+    const newest = this.#newest;
     if (newest !== undefined) {
       const wasThere = newest.sentMs < this.#reportedMs + appliedMs;
-      newest.likelyLeft = isDenied && wasThere ? 0 : Math.max(0, newest.likelyLeft - used);
+      newest.likelyLeft = denied > 0 && wasThere ? 0 : Math.max(0, newest.likelyLeft - allowed);
     }
-    const over = this.#isOwn ? this.#useAll(used, nowMs) : 0;
+    const { own, over } = this.#useAll(allowed, nowMs, most);
     this.#reportedMs = nowMs;
     if (this.#former?.mayUseIn(windowMs, nowMs + 1) === 0) this.#former = undefined;
-    const settledMs = nowMs - this.#settleMs;
-    const applied = this.#list.findLastIndex(
-      ({ sentMs, hasArrived }) => sentMs <= (hasArrived ? nowMs - inUseMs : settledMs),
-    );
-    if (applied >= 0) this.#isOwn = true;
-    let returned = 0;
-    this.#list = this.#list.filter((grant, index) => {
-      if (index < applied) grant.untilMs = Math.min(grant.untilMs, nowMs);
-      if (grant.untilMs > nowMs) return true;
-      // One that refills was of use in its window.
-      if (this.#refills) return grant.untilMs > windowMs;
-      returned += grant.left;
-      return false;
-    });
-    return { over, returned };
+    const applied = this.#appliedAt(nowMs);
+    if (applied !== undefined) this.#beginning = undefined;
+    return { own, over, returned: this.#drop(applied, nowMs, windowMs) };
   }
 
-  /** Gives what is beyond it. Of buckets that refill since the report before, and a bit more: reports may be late. */
-  #useAll(used: number, nowMs: number): number {
+  /** The last that was in use when a report of this time was made. */
+  #appliedAt(nowMs: number): Grant | undefined {
+    let applied: Grant | undefined;
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
+      if (grant.sentMs <= nowMs - (grant.hasArrived ? inUseMs : this.#settleMs)) applied = grant;
+    return applied;
+  }
+
+  /** Those before `applied` have been replaced. Gives what is left of those that are of no use any more. */
+  #drop(applied: Grant | undefined, nowMs: number, windowMs: number): number {
+    let isReplaced = applied !== undefined;
+    let returned = 0;
+    let before: Grant | undefined;
+    for (let grant = this.#oldest; grant !== undefined; ) {
+      const { next } = grant;
+      if (grant === applied) isReplaced = false;
+      if (isReplaced) grant.untilMs = Math.min(grant.untilMs, nowMs);
+      // One that refills was of use in its window.
+      if (grant.untilMs > nowMs || (this.#refills && grant.untilMs > windowMs)) before = grant;
+      else {
+        if (!this.#refills) returned += grant.left;
+        if (before === undefined) this.#oldest = next;
+        else before.next = next;
+        if (spares.length < mostSpares) spares.push(grant);
+      }
+      grant = next;
+    }
+    this.#newest = before;
+    return returned;
+  }
+
+  #useAll(used: number, nowMs: number, most: number): { own: number; over: number } {
+    const over = this.#beyond(used, nowMs, most);
+    const beginning = this.#beginning;
+    if (beginning === undefined) return { own: used - over, over };
+    beginning.reported += used - over;
+    const { sent, reported, own: before } = beginning;
+    // Another limiter has charged the rest. Of what refills all counts, as it is bounded by what was sent.
+    beginning.own = this.#refills ? reported : Math.min(sent, reported);
+    return { own: beginning.own - before, over };
+  }
+
+  /** Of buckets that refill since the report before, and a bit more: reports may be late. */
+  #beyond(used: number, nowMs: number, most: number): number {
+    if (this.#beginning !== undefined)
+      return Math.max(0, used - Math.max(0, most - this.#beginning.reported));
     if (this.#refills) return Math.max(0, used - this.mayUseIn(this.#reportedMs - this.#settleMs, nowMs + 1));
     let rest = used;
-    for (const grant of this.#list) {
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {
       const taken = Math.min(rest, grant.left);
       grant.left -= taken;
       rest -= taken;

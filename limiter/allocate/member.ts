@@ -17,15 +17,21 @@ interface Owner {
 const leastMeasuredMs = 1_000;
 const newestCounts = 0.5;
 
+/** What a member has of an account. */
+interface Part {
+  readonly account: Account;
+  /** Kept for it. */
+  keeps: number;
+  /** Hits that it reported in the account's window. */
+  used: number;
+}
+
+/** There are many of them: each field counts, and so does an array with room to spare. */
 export class Member implements Share {
   readonly holder: Holder;
   readonly sinceMs: number;
   readonly totals: Totals = { ...noTotals };
   grants: Grants;
-  /** Of these accounts, what is kept for it. */
-  readonly kept = new Map<Account, number>();
-  /** Hits that it reported in the window of these accounts. */
-  readonly used = new Map<Account, number>();
   /** When what was sent last ends; 0: nothing was sent. */
   endsMs = 0;
   reportedMs: number;
@@ -36,6 +42,7 @@ export class Member implements Share {
   #rate: number | undefined;
   #hits = 0;
   #measuredMs: number;
+  #parts: readonly Part[] = [];
   readonly #owner: Owner;
 
   constructor(owner: Owner, holder: Holder, grants: Grants, nowMs: number) {
@@ -75,8 +82,34 @@ export class Member implements Share {
     this.#measuredMs = nowMs;
   }
 
+  keptOf(account: Account): number {
+    return this.#partOf(account)?.keeps ?? 0;
+  }
+
   usedIn(account: Account): number {
-    return this.used.get(account) ?? 0;
+    return this.#partOf(account)?.used ?? 0;
+  }
+
+  /** Nothing is kept for it in any window. */
+  get isEmpty(): boolean {
+    for (const { keeps } of this.#parts) if (keeps > 0) return false;
+    return true;
+  }
+
+  /** The most that is kept for it in a window. */
+  get mostKept(): number {
+    return this.#parts.reduce((most, { keeps }) => Math.max(most, keeps), 0);
+  }
+
+  setUsed(account: Account, used: number): void {
+    const part = this.#partOf(account);
+    if (part !== undefined) part.used = used;
+    else if (used > 0) this.#add({ account, keeps: 0, used });
+  }
+
+  forget(account: Account): void {
+    if (this.#partOf(account) !== undefined)
+      this.#parts = [...this.#parts.filter((part) => part.account !== account)];
   }
 
   /** As `Grants.mayUseIn`. */
@@ -86,19 +119,29 @@ export class Member implements Share {
 
   /** What it may use in the account's window has changed. */
   keep(account: Account): void {
+    const part = this.#partOf(account);
     const keeps = this.isClosed ? 0 : this.mayUseIn(account);
-    account.keeps += keeps - (this.kept.get(account) ?? 0);
-    if (keeps === 0) this.kept.delete(account);
-    else this.kept.set(account, keeps);
+    account.keeps += keeps - (part?.keeps ?? 0);
+    if (part !== undefined) part.keeps = keeps;
+    else if (keeps > 0) this.#add({ account, keeps, used: 0 });
   }
 
   /** What it may still use counts as used, here and in windows to come. */
   spend(): void {
-    for (const [account, keeps] of this.kept) {
+    for (const { account, keeps } of this.#parts) {
       account.keeps -= keeps;
       account.spent += keeps;
     }
-    this.kept.clear();
+    this.#parts = [];
+  }
+
+  #partOf(account: Account): Part | undefined {
+    for (const part of this.#parts) if (part.account === account) return part;
+    return undefined;
+  }
+
+  #add(part: Part): void {
+    this.#parts = [...this.#parts, part];
   }
 }
 

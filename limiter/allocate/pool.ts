@@ -12,7 +12,7 @@ import { newOperation, type Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { Account, windowsBetween } from './account.ts';
 import { exactBucket, hitsOf, nothing, refillingBucket } from './buckets.ts';
-import { type ClaimSums, fairLevel } from './fair-level.ts';
+import { type Claim, type ClaimSums, fairLevel } from './fair-level.ts';
 import { type Bucket, Grants } from './grants.ts';
 import { countOf, Member, noTotals, type Totals } from './member.ts';
 import type { Holder, PoolTerms, SharedLimit, ShareView, Used } from './terms.ts';
@@ -46,6 +46,9 @@ const spare = 1.2;
 
 /** What is to be sent: a bucket, or the newest one again. */
 type Proposal = Bucket | 'renew';
+
+/** Of the pool whose level is sought: with many clients, new ones each time would be most of what there is to collect. */
+const claims: { -readonly [Name in keyof Claim]: number }[] = [];
 
 type Levels = readonly (ClaimSums & { level: number })[];
 
@@ -89,17 +92,20 @@ export class Pool {
   report(member: Member, reported: Used, nowMs: number, cameMs: number): number {
     this.dueMs = 0;
     this.#enter(nowMs);
-    const denied = countOf(reported.denied);
-    let oldestMs = Number.POSITIVE_INFINITY;
-    for (const { startMs } of this.#current) oldestMs = Math.min(oldestMs, startMs);
-    const hits = countOf(reported.allowed);
-    const { over, returned } = member.grants.report(hits, denied > 0, cameMs, oldestMs);
-    const used = hits - over;
+    const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];
+    let windowMs = Number.POSITIVE_INFINITY;
+    let most = Number.POSITIVE_INFINITY;
+    for (const { startMs, limit } of this.#current) {
+      windowMs = Math.min(windowMs, startMs);
+      most = Math.min(most, limit.requests);
+    }
+    const { own, over, returned } = member.grants.report({ allowed, denied }, cameMs, { windowMs, most });
+    const used = allowed - over;
     addReport(member.totals, used, denied, returned, over);
     addReport(this.totals, used, denied, returned, over);
     for (const account of this.#current) {
-      if (this.#isExact) account.spent += used;
-      member.used.set(account, member.usedIn(account) + used);
+      if (this.#isExact) account.spent += own;
+      member.setUsed(account, member.usedIn(account) + own);
     }
     this.#count(used);
     this.#keep(member);
@@ -123,12 +129,12 @@ export class Pool {
     this.dueMs = 0;
     const isOther = terms.form !== this.#terms.form;
     const before = this.#current;
+    const ended = [...this.#accounts.values()];
     this.#terms = terms;
     this.#accounts.clear();
     this.#current = [];
     this.#askedMs = 0;
     for (const member of this.members) {
-      member.kept.clear();
       if (isOther) member.grants = this.#newGrants(nowMs, member.grants);
     }
     this.#enter(nowMs);
@@ -137,10 +143,10 @@ export class Pool {
       const former = before.find(({ window }) => window.key === account.window.key);
       if (former === undefined) continue;
       account.spent = former.spent;
-      for (const member of this.members) member.used.set(account, member.usedIn(former));
+      for (const member of this.members) member.setUsed(account, member.usedIn(former));
     }
     for (const member of this.members) {
-      for (const former of before) member.used.delete(former);
+      for (const account of ended) member.forget(account);
       this.#keep(member);
       this.#propose(member, nowMs, true);
     }
@@ -152,7 +158,7 @@ export class Pool {
     for (const account of this.#current) {
       if (!keys.has(account.window.key)) continue;
       account.forget();
-      for (const member of this.members) member.used.delete(account);
+      for (const member of this.members) member.setUsed(account, 0);
     }
   }
 
@@ -161,7 +167,7 @@ export class Pool {
     if (nowMs - this.#sweptMs >= 4 * askMs) {
       this.#sweptMs = nowMs;
       // Who has nothing, or used it up, gets more as soon as there is some.
-      const empty = [...this.members].filter(({ kept }) => kept.size === 0);
+      const empty = [...this.members].filter(({ isEmpty }) => isEmpty);
       if (empty.length > 0 && this.#fairLevels(nowMs).some(({ hungry }) => hungry > 0)) {
         for (const member of empty) this.#propose(member, nowMs);
       }
@@ -172,7 +178,7 @@ export class Pool {
 
   #nextMs(nowMs: number): number {
     if (this.#proposals.size > 0 || !this.#isQuiet(nowMs)) return 0;
-    const isEmpty = this.members.values().some(({ kept }) => kept.size === 0);
+    const isEmpty = this.members.values().some((member) => member.isEmpty);
     let nextMs = isEmpty ? this.#sweptMs + 4 * askMs : Number.POSITIVE_INFINITY;
     for (const { endMs, reportedMs } of this.#current)
       nextMs = Math.min(nextMs, endMs, reportedMs + refreshMs);
@@ -192,8 +198,8 @@ export class Pool {
   }
 
   *list(): Iterable<ShareView> {
-    for (const { holder, totals, grants, kept, rate, sinceMs, endsMs } of this.members) {
-      const mayUse = this.#isExact ? grants.left : Math.max(0, ...kept.values());
+    for (const { holder, totals, grants, mostKept, rate, sinceMs, endsMs } of this.members) {
+      const mayUse = this.#isExact ? grants.left : mostKept;
       const pool = { pool: this.key, form: this.#terms.form };
       yield { ...totals, ...pool, holder, mayUse, demand: rate ?? 0, sinceMs, endsMs };
     }
@@ -223,10 +229,7 @@ export class Pool {
     for (const [key, account] of this.#accounts) {
       if (account.endMs > nowMs) continue;
       this.#accounts.delete(key);
-      for (const { kept, used } of this.members) {
-        kept.delete(account);
-        used.delete(account);
-      }
+      for (const member of this.members) member.forget(account);
     }
     this.#levelsMs = 0;
     if (!this.#isExact || before.length === 0) return;
@@ -264,29 +267,33 @@ export class Pool {
     const isFresh = this.#levels.length === this.#current.length && nowMs - this.#levelsMs < validMs;
     if (isFresh && nowMs >= this.#levelsMs) return this.#levels;
     this.#levelsMs = nowMs;
-    const needs = [...this.members].map((member) => [member, this.#needOf(member, nowMs)] as const);
     this.#levels = this.#current.map((account) => {
       const released = this.#released(account, nowMs);
-      const claims = needs.map(([member, need]) => {
-        const keeps = member.kept.get(account) ?? 0;
+      let count = 0;
+      for (const member of this.members) {
+        const claim = claims[count] ?? { weight: 0, charged: 0, need: 0 };
+        claims[count++] = claim;
+        const keeps = member.keptOf(account);
         // A bucket that refills is kept with what was used of it.
         const used = this.#isExact ? member.usedIn(account) : 0;
         const isThere = nowMs - member.reportedMs < this.#options.ttlSeconds * 1000;
-        const most = isThere
-          ? Math.max(
-              keeps,
-              this.#isExact
-                ? Math.max(need, (member.rate ?? 0) * aheadOf(account, released, nowMs))
-                : this.#hitsFor(need, account),
-            )
-          : keeps;
-        return { weight: member.holder.weight, charged: used + keeps, need: used + most };
-      });
+        claim.weight = member.holder.weight;
+        claim.charged = used + keeps;
+        claim.need =
+          used + (isThere ? Math.max(keeps, this.#claimOf(member, account, released, nowMs)) : keeps);
+      }
       const { top, charged, othersCharged, othersHungry } = account;
       const amount = released - (top - charged) + othersCharged;
-      return fairLevel(claims, amount, othersHungry);
+      return fairLevel(claims, amount, othersHungry, count);
     });
     return this.#levels;
+  }
+
+  /** What it needs of the account beside what it used. */
+  #claimOf(member: Member, account: Account, released: number, nowMs: number): number {
+    const need = this.#needOf(member, nowMs);
+    if (!this.#isExact) return this.#hitsFor(need, account);
+    return Math.max(need, (member.rate ?? 0) * aheadOf(account, released, nowMs));
   }
 
   /** How much of a window's hits may be charged by now. */
@@ -352,7 +359,7 @@ export class Pool {
     for (const [i, { level }] of this.#fairLevels(nowMs).entries()) {
       const account = this.#current[i]!;
       const used = member.usedIn(account);
-      const keeps = member.kept.get(account) ?? 0;
+      const keeps = member.keptOf(account);
       most = Math.min(most, level * weight - used);
       room = Math.min(room, level * weight - used - keeps);
     }
@@ -532,5 +539,5 @@ function extraOf(member: Member, proposal: Proposal, account: Account, untilMs: 
   if (member.isClosed || account.startMs >= untilMs) return 0;
   const [next, renewedMs] = proposal === 'renew' ? [undefined, untilMs] : [proposal, 0];
   const mayUse = member.mayUseIn(account, next, renewedMs);
-  return Math.max(0, mayUse - (member.kept.get(account) ?? 0));
+  return Math.max(0, mayUse - member.keptOf(account));
 }

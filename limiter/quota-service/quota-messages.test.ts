@@ -5,7 +5,7 @@ import {
   RateLimitQuotaResponseSchema,
   RateLimitQuotaUsageReportsSchema,
 } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
-import { type BucketReport, entriesOf, ResponseWriter, UsageReports } from './quota-messages.ts';
+import { type BucketReport, entriesOf, idOf, ResponseWriter, UsageReports } from './quota-messages.ts';
 
 const text = fc.string({ minLength: 1, maxLength: 20 }).filter((one) => one !== '__proto__');
 const usage = fc.record({
@@ -55,6 +55,8 @@ describe('reports of use', () => {
     const [one] = reportsOf(bytes({ b: '1', a: '2' }));
     const [other] = reportsOf(bytes({ a: '2', b: '1' }));
     expect(entriesOf(one!.id)).toEqual(entriesOf(other!.id));
+    expect(idOf(entriesOf(other!.id))).toEqual(idOf(entriesOf(one!.id)));
+    expect(idOf(entriesOf(other!.id))).toEqual(other!.id);
   });
 
   it('are bounded in number and in their numbers', () => {

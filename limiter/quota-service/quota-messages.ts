@@ -17,8 +17,10 @@ export interface BucketReport {
   readonly denied: number;
 }
 
-/** Chosen: more than any header lets a value have; a longer id is denied, since the stream has buckets of others, too. */
+/** Chosen: more than most headers let a value have; a longer id is denied, since the stream has buckets of others, too. */
 export const longestIdBytes = 8_192;
+/** Chosen: an answer for a longer one is as long, and written as slowly. */
+export const longestAnsweredBytes = 65_536;
 
 const reader = new WireReader();
 
@@ -108,6 +110,24 @@ function byKey(entries: ReadonlyMap<string, string>): Entry[] {
   const all = Array.from(entries, ([key, value]) => ({ key, value }));
   return all.length > 1 ? all.sort((a, b) => (a.key < b.key ? -1 : 1)) : all;
 }
+
+/** The id of entries: what `entriesOf` reads, whatever it was in the message that they were read from. */
+export function idOf(entries: readonly Entry[]): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const { key, value } of entries) {
+    writer.tag(1, WireType.LengthDelimited).fork();
+    writer.tag(1, WireType.LengthDelimited).string(key);
+    writer.tag(2, WireType.LengthDelimited).string(value).join();
+  }
+  return writer.finish();
+}
+
+/** The same, a character a byte. */
+export function textOf(entries: readonly Entry[]): string {
+  return latin1Slice.call(idOf(entries));
+}
+
+const latin1Slice = Buffer.prototype.latin1Slice;
 
 /** What a client shall do with a bucket; an assignment is for the allocator's terms. */
 export type QuotaOrder =

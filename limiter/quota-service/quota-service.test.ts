@@ -207,7 +207,7 @@ function serve(rules: Rule[], { bounds, ...parts }: Parts = {}): QuotaService {
   });
   const service = new QuotaService({
     ...{ plans, allocator, clock, stats, ttlSeconds: 15, idleReports: 3, silenceMs: 30_000 },
-    bounds: { ofStream: 100, ofCaller: 100, inAll: 100, streams: 2, ...bounds },
+    bounds: { ofStream: 100, ofCaller: 100, inAll: 100, idBytes: 100_000, streams: 2, ...bounds },
     weightOf: () => 1,
     count: (domain, entries, hits) =>
       counted.push(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')} ${hits}`),
@@ -347,7 +347,7 @@ describe('buckets', () => {
       expect(await client.report({ 'a=1': [...reports] })).toEqual([]);
     expect(await client.report({ 'a=1': [0, 0] })).toEqual(['1 abandoned']);
     expect(allocator.said.at(-1)).toBe('close d d_a_1_');
-    expect(service.buckets).toBe(0);
+    expect(service.ids.buckets).toBe(0);
     expect(statOf('ratelimit.quota.abandoned')).toBe(1);
     await client.report({ 'a=1': [0, 1] });
     expect(allocator.said.at(-1)).toBe('open d d_a_1_ exact 10/60 weight 1');
@@ -418,6 +418,8 @@ describe('bounds', () => {
     ['stream', { ofStream: 2 }],
     ['caller', { ofCaller: 2 }],
     ['all', { inAll: 2 }],
+    // An id has 8 bytes, and a caller half of what there is.
+    ['bytes', { idBytes: 32 }],
   ])('deny the buckets beyond them: %s', async (bound, bounds) => {
     const caller = { name: 'edge', refused: undefined, refusal: () => undefined, hasDomain: () => true };
     const service = serve([perMinute('a')], { bounds });
@@ -426,12 +428,35 @@ describe('bounds', () => {
     expect(await client.report({ 'a=3': [0, 1] })).toEqual(['3 deny']);
     expect(statOf('ratelimit.quota.denied_buckets', ['bound', bound])).toBe(1);
     expect(await client.report({ 'a=3': [0, 0] })).toEqual(['3 abandoned']);
-    expect(service.buckets).toBe(2);
+    expect(service.ids.buckets).toBe(2);
     // One without buckets leaves the count alone.
     new Client(service, caller).hangUp();
     client.hangUp();
-    expect(service.buckets).toBe(0);
+    expect(service.ids.buckets).toBe(0);
+    expect(service.ids.bytes).toBe(0);
     expect(await new Client(service, caller).report({ 'a=3': [0, 1] })).toEqual([]);
+  });
+
+  it('are for each address where callers have no names', async () => {
+    const service = serve([perMinute('a')], { bounds: { ofCaller: 2 } });
+    const clients = ['10.0.0.1', '10.0.0.2'].map((peer) => new Client(service, undefined, peer));
+    for (const client of clients)
+      expect(await client.report({ 'a=1': [0, 1], 'a=2': [0, 1], 'a=3': [0, 1] })).toEqual(['3 deny']);
+  });
+
+  it('count the bytes of an id once, for the caller that reported it first, until no one reports it', async () => {
+    const service = serve([perMinute('a')], { bounds: { idBytes: 32, streams: 3 } });
+    const [first, second, third] = [1, 2, 3].map((n) => new Client(service, undefined, `10.0.0.${n}`));
+    await first!.report({ 'a=1': [0, 1], 'a=2': [0, 1] });
+    expect(await second!.report({ 'a=1': [0, 1], 'a=2': [0, 1], 'a=3': [0, 1] })).toEqual([]);
+    expect(service.ids.bytes).toBe(24);
+    first!.hangUp();
+    const again = new Client(service, undefined, '10.0.0.1');
+    expect(await again.report({ 'a=4': [0, 1] })).toEqual(['4 deny']);
+    second!.hangUp();
+    expect(service.ids.bytes).toBe(0);
+    expect(await again.report({ 'a=4': [0, 1] })).toEqual([]);
+    third!.hangUp();
   });
 
   it('pass over reports of a message beyond those of a stream', async () => {
@@ -483,10 +508,10 @@ describe('reports of many buckets', () => {
     const service = serve([perMinute('a')], { bounds });
     const [many, few] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
     await many.report(bucketsOf('many', 1_000));
-    const taken = [service.buckets];
+    const taken = [service.ids.buckets];
     expect(taken[0]).toBeLessThan(256);
     await few.report(bucketsOf('few', 3));
-    for (; service.buckets < 1_003; taken.push(service.buckets)) await nextTurn();
+    for (; service.ids.buckets < 1_003; taken.push(service.ids.buckets)) await nextTurn();
     expect(taken.length).toBeGreaterThan(3);
     const turns = taken.slice(1).map((all, n) => all - taken[n]!);
     expect(Math.max(...turns)).toBeLessThan(256);
@@ -532,7 +557,7 @@ describe('reports of many buckets', () => {
     client.hangUp();
     await nextTurn();
     await nextTurn();
-    expect(service.buckets).toBe(0);
+    expect(service.ids.buckets).toBe(0);
     expect(allocator.shares.length).toBeLessThan(256);
   });
 
@@ -546,7 +571,7 @@ describe('reports of many buckets', () => {
     expect(greedy.ended).toMatchObject({ code: 8 });
     expect(other.ended).toBeUndefined();
     expect(statOf('ratelimit.quota.refused_streams', ['reason', 'reports'])).toBe(1);
-    while (service.buckets < 200) await nextTurn();
+    while (service.ids.buckets < 200) await nextTurn();
   });
 });
 
@@ -572,7 +597,7 @@ describe('streams', () => {
     expect(changing.ended).toBeUndefined();
     await changing.report({ 'a=1': [0, 1] }, 'other');
     expect(changing.ended).toMatchObject({ code: 3 });
-    expect(service.buckets).toBe(0);
+    expect(service.ids.buckets).toBe(0);
   });
 
   it('end by bytes that are no reports', async () => {

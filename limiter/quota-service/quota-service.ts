@@ -13,8 +13,9 @@ import {
   findAssignments,
   type ShareOwner,
 } from './assignments.ts';
+import { BucketIds } from './bucket-ids.ts';
 import { type AssignedTreatment, sameLimits, type WalkedRules } from './bucket-plans.ts';
-import { BucketHolder, type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
+import { Bucket, type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
 import { ReportTurns } from './report-turns.ts';
 
 /** Of one pool of the allocator. */
@@ -38,11 +39,9 @@ const deaf: MessageListener = { onMessage: () => {}, onEnd: () => {} };
 export class QuotaService implements StreamHost {
   readonly options: QuotaServiceOptions;
   readonly turns: ReportTurns;
+  readonly ids: BucketIds;
   readonly #streams = new Set<QuotaStream>();
   readonly #pools = new Map<string, Pool>();
-  /** Buckets by the names of callers. */
-  readonly #ofCallers = new Map<string, number>();
-  #buckets = 0;
   #epoch = 0;
   /** Streams whose buckets are still to be planned anew. */
   #unplanned: QuotaStream[] = [];
@@ -55,15 +54,12 @@ export class QuotaService implements StreamHost {
   constructor(options: QuotaServiceOptions) {
     this.options = options;
     this.turns = new ReportTurns(options.clock);
+    this.ids = new BucketIds(options.bounds);
     this.#lookedMs = options.clock.nowMs();
   }
 
   get streams(): number {
     return this.#streams.size;
-  }
-
-  get buckets(): number {
-    return this.#buckets;
   }
 
   get epoch(): number {
@@ -148,32 +144,13 @@ export class QuotaService implements StreamHost {
   /** For operators. */
   assignments(question: AssignmentQuestion): FoundAssignments {
     const ownerOf = ({ holder }: ShareView): ShareOwner | undefined =>
-      holder instanceof BucketHolder ? holder.owner : undefined;
+      holder instanceof Bucket ? holder.owner : undefined;
     return findAssignments(this.options.allocator, ownerOf, question);
   }
 
   /** Streams that are left end. */
   endAll(): void {
     for (const stream of [...this.#streams]) stream.endWell();
-  }
-
-  takeRoom(caller: string | undefined, ofStream: number): 'stream' | 'caller' | 'all' | undefined {
-    const { bounds } = this.options;
-    if (ofStream >= bounds.ofStream) return 'stream';
-    const ofCaller = caller === undefined ? 0 : (this.#ofCallers.get(caller) ?? 0);
-    if (ofCaller >= bounds.ofCaller) return 'caller';
-    if (this.#buckets >= bounds.inAll) return 'all';
-    this.#buckets += 1;
-    if (caller !== undefined) this.#ofCallers.set(caller, ofCaller + 1);
-    return undefined;
-  }
-
-  giveRoom(caller: string | undefined, buckets: number): void {
-    this.#buckets -= buckets;
-    if (caller === undefined || buckets === 0) return;
-    const left = this.#ofCallers.get(caller)! - buckets;
-    if (left === 0) this.#ofCallers.delete(caller);
-    else this.#ofCallers.set(caller, left);
   }
 
   /** Opens a share. A pool goes by the limits of the bucket that was planned last. */

@@ -64,7 +64,7 @@ export const rows = {
       kind: integer({ min: 1, max: 10_000_000 }),
       default: 100_000,
       summary:
-        'Maximum number of buckets of one caller in one thread, if callers have names (CALLERS_FILE). Requests for further buckets are denied. Not in the Go service.',
+        'Maximum number of buckets of one caller in one thread, or of one address if callers have no names (CALLERS_FILE). Requests for further buckets are denied. Not in the Go service.',
     },
     rlqsMaxBuckets: {
       name: 'RLQS_MAX_BUCKETS',
@@ -72,6 +72,13 @@ export const rows = {
       default: 200_000,
       summary:
         'Maximum number of buckets of one thread. Requests for further buckets are denied. Not in the Go service.',
+    },
+    rlqsMaxBucketBytes: {
+      name: 'RLQS_MAX_BUCKET_BYTES',
+      kind: integer({ min: 16, max: 1_000_000_000 }),
+      default: 16_000_000,
+      summary:
+        'Maximum bytes of the bucket IDs of one thread, each counted once. One caller or address may have half. Requests for further buckets are denied. Not in the Go service.',
     },
     rlqsSilenceMs: {
       name: 'RLQS_SILENCE',

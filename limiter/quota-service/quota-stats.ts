@@ -7,16 +7,18 @@ import type { Allocating, ShareTotals } from '../allocate/terms.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { BucketIds } from './bucket-ids.ts';
 import type { QuotaClient } from './client-weights.ts';
 
 /** Whose bound leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
-const bounds = ['stream', 'caller', 'all', 'message', 'id_bytes'] as const;
+const bounds = ['stream', 'caller', 'all', 'bytes', 'message', 'id_bytes'] as const;
 type Bound = (typeof bounds)[number];
 const settingOf: Readonly<Record<Bound, string>> = {
   stream: 'RLQS_MAX_BUCKETS_OF_STREAM',
   message: 'RLQS_MAX_BUCKETS_OF_STREAM',
   caller: 'RLQS_MAX_BUCKETS_OF_CALLER',
   all: 'RLQS_MAX_BUCKETS',
+  bytes: 'RLQS_MAX_BUCKET_BYTES',
   id_bytes: 'the length of a bucket id',
 };
 
@@ -77,9 +79,10 @@ export class QuotaStats {
     );
   }
 
-  watch(service: { readonly streams: number; readonly buckets: number }): void {
+  watch(service: { readonly streams: number; readonly ids: Pick<BucketIds, 'buckets' | 'bytes'> }): void {
     this.#registry.gaugePart('ratelimit.quota.streams', () => service.streams);
-    this.#registry.gaugePart('ratelimit.quota.buckets', () => service.buckets);
+    this.#registry.gaugePart('ratelimit.quota.buckets', () => service.ids.buckets);
+    this.#registry.gaugePart('ratelimit.quota.bucket_bytes', () => service.ids.bytes);
   }
 
   reports(count: number): void {

@@ -18,26 +18,26 @@ import {
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { Entry } from '../../rules/model.ts';
-import type { Allocating, Holder, Share } from '../allocate/terms.ts';
+import type { Allocating, Assignment, Holder, Share } from '../allocate/terms.ts';
 import type { ShareOwner } from './assignments.ts';
+import { type BucketBounds, BucketId, type BucketIds } from './bucket-ids.ts';
 import type { AssignedTreatment, BucketPlans, Treatment } from './bucket-plans.ts';
 import type { QuotaClient } from './client-weights.ts';
 import {
   type BucketReport,
   entriesOf,
+  idOf,
+  longestAnsweredBytes,
   longestIdBytes,
   type QuotaOrder,
   ResponseWriter,
+  textOf,
   UsageReports,
 } from './quota-messages.ts';
 import type { QuotaStats } from './quota-stats.ts';
 import type { ReportTaker, ReportTurns } from './report-turns.ts';
 
-export interface QuotaBounds {
-  /** Buckets of one stream, of one caller and in all. */
-  readonly ofStream: number;
-  readonly ofCaller: number;
-  readonly inAll: number;
+export interface QuotaBounds extends BucketBounds {
   readonly streams: number;
 }
 
@@ -64,26 +64,10 @@ export interface StreamHost {
   readonly turns: ReportTurns;
   /** Of the rules and overrides in force. */
   readonly epoch: number;
-  /** Takes room for one more bucket of a stream with so many; if there is none, says whose bound is reached. */
-  takeRoom(caller: string | undefined, ofStream: number): 'stream' | 'caller' | 'all' | undefined;
-  giveRoom(caller: string | undefined, buckets: number): void;
+  readonly ids: BucketIds;
   openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share;
   keepShare(treatment: AssignedTreatment, nowMs: number): void;
   closeShare(share: Share, treatment: AssignedTreatment): void;
-}
-
-interface Bucket {
-  readonly id: Uint8Array;
-  /** The id, a character a byte. */
-  readonly text: string;
-  readonly key: string;
-  readonly entries: readonly Entry[];
-  treatment: Treatment;
-  /** Of those that are assigned. */
-  share: Share | undefined;
-  /** Of the rules and overrides that its treatment is by. */
-  epoch: number;
-  idleReports: number;
 }
 
 const status = {
@@ -95,27 +79,44 @@ const status = {
   },
 } satisfies Record<string, GrpcStatus>;
 
-/** Whose share it is, for the allocator and for lists. */
-export class BucketHolder implements Holder {
-  readonly owner: ShareOwner;
+/** What one stream has of a bucket id; the holder of its share. There are many of them: each field counts. */
+export class Bucket implements Holder {
+  readonly id: BucketId;
   readonly weight: number;
-  readonly push: Holder['push'];
+  treatment: Treatment;
+  /** Where it is assigned. */
+  share: Share | undefined = undefined;
+  idleReports = 0;
+  readonly #stream: QuotaStream;
 
-  constructor(owner: ShareOwner, weight: number, push: Holder['push']) {
-    this.owner = owner;
+  constructor(stream: QuotaStream, id: BucketId, treatment: Treatment, weight: number) {
+    this.#stream = stream;
+    this.id = id;
+    this.treatment = treatment;
     this.weight = weight;
-    this.push = push;
+  }
+
+  /** For lists. */
+  get owner(): ShareOwner {
+    const { caller, address } = this.#stream.client;
+    const { domain, entries } = this.id;
+    return { domain, bucket: entries, caller, address, rule: this.treatment.rule?.path ?? '' };
+  }
+
+  push(assignment: Assignment): void {
+    this.#stream.order(this, { kind: 'assign', assignment });
   }
 }
 
 export class QuotaStream implements MessageListener, ReportTaker {
   readonly group: string;
+  readonly client: QuotaClient;
   readonly #call: DuplexStream;
   readonly #service: StreamHost;
-  readonly #client: QuotaClient;
+  /** Whose bounds its buckets are within. */
+  readonly #bounded: string;
+  /** By the text of their ids. */
   readonly #buckets = new Map<string, Bucket>();
-  /** The same by their ids as they came first. */
-  readonly #byText = new Map<string, Bucket>();
   readonly #writer = new ResponseWriter();
   #domain = '';
   #heardMs: number;
@@ -131,12 +132,14 @@ export class QuotaStream implements MessageListener, ReportTaker {
   constructor(call: DuplexStream, service: StreamHost) {
     this.#call = call;
     this.#service = service;
-    this.#client = {
+    this.client = {
       caller: call.caller?.name,
       address: call.origin?.peer ?? 'unknown',
       fields: call.fields ?? [],
     };
-    this.group = addressGroup(this.#client.address);
+    const { caller, address } = this.client;
+    this.group = addressGroup(address);
+    this.#bounded = caller === undefined ? `address ${this.group}` : `caller ${caller}`;
     this.#heardMs = service.options.clock.monotonicMs();
   }
 
@@ -145,7 +148,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#heardMs = clock.monotonicMs();
     const reports = this.#read(() => new UsageReports(new Uint8Array(message), bounds.ofStream));
     if (reports === undefined || !this.#isForDomain(reports.domain)) return;
-    if (reports.leftOut > 0) stats.deniedBuckets('message', this.#client, reports.leftOut);
+    if (reports.leftOut > 0) stats.deniedBuckets('message', this.client, reports.leftOut);
     this.#waiting.push([reports, clock.nowMs()]);
     this.waitingBytes += reports.byteLength;
     this.#service.turns.wait(this, reports.byteLength);
@@ -204,10 +207,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
 
   /** What it holds stays charged. */
   close(): void {
-    for (const bucket of this.#buckets.values()) this.#closeShare(bucket);
-    this.#service.giveRoom(this.#client.caller, this.#buckets.size);
-    this.#buckets.clear();
-    this.#byText.clear();
+    for (const bucket of this.#buckets.values()) this.#forget(bucket);
     this.#service.turns.leave(this);
     this.#waiting.length = 0;
     this.waitingBytes = 0;
@@ -226,9 +226,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
   /** By the rules and overrides of now. Gives how many there are. */
   planAnew(nowMs: number): number {
     this.#flushSoon();
-    for (const bucket of this.#buckets.values()) {
-      if (bucket.epoch !== this.#service.epoch) this.#planBucket(bucket, nowMs);
-    }
+    for (const bucket of this.#buckets.values()) this.#planBucket(bucket, nowMs);
     return this.#buckets.size;
   }
 
@@ -254,7 +252,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     if (bucket === undefined) return;
     const allowed = Math.min(report.allowed, mostHits);
     const denied = Math.min(report.denied, mostHits);
-    if (bucket.epoch !== this.#service.epoch) this.#planBucket(bucket, nowMs);
+    this.#planBucket(bucket, nowMs);
     bucket.idleReports = allowed === 0 && denied === 0 ? bucket.idleReports + 1 : 0;
     if (bucket.idleReports >= idleReports) {
       this.#abandon(bucket);
@@ -267,72 +265,63 @@ export class QuotaStream implements MessageListener, ReportTaker {
       return;
     }
     const beyond = share.report({ allowed, denied }, nowMs, cameMs);
-    if (beyond > 0) stats.overReported(this.#client, treatment.rule.path, beyond);
+    if (beyond > 0) stats.overReported(this.client, treatment.rule.path, beyond);
     stats.used(treatment.limits, allowed - beyond, denied);
     stats.settle(this.#service.options.allocator, treatment.pool, treatment.rule.path);
   }
 
   /** Undefined where there is no room: then it is denied, and the client forgets it when it is idle. */
   #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): Bucket | undefined {
-    // A client writes an id in the same way each time, as a rule.
-    const text = latin1Slice.call(id);
-    const known = this.#byText.get(text);
+    const known = this.#buckets.get(latin1Slice.call(id));
     if (known !== undefined) return known;
     const { stats, ttlSeconds } = this.#service.options;
-    const isLong = id.length > longestIdBytes;
-    const entries = isLong ? [] : this.#read(() => entriesOf(id));
+    const entries = id.length > longestAnsweredBytes ? [] : this.#read(() => entriesOf(id));
     if (entries === undefined) return undefined;
-    const key = keyOf(entries);
-    const same = this.#buckets.get(key);
-    if (same !== undefined && !isLong) return same;
-    const full = isLong ? 'id_bytes' : this.#service.takeRoom(this.#client.caller, this.#buckets.size);
-    if (full !== undefined) {
-      stats.deniedBuckets(full, this.#client, 1);
-      const isIdle = allowed === 0 && denied === 0;
-      this.#writer.add(id, isIdle ? { kind: 'abandon' } : { kind: 'deny', ttlSeconds });
-      return undefined;
-    }
-    const treatment = this.#treatmentOf(entries);
-    const bucket: Bucket = {
-      id: new Uint8Array(id),
-      text,
-      key,
-      entries,
-      treatment,
-      share: undefined,
-      epoch: this.#service.epoch,
-      idleReports: 0,
-    };
-    this.#buckets.set(key, bucket);
-    this.#byText.set(text, bucket);
-    this.#begin(bucket, nowMs);
+    // It may have been written in another order.
+    const own = entries.length > 1 ? this.#buckets.get(textOf(entries)) : undefined;
+    if (own !== undefined && id.length <= longestIdBytes) return own;
+    const taken =
+      id.length > longestIdBytes
+        ? 'id_bytes'
+        : this.#service.ids.take(
+            { caller: this.#bounded, domain: this.#domain, ofStream: this.#buckets.size },
+            entries,
+          );
+    if (taken instanceof BucketId) return this.#begin(taken, nowMs);
+    stats.deniedBuckets(taken, this.client, 1);
+    const isIdle = allowed === 0 && denied === 0;
+    if (id.length <= longestAnsweredBytes)
+      this.#writer.add(idOf(entries), isIdle ? { kind: 'abandon' } : { kind: 'deny', ttlSeconds });
+    return undefined;
+  }
+
+  #begin(id: BucketId, nowMs: number): Bucket {
+    const { options } = this.#service;
+    const weight = options.weightOf(this.client, id.entries);
+    const bucket = new Bucket(this, id, this.#treatmentOf(id), weight);
+    this.#buckets.set(id.text, bucket);
+    this.#openShare(bucket, nowMs);
     return bucket;
   }
 
-  #treatmentOf(entries: readonly Entry[]): Treatment {
-    const { plans, stats } = this.#service.options;
-    const treatment = plans.treatmentOf(this.#domain, entries);
+  #treatmentOf(id: BucketId): Treatment {
+    const { options, epoch } = this.#service;
+    const treatment = id.treatment(options.plans, epoch);
     if (treatment.kind !== 'assigned' && treatment.obstacle !== undefined)
-      stats.unassignable(treatment.rule?.path ?? this.#domain, treatment.obstacle, treatment.kind);
+      options.stats.unassignable(treatment.rule?.path ?? this.#domain, treatment.obstacle, treatment.kind);
     return treatment;
   }
 
-  #begin(bucket: Bucket, nowMs: number): void {
-    const { treatment, entries } = bucket;
-    if (treatment.kind !== 'assigned') return;
-    const { caller, address } = this.#client;
-    const owner = { domain: this.#domain, bucket: entries, caller, address, rule: treatment.rule.path };
-    const weight = this.#service.options.weightOf(this.#client, entries);
-    const holder = new BucketHolder(owner, weight, (assignment) =>
-      this.#order(bucket, { kind: 'assign', assignment }),
-    );
-    bucket.share = this.#service.openShare(treatment, holder, nowMs);
+  #openShare(bucket: Bucket, nowMs: number): void {
+    const { treatment } = bucket;
+    if (treatment.kind === 'assigned') bucket.share = this.#service.openShare(treatment, bucket, nowMs);
   }
 
+  /** By the rules and overrides of now. */
   #planBucket(bucket: Bucket, nowMs: number): void {
     const before = bucket.treatment;
-    const treatment = this.#treatmentOf(bucket.entries);
-    bucket.epoch = this.#service.epoch;
+    if (bucket.id.isPlanned(before, this.#service.epoch)) return;
+    const treatment = this.#treatmentOf(bucket.id);
     if (before.kind === 'assigned' && treatment.kind === 'assigned' && before.pool === treatment.pool) {
       bucket.treatment = treatment;
       this.#service.keepShare(treatment, nowMs);
@@ -340,7 +329,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     }
     this.#closeShare(bucket);
     bucket.treatment = treatment;
-    this.#begin(bucket, nowMs);
+    this.#openShare(bucket, nowMs);
     // What it had ends now, and not when it reports the next time.
     bucket.share?.report({ allowed: 0, denied: 0 }, nowMs);
     this.#answerBlanket(bucket);
@@ -353,12 +342,15 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#service.closeShare(share, treatment);
   }
 
-  #abandon(bucket: Bucket): void {
+  #forget(bucket: Bucket): void {
     this.#closeShare(bucket);
-    this.#order(bucket, { kind: 'abandon' });
-    this.#buckets.delete(bucket.key);
-    this.#byText.delete(bucket.text);
-    this.#service.giveRoom(this.#client.caller, 1);
+    this.#buckets.delete(bucket.id.text);
+    this.#service.ids.leave(this.#bounded, bucket.id);
+  }
+
+  #abandon(bucket: Bucket): void {
+    this.#forget(bucket);
+    this.order(bucket, { kind: 'abandon' });
     this.#service.options.stats.abandoned();
   }
 
@@ -373,16 +365,16 @@ export class QuotaStream implements MessageListener, ReportTaker {
   #answerBlanket(bucket: Bucket): void {
     const { treatment } = bucket;
     if (treatment.kind === 'assigned') return;
-    this.#order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
+    this.order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
   }
 
-  #order({ id, share }: Bucket, order: QuotaOrder): void {
+  /** Goes out with what else this turn of the event loop has to say. */
+  order({ id, share }: Bucket, order: QuotaOrder): void {
     this.#flushSoon();
     if (order.kind === 'assign' && share !== undefined) this.#assigned.push(share);
-    this.#writer.add(id, order);
+    this.#writer.add(Buffer.from(id.text, 'latin1'), order);
   }
 
-  /** With all that this turn of the event loop has to say. */
   #flushSoon(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -410,10 +402,3 @@ const latin1Slice = Buffer.prototype.latin1Slice;
 
 /** Chosen: what one report counts at most, so that nothing that a client says is no number. */
 const mostHits = 0xffff_ffff;
-
-/** Of entries by their keys: the same for the same bucket id alone. */
-function keyOf(entries: readonly Entry[]): string {
-  let key = '';
-  for (const { key: name, value } of entries) key += `${name.length}:${name}${value.length}:${value}`;
-  return key;
-}

@@ -52,6 +52,7 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
         ofStream: settings.rlqsMaxBucketsOfStream,
         ofCaller: settings.rlqsMaxBucketsOfCaller,
         inAll: settings.rlqsMaxBuckets,
+        idBytes: settings.rlqsMaxBucketBytes,
         streams: settings.rlqsMaxStreams,
       },
       idleReports: settings.rlqsIdleReports,

@@ -132,11 +132,13 @@ it('let idle buckets be abandoned: RLQS_IDLE_REPORTS', async () => {
 });
 
 it.each([
-  ['RLQS_MAX_BUCKETS_OF_STREAM', {}],
-  ['RLQS_MAX_BUCKETS', {}],
-  ['RLQS_MAX_BUCKETS_OF_CALLER', { CALLERS_FILE: join(folder, 'callers.yaml') }],
-])('bound buckets, and deny what is beyond: %s', async (setting, env) => {
-  const stream = new QuotaStream(await clientOf({ [setting]: '1', ...env }));
+  { RLQS_MAX_BUCKETS_OF_STREAM: '1' },
+  { RLQS_MAX_BUCKETS: '1' },
+  { RLQS_MAX_BUCKETS_OF_CALLER: '1', CALLERS_FILE: join(folder, 'callers.yaml') },
+  // Half of them is for one caller, and an id of these has 11.
+  { RLQS_MAX_BUCKET_BYTES: '30' },
+])('bound buckets, and deny what is beyond: %o', async (env) => {
+  const stream = new QuotaStream(await clientOf(env));
   stream.report({ name: 'a' });
   stream.report({ name: 'b' });
   await stream.ordered('b', 'deny');

@@ -219,6 +219,7 @@ const byName = new Map<string, string>(
     'ratelimit.stats.detailed_metrics_refused': 'How often hits were counted in _overflow for want of room.',
     'ratelimit.quota.streams': 'Open streams of quota clients.',
     'ratelimit.quota.buckets': 'Buckets that quota clients report.',
+    'ratelimit.quota.bucket_bytes': 'Bytes of the bucket IDs of quota clients, each counted once.',
     'ratelimit.quota.hits': 'Hits that were assigned to quota clients, used or denied by them, or returned.',
     'ratelimit.quota.reports': 'Reports of buckets by quota clients.',
     'ratelimit.quota.abandoned': 'Buckets of quota clients that were idle for RLQS_IDLE_REPORTS.',

@@ -53,7 +53,7 @@ function namesOfTheProgram(): string[] {
     ),
     clock,
   );
-  quota.watch({ streams: 0, buckets: 0 });
+  quota.watch({ streams: 0, ids: { buckets: 0, bytes: 0 } });
   const noHits = { assigned: 1, used: 0, denied: 0, returned: 0, overReported: 0 };
   quota.settle({ totals: () => noHits }, 'pool', 'rule');
   createForwardAuthStats(registry).missing('<header>');
