@@ -21,16 +21,13 @@ const isolated = [
   'control-plane/reconcile/decide.timing.test.ts',
   'rules/reader/*.timing.test.ts',
   'rules/table/wildcard-*.timing.test.ts',
-  'test/fuzz/regex-cost.timing.test.ts',
+  'test/fuzz/{cost,regex-cost}.timing.test.ts',
 ];
 const packageTests = 'test/package/*.test.ts';
-/** Their load needs a processor that nothing else uses. */
-const alone = 'redis-killed|redis-network|redis-refuses';
 const faults = [
-  ...['attacks', 'budgets', 'quota', 'simulation', 'soak', 'stores', 'truth'].map(
+  ...['attacks', 'budgets', 'faults', 'quota', 'simulation', 'soak', 'stores', 'truth'].map(
     (folder) => `test/${folder}/*.timing.test.ts`,
   ),
-  `test/faults/!(${alone}).timing.test.ts`,
   'test/e2e/adopt-operator.timing.test.ts',
 ];
 /** Of two cores: most of their time such tests wait. */
@@ -111,8 +108,6 @@ const projects: TestProjectConfiguration[] = [
       include: [timing],
       exclude: [...exclude, ...faults, ...isolated],
       globalSetup,
-      // Of the cases whose network fails; five at a time would keep one another from recovering.
-      maxConcurrency: 2,
       maxWorkers: 1,
       sequence: { groupOrder: 2 },
     },

@@ -21,10 +21,7 @@ const sinkSettings =
 
 /** Runs a limiter with the example rules until it is stopped, and says how to ask it. */
 export async function startDemo(): Promise<void> {
-  const choosesSink = Object.keys(process.env).some((name) => sinkSettings.test(name));
-  const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };
-  const folder = isXds(process.env) ? {} : demoFolder;
-  const env = { ...demoSettings, ...folder, ...noSink, ...process.env };
+  const env = demoEnvironment(process.env);
   const status = await runLimiter({
     env,
     onListening: ({ grpc, http, debug }) => {
@@ -36,6 +33,14 @@ ${hintText(env, { http: http.port, debug: debug?.port })}
     },
   });
   process.exit(status);
+}
+
+/** The settings of `npm start` in this environment. */
+export function demoEnvironment(given: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const choosesSink = Object.keys(given).some((name) => sinkSettings.test(name));
+  const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };
+  const folder = isXds(given) ? {} : demoFolder;
+  return { ...demoSettings, ...folder, ...noSink, ...given };
 }
 
 /** How to ask about the rules of this project's examples; of other ones, where to look at them. */

@@ -6,7 +6,7 @@ import { clientOf } from '../support/kubernetes-client.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 
 /** Enough to see a change in kind. */
-const rounds = 40;
+const rounds = 20;
 /** `npm run bench:cluster` says what a quiet machine has. */
 const wantedMs = 250;
 

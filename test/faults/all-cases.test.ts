@@ -15,6 +15,12 @@ it('every case of every file is in the table, once', async () => {
   expect(new Set(allCases.map(({ name }) => name)).size).toBe(allCases.length);
 });
 
+it('a case outside of the gate names one that runs there', () => {
+  const inGate = allCases.filter(({ guardedBy }) => guardedBy === undefined).map(({ name }) => name);
+  const guards = allCases.flatMap(({ guardedBy }) => guardedBy ?? []);
+  expect(guards.filter((name) => !inGate.includes(name))).toEqual([]);
+});
+
 function isCase(value: unknown): value is FaultCase {
   return typeof value === 'object' && value !== null && 'prepare' in value;
 }

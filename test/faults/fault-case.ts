@@ -8,6 +8,8 @@ export interface FaultCase {
   name: string;
   /** What is done, in a sentence for the table. */
   what: string;
+  /** The case that guards the same in the gate, where this one does not run: `npm run faults` runs both. */
+  guardedBy?: string;
   /** What it runs besides the limiter. */
   needs: readonly ServerProgram[];
   bounds: FaultBounds;

@@ -10,6 +10,9 @@ export const testPace: FaultPace = { perSecond: 300, quietMs: 500, outageMs: 120
 /** Code that is compiled late and caches that fill; a leak of what waits would be more. */
 export const maxHeapGrowthBytes = 4 * 1024 * 1024;
 
+/** What a request may leave where a busy machine makes the load last longer: leases of its counter, for example. */
+const maxHeapGrowthByRequest = 2 * 1024;
+
 /** One test for each case, several at a time, as they mostly wait: its bounds hold, the program had no fault of its own, its memory is back where it was. */
 export function faultSuite(
   name: string,
@@ -20,7 +23,7 @@ export function faultSuite(
   }: { pace?: FaultPace; check?: (report: FaultReport, expect: ExpectStatic) => void } = {},
 ): void {
   describe(name, () => {
-    for (const faultCase of cases) {
+    for (const faultCase of cases.filter(({ guardedBy }) => guardedBy === undefined)) {
       const missing = missingServer(faultCase);
       const isOptional = process.env['CI'] !== 'true';
       const title = missing === undefined ? faultCase.name : `${faultCase.name} (${missing})`;
@@ -30,7 +33,8 @@ export function faultSuite(
         const reported = JSON.stringify({ ...report, messages: [...report.messages] });
         expect(breaches(report.figures, faultCase.bounds), reported).toEqual([]);
         expect(report.internalFaults).toEqual([]);
-        expect(report.heapGrowthBytes, reported).toBeLessThan(maxHeapGrowthBytes);
+        const mayGrow = Math.max(maxHeapGrowthBytes, report.figures.sent * maxHeapGrowthByRequest);
+        expect(report.heapGrowthBytes, reported).toBeLessThan(mayGrow);
         check(report, expect);
       });
     }

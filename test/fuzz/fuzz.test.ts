@@ -8,8 +8,8 @@ import { mutated } from './mutation.ts';
 import { Random } from './random.ts';
 import { fuzzTargets } from './targets.ts';
 
-/** Chosen: so many take about half a second of a processor, and reach what is counted below with any seed. */
-const inputsOfShortRun = 1_500;
+/** Chosen: so many take about a third of a second of a processor, and reach what is counted below with any seed. */
+const inputsOfShortRun = 800;
 
 describe('a short run finds nothing', () => {
   it.each(fuzzTargets.map(({ name }) => name))('in %s', async (target) => {

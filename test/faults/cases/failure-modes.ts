@@ -18,6 +18,7 @@ const allow: FaultCase = {
 const deny: FaultCase = {
   name: 'mode-deny',
   what: 'The same under `STORE_FAILURE_MODE=deny`: requests are refused meanwhile',
+  guardedBy: 'mode-allow',
   needs,
   bounds: { ...bounds, minByMode: 1 },
   prepare: inMode('deny'),

@@ -2,9 +2,11 @@ import { redisProgram } from '../../support/find-server.ts';
 import { type FaultCase, slowestMs } from '../fault-case.ts';
 import { keepsEverything, killAndRestart, redisInDanger } from './redis-killed.ts';
 
+const nameOf = (characters: number): string => `keys-of-${characters}-characters`;
+
 function longKeys(characters: number): FaultCase {
   return {
-    name: `keys-of-${characters}-characters`,
+    name: nameOf(characters),
     what: `Redis is killed and started again while every key has over ${characters} characters`,
     needs: [redisProgram],
     keyPadding: 'x'.repeat(characters),
@@ -13,4 +15,7 @@ function longKeys(characters: number): FaultCase {
   };
 }
 
-export const longKeyCases: readonly FaultCase[] = [longKeys(250), longKeys(4000)];
+export const longKeyCases: readonly FaultCase[] = [
+  { ...longKeys(250), guardedBy: nameOf(4000) },
+  longKeys(4000),
+];

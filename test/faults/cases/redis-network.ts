@@ -1,4 +1,5 @@
 import { redisProgram } from '../../support/find-server.ts';
+import { machineLoad } from '../../support/machine-load.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { TcpProxy } from '../../support/tcp-proxy.ts';
 import {
@@ -11,12 +12,15 @@ import {
 import { heldInRedis } from '../held-in-redis.ts';
 
 /** A Redis that is well, behind a proxy that is not. */
-function behindProxy(act: (proxy: TcpProxy, scene: FaultScene) => Promise<void>) {
+function behindProxy(
+  act: (proxy: TcpProxy, scene: FaultScene) => Promise<void>,
+  env: () => Record<string, string> = () => ({}),
+) {
   return async ({ program }: CasePlace): Promise<StoreInDanger> => {
     const redis: RedisServer = await startRedis({ path: program(redisProgram) });
     const proxy = await TcpProxy.to(redis.port);
     return {
-      env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
+      env: { REDIS_URL: `127.0.0.1:${proxy.port}`, ...env() },
       act: (scene) => act(proxy, scene),
       held: () => heldInRedis({ port: redis.port }),
       stop: async () => {
@@ -50,6 +54,7 @@ const cut: FaultCase = {
 const refused: FaultCase = {
   name: 'connection-refused',
   what: 'The connection to Redis is reset and new ones are refused, then taken',
+  guardedBy: 'redis-killed',
   needs,
   bounds: { slowestMs, minErrors: 1, minOpened: 1 },
   prepare: behindProxy(async (proxy, { outage }) => {
@@ -64,11 +69,15 @@ const delayed: FaultCase = {
   what: 'Every byte to and from Redis arrives 150 ms late: the answers are late by 300 ms, and all of them are counted',
   needs,
   bounds: { slowestMs, errors: 0, opened: 0 },
-  prepare: behindProxy(async (proxy, { outage }) => {
-    proxy.delay(150);
-    await outage();
-    await proxy.heal();
-  }),
+  prepare: behindProxy(
+    async (proxy, { outage }) => {
+      proxy.delay(150);
+      await outage();
+      await proxy.heal();
+    },
+    // The default where the limiter gets a processor at once.
+    () => ({ STORE_BREAKER_SILENCE: `${Math.min(1900, Math.round(700 * machineLoad()))}ms` }),
+  ),
 };
 
 const tooSlow: FaultCase = {
@@ -86,6 +95,7 @@ const tooSlow: FaultCase = {
 const swallowed: FaultCase = {
   name: 'connection-swallowed',
   what: 'The network drops everything without a word (a black hole), then resets the connection',
+  guardedBy: 'redis-paused',
   needs,
   bounds: { slowestMs, minErrors: 1, minOpened: 1 },
   prepare: behindProxy(async (proxy, { outage }) => {
