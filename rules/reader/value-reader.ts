@@ -1,6 +1,14 @@
 import { type JsonObject, type JsonValue, maxUint32, mostRequests } from '../model.ts';
 import { NodeKind } from '../yaml/tape.ts';
-import { booleanValue, integerValue, printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
+import {
+  booleanValue,
+  integerValue,
+  printedScalar,
+  scalarValue,
+  setOwn,
+  shortTag,
+  typeTag,
+} from '../yaml/values.ts';
 import { type DocumentWalk, Stage } from './document-walk.ts';
 
 /** What the Go service's messages call the type that a value must have. */
@@ -155,10 +163,4 @@ function smallDecimal(text: string): number {
     value = value * 10 + digit;
   }
   return value;
-}
-
-/** Sets a key even where it is `__proto__`. */
-function setOwn(object: JsonObject, key: string, value: JsonValue): void {
-  if (key !== '__proto__') object[key] = value;
-  else Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
 }

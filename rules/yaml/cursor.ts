@@ -168,8 +168,8 @@ export class YamlCursor {
     return !this.isBlank(this.pos + 1) && !(isFlow && isBracketOrComma(this.text.charCodeAt(this.pos + 1)));
   }
 
-  /** Reads a plain scalar of a block; returns where it ends. Stops before `: `, which makes it a key. */
-  readPlain(): number {
+  /** Reads a line of a plain scalar, which brackets and commas end inside brackets; returns where it ends. Stops before `: `. */
+  readPlain(isFlow = false): number {
     const { text, end } = this;
     let pos = this.pos + 1;
     let last = pos;
@@ -179,27 +179,17 @@ export class YamlCursor {
       if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
       if (char === HASH && last !== pos) break;
       if (char === COLON && this.isBlank(pos + 1)) break;
+      if (isFlow && this.#endsFlowPlain(pos)) break;
       last = pos + 1;
     }
     this.pos = last;
     return last;
   }
 
-  /** Reads a line of a plain scalar inside brackets; returns where it ends. */
-  readFlowPlain(): number {
-    const { text, end } = this;
-    let pos = this.pos + 1;
-    let last = pos;
-    for (; pos < end; pos++) {
-      const char = text.charCodeAt(pos);
-      if (char === SPACE || char === TAB) continue;
-      if (char === LINE_FEED || char === CARRIAGE_RETURN || isBracketOrComma(char)) break;
-      if (char === HASH && last !== pos) break;
-      if (char === COLON && (this.isBlank(pos + 1) || isBracketOrComma(text.charCodeAt(pos + 1)))) break;
-      last = pos + 1;
-    }
-    this.pos = last;
-    return last;
+  /** Inside brackets a colon needs no blank behind it where a bracket or a comma is there. */
+  #endsFlowPlain(offset: number): boolean {
+    const char = this.text.charCodeAt(offset);
+    return isBracketOrComma(char) || (char === COLON && isBracketOrComma(this.text.charCodeAt(offset + 1)));
   }
 
   /**
@@ -238,7 +228,7 @@ export class YamlCursor {
       if (breaks === 0 || this.column < 0 || !this.#continuesFlowPlain()) break;
       const from = this.pos;
       folded ??= this.text.slice(start, end);
-      end = this.readFlowPlain();
+      end = this.readPlain(true);
       folded += foldedBreaks(breaks) + this.text.slice(from, end);
     }
     return folded === undefined ? undefined : { end, text: folded };
@@ -258,11 +248,8 @@ export class YamlCursor {
 
   /** Any character goes on with it but these: in its middle `- ` and `? ` mean nothing. */
   #continuesFlowPlain(): boolean {
-    const char = this.peek();
-    if (char === HASH || isBracketOrComma(char) || this.pos >= this.end) return false;
-    return (
-      char !== COLON || !(this.isBlank(this.pos + 1) || isBracketOrComma(this.text.charCodeAt(this.pos + 1)))
-    );
+    const isOver = this.peek() === HASH || this.atIndicator(COLON) || this.pos >= this.end;
+    return !isOver && !this.#endsFlowPlain(this.pos);
   }
 
   /** Whether the characters at `pos` are surely a key and its `:`. Cheap, and no for unusual keys. */
@@ -298,18 +285,34 @@ export class YamlCursor {
   /** Reads a quoted scalar; leaves `pos` behind it and its text, if that is not a slice, in `decoded`. */
   readQuoted(quote: number): void {
     const { text, end } = this;
-    const start = ++this.pos;
-    this.decoded = undefined;
+    const start = this.pos + 1;
+    let decoded = '';
+    let from = start;
     for (let pos = start; pos < end; pos++) {
       const char = text.charCodeAt(pos);
-      if (char === quote && (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE)) {
-        this.pos = pos + 1;
-        return;
+      if (char === LINE_FEED || char === CARRIAGE_RETURN) {
+        decoded += text.slice(from, this.#blanksBefore(pos, from));
+        const next = this.#afterBlankLines(pos);
+        decoded += foldedBreaks(next.breaks);
+        from = next.offset;
+        pos = from - 1;
+      } else if (char === BACKSLASH && quote === DOUBLE_QUOTE) {
+        const escaped = this.#readEscape(pos);
+        decoded += text.slice(from, pos) + escaped.text;
+        from = escaped.end;
+        pos = from - 1;
+      } else if (char === quote) {
+        if (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE) {
+          this.pos = pos + 1;
+          this.decoded = from === start ? undefined : decoded + text.slice(from, pos);
+          return;
+        }
+        decoded += `${text.slice(from, pos)}'`;
+        pos++;
+        from = pos + 1;
       }
-      const isSpecial = char === quote || char === LINE_FEED || char === CARRIAGE_RETURN;
-      if (isSpecial || (char === BACKSLASH && quote === DOUBLE_QUOTE)) break;
     }
-    this.#decodeQuoted(start, quote);
+    throw new YamlSyntaxError({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
   }
 
   /** Reads a tag as written; leaves `pos` behind it. */
@@ -329,38 +332,6 @@ export class YamlCursor {
     while (!this.isBlank(this.pos) && !isBracketOrComma(this.peek())) this.pos++;
     if (this.pos === start) this.fail('did not find expected alphabetic or numeric character');
     return this.text.slice(start, this.pos);
-  }
-
-  #decodeQuoted(start: number, quote: number): void {
-    const { text, end } = this;
-    let decoded = '';
-    let from = start;
-    for (let pos = start; pos < end; pos++) {
-      const char = text.charCodeAt(pos);
-      if (char === LINE_FEED || char === CARRIAGE_RETURN) {
-        decoded += text.slice(from, this.#blanksBefore(pos, from));
-        const next = this.#afterBlankLines(pos);
-        decoded += foldedBreaks(next.breaks);
-        from = next.offset;
-        pos = from - 1;
-      } else if (char === BACKSLASH && quote === DOUBLE_QUOTE) {
-        const escaped = this.#readEscape(pos);
-        decoded += text.slice(from, pos) + escaped.text;
-        from = escaped.end;
-        pos = from - 1;
-      } else if (char === quote) {
-        decoded += text.slice(from, pos);
-        if (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE) {
-          this.pos = pos + 1;
-          this.decoded = decoded;
-          return;
-        }
-        decoded += "'";
-        pos++;
-        from = pos + 1;
-      }
-    }
-    throw new YamlSyntaxError({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
   }
 
   /** The escape whose backslash is at `offset`. An escaped line break leaves nothing but the empty lines behind it. */

@@ -1,7 +1,7 @@
 import { parseYaml } from './parse.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
 import type { SyntaxProblem } from './text.ts';
-import { printedValue, scalarText, scalarValue, shortTag, TagMismatch } from './values.ts';
+import { printedValue, scalarText, scalarValue, setOwn, shortTag, TagMismatch } from './values.ts';
 
 /** The first document of a text, and whether anything but comments follows it. */
 export interface YamlDocument {
@@ -89,13 +89,14 @@ class ValueBuilder {
       const given = children[i + 1]!;
       if (tape.kind(key) !== NodeKind.SCALAR) this.#fail(key, `invalid map key: ${printedValue(tape, key)}`);
       if (tape.isPlain(key) && tape.text(key) === '<<') {
-        for (const [name, value] of this.#merged(given)) if (!Object.hasOwn(map, name)) put(map, name, value);
+        for (const [name, value] of this.#merged(given))
+          if (!Object.hasOwn(map, name)) setOwn(map, name, value);
         continue;
       }
       const name = String(this.#scalar(key));
       if (own.has(name)) this.#fail(key, 'duplicated mapping key');
       own.add(name);
-      put(map, name, this.value(given));
+      setOwn(map, name, this.value(given));
     }
     return map;
   }
@@ -126,9 +127,4 @@ class ValueBuilder {
   #fail(node: number, text: string): never {
     throw new DocumentError(text, this.#tape.place(node));
   }
-}
-
-function put(map: Record<string, unknown>, name: string, value: unknown): void {
-  if (name !== '__proto__') map[name] = value;
-  else Object.defineProperty(map, name, { value, enumerable: true, configurable: true, writable: true });
 }

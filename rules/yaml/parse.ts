@@ -366,7 +366,7 @@ class YamlReader {
   #readFlowPlain(): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
-    const end = cursor.readFlowPlain();
+    const end = cursor.readPlain(true);
     const node = this.#named(this.#tape.addSlice(start, end, true));
     const longer = cursor.readFlowPlainLines(start, end);
     if (longer !== undefined) this.#tape.lengthen(node, longer);

@@ -7,15 +7,14 @@ import { NodeKind, type YamlTape } from './tape.ts';
 export type ScalarType = 'null' | 'bool' | 'int' | 'huge' | 'float' | 'string';
 
 const nulls = new Set(['~', 'null', 'Null', 'NULL']);
-const booleans = new Map<string, boolean>([
-  ...['y', 'Y', 'yes', 'Yes', 'YES', 'true', 'True', 'TRUE', 'on', 'On', 'ON'].map(yes),
-  ...['n', 'N', 'no', 'No', 'NO', 'false', 'False', 'FALSE', 'off', 'Off', 'OFF'].map(no),
+const booleans = new Map([
+  ...named(true, ['y', 'Y', 'yes', 'Yes', 'YES', 'true', 'True', 'TRUE', 'on', 'On', 'ON']),
+  ...named(false, ['n', 'N', 'no', 'No', 'NO', 'false', 'False', 'FALSE', 'off', 'Off', 'OFF']),
 ]);
-const floatNames = new Map<string, number>([
-  ...['.nan', '.NaN', '.NAN'].map((name): [string, number] => [name, Number.NaN]),
-  ...['.inf', '.Inf', '.INF'].map((name): [string, number] => [name, Infinity]),
-  ...['.inf', '.Inf', '.INF'].map((name): [string, number] => [`+${name}`, Infinity]),
-  ...['.inf', '.Inf', '.INF'].map((name): [string, number] => [`-${name}`, -Infinity]),
+const floatNames = new Map([
+  ...named(Number.NaN, ['.nan', '.NaN', '.NAN']),
+  ...named(Infinity, ['.inf', '.Inf', '.INF', '+.inf', '+.Inf', '+.INF']),
+  ...named(-Infinity, ['-.inf', '-.Inf', '-.INF']),
 ]);
 const longestWord = 5;
 
@@ -25,12 +24,8 @@ const minInteger = -(2n ** 63n);
 const maxInteger = 2n ** 63n - 1n;
 const maxUnsigned = 2n ** 64n - 1n;
 
-function yes(word: string): [string, boolean] {
-  return [word, true];
-}
-
-function no(word: string): [string, boolean] {
-  return [word, false];
+function named<Value>(value: Value, words: readonly string[]): [string, Value][] {
+  return words.map((word) => [word, value]);
 }
 
 /** The type of a scalar written without quotes and without a tag. */
@@ -158,10 +153,13 @@ export function scalarValue(tape: YamlTape, node: number): null | boolean | numb
   return type === 'float' ? floatValue(text) : Number(integerValue(text));
 }
 
-/** How the Go service prints a value in a message, cut to `maxLength` characters. */
-export function printedValue(tape: YamlTape, node: number, maxLength = 200): string {
-  const text = printed(tape, node, { left: maxLength });
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}...`;
+/** Chosen: characters of a value in a message. */
+const mostPrinted = 200;
+
+/** How the Go service prints a value in a message, cut. */
+export function printedValue(tape: YamlTape, node: number): string {
+  const text = printed(tape, node, { left: mostPrinted });
+  return text.length <= mostPrinted ? text : `${text.slice(0, mostPrinted)}...`;
 }
 
 function printed(tape: YamlTape, given: number, budget: { left: number }): string {
@@ -206,4 +204,10 @@ function printedFloat(value: number): string {
   const power = Number(exponent);
   if (power >= -4 && power < 6) return String(value);
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+}
+
+/** Sets a key even where it is `__proto__`. */
+export function setOwn<Value>(object: Record<string, Value>, key: string, value: Value): void {
+  if (key !== '__proto__') object[key] = value;
+  else Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
 }
