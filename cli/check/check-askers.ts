@@ -9,7 +9,7 @@ import type { EnvoyPlace } from '../../rules/proxy/proto-json.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { refuseOutside } from '../shared/contained-files.ts';
-import { hintOf, readGiven, UsageError } from '../shared/flags.ts';
+import { readGiven, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
 import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
@@ -35,7 +35,7 @@ export function checkAskers(
   // What else asks is not known where no Envoy is given.
   const profiles = managersOfProfiles(inputs, files.length > 0);
   configuration.managers.push(...profiles);
-  const review = areRulesGood && sources.length > 0 ? reviewEnvoy(configuration, sources, hintOf) : undefined;
+  const review = areRulesGood && sources.length > 0 ? reviewEnvoy(configuration, sources) : undefined;
   const linesOf = linesOfAll(files, inputs);
   const findings = (review?.findings ?? []).map(({ severity, hint, file, ...found }) =>
     findingOf(strictness === 'strict' ? 'error' : severity, { ...found, source: file }, hint, linesOf),

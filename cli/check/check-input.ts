@@ -5,7 +5,6 @@ import type { CounterKeys } from '../../rules/counter-keys.ts';
 import { manifestWords } from '../../rules/language/tables.ts';
 import { isLeased } from '../../rules/lease.ts';
 import type { Rule } from '../../rules/model.ts';
-import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../../rules/reader/read-rule-texts.ts';
@@ -194,7 +193,7 @@ function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: 
 }
 
 export function profilesOf(text: string): ProfilesFile {
-  return readProfilesFile(text, regexProblem);
+  return readProfilesFile(text);
 }
 
 function refusedOf(

@@ -97,12 +97,11 @@ export function followProfiles(
   /** Whether the file is followed from now on. */
   const isFollowed = async (): Promise<boolean> => {
     if (settings.profilesFile === '' && !existsSync(path)) return false;
-    const { regexProblem } = await import('../../rules/proxy/make-descriptors.ts');
     const watch = await watchFiles({
       paths: [path],
       names: [name],
       read: ([text = '']) => {
-        const file = readProfilesFile(text, regexProblem);
+        const file = readProfilesFile(text);
         if (file.problems === undefined) return file.profiles;
         throw new Error(problemsText(name, file.problems));
       },

@@ -8,9 +8,23 @@ import { isObject } from '../model.ts';
 import { documentTexts, readManifestDocument } from '../reader/read-manifests.ts';
 import type { PathProblem } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
-import { type EnvoyPlace, type Fields, field, list, namedField, type Path, typed } from './proto-json.ts';
+import {
+  type EnvoyPlace,
+  type Fields,
+  field,
+  list,
+  namedField,
+  type Path,
+  typed,
+  typeUrl,
+} from './proto-json.ts';
 import { type QuotaFilter, quotaFilters } from './quota-filters.ts';
 import { type RateLimitConfig, readRateLimits } from './read-actions.ts';
+
+export interface PlacedText {
+  text: string;
+  place: EnvoyPlace;
+}
 
 /** One item of `rate_limits`. */
 export interface PlacedRateLimit {
@@ -25,7 +39,7 @@ export interface PlacedRateLimit {
 export interface PerRoute {
   filterName: string;
   isDisabled: boolean;
-  domain: { text: string; place: EnvoyPlace } | undefined;
+  domain: PlacedText | undefined;
   rateLimits: PlacedRateLimit[];
   hostOption: 'OVERRIDE' | 'INCLUDE' | 'IGNORE' | undefined;
   place: EnvoyPlace;
@@ -34,7 +48,7 @@ export interface PerRoute {
 export interface RateLimitFilter {
   name: string;
   /** Undefined: what the filter is was not given, and it may be any. */
-  domain: { text: string; place: EnvoyPlace } | undefined;
+  domain: PlacedText | undefined;
   stage: number | undefined;
   rateLimits: PlacedRateLimit[];
   service:
@@ -372,7 +386,7 @@ class ConfigurationReader {
     });
   }
 
-  #domain(config: unknown, path: Path): PerRoute['domain'] {
+  #domain(config: unknown, path: Path): PlacedText | undefined {
     const text = field(config, 'domain');
     if (typeof text !== 'string' || text === '') return undefined;
     return { text, place: this.#placeOf([...path, 'domain']) };
@@ -409,7 +423,7 @@ class ConfigurationReader {
     return items.flatMap((item: unknown, index) => {
       const at = [...path, name, index];
       const problems: PathProblem[] = [];
-      const [config] = readRateLimits([item], [...path, name], problems, { strict: false });
+      const [config] = readRateLimits([item], [...path, name], problems);
       for (const { path: found, message } of problems) {
         const where = [...found];
         // Each is read as if it were the only one.
@@ -450,8 +464,7 @@ function isSet(value: unknown): boolean {
 }
 
 function isTyped(config: unknown, given: unknown, name: string): boolean {
-  const type = isObject(given) ? String(field(given, 'type_url') ?? given['@type'] ?? '') : '';
-  return isObject(config) && type.endsWith(`.filters.http.ratelimit.v3.${name}`);
+  return isObject(config) && typeUrl(given).endsWith(`.filters.http.ratelimit.v3.${name}`);
 }
 
 function isRateLimitFilter(value: Fields): boolean {

@@ -19,7 +19,7 @@ function loadedAs(rules: Rule[]): LoadedSource {
 
 function findingsOf(rate_limits: JsonObject[], rules: Rule[]): EnvoyFinding[] {
   const configuration = readEnvoyConfiguration([{ path: 'e.yaml', text: yamlText({ rate_limits }) }]);
-  const review = reviewEnvoy(configuration, [loadedAs(rules)], () => '');
+  const review = reviewEnvoy(configuration, [loadedAs(rules)]);
   expect(review.isOpen).toBe(false);
   return review.findings;
 }

@@ -4,12 +4,14 @@
  */
 import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
+import { meantHint } from '../review/near-names.ts';
 import { type PlacedRule, placedRules } from '../review/rule-level.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
   PerRoute,
   PlacedRateLimit,
+  PlacedText,
   RateLimitFilter,
   RouteSite,
 } from './envoy-configuration.ts';
@@ -56,12 +58,9 @@ export interface EnvoyFinding {
   hint: string | undefined;
 }
 
-/** `; did you mean "shop"?` where one of the known is near, else nothing. */
-export type DidYouMean = (given: string, known: readonly string[]) => string;
-
 /** A list of `rate_limits` that a filter asks for, under a domain: undefined where that is not known. */
 interface Asked {
-  domain: { text: string; place: EnvoyPlace } | undefined;
+  domain: PlacedText | undefined;
   item: PlacedRateLimit;
 }
 
@@ -76,16 +75,14 @@ interface Reached {
 export function reviewEnvoy(
   configuration: EnvoyConfiguration,
   sources: readonly LoadedSource[],
-  didYouMean: DidYouMean,
 ): { findings: EnvoyFinding[]; isOpen: boolean } {
-  const review = new EnvoyReview(configuration, sources, didYouMean);
+  const review = new EnvoyReview(configuration, sources);
   return { findings: review.findings(), isOpen: review.isOpen };
 }
 
 class EnvoyReview {
   readonly #configuration: EnvoyConfiguration;
   readonly #sources: readonly LoadedSource[];
-  readonly #didYouMean: DidYouMean;
   /** By what is reported, so that a mistake that is in many routes is reported once. */
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
@@ -93,10 +90,9 @@ class EnvoyReview {
   /** Whether more may be asked than what was given, so that no rule is reported to be unreached. */
   isOpen = false;
 
-  constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[], didYouMean: DidYouMean) {
+  constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[]) {
     this.#configuration = configuration;
     this.#sources = sources;
-    this.#didYouMean = didYouMean;
   }
 
   findings(): EnvoyFinding[] {
@@ -209,7 +205,7 @@ class EnvoyReview {
         'typed_extension_protocol_options with explicit_http_config: { http2_protocol_options: {} }';
       this.#error('rate-limit-service', cluster.place, text, hint);
     } else if (cluster === undefined && hasAllClusters) {
-      const near = this.#didYouMean(service.cluster, [...clusters.keys()]);
+      const near = meantHint(service.cluster, [...clusters.keys()]);
       const text = `there is no cluster "${service.cluster}" for the rate limit filter "${name}"${near}`;
       this.#error('rate-limit-service', service.place, text);
     }
@@ -329,16 +325,21 @@ class EnvoyReview {
     }
   }
 
-  #unknownDomain({ text, place }: { text: string; place: EnvoyPlace }, known: string[]): void {
-    const message = `no rules have the domain "${text}": nothing is limited${this.#didYouMean(text, known)}`;
+  #unknownDomain({ text, place }: PlacedText, known: string[]): void {
+    const message = `no rules have the domain "${text}": nothing is limited${meantHint(text, known)}`;
     this.#error('domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
   }
 
   #unaskedDomain(domain: string): void {
-    const loaded = this.#sources.find(({ source }) => source.domain === domain)!;
-    const { line, column } = loaded.placeOf(['domain']) ?? { line: undefined, column: undefined };
+    const source = this.#sources.findIndex((one) => one.source.domain === domain);
     const text = `no rate limit filter asks for the domain "${domain}"`;
-    this.#warning('unasked-domain', { file: loaded.file, line, column }, text);
+    this.#warning('unasked-domain', this.#placeIn({ source, path: ['domain'] }), text);
+  }
+
+  /** In a file of rules. */
+  #placeIn({ source, path }: Pick<PlacedRule, 'source' | 'path'>) {
+    const { file, placeOf } = this.#sources[source]!;
+    return { file, ...(placeOf(path) ?? { line: undefined, column: undefined }) };
   }
 
   #descriptor({ item }: Asked, tops: readonly PlacedRule[][], reached: Reached): void {
@@ -415,9 +416,7 @@ class EnvoyReview {
     };
     visit(top, []);
     for (const { first, keys, count, isLater } of groups.values()) {
-      const loaded = this.#sources[first.source]!;
-      const { line, column } = loaded.placeOf(first.path) ?? { line: undefined, column: undefined };
-      const place = { file: loaded.file, line, column };
+      const place = this.#placeIn(first);
       const others = count > 1 ? `, nor ${count - 1} more of these keys` : '';
       const list = keys.join(', ');
       if (isLater) {

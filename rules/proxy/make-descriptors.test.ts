@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { descriptorMaker, regexProblem } from './make-descriptors.ts';
+import { descriptorMaker } from './make-descriptors.ts';
 import type { ValueMatcher } from './read-actions.ts';
 import { type Profile, readProfilesFile } from './read-profiles.ts';
 
 /** The only profile of a file with these rate limits and settings. */
 function profileOf(rateLimits: unknown, settings: Record<string, unknown> = {}): Profile {
   const file = { profiles: { shop: { domain: 'shop', ...settings, rate_limits: rateLimits } } };
-  const read = readProfilesFile(JSON.stringify(file), regexProblem);
+  const read = readProfilesFile(JSON.stringify(file));
   expect(read.problems).toBeUndefined();
   return 'profiles' in read ? read.profiles[0]! : expect.unreachable();
 }

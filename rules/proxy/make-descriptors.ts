@@ -1,6 +1,6 @@
 /** From the headers of a request that a proxy asks about to its descriptors, as Envoy's actions make them. */
 import type { Entry } from '../model.ts';
-import { automatonOf, type CostBudget, ExpressionError, newCostBudget, spend } from '../regex/expression.ts';
+import { automatonOf } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
 import type { RateLimitAction, ValueMatcher } from './read-actions.ts';
 import { originalHeaders, type Profile } from './read-profiles.ts';
@@ -35,17 +35,6 @@ export function descriptorMaker(profile: Profile): DescriptorMaker {
     const descriptors = makers.flatMap((entries) => descriptorOf(entries, request));
     return { descriptors, missing: [...request.missing] };
   };
-}
-
-/** Why `descriptorMaker` could not use a regular expression. The expressions of a profile share a budget. */
-export function regexProblem(text: string, budget: CostBudget = newCostBudget()): string | undefined {
-  try {
-    spend(budget, text, automatonOf(text).stepCost);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof ExpressionError)) throw error;
-    return error.message;
-  }
 }
 
 function headersOf(action: RateLimitAction): string[] {

@@ -1,7 +1,7 @@
 /** Filters of quota clients in an Envoy's configuration: what they ask for, and what they do without an answer. */
 import { isObject } from '../model.ts';
 import type { PossibleEntry } from './possible-rules.ts';
-import { type EnvoyPlace, type Fields, field, namedField, type Path, typed } from './proto-json.ts';
+import { type EnvoyPlace, type Fields, field, namedField, type Path, typed, typeUrl } from './proto-json.ts';
 
 /** `rate_limit_quota`, or what a route says in its place. */
 export interface QuotaFilter {
@@ -25,55 +25,42 @@ export interface QuotaBucket {
 
 export type QuotaFallback = 'allow' | 'deny' | 'bucket' | 'rate' | 'reuse';
 
-const typePrefix = '.filters.http.rate_limit_quota.v3.RateLimitQuota';
-const isOf = (value: Fields, name: string): boolean =>
-  String(field(value, 'type_url') ?? value['@type'] ?? '').endsWith(typePrefix + name);
-
-/** All of a document, wherever they stand. */
-export function quotaFilters(
-  value: unknown,
-  placeOf: (path: Path) => EnvoyPlace,
-  path: Path = [],
-): QuotaFilter[] {
-  if (Array.isArray(value)) {
-    return value.flatMap((one: unknown, index) => quotaFilters(one, placeOf, [...path, index]));
-  }
-  if (!isObject(value)) return [];
-  if (!isOf(value, 'FilterConfig') && !isOf(value, 'Override')) {
-    return Object.entries(value).flatMap(([name, one]) => quotaFilters(one, placeOf, [...path, name]));
-  }
-  const [config, rest] = typed(value);
-  const at = [...path, ...rest];
-  const domain = field(config, 'domain');
-  const [matchersName, matchers] = namedField(config, 'bucket_matchers');
-  return [
-    {
-      domain: typeof domain === 'string' && domain !== '' ? domain : undefined,
-      place: placeOf(at),
-      buckets: bucketsOf(matchers, placeOf, [...at, matchersName]),
-    },
-  ];
+/** The objects of these types, wherever they stand; none is looked for within another one. */
+function objectsOf(types: readonly string[], value: unknown, path: Path): { object: Fields; path: Path }[] {
+  const prefix = '.filters.http.rate_limit_quota.v3.RateLimitQuota';
+  if (isObject(value) && types.some((type) => typeUrl(value).endsWith(prefix + type)))
+    return [{ object: value, path }];
+  const members = Array.isArray(value) ? value.entries() : isObject(value) ? Object.entries(value) : [];
+  return [...members].flatMap(([step, one]) => objectsOf(types, one, [...path, step]));
 }
 
-function bucketsOf(value: unknown, placeOf: (path: Path) => EnvoyPlace, path: Path): QuotaBucket[] {
-  if (Array.isArray(value)) {
-    return value.flatMap((one: unknown, index) => bucketsOf(one, placeOf, [...path, index]));
-  }
-  if (!isObject(value)) return [];
-  if (!isOf(value, 'BucketSettings'))
-    return Object.entries(value).flatMap(([name, one]) => bucketsOf(one, placeOf, [...path, name]));
-  const [settings] = typed(value);
+/** All of a document. */
+export function quotaFilters(document: unknown, placeOf: (path: Path) => EnvoyPlace): QuotaFilter[] {
+  return objectsOf(['FilterConfig', 'Override'], document, []).map(({ object, path }) => {
+    const [config, rest] = typed(object);
+    const at = [...path, ...rest];
+    const domain = field(config, 'domain');
+    const [name, matchers] = namedField(config, 'bucket_matchers');
+    const buckets = objectsOf(['BucketSettings'], matchers, [...at, name]);
+    return {
+      domain: typeof domain === 'string' && domain !== '' ? domain : undefined,
+      place: placeOf(at),
+      buckets: buckets.map((bucket) => bucketOf(bucket.object, placeOf(bucket.path))),
+    };
+  });
+}
+
+function bucketOf(given: Fields, place: EnvoyPlace): QuotaBucket {
+  const [settings] = typed(given);
   const builder = field(field(settings, 'bucket_id_builder'), 'bucket_id_builder');
   const interval = field(settings, 'reporting_interval');
-  return [
-    {
-      place: placeOf(path),
-      entries: isObject(builder) ? Object.entries(builder).map(entryOf) : undefined,
-      first: fallbackOf(field(settings, 'no_assignment_behavior')),
-      expired: fallbackOf(field(settings, 'expired_assignment_behavior')),
-      interval: interval === undefined ? undefined : durationText(interval),
-    },
-  ];
+  return {
+    place,
+    entries: isObject(builder) ? Object.entries(builder).map(entryOf) : undefined,
+    first: fallbackOf(field(settings, 'no_assignment_behavior')),
+    expired: fallbackOf(field(settings, 'expired_assignment_behavior')),
+    interval: interval === undefined ? undefined : durationText(interval),
+  };
 }
 
 function entryOf([key, value]: [string, unknown]): PossibleEntry {

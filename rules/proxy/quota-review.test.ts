@@ -51,7 +51,7 @@ function reported(envoy: string, rulesText = rules): string[] {
   });
   expect(errors).toEqual([]);
   const configuration = readEnvoyConfiguration([{ path: 'envoy.yaml', text: envoy }]);
-  const { findings } = reviewEnvoy(configuration, sources, () => '');
+  const { findings } = reviewEnvoy(configuration, sources);
   return findings.map(
     ({ severity, code, file, line, text }) => `${severity} ${code} ${file}:${line}: ${text}`,
   );
@@ -111,7 +111,7 @@ describe('quota filters', () => {
 
   it('may ask for a domain without rules', () => {
     expect(reported(quota({ domain: 'shpo' }))).toEqual([
-      'error domain-without-rules envoy.yaml:4: no rules have the domain "shpo": nothing is limited',
+      'error domain-without-rules envoy.yaml:4: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
       'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
     ]);
   });

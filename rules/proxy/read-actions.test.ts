@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { newCostBudget } from '../regex/expression.ts';
 import { readDocument } from '../yaml/document.ts';
 import type { PathProblem } from '../yaml/places.ts';
-import { type RateLimitAction, type ReadActionsOptions, readRateLimits } from './read-actions.ts';
+import { type RateLimitAction, readRateLimits } from './read-actions.ts';
 
-function read(value: unknown, options: Partial<ReadActionsOptions> = {}) {
+function read(value: unknown, { strict = true } = {}) {
   const problems: PathProblem[] = [];
-  const rateLimits = readRateLimits(value, ['rate_limits'], problems, { strict: true, ...options });
+  const budget = strict ? newCostBudget() : undefined;
+  const rateLimits = readRateLimits(value, ['rate_limits'], problems, budget);
   return {
     rateLimits,
     actions: rateLimits.flatMap(({ actions }) => actions),
@@ -13,14 +15,14 @@ function read(value: unknown, options: Partial<ReadActionsOptions> = {}) {
   };
 }
 
-function readActions(actions: unknown[], options: Partial<ReadActionsOptions> = {}) {
-  return read([{ actions }], options);
+function readActions(actions: unknown[]) {
+  return read([{ actions }]);
 }
 
 /** The matcher of a header_value_match with this test, and what was said of it. */
-function readMatcher(header: Record<string, unknown>, options: Partial<ReadActionsOptions> = {}) {
+function readMatcher(header: Record<string, unknown>) {
   const action = { header_value_match: { descriptor_value: 'v', headers: [{ name: 'X-A', ...header }] } };
-  const { actions, problems } = readActions([action], options);
+  const { actions, problems } = readActions([action]);
   const [first] = actions;
   return {
     action: first,
@@ -263,11 +265,10 @@ describe('readRateLimits', () => {
   });
 
   it('has regular expressions looked at', () => {
-    const regexProblem = (text: string) => (text === '(' ? 'missing )' : undefined);
-    expect(readMatcher({ safe_regex_match: { regex: '(' } }, { regexProblem }).problems).toEqual([
-      'rate_limits.0.actions.0.header_value_match.headers.0.safe_regex_match.regex: regex: "(": missing )',
+    expect(readMatcher({ safe_regex_match: { regex: '(' } }).problems).toEqual([
+      'rate_limits.0.actions.0.header_value_match.headers.0.safe_regex_match.regex: regex: "(": error parsing regexp: missing closing ): `(`',
     ]);
-    expect(readMatcher({ safe_regex_match: { regex: '()' } }, { regexProblem }).problems).toEqual([]);
+    expect(readMatcher({ safe_regex_match: { regex: '()' } }).problems).toEqual([]);
   });
 
   it('refuses unknown fields and actions when it is strict', () => {

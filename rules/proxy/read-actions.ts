@@ -3,6 +3,7 @@
  * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
  */
 import { isObject } from '../model.ts';
+import { type CostBudget, expressionProblem } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import type { PathProblem } from '../yaml/places.ts';
 
@@ -57,26 +58,20 @@ export interface ValueMatcher {
   treatMissingAsEmpty: boolean;
 }
 
-export interface ReadActionsOptions {
-  /**
-   * Whether unknown fields and actions are problems. Otherwise fields are passed over, and actions, or those with a matcher that
-   * is not known here, become `extension`: for what Envoy accepted.
-   */
-  strict: boolean;
-  /** What is wrong with a regular expression of RE2; undefined when it is good. Defaults to none being looked at. */
-  regexProblem?(text: string): string | undefined;
-}
-
 type Path = PathProblem['path'];
 
-/** What is wrong is added to `problems`, and left out of the result. Never throws. */
+/**
+ * What is wrong is added to `problems`, and left out of the result. Never throws. `budget`: of the regular expressions. Without it,
+ * the rate limits are of an Envoy, which accepted them: expressions are not looked at, unknown fields are passed over, and unknown
+ * actions, or those with a matcher that is not known here, become `extension`.
+ */
 export function readRateLimits(
   value: unknown,
   path: Path,
   problems: PathProblem[],
-  options: ReadActionsOptions,
+  budget?: CostBudget,
 ): RateLimitConfig[] {
-  return new ActionsReader(problems, options).rateLimits({ name: 'rate_limits', path, value });
+  return new ActionsReader(problems, budget).rateLimits({ name: 'rate_limits', path, value });
 }
 
 /** A value with the name and the place that problems report. */
@@ -122,11 +117,11 @@ export const queryTests = ['string_match', 'present_match'];
 
 class ActionsReader {
   readonly #problems: PathProblem[];
-  readonly #options: ReadActionsOptions;
+  readonly #budget: CostBudget | undefined;
 
-  constructor(problems: PathProblem[], options: ReadActionsOptions) {
+  constructor(problems: PathProblem[], budget: CostBudget | undefined) {
     this.#problems = problems;
-    this.#options = options;
+    this.#budget = budget;
   }
 
   rateLimits(given: Given): RateLimitConfig[] {
@@ -324,7 +319,7 @@ class ActionsReader {
     const text = this.#text(regex);
     if (regex === undefined || text === '') return this.#refuse(given, `${given.name}: expected regex`);
     if (text === undefined) return undefined;
-    const problem = this.#options.regexProblem?.(text);
+    const problem = this.#budget && expressionProblem(text, this.#budget);
     if (problem !== undefined) return this.#refuse(regex, `${regex.name}: ${quoted(text)}: ${problem}`);
     return { type: 'regex', text, ignoreCase: false };
   }
@@ -415,11 +410,8 @@ class ActionsReader {
     for (const [name, one] of Object.entries(value)) {
       const field: Given = { name, path: [...path, name], value: one };
       const plain = name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-      if (this.#options.strict && !known.includes(plain)) {
-        const meant = meantBy(plain, known);
-        const list = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
-        const those = meant === undefined ? list : `did you mean ${meant}?`;
-        this.#refuse(field, `${owner} has no field ${quoted(name)}: ${those}`, true);
+      if (this.#budget !== undefined && !known.includes(plain)) {
+        this.#refuse(field, unknownField(owner, name, known), true);
       } else if (fields.has(plain)) {
         this.#refuse(field, `${name} says again what ${fields.get(plain)?.name} says`, true);
       } else if (one !== undefined && (keepsUnknown || known.includes(plain))) {
@@ -433,6 +425,13 @@ class ActionsReader {
     this.#problems.push({ path, message, isKey });
     return undefined;
   }
+}
+
+/** `a profile has no field "domian": did you mean domain?` */
+export function unknownField(owner: string, name: string, known: readonly string[]): string {
+  const meant = meantBy(name, known);
+  const list = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
+  return `${owner} has no field ${quoted(name)}: ${meant === undefined ? list : `did you mean ${meant}?`}`;
 }
 
 /** `, not "x"` for a text, nothing for what else came. */

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { regexProblem } from './make-descriptors.ts';
 import { looksLikeProfiles, readProfilesFile } from './read-profiles.ts';
 
 function problemsOf(text: string): string[] {
-  const { problems = [] } = readProfilesFile(text, regexProblem);
+  const { problems = [] } = readProfilesFile(text);
   return problems.map(({ line, column, message }) => `${line}:${column}: ${message}`);
 }
 
@@ -26,7 +25,6 @@ profiles:
     rate_limits:
       - actions: [{ generic_key: { descriptor_value: 7 } }]
 `,
-      regexProblem,
     );
     const plain = { stage: 0, disableKey: '', hasOwnLimit: false, hasOwnHits: false, onStreamDone: false };
     expect(read).toMatchObject({
@@ -60,7 +58,7 @@ profiles:
 
   it('reads a file without profiles', () => {
     for (const text of ['', '# none\n', 'profiles:\n', 'profiles: {}\n'])
-      expect(readProfilesFile(text, regexProblem)).toMatchObject({ profiles: [] });
+      expect(readProfilesFile(text)).toMatchObject({ profiles: [] });
   });
 
   it('reports every mistake with its place', () => {

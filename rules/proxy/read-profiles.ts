@@ -4,7 +4,7 @@
  * quoted to stay what it is.
  */
 import { isObject } from '../model.ts';
-import { type CostBudget, newCostBudget } from '../regex/expression.ts';
+import { newCostBudget } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
@@ -15,6 +15,7 @@ import {
   type RateLimitAction,
   type RateLimitConfig,
   readRateLimits,
+  unknownField,
 } from './read-actions.ts';
 
 /** What reports the original request: method, path with query, and host. */
@@ -27,6 +28,7 @@ export const originalHeaders = {
   'ext-authz': { method: ':method', target: ':path', host: 'Host' },
 } as const;
 export type OriginalRequest = keyof typeof originalHeaders;
+const originalRequests = Object.keys(originalHeaders) as OriginalRequest[];
 
 /** Plain data: it is posted to other threads. */
 export interface Profile {
@@ -74,11 +76,8 @@ export const profileFields = [
 /** What of Envoy's request line there is here. */
 const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
 
-/** What is wrong with a regular expression; undefined when it is good. The expressions of a profile share a budget. */
-export type RegexProblem = (text: string, budget: CostBudget) => string | undefined;
-
 /** Never throws. */
-export function readProfilesFile(text: string, regexProblem: RegexProblem): ProfilesFile {
+export function readProfilesFile(text: string): ProfilesFile {
   if (Buffer.byteLength(text) > mostFileBytes) {
     return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
   }
@@ -86,7 +85,7 @@ export function readProfilesFile(text: string, regexProblem: RegexProblem): Prof
   if (!('tape' in document)) {
     return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
   }
-  const reader = new ProfilesReader(regexProblem);
+  const reader = new ProfilesReader();
   const profiles = reader.file(document);
   if (reader.problems.length > 0) return { problems: placedProblems(document.tape, reader.problems) };
   return { profiles, placeOf: valuePlacer(document.tape) };
@@ -100,13 +99,8 @@ export function looksLikeProfiles(text: string): boolean {
 
 class ProfilesReader {
   readonly problems: PathProblem[] = [];
-  readonly #regexProblem: RegexProblem;
   /** Fields that are there under another name: they are not missing as well. */
   readonly #misspelled = new Set<string>();
-
-  constructor(regexProblem: RegexProblem) {
-    this.#regexProblem = regexProblem;
-  }
 
   file({ value, hasMore }: YamlDocument): Profile[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
@@ -136,17 +130,10 @@ class ProfilesReader {
     return {
       name,
       domain: this.#domain([...path, 'domain'], map['domain'], path),
-      refusedStatus: Number(
-        this.#choice([...path, 'refusedStatus'], map['refusedStatus'], ['429', '403']),
-      ) as 429,
-      onError: this.#choice([...path, 'onError'], map['onError'], ['allow', 'deny']),
+      refusedStatus: Number(this.#choice(path, map, 'refusedStatus', ['429', '403'])) as 429,
+      onError: this.#choice(path, map, 'onError', ['allow', 'deny']),
       trustedHops: this.#hops([...path, 'trustedHops'], map['trustedHops']),
-      originalRequest: this.#choice([...path, 'originalRequest'], map['originalRequest'], [
-        'forwarded',
-        'original-uri',
-        'original-url',
-        'ext-authz',
-      ]),
+      originalRequest: this.#choice(path, map, 'originalRequest', originalRequests),
       rateLimits: this.#rateLimits(path, map['rate_limits']),
     };
   }
@@ -159,11 +146,7 @@ class ProfilesReader {
       return this.#refuse(value === undefined ? path : at, problem) ?? [];
     }
     const reported = this.problems.length;
-    const budget = newCostBudget();
-    const read = readRateLimits(value, at, this.problems, {
-      strict: true,
-      regexProblem: (text) => this.#regexProblem(text, budget),
-    });
+    const read = readRateLimits(value, at, this.problems, newCostBudget());
     if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
     // Positions are those of the file only where nothing was left out.
     if (this.problems.length === reported)
@@ -224,15 +207,16 @@ class ProfilesReader {
 
   /** The first one where nothing is said. */
   #choice<Choice extends string>(
-    path: Path,
-    value: unknown,
-    choices: readonly [Choice, ...Choice[]],
+    profile: Path,
+    map: Record<string, unknown>,
+    field: (typeof profileFields)[number],
+    choices: readonly Choice[],
   ): Choice {
-    if (value === undefined) return choices[0];
-    const chosen = choices.find((one) => one === value);
-    if (chosen !== undefined) return chosen;
-    this.#refuse(path, `${path.at(-1)}: expected ${choices.join(' or ')}${cameAs(value)}`);
-    return choices[0];
+    const value = map[field];
+    const chosen = value === undefined ? choices[0] : choices.find((one) => one === value);
+    if (chosen === undefined)
+      this.#refuse([...profile, field], `${field}: expected ${choices.join(' or ')}${cameAs(value)}`);
+    return chosen ?? choices[0]!;
   }
 
   #hops(path: Path, value: unknown): number {
@@ -254,8 +238,7 @@ class ProfilesReader {
       if (known.includes(key)) continue;
       const meant = meantBy(key, known);
       if (meant !== undefined) this.#misspelled.add(fieldPath([...path, meant]));
-      const hint = meant === undefined ? `known are ${known.join(', ')}` : `did you mean ${meant}?`;
-      this.#refuse([...path, key], `${what} has no field ${quoted(key)}: ${hint}`, true);
+      this.#refuse([...path, key], unknownField(what, key, known), true);
     }
     return value;
   }

@@ -179,6 +179,17 @@ export function spend(budget: CostBudget, text: string, stepCost: number): void 
   );
 }
 
+/** Why an expression cannot be matched; undefined where it can. What it costs is taken from the budget. */
+export function expressionProblem(text: string, budget: CostBudget): string | undefined {
+  try {
+    spend(budget, text, automatonOf(text).stepCost);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    return error.message;
+  }
+}
+
 function newAutomaton(text: string): Automaton {
   const automaton = new Automaton(compiledExpression(text));
   if (automaton.stateCount > mostStates) throw tooManyStates(automaton.stateCount, writtenSize(text));

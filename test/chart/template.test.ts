@@ -3,7 +3,6 @@ import { parseControlPlaneSettings } from '../../control-plane/settings/settings
 import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
-import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
@@ -277,9 +276,9 @@ describeWithServer('the chart', helmProgram, () => {
     const profiles = { shop: { domain: 'null', trustedHops: 1, rate_limits: [{ actions }] } };
     const objects = renderChart({ redis, limiter: { profiles } });
     const text = objectOf(objects, 'ConfigMap', '-profiles').data?.['profiles.yaml'] ?? '';
-    const { problems, ...file } = readProfilesFile(text, regexProblem);
+    const { problems, ...file } = readProfilesFile(text);
     expect(problems).toBeUndefined();
-    const given = readProfilesFile(JSON.stringify({ profiles }), regexProblem);
+    const given = readProfilesFile(JSON.stringify({ profiles }));
     expect(file).toMatchObject({ profiles: 'profiles' in given && given.profiles });
     const { spec } = podOf(objects, 'limiter');
     expect(environmentOf(spec.containers[0])['PROFILES_FILE']).toBe('/etc/weir/profiles/profiles.yaml');

@@ -356,7 +356,7 @@ describe.each([
   },
   {
     kind: 'profiles' as const,
-    isGood: (text: string) => readProfilesFile(text, () => undefined).problems === undefined,
+    isGood: (text: string) => readProfilesFile(text).problems === undefined,
     good: [
       actions('{ remote_address: {} }'),
       actions('{ remoteAddress: {} }, { masked_remote_address: { v4PrefixMaskLen: 24 } }'),

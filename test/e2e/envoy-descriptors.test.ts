@@ -12,7 +12,7 @@ import {
   RateLimitResponse_Code,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { descriptorMaker, regexProblem } from '../../rules/proxy/make-descriptors.ts';
+import { descriptorMaker } from '../../rules/proxy/make-descriptors.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
@@ -218,7 +218,6 @@ describeWithServer('descriptors', envoyProgram, (envoyPath) => {
 
   const file = readProfilesFile(
     JSON.stringify({ profiles: { shop: { domain: 'shop', rate_limits: rateLimits } } }),
-    regexProblem,
   );
   const make = descriptorMaker(
     'profiles' in file ? file.profiles[0]! : expect.unreachable(JSON.stringify(file)),

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { maxNameLength } from '../../limiter/stats/registry/metric-name.ts';
 import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
 import { mostHeadBytes } from '../../process/http/http-connection.ts';
-import { descriptorMaker, regexProblem } from '../../rules/proxy/make-descriptors.ts';
+import { descriptorMaker } from '../../rules/proxy/make-descriptors.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import {
   automatonOf,
@@ -94,7 +94,7 @@ function costOf(expressions: readonly string[]): (...texts: string[]) => number 
     actions: [{ header_value_match: { descriptor_value: 'hit', headers: [matcherOf(regex)] } }],
   }));
   const profiles = { shop: { domain: 'shop', rate_limits: rateLimits } };
-  const file = readProfilesFile(JSON.stringify({ profiles }), regexProblem);
+  const file = readProfilesFile(JSON.stringify({ profiles }));
   if (file.problems !== undefined) throw new Error(file.problems[0]?.message);
   const make = descriptorMaker(file.profiles[0]!);
   return (...texts) => {
