@@ -4,10 +4,10 @@ import {
   type RuleStats,
   ruleStatNames,
 } from '../limiter/stats/registry/rule-stats.ts';
+import { limitLabel } from '../rules/describe.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
 import type { Entry } from '../rules/model.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
-import { limitLabel } from '../rules/window.ts';
 
 /** How often something happened, and when first and last. */
 export interface Times {

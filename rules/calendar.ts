@@ -13,6 +13,9 @@ import {
 /** What a calendar says where it has no `timezone`. */
 const defaultTimezone = 'UTC';
 
+/** The last day that windows of a unit may begin with. */
+const mostDays: { readonly [unit in CalendarUnit]: number } = { day: 1, week: 7, month: 31, year: 1 };
+
 /** Undefined after a problem, which it reports with its field. */
 export function readCalendar(
   { unit, timezone = defaultTimezone, startsOn = 1 }: Written<typeof calendarFields>,
@@ -35,8 +38,7 @@ function startingDay(unit: CalendarUnit, written: string | number): number | str
   const text = String(written).toLowerCase();
   const named = unit === 'week' ? weekdays.indexOf(text) + 1 : 0;
   const day = named > 0 ? named : /^\d{1,2}$/.test(text) ? Number(text) : 0;
-  const most = unit === 'month' ? 31 : unit === 'week' ? 7 : 1;
-  if (day >= 1 && day <= most) return day;
+  if (day >= 1 && day <= mostDays[unit]) return day;
   if (unit === 'month') return 'starts_on of a month must be a day from 1 to 31';
   return unit === 'week'
     ? 'starts_on of a week must be monday to sunday, or 1 to 7'
@@ -125,7 +127,6 @@ export function calendarFromText(text: string): Calendar | undefined {
   const [, name, timezone = '', day] = /^([a-z]+)@([^@]+)@([1-9]\d?)$/.exec(text) ?? [];
   const unit = calendarUnits.find((one) => one === name);
   const startsOn = Number(day);
-  const mostDays = { day: 1, week: 7, month: 31, year: 1 };
   if (unit === undefined || startsOn > mostDays[unit] || timezoneName(timezone) === undefined)
     return undefined;
   return { unit, timezone, startsOn };

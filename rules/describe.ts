@@ -2,7 +2,7 @@
 import { algorithmNames, algorithmOf, algorithmTitle, defaultAlgorithm } from './algorithms/registry.ts';
 import { calendarText, calendarWords } from './calendar.ts';
 import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
-import { namesOf, ruleFileName, ruleFlags } from './language/tables.ts';
+import { namesOf, namesWith, ruleFileName, ruleFlags } from './language/tables.ts';
 import { leaseChange, leaseText } from './lease.ts';
 import {
   burstOf,
@@ -18,7 +18,7 @@ import {
 } from './model.ts';
 import { effectWords, isPattern, type Override } from './override.ts';
 import { reserveTexts, reserveWords } from './reserve.ts';
-import { limitLabel, unitWord, windowText, windowTextOf } from './window.ts';
+import { unitWord, windowSeconds, windowText, windowTextOf } from './window.ts';
 
 /** What a rule or limit says in one of its fields, for lists of rules. */
 export interface Described {
@@ -62,6 +62,26 @@ export function describeLimit(limit: Limit, all: readonly Limit[]): Described[] 
   return fields;
 }
 
+/**
+ * What reports one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
+ * without a name has the same. Of a calendar its unit, and where another one has that, too, all of it: `month_Europe_Zurich_15`.
+ */
+export function limitLabel(limits: readonly Limit[], limit: Limit): string {
+  if (limit.name !== '') return limit.name;
+  const others = limits.filter((other) => other !== limit && other.name === '');
+  const { calendar } = limit;
+  if (calendar !== undefined) {
+    const isAlone = others.every((other) => other.calendar?.unit !== calendar.unit);
+    return isAlone ? calendar.unit : calendarText(calendar).replace(/[@/]/g, '_');
+  }
+  const seconds = windowSeconds(limit.unit, limit.unitMultiplier);
+  const isShared = others.some(
+    (other) => other.calendar === undefined && windowSeconds(other.unit, other.unitMultiplier) === seconds,
+  );
+  const window = windowText(limit.unit, limit.unitMultiplier);
+  return isShared ? `${window}_${algorithmNames[limit.algorithm]}` : window;
+}
+
 /** The limits of a rule as lists have them: `unit=MINUTE`, `requests_per_unit=10`. */
 export function limitTexts(limits: readonly Limit[]): string[][] {
   return limits.map((limit) => describeLimit(limit, limits).map(({ name, texts }) => `${name}=${texts[0]}`));
@@ -74,26 +94,20 @@ function windowField({ unit, unitMultiplier, calendar }: Limit): Described {
     : field('window', windowText(unit, unitMultiplier));
 }
 
-type OwnTrait = Extract<FieldsWith<typeof ruleFields, { isOwn: true }>, keyof Rule>;
-type FieldsWith<Rows, Facts> = { [Name in keyof Rows]: Rows[Name] extends Facts ? Name : never }[keyof Rows];
-
 const traitNames = namesOf(ruleFields).filter(isTrait);
-const ownTraits = traitNames.filter(isOwnTrait);
+const ownTraits = namesWith(ruleFields, { isOwn: true }).filter(isTrait);
+type OwnTrait = (typeof ownTraits)[number];
 /** Those that lists always say, as the Go service's do. */
 const modes = ['shadowMode', 'quotaMode'] as const;
 /** What lists and words say of a rule beside its limits. */
 export type DescribedTraits = Pick<Rule, OwnTrait | (typeof modes)[number]>;
 
-function isTrait(name: keyof typeof ruleFields): name is keyof typeof ruleFields & keyof Rule {
+function isTrait<Name extends keyof typeof ruleFields>(name: Name): name is Name & keyof Rule {
   return name in defaultRule;
 }
 
 function rowOf(name: keyof typeof ruleFields): FieldRow {
   return ruleFields[name];
-}
-
-function isOwnTrait(name: keyof typeof ruleFields & keyof Rule): name is OwnTrait {
-  return 'isOwn' in ruleFields[name];
 }
 
 /** The modes of a rule, and what it says in fields of our own. */

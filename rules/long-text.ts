@@ -31,12 +31,7 @@ export function countedText(text: string, maxBytes: number): string {
 
 /** The same of keys and values; the entries themselves where none is longer, as nearly always. */
 export function countedEntries(entries: readonly Entry[], maxBytes: number): readonly Entry[] {
-  return hasLongText(entries, maxBytes)
-    ? entries.map(({ key, value }) => ({
-        key: countedText(key, maxBytes),
-        value: countedText(value, maxBytes),
-      }))
-    : entries;
+  return withTexts(entries, maxBytes, countedText);
 }
 
 /** What metrics, logs and lists show of a text: itself, or of a longer one 64 bytes, `~` and 8 digits of its hash. */
@@ -47,9 +42,7 @@ export function shownText(text: string, maxBytes: number): string {
 
 /** The same of keys and values; the entries themselves where none is longer. */
 export function shownEntries(entries: readonly Entry[], maxBytes: number): readonly Entry[] {
-  return hasLongText(entries, maxBytes)
-    ? entries.map(({ key, value }) => ({ key: shownText(key, maxBytes), value: shownText(value, maxBytes) }))
-    : entries;
+  return withTexts(entries, maxBytes, shownText);
 }
 
 /** Of a longer text, the beginning that is shown and the hash of the whole; undefined for any other. */
@@ -108,12 +101,17 @@ export function shownKey(key: string): string {
   });
 }
 
-function hasLongText(entries: readonly Entry[], maxBytes: number): boolean {
+function withTexts(
+  entries: readonly Entry[],
+  maxBytes: number,
+  written: (text: string, maxBytes: number) => string,
+): readonly Entry[] {
   for (let i = 0; i < entries.length; i++) {
     const { key, value } = entries[i]!;
-    if (isLongText(key, maxBytes) || isLongText(value, maxBytes)) return true;
+    if (isLongText(key, maxBytes) || isLongText(value, maxBytes))
+      return entries.map((one) => ({ key: written(one.key, maxBytes), value: written(one.value, maxBytes) }));
   }
-  return false;
+  return entries;
 }
 
 /** Its first bytes, without the character that they end in. */

@@ -42,21 +42,18 @@ export function wholeFrom(value: unknown): number | undefined {
   return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
 }
 
+/** By their numbers. */
+const unitNames = Object.keys(Unit) as UnitName[];
+const unitsByName = new Map<string, Unit>(Object.entries(Unit).slice(1));
+
 /** Name of a unit by its number; undefined for a number that the enum does not have. */
 export function unitName(unit: number): UnitName | undefined {
   return unitNames[unit];
 }
-const unitNames: (UnitName | undefined)[] = [];
-for (const [name, number] of Object.entries(Unit)) unitNames[number] = name as UnitName;
-
-const unitsByText = new Map<string, Unit>();
-for (const [name, unit] of Object.entries(Unit)) {
-  if (unit !== Unit.UNKNOWN) unitsByText.set(name, unit).set(name.toLowerCase(), unit);
-}
 
 /** The unit that a rule's text names, in any letter case; undefined when it names none (UNKNOWN is none). */
 export function unitFromText(text: string): Unit | undefined {
-  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
+  return unitsByName.get(text.toUpperCase());
 }
 
 export { hitsUnits };
@@ -159,6 +156,17 @@ export interface Rule extends Properties<typeof ruleFields> {
 /** What the matcher compares: `key`, or `key_value`. */
 export function compositeOf({ key, value }: Pick<Rule, 'key' | 'value'>): string {
   return value === '' ? key : `${key}_${value}`;
+}
+
+/** The rules on the way from the first level along a path in the spelling of rule files. */
+export function rulesOnPath(top: readonly Rule[], path: readonly (string | number)[]): Rule[] {
+  const found: Rule[] = [];
+  for (let step = 0; path[step] === 'descriptors'; step += 2) {
+    const rule = (found.at(-1)?.descriptors ?? top)[path[step + 1] as number];
+    if (rule === undefined) break;
+    found.push(rule);
+  }
+  return found;
 }
 
 /** What a rule says beside what it is for and its limits. */

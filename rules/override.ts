@@ -3,7 +3,7 @@
  * of an object, flags of the CLI.
  */
 import { entryFields, overrideFields } from './language/fields.ts';
-import { effectFields, endFields, overrideNames } from './language/tables.ts';
+import { effectFields, endFields, namesOf } from './language/tables.ts';
 import { type Entry, isObject, mostRequests, type Unit, unitFromText, unitName, wholeFrom } from './model.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from './rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from './window.ts';
@@ -121,7 +121,7 @@ export function effectWords(effect: OverrideEffect): string {
 const mostIdLength = 128;
 
 /** Of an id that somebody chose. */
-const overrideIdPattern = '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
+const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
 /** Default of OVERRIDES_MAX_SECONDS: 30 days. */
 export const defaultOverridesMaxSeconds = 2_592_000;
@@ -153,7 +153,7 @@ export type OverrideReading =
   | { readonly override: Override; readonly problems?: undefined }
   | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
 
-const fields: readonly string[] = [...overrideNames, 'id'];
+const fields: readonly string[] = [...namesOf(overrideFields), 'id'];
 
 /** Reports everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
@@ -236,7 +236,7 @@ class Reader {
       return id;
     }
     const given = this.#text('id', mostIdLength);
-    if (given !== undefined && !new RegExp(overrideIdPattern).test(given))
+    if (given !== undefined && !idForm.test(given))
       this.#report(['id'], `must be letters, digits and . _ : / - , beginning with a letter or digit`);
     return given ?? id;
   }

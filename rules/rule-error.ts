@@ -70,33 +70,27 @@ export function fieldPath(path: readonly (string | number)[]): string {
   return text;
 }
 
+/** Chosen: nobody reads more, and they must fit into a log line and a status. */
+const mostListed = 1000;
+
 /** Errors as they are listed: the first ones, and how many there are in all. */
 export class RuleErrorList {
   readonly errors: RuleError[] = [];
-  readonly #limit: number;
-  #count = 0;
-
-  /** `limit` defaults to 1,000: nobody reads more, and they must fit into a log line and a status. */
-  constructor(limit = 1000) {
-    this.#limit = limit;
-  }
-
-  get count(): number {
-    return this.#count;
-  }
+  /** Also of those that are not listed. */
+  count = 0;
 
   /** Whether the next error is counted only. */
   get isFull(): boolean {
-    return this.errors.length >= this.#limit;
+    return this.errors.length >= mostListed;
   }
 
   /** Counts errors that are listed nowhere. */
   addUnlisted(count: number): void {
-    this.#count += count;
+    this.count += count;
   }
 
   add(error: RuleError): void {
-    this.#count++;
+    this.count++;
     if (!this.isFull) this.errors.push(error);
   }
 }

@@ -3,7 +3,7 @@
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
 import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
 import { calendarProblem } from './calendar.ts';
-import { rateWords } from './describe.ts';
+import { limitLabel, rateWords } from './describe.ts';
 import { limitFields, limitsOfRule } from './language/fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
@@ -24,11 +24,12 @@ import {
 import type { RuleErrorCode } from './rule-error.ts';
 import {
   largestMultiplier,
-  limitLabel,
+  lengthInKeys,
   windowFromText,
   windowProblem,
   windowSeconds,
   windowText,
+  windowTextOf,
 } from './window.ts';
 
 /** What settings let a limiter count; anyone who reads rules for any limiter knows of none. */
@@ -200,7 +201,7 @@ function checkTogether(limits: readonly Limit[], { rule, support }: Checked, rep
   const names = new Map<string, string>();
   const windows = new Set<string>();
   for (const [index, limit] of limits.entries()) {
-    const { name, unit, unitMultiplier, calendar, algorithm } = limit;
+    const { name, unit, calendar, algorithm } = limit;
     const words = algorithmNames[algorithm];
     const label = limitLabel(limits, limit);
     const metric = sanitizeMetricKey(label);
@@ -215,12 +216,11 @@ function checkTogether(limits: readonly Limit[], { rule, support }: Checked, rep
       );
     if (name !== '' || unit !== Unit.UNKNOWN) names.set(metric, name);
     if (unit === Unit.UNKNOWN || words === undefined) continue;
-    const length = windowSeconds(unit, unitMultiplier);
-    const window = `${calendar === undefined ? length : JSON.stringify(calendar)} ${algorithm}`;
+    const window = `${lengthInKeys(limit)} ${algorithm}`;
     if (windows.has(window)) {
       const text =
         calendar === undefined
-          ? `two of its rate_limits have the window ${windowText(unit, unitMultiplier)} and the algorithm ${words}`
+          ? `two of its rate_limits have the window ${windowTextOf(limit)} and the algorithm ${words}`
           : 'two of its rate_limits have the same calendar';
       report('duplicate-limit', text, 'rate_limits', index, 'unit');
     }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { limit } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
-import { limitsWords } from './describe.ts';
+import { limitLabel, limitsWords } from './describe.ts';
 import { type Limit, Unit } from './model.ts';
-import { limitLabel, windowFromText, windowSeconds, windowText } from './window.ts';
+import { windowFromText, windowSeconds, windowText } from './window.ts';
 
 describe('windowText', () => {
   it.each<[Unit, number, string, number]>([

@@ -2,10 +2,9 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import { type Algorithm, algorithmNames } from './algorithms/registry.ts';
 import { calendarText } from './calendar.ts';
 import { limitFields } from './language/fields.ts';
-import { type Calendar, type Limit, Unit, unitName } from './model.ts';
+import { type Limit, Unit, unitName } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -35,6 +34,11 @@ export function secondsOfLimit(limit: Limit): number {
   return windowSeconds(limit.unit, limit.unitMultiplier) ?? 1;
 }
 
+/** What shows the windows of a limit from those of another one, as counter keys have it: seconds, or a calendar. */
+export function lengthInKeys(limit: Limit): number | string {
+  return limit.calendar === undefined ? secondsOfLimit(limit) : calendarText(limit.calendar);
+}
+
 /** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
 const letters: readonly { letter: string; unit: Unit }[] = [
   { letter: 'w', unit: Unit.WEEK },
@@ -59,7 +63,7 @@ export function windowText(unit: number, multiplier = 1): string {
 }
 
 /** The window of a limit: `5m`, or `month@Europe/Zurich@15` of a calendar. */
-export function windowTextOf({ unit, unitMultiplier, calendar }: WindowedLimit): string {
+export function windowTextOf({ unit, unitMultiplier, calendar }: Limit): string {
   return calendar === undefined ? windowText(unit, unitMultiplier) : calendarText(calendar);
 }
 
@@ -147,37 +151,6 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
   const seconds = windowSeconds(unit, multiplier) ?? 0;
   if (seconds <= longestWindowSeconds) return undefined;
   return `is ${seconds} seconds, and a window has at most ${longestWindowSeconds} (10 years)`;
-}
-
-/**
- * What reports one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
- * without a name has the same. Of a calendar its unit, and where another one has that, too, all of it: `month_Europe_Zurich_15`.
- */
-export function limitLabel(limits: readonly LabelledLimit[], limit: LabelledLimit): string {
-  if (limit.name !== '') return limit.name;
-  const others = limits.filter((other) => other !== limit && other.name === '');
-  const { calendar } = limit;
-  if (calendar !== undefined) {
-    const isAlone = others.every((other) => other.calendar?.unit !== calendar.unit);
-    return isAlone ? calendar.unit : calendarText(calendar).replace(/[@/]/g, '_');
-  }
-  const seconds = windowSeconds(limit.unit, limit.unitMultiplier);
-  const isShared = others.some(
-    (other) => other.calendar === undefined && windowSeconds(other.unit, other.unitMultiplier) === seconds,
-  );
-  const window = windowText(limit.unit, limit.unitMultiplier);
-  return isShared ? `${window}_${algorithmNames[limit.algorithm]}` : window;
-}
-
-interface WindowedLimit {
-  readonly unit: Unit;
-  readonly unitMultiplier: number;
-  readonly calendar: Calendar | undefined;
-}
-
-interface LabelledLimit extends WindowedLimit {
-  readonly name: string;
-  readonly algorithm: Algorithm;
 }
 
 /** The unit that a window of so many seconds has the length of. */

@@ -12,7 +12,7 @@ import {
   unfitWords,
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
-import { windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
+import { secondsOfLimit, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
@@ -222,7 +222,7 @@ function limitOfSeveral(limit: Limit, { isReplaced }: ExplainedCounter): string 
 
 /** Of what counts for good in one counter. */
 function steadyWords(limit: Limit): string {
-  const window = windowText(limit.unit, limit.unitMultiplier);
+  const window = windowTextOf(limit);
   return algorithmOf(limit).steady!.words({ window, rate: rateWords(limit), burst: burstOf(limit) });
 }
 
@@ -256,7 +256,7 @@ function descriptorJson(
   const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
     name: limit.name,
     window: windowTextOf(limit),
-    windowSeconds: limit.calendar === undefined ? windowSeconds(limit.unit, limit.unitMultiplier) : undefined,
+    windowSeconds: limit.calendar === undefined ? secondsOfLimit(limit) : undefined,
     requestsPerUnit: limit.requestsPerUnit,
     ...moreJson(limit),
     algorithm: algorithmNames[limit.algorithm],

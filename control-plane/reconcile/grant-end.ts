@@ -1,11 +1,12 @@
 /** When a grant ends by the rules under it, as limiters have it: nothing in the object says it. */
 import { hasWindows } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import { type Limit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { limitLabel, windowSeconds } from '../../rules/window.ts';
+import { secondsOfLimit } from '../../rules/window.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import type { Resource } from '../model/fleet-snapshot.ts';
 
@@ -38,7 +39,7 @@ export function grantEnd(
 function endOfWindow(limit: Limit, createdMs: number): number {
   const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
-  const lengthMs = windowSeconds(unit, unitMultiplier)! * 1_000;
+  const lengthMs = secondsOfLimit(limit) * 1_000;
   if (!hasWindows(limit)) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
   if (unit !== Unit.MONTH) return endMs;

@@ -1,9 +1,9 @@
 /** What becomes of one limit under the overrides of its descriptor. */
 import type { ChangedNumbers } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import { type Limit, makeLimit, type Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
-import { limitLabel } from '../../rules/window.ts';
 import type { OverridesFound } from './override-index.ts';
 import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts';
 

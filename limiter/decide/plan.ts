@@ -1,17 +1,12 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, isPlainLimit, type Limit, noTraits, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
-import {
-  largestMultiplier,
-  limitLabel,
-  windowProblem,
-  windowText,
-  windowTextOf,
-} from '../../rules/window.ts';
+import { largestMultiplier, windowProblem, windowTextOf } from '../../rules/window.ts';
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { marksOf, nearThreshold } from './assess.ts';
@@ -265,7 +260,7 @@ export class Planner {
     };
     if (!algorithmOf(limit).isExact(numbersOf(limit))) {
       throw new ServiceError(
-        `the limit of a request's descriptor, ${requestsPerUnit} in ${windowText(unit, unitMultiplier)}, is too large for a ${algorithmTitle(limit)}`,
+        `the limit of a request's descriptor, ${requestsPerUnit} in ${windowTextOf(limit)}, is too large for a ${algorithmTitle(limit)}`,
       );
     }
     return this.#matchOfValues(domain, entries, limit, matched);

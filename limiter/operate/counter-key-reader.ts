@@ -14,7 +14,7 @@ import { type CounterKeys, EntryMark, keyPart } from '../../rules/counter-keys.t
 import { countedText, longTextPart, longTextsIn, shownBeginning } from '../../rules/long-text.ts';
 import type { MatchedRule, RuleStep, RuleWalk } from '../../rules/match-result.ts';
 import { arePlainLimits, type Calendar, type Entry, type Limit, Unit } from '../../rules/model.ts';
-import { windowSeconds } from '../../rules/window.ts';
+import { lengthInKeys } from '../../rules/window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
 export interface CounterPart {
@@ -344,11 +344,9 @@ export class CounterKeyReader {
   }
 
   /** As keys have it. */
-  #lengthOf({ unit, unitMultiplier, calendar }: Limit): number | string {
-    if (calendar !== undefined) return calendarText(calendar);
-    return unit === Unit.MONTH && this.#options.calendarMonth
-      ? 'month'
-      : windowSeconds(unit, unitMultiplier)!;
+  #lengthOf(limit: Limit): number | string {
+    const isMonth = limit.calendar === undefined && limit.unit === Unit.MONTH;
+    return isMonth && this.#options.calendarMonth ? 'month' : lengthInKeys(limit);
   }
 }
 

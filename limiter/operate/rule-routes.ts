@@ -1,6 +1,6 @@
 /** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
-import { limitJson, limitWords, overrideWords } from '../../rules/describe.ts';
+import { limitJson, limitLabel, limitWords, overrideWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { type Entry, isObject, type Limit, type Rule } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson, standingByTime } from '../../rules/override.ts';
@@ -8,7 +8,6 @@ import { type ExplainedStep, noLimitWords, unknownKeyWords } from '../../rules/r
 import { unknownDomainWords } from '../../rules/review/near-names.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import { limitLabel } from '../../rules/window.ts';
 import type { OverridesFound } from '../decide/override-index.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';

@@ -12,6 +12,7 @@ import {
   shown,
 } from '../../process/http/api-route.ts';
 import type { Clock } from '../../process/time/clock.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import {
   byAge,
   effectWords,
@@ -21,7 +22,6 @@ import {
   readOverride,
 } from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { limitLabel } from '../../rules/window.ts';
 import { grantEndMs } from '../decide/overridden.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import { counterProblem } from '../operate/counter-routes.ts';

@@ -3,7 +3,7 @@
  * reported, and how each of them stands. Threads end them by themselves; here a timer lets those follow that were Conflicted.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { overrideWords, unusedUnitWords } from '../../rules/describe.ts';
+import { limitLabel, overrideWords, unusedUnitWords } from '../../rules/describe.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import {
@@ -18,7 +18,6 @@ import {
 import { unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
 import { unknownDomainWords } from '../../rules/review/near-names.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import { limitLabel } from '../../rules/window.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 
 /** What is asked of the rules in force. */

@@ -1,7 +1,7 @@
 /** Who is over limit most often, of one thread. */
 import { boundedText } from '../../rules/bounded-text.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import { shownKey } from '../../rules/long-text.ts';
-import { limitLabel } from '../../rules/window.ts';
 import type { CountedHit } from '../service/decision.ts';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 

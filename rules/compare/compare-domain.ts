@@ -1,6 +1,5 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot distinguish them. */
-import { calendarText } from '../calendar.ts';
-import { changeWords, limitsWords, limitWords } from '../describe.ts';
+import { changeWords, limitLabel, limitsWords, limitWords } from '../describe.ts';
 import { defaultNames, type NameForm, type RuleMatch } from '../match-result.ts';
 import {
   arePlainLimits,
@@ -14,7 +13,7 @@ import {
   type RuleSource,
 } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import { limitLabel, windowSeconds } from '../window.ts';
+import { lengthInKeys } from '../window.ts';
 import { ruleValue } from '../write-rules.ts';
 import { type Crossing, type CrossingEffect, Crossings, overtakenPatterns } from './crossing.ts';
 import { type DomainSide, Sides } from './domain-side.ts';
@@ -133,27 +132,19 @@ class DomainComparison {
       this.#add('moved', [...after, rule], [], movedMeaning(overtaken, crossings, source));
     }
     if (isComplete) return;
-    const many = `the order of ${moved} patterns of one level changed: too many to say what each pair means`;
-    const names = after.map((rule) => ruleName({ rule }));
-    this.#push('moved', [...names, '*'], [], {
-      effect: 'mixed',
-      effects: ['mixed'],
-      notes: [many],
-      passes: [],
-    });
+    const note = `the order of ${moved} patterns of one level changed: too many to say what each pair means`;
+    this.#add('moved', after, [], meaningOf([{ effect: 'mixed', note }]), '*');
   }
 
-  #add(kind: RuleChange['kind'], path: RulePath, fields: RuleChange['fields'], meaning: Meaning): void {
-    this.#push(
-      kind,
-      path.map((rule) => ruleName({ rule })),
-      fields,
-      meaning,
-    );
-  }
-
-  #push(kind: RuleChange['kind'], rule: string[], fields: RuleChange['fields'], meaning: Meaning): void {
-    const { effect, effects, passes, notes } = meaning;
+  /** `below`: what stands for rules below the path. */
+  #add(
+    kind: RuleChange['kind'],
+    path: RulePath,
+    fields: RuleChange['fields'],
+    { effect, effects, passes, notes }: Meaning,
+    ...below: string[]
+  ): void {
+    const rule = [...path.map((one) => ruleName({ rule: one })), ...below];
     this.changes.push({ kind, ...this.#place, rule, fields, effect, effects, passes, notes });
   }
 }
@@ -244,9 +235,8 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
 }
 
 /** What a counter's key says of its limit. */
-function counterOf({ unit, unitMultiplier, calendar, algorithm }: Limit): string {
-  const length = calendar === undefined ? windowSeconds(unit, unitMultiplier) : calendarText(calendar);
-  return `${length} ${algorithm}`;
+function counterOf(limit: Limit): string {
+  return `${lengthInKeys(limit)} ${limit.algorithm}`;
 }
 
 function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {

@@ -93,7 +93,7 @@ export class DomainSide {
   readonly #domain: string;
   readonly #table: RuleTable;
   /** What the matcher compares, of all rules. */
-  #composites = '';
+  composites = '';
   /** Names of limits that some rule replaces. */
   readonly #replaced = new Set<string>();
 
@@ -123,10 +123,6 @@ export class DomainSide {
     return this.#table.match(this.#domain, entries, names);
   }
 
-  get composites(): string {
-    return this.#composites;
-  }
-
   isReplaced(name: string): boolean {
     return this.#replaced.has(name);
   }
@@ -144,7 +140,7 @@ export class DomainSide {
 
   #collect(rule: Rule): void {
     for (const name of rule.limits.flatMap(({ replaces }) => replaces)) this.#replaced.add(name);
-    this.#composites += compositeOf(rule);
+    this.composites += compositeOf(rule);
     for (const below of rule.descriptors) this.#collect(below);
   }
 }

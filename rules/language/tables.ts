@@ -10,7 +10,6 @@ import {
   type FieldKind,
   type FieldRows,
   limitFields,
-  type OverrideRow,
   overrideFields,
   replacesFields,
   reserveFields,
@@ -77,6 +76,20 @@ export function namesOf<Rows extends Readonly<Record<string, object>>>(rows: Row
   return Object.keys(rows);
 }
 
+/** The fields of a table whose rows have these facts. */
+export function namesWith<Rows extends Readonly<Record<string, object>>, const Facts extends object>(
+  rows: Rows,
+  facts: Facts,
+): NamesWith<Rows, Facts>[] {
+  const wanted = Object.entries(facts);
+  const hasAll = (name: keyof Rows): name is NamesWith<Rows, Facts> =>
+    wanted.every(([fact, value]) => Reflect.get(rows[name]!, fact) === value);
+  return namesOf(rows).filter(hasAll);
+}
+type NamesWith<Rows, Facts> = {
+  [Name in keyof Rows & string]: Rows[Name] extends Facts ? Name : never;
+}[keyof Rows & string];
+
 export function fieldTable<Rows extends FieldRows>(place: Place, rows: Rows): FieldTable<Rows> {
   const fields = namesOf(rows).map((name, index) => ({ name, fileName: ruleFileName(name), index }));
   return { place, rows, fields, byFileName: new Map(fields.map((field) => [field.fileName, field])) };
@@ -128,49 +141,17 @@ function fieldsByName(): Map<string, Field> {
 }
 
 /** The properties of a rule that are true or false. */
-export type RuleFlag = {
-  [Name in keyof typeof ruleFields]: (typeof ruleFields)[Name]['kind'] extends 'boolean' ? Name : never;
-}[keyof typeof ruleFields];
-
-export const ruleFlags: readonly RuleFlag[] = namesOf(ruleFields).filter(isFlag);
-
-function isFlag(name: keyof typeof ruleFields): name is RuleFlag {
-  return ruleFields[name].kind === 'boolean';
-}
+export const ruleFlags = namesWith(ruleFields, { kind: 'boolean' });
+export type RuleFlag = (typeof ruleFlags)[number];
 
 /** Fields of a limit that envoyproxy/ratelimit does not know, and that may stand beside others only where these allow it. */
-export type OwnLimitField = {
-  [Name in keyof typeof limitFields]: (typeof limitFields)[Name] extends { isOwn: true } ? Name : never;
-}[keyof typeof limitFields];
+export const ownLimitFields = namesWith(limitFields, { isOwn: true });
+export type OwnLimitField = (typeof ownLimitFields)[number];
 
-export const ownLimitFields: readonly OwnLimitField[] = namesOf(limitFields).filter(isOwnLimitField);
-
-export function isOwnLimitField(name: keyof typeof limitFields): name is OwnLimitField {
-  return 'isOwn' in limitFields[name];
-}
-
-export type OverrideField = keyof typeof overrideFields;
-type FieldsThatSay<What> = {
-  [Name in OverrideField]: (typeof overrideFields)[Name] extends { says: What } ? Name : never;
-}[OverrideField];
-
-function saysEffect(name: OverrideField): name is FieldsThatSay<'effect'> {
-  return rowOf(name).says === 'effect';
-}
-
-function saysEnd(name: OverrideField): name is FieldsThatSay<'end'> {
-  return rowOf(name).says === 'end';
-}
-
-function rowOf(name: OverrideField): OverrideRow {
-  return overrideFields[name];
-}
-
-export const overrideNames = namesOf(overrideFields);
 /** An override has exactly one of them. */
-export const effectFields = overrideNames.filter(saysEffect);
+export const effectFields = namesWith(overrideFields, { says: 'effect' });
 /** One of them says when an override ends that is no grant. */
-export const endFields = overrideNames.filter(saysEnd);
+export const endFields = namesWith(overrideFields, { says: 'end' });
 
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
 export function fieldName<Step extends string | number>(step: Step): Step | string {

@@ -5,10 +5,8 @@ import {
   calendarTable,
   type FieldTable,
   fileTable,
-  isOwnLimitField,
   limitTable,
   listedLimitTable,
-  type OwnLimitField,
   replacesTable,
   reserveTable,
   ruleFileName,
@@ -24,6 +22,7 @@ import {
   noLimits,
   type Rule,
   type RuleSource,
+  rulesOnPath,
   unitText,
   type Written,
   type WrittenLimit,
@@ -86,7 +85,7 @@ class RuleReader {
   readonly #values: ValueReader;
   readonly #readers: Readers;
   /** Where fields that the Go service does not know stand in the limits that have any. */
-  readonly #ownNodes = new Map<WrittenLimit, Map<OwnLimitField, number>>();
+  readonly #ownNodes = new Map<WrittenLimit, Map<keyof typeof limitFields, number>>();
 
   /** By what they say, limits without fields of our own: of 100,000 rules few have one that no other has. */
   readonly #shared = new Map<string, readonly Limit[]>();
@@ -192,16 +191,14 @@ class RuleReader {
   #limitFields(map: number, table: FieldTable<typeof limitFields>, written: WrittenLimit = {}): WrittenLimit {
     this.#walk.eachField(map, table, (name, value) => {
       if (table.rows[name].kind === 'percents' && this.#walk.scalarType(value) === 'null') return;
-      if (isOwnLimitField(name)) this.#nodesOf(written).set(name, value);
+      if ('isOwn' in limitFields[name]) this.#nodesOf(written).set(name, value);
       this.#read(limitFields, written, name, value);
     });
     return written;
   }
 
-  #nodesOf(limit: WrittenLimit): Map<OwnLimitField, number> {
-    const known = this.#ownNodes.get(limit);
-    if (known !== undefined) return known;
-    const nodes = new Map<OwnLimitField, number>();
+  #nodesOf(limit: WrittenLimit): Map<keyof typeof limitFields, number> {
+    const nodes = this.#ownNodes.get(limit) ?? new Map();
     this.#ownNodes.set(limit, nodes);
     return nodes;
   }
@@ -334,16 +331,15 @@ export class FollowUps {
       case 'empty-replaces':
         if (this.#paths.has(JSON.stringify(path))) return true;
         return this.#maps.has(JSON.stringify(path.slice(0, -1))) && !isWritten();
-      case 'invalid-lease':
-      case 'invalid-assign':
-      case 'share-threshold-without-wildcard':
-        return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'burst-without-bucket':
       case 'duplicate-limit':
+      case 'invalid-assign':
       case 'invalid-calendar':
+      case 'invalid-lease':
       case 'invalid-marks':
       case 'invalid-reserve':
       case 'invalid-window':
+      case 'share-threshold-without-wildcard':
       case 'uncountable':
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'invalid-unit':
@@ -357,12 +353,7 @@ export class FollowUps {
 }
 
 function unitAt(source: RuleSource, path: readonly (string | number)[]): string | undefined {
-  let rules = source.descriptors;
-  let rule: Rule | undefined;
-  for (let step = 0; path[step] === 'descriptors'; step += 2) {
-    rule = rules[path[step + 1] as number];
-    rules = rule?.descriptors ?? [];
-  }
+  const rule = rulesOnPath(source.descriptors, path).at(-1);
   const position = path.at(-2);
   const limit = rule?.limits[typeof position === 'number' ? position : 0];
   return limit && unitText(limit);

@@ -482,9 +482,7 @@ describe('readRuleFiles, errors', () => {
     const { errors, errorCount } = read(text);
     expect(errors).toHaveLength(1000);
     expect(errorCount).toBe(1200);
-    const few = readRuleFiles([{ name: 'f', text }], { mergeDomains: false, maxErrors: 3 });
-    expect(few.errors.map((error) => error.line)).toEqual([3, 4, 5]);
-    expect(few.errorCount).toBe(1200);
+    expect(errors.slice(0, 3).map((error) => error.line)).toEqual([3, 4, 5]);
   });
 
   it('has no sources when there is an error', () => {

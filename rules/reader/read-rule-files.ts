@@ -105,14 +105,11 @@ export interface RuleReading {
 
 /**
  * Reads and checks all files of one load. They go by the order given, which should be that of their names. `mergeDomains`:
- * several may add rules to one domain; `maxErrors`: how many errors, and how many warnings, to list, 1,000 unless given.
+ * several may add rules to one domain.
  */
-export function readRuleFiles(
-  files: readonly RuleFile[],
-  options: CheckOptions & { maxErrors?: number },
-): RuleReading {
-  const errors = new RuleErrorList(options.maxErrors);
-  const warnings = new RuleErrorList(options.maxErrors);
+export function readRuleFiles(files: readonly RuleFile[], options: CheckOptions): RuleReading {
+  const errors = new RuleErrorList();
+  const warnings = new RuleErrorList();
   const bySource = new Map<RuleSource, DecodedFile>();
   for (const file of files) {
     const result = decodeRuleFile(file);

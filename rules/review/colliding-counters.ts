@@ -161,7 +161,8 @@ function isKeyOnly({ key, value }: Rule): boolean {
 class Comparison {
   #stepsLeft: number;
   #seen = new Uint8Array(4096);
-  #passedOver = false;
+  /** Two rules were too long together to be compared. */
+  passedOver = false;
   #last: { one: Counted; tokens: number[] } | undefined;
 
   constructor(steps: number) {
@@ -170,11 +171,6 @@ class Comparison {
 
   get isOver(): boolean {
     return this.#stepsLeft <= 0;
-  }
-
-  /** Two rules were too long together to be compared. */
-  get passedOver(): boolean {
-    return this.#passedOver;
   }
 
   meet(one: Counted, other: Counted): boolean {
@@ -201,7 +197,7 @@ class Comparison {
     const size = (a.length + 1) * width * 2;
     this.#stepsLeft -= (a.length + b.length) / 4 + size / 256;
     if (size > longestTable) {
-      this.#passedOver = true;
+      this.passedOver = true;
       return false;
     }
     if (this.#seen.length < size) this.#seen = new Uint8Array(size * 2);

@@ -1,11 +1,10 @@
 import { algorithmOf, algorithmTitle } from '../algorithms/registry.ts';
 import { wantedForm, whyUnassignable } from '../bucket-id.ts';
-import { countsRequests, limitWords, unitOfHits } from '../describe.ts';
+import { countsRequests, limitLabel, limitWords, unitOfHits } from '../describe.ts';
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
 import { compositeOf, type Limit, type Rule, type RuleSource } from '../model.ts';
 import { sharingField, sharingOddity } from '../sharing.ts';
-import { limitLabel } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 import { type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
 

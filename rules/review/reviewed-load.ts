@@ -1,6 +1,6 @@
 /** What there is to say of rules that are loaded together, each with its place: for `check`, and for a limiter's log. */
 import type { CounterKeys } from '../counter-keys.ts';
-import { compositeOf, type RuleSource } from '../model.ts';
+import { compositeOf, type RuleSource, rulesOnPath } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
 import {
   type CollidingRule,
@@ -106,7 +106,7 @@ function loadWarning(
   said: readonly unknown[],
 ): LoadWarning {
   const rule = ruleName(rules, path);
-  const identity = identityOf([code, source, rule, ...said]);
+  const identity = JSON.stringify([code, source, rule, ...said]);
   return { identity, domain: rules?.domain ?? '', source, text, line, column, rule, hint };
 }
 
@@ -200,7 +200,7 @@ function meetingsSummary(
     return `${source}${line === undefined ? '' : `:${line}:${column}`}: ${text}`;
   });
   return {
-    identity: identityOf([counted, ...listed.map((pair) => collisionText(pair, sources))]),
+    identity: JSON.stringify([counted, ...listed.map((pair) => collisionText(pair, sources))]),
     count: counted,
     first: shown.join('; '),
   };
@@ -237,17 +237,6 @@ function mayBeIntendedZero({ code, source, path }: RuleWarning, sources: readonl
 }
 
 function ruleName(source: RuleSource | undefined, path: readonly (string | number)[]): string | undefined {
-  const names: string[] = [];
-  let level = source?.descriptors ?? [];
-  for (let step = 0; path[step] === 'descriptors'; step += 2) {
-    const rule = level[path[step + 1] as number];
-    if (rule === undefined) break;
-    names.push(compositeOf(rule));
-    level = rule.descriptors;
-  }
+  const names = rulesOnPath(source?.descriptors ?? [], path).map(compositeOf);
   return names.length === 0 ? undefined : names.join('.');
-}
-
-function identityOf(parts: readonly unknown[]): string {
-  return JSON.stringify(parts);
 }

@@ -7,7 +7,17 @@ import {
   UnitList,
   WordList,
 } from './pair-index.ts';
-import { noNode, type RuleTableSections, State } from './rule-table-format.ts';
+import {
+  Bucket,
+  Group,
+  Level,
+  noNode,
+  Pattern,
+  Prefix,
+  type RuleTableSections,
+  State,
+  Suffix,
+} from './rule-table-format.ts';
 import { childState } from './wildcard-index.ts';
 
 /** Builds Aho-Corasick automata one after another into shared lists of states and labels. */
@@ -125,12 +135,6 @@ export class WildcardCompiler {
   readonly #patterns = new WordList();
   readonly #parts = new WordList();
   readonly #literals = new WordList();
-  #levelCount = 1;
-  #prefixCount = 0;
-  #suffixCount = 0;
-  #groupCount = 0;
-  #bucketCount = 0;
-  #patternCount = 0;
 
   constructor(strings: StringPool) {
     this.#strings = strings;
@@ -140,7 +144,11 @@ export class WildcardCompiler {
   /** Number of the new level, 0 when there are no patterns. They come in the order of their declaration. */
   addLevel(wildcards: readonly Wildcard[]): number {
     if (wildcards.length === 0) return 0;
-    const level: LevelInProgress = { id: this.#levelCount++, suffixes: new Map(), literals: new Map() };
+    const level: LevelInProgress = {
+      id: this.#levels.length / Level.words,
+      suffixes: new Map(),
+      literals: new Map(),
+    };
     const byPrefix = groupByEnds(wildcards);
     for (const [prefix, bySuffix] of byPrefix) this.#addPrefix(level, prefix, bySuffix);
     const prefixLengths = this.#addLengths(byPrefix.keys());
@@ -180,14 +188,14 @@ export class WildcardCompiler {
   }
 
   #addPrefix(level: LevelInProgress, prefix: string, bySuffix: Map<string, Parsed[]>): void {
-    const id = this.#prefixCount++;
-    const firstGroup = this.#groupCount;
+    const id = this.#prefixes.length / Prefix.words;
+    const firstGroup = this.#groups.length / Group.words;
     let firstNode = noNode;
     for (const [suffix, patterns] of bySuffix) {
       firstNode = Math.min(firstNode, patterns[0]!.node);
       const suffixId = this.#suffixId(level, suffix);
-      this.#groupTriples.pushAll([id, suffixId, this.#groupCount]);
-      this.#addGroup({ level, prefix, suffix, suffixId, patterns });
+      const group = this.#addGroup({ level, prefix, suffix, suffixId, patterns });
+      this.#groupTriples.pushAll([id, suffixId, group]);
     }
     this.#prefixes.pushAll([this.#strings.add(prefix), prefix.length, firstNode, firstGroup, bySuffix.size]);
     this.#prefixTriples.pushAll([level.id, hashText(hashSeed, prefix), id]);
@@ -196,20 +204,21 @@ export class WildcardCompiler {
   #suffixId(level: LevelInProgress, suffix: string): number {
     const known = level.suffixes.get(suffix);
     if (known !== undefined) return known;
-    const id = this.#suffixCount++;
+    const id = this.#suffixes.length / Suffix.words;
     level.suffixes.set(suffix, id);
     this.#suffixes.pushAll([this.#strings.add(suffix), suffix.length]);
     this.#suffixTriples.pushAll([level.id, hashTextBackwards(hashSeed, suffix), id]);
     return id;
   }
 
-  #addGroup(group: GroupInProgress): void {
+  /** Gives its number. */
+  #addGroup(group: GroupInProgress): number {
     const { level, prefix, suffix, suffixId, patterns } = group;
-    const id = this.#groupCount++;
+    const id = this.#groups.length / Group.words;
     const bare = patterns.findIndex(({ parts }) => parts.length === 0);
     // Whatever the group's later patterns match, the bare one matches too and was declared before them.
     const reachable = bare === -1 ? patterns : patterns.slice(0, bare);
-    const firstBucket = this.#bucketCount;
+    const firstBucket = this.#buckets.length / Bucket.words;
     const byLiteral = groupByRarestLiteral(reachable);
     for (const [literal, sharing] of byLiteral)
       this.#addBucket({ level, group: id, literal, patterns: sharing });
@@ -222,15 +231,16 @@ export class WildcardCompiler {
       prefix.length + suffix.length,
       prefix.length,
     ]);
+    return id;
   }
 
   #addBucket(bucket: { level: LevelInProgress; group: number; literal: string; patterns: Parsed[] }): void {
     const { level, group, literal, patterns } = bucket;
     const literalId = this.#literalId(level, literal);
-    this.#bucketTriples.pushAll([group, literalId, this.#bucketCount++]);
-    this.#buckets.pushAll([literalId, patterns[0]!.node, this.#patternCount, patterns.length]);
+    this.#bucketTriples.pushAll([group, literalId, this.#buckets.length / Bucket.words]);
+    const firstPattern = this.#patterns.length / Pattern.words;
+    this.#buckets.pushAll([literalId, patterns[0]!.node, firstPattern, patterns.length]);
     for (const { node, parts } of patterns) {
-      this.#patternCount++;
       this.#patterns.pushAll([node, this.#parts.length, parts.length]);
       for (const part of parts) this.#parts.push(this.#literalId(level, part));
     }

@@ -26,7 +26,8 @@ export class MatchPath {
   readonly #rules: RuleNodes;
   readonly #nodes: Int32Array;
   readonly #kinds: Uint8Array;
-  #metricPerValue = false;
+  /** Whether the request's own text is in the metric key that was asked for last. */
+  metricPerValue = false;
 
   constructor(rules: RuleNodes, maxDepth: number) {
     this.#rules = rules;
@@ -43,11 +44,6 @@ export class MatchPath {
     return this.#kinds[i]!;
   }
 
-  /** Whether the request's own text is in the metric key that was asked for last. */
-  get metricPerValue(): boolean {
-    return this.#metricPerValue;
-  }
-
   /** As `listedRules` writes it. */
   rulePath(domain: string, depth: number): string {
     let path = domain;
@@ -61,7 +57,7 @@ export class MatchPath {
     { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm,
   ): string {
     const shown = shownEntries(entries, maxTextBytes);
-    this.#metricPerValue = false;
+    this.metricPerValue = false;
     const leaf = this.#nodes[entries.length - 1]!;
     const detailed = (this.#rules.flags(leaf) & detailedMetric) !== 0;
     const shares = detailed && this.#sharesAny(entries.length);
@@ -121,7 +117,7 @@ export class MatchPath {
 
   #detailedSegment(i: number, key: string, value: string, shares: boolean): string {
     if (shares && this.#isShared(i)) return this.#keyAndLiteral(i, key);
-    if (this.#kinds[i] !== MatchKind.exact) this.#metricPerValue = true;
+    if (this.#kinds[i] !== MatchKind.exact) this.metricPerValue = true;
     return shares ? keyAndValue(key, value) : `${key}_${value}`;
   }
 
@@ -132,7 +128,7 @@ export class MatchPath {
     if (kind === MatchKind.keyOnly && !hasValue) return key;
     if (kind === MatchKind.wildcard && !hasValue) return this.#keyAndPattern(i, key);
     if (this.#isShared(i)) return this.#keyAndLiteral(i, key);
-    this.#metricPerValue = true;
+    this.metricPerValue = true;
     return keyAndValue(key, value);
   }
 
@@ -148,7 +144,7 @@ export class MatchPath {
   #keyAndPattern(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
     if (beginsWithKey(composite, key)) return composite;
-    this.#metricPerValue = true;
+    this.metricPerValue = true;
     return `${key}_${composite}`;
   }
 
@@ -156,7 +152,7 @@ export class MatchPath {
   #keyAndLiteral(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
     const isRulesKey = beginsWithKey(composite, key);
-    if (!isRulesKey) this.#metricPerValue = true;
+    if (!isRulesKey) this.metricPerValue = true;
     const from = isRulesKey ? key.length + 1 : 0;
     const star = composite.indexOf('*', from);
     return keyAndValue(key, star < 0 ? composite.slice(from) : composite.slice(from, star));
