@@ -114,4 +114,4 @@ for (const name of readdirSync(new URL('crds/', root))) {
 }
 const helm = findServer(helmProgram);
 if ('path' in helm) write('examples/kubernetes/install.yaml', installManifest(helm.path));
-else console.log(`examples/kubernetes/install.yaml is left as it is: ${helm.missing}`);
+else console.log(`examples/kubernetes/install.yaml is unchanged: ${helm.missing}`);

@@ -228,7 +228,9 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     expect(api().kubectl(['get', 'service', 'weir-limiter', '-n', 'shop']).stderr).toContain('not found');
     expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
     // Another release finds what the first one left.
-    expect(install('other')).toContain('is of the release weir in the namespace shop, and left as it is');
+    expect(install('other')).toContain(
+      'is of the release weir in the namespace shop, so the chart does not change it',
+    );
     uninstall('other');
   });
 });

@@ -56,21 +56,23 @@ describeWithChart('releases', (api) => {
 
   it('leave a definition alone that kubectl applied before, and say how to update it', () => {
     applyDefinition('apply');
-    expect(install()).toMatch(/ratelimitconfigs\.ratelimit\.weir\.dev is of no release, and left as it is/);
+    expect(install()).toMatch(
+      /ratelimitconfigs\.ratelimit\.weir\.dev is of no release, so the chart does not change it/,
+    );
     expect(owner()).toBe('');
     const notes = upgrade();
     expect(notes).toContain(howToUpdate);
     api().mustKubectl(howToUpdate.split(' ').slice(1));
     upgrade();
     giveToChart();
-    expect(upgrade('--force-conflicts')).not.toContain('left as it is');
+    expect(upgrade('--force-conflicts')).not.toContain('the chart does not change it');
     expect(owner()).toBe('weir');
     uninstall();
     expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
   });
 
   it('are upgraded after kubectl applied the definition that Helm installed', () => {
-    expect(install()).not.toContain('left as it is');
+    expect(install()).not.toContain('the chart does not change it');
     applyDefinition('apply');
     upgrade();
     // Another version of it.
@@ -79,11 +81,13 @@ describeWithChart('releases', (api) => {
     const input = text.replace('- name: Domain', '- name: Newer');
     api().mustKubectl(['apply', '-f', '-'], { input });
     const notes = upgrade();
-    expect(notes).toContain('is kept by kubectl (kubectl-client-side-apply), and left as it is');
+    expect(notes).toContain(
+      'is kept by kubectl (kubectl-client-side-apply), so the chart does not change it',
+    );
     expect(notes).toContain(howToUpdate);
     expect(api().mustKubectl(['get', definition, '-o', column])).toBe('Newer');
     giveToChart();
-    expect(upgrade('--force-conflicts')).not.toContain('left as it is');
+    expect(upgrade('--force-conflicts')).not.toContain('the chart does not change it');
     expect([owner(), api().mustKubectl(['get', definition, '-o', column])]).toEqual(['weir', 'Domain']);
     uninstall();
   });

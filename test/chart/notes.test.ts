@@ -63,7 +63,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
   });
 
   it('say that rules refuse nothing, or nothing soon', () => {
-    const said = '\nNo rule limits after a few requests: ';
+    const said = '\nNo rule is over limit after a few requests: ';
     const large = rule({ rate_limit: limit(5000) });
     expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [large] } })).toContain(said);
     expect(notesOf({ 'a.yaml': 'domain: a' })).toContain(said);
@@ -93,16 +93,20 @@ describeWithServer('the notes of the chart', helmProgram, () => {
 
   it('say that the example needs labels, where the selector does not say which', () => {
     const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a,tier in (edge,core)' } });
-    expect(notes).toContain('labels that controlPlane.labelSelector chooses: team=a,tier in (edge,core)');
+    expect(notes).toContain('labels that match controlPlane.labelSelector: team=a,tier in (edge,core)');
     expect(manifestOf(notes)).not.toContain('labels:');
   });
 
   it('say that the domain of the example must be allowed', () => {
     const notes = chartNotes({ redis, controlPlane: { domainOwners: 'shop*=shop' } });
-    expect(notes).toContain('controlPlane.domainOwners has to let the namespace weir-system use');
+    expect(notes).toContain(
+      'controlPlane.domainOwners has to assign the domain weir-example to the namespace weir-system',
+    );
     expect(chartNotes({ redis })).not.toContain('controlPlane.domainOwners has');
     const claimed = chartNotes({ redis, controlPlane: { domainOwnership: 'claimed' } });
-    expect(claimed).toContain('controlPlane.domainOwners has to let the namespace weir-system use');
+    expect(claimed).toContain(
+      'controlPlane.domainOwners has to assign the domain weir-example to the namespace weir-system',
+    );
   });
 
   it.each([
@@ -125,7 +129,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     const tls = (grpcTls: object) => chartNotes({ redis, limiter: { grpcTls } });
     const own = '--grpc-cert-file <certificate> --grpc-key-file <key>';
     const asked = tls({ existingSecret: 'grpc' });
-    expect(asked).toContain('Proxies ask over gRPC, with TLS:');
+    expect(asked).toContain('Configure your proxies to ask over gRPC, with TLS:');
     expect(asked).toContain('get secret grpc -o jsonpath');
     expect(asked).toContain('--grpc-use-tls --grpc-server-ca-file ca.crt');
     expect(asked).not.toContain(own);
@@ -147,7 +151,9 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(asked({ callers })).toContain(
       '-H "Authorization: Bearer $(cat token)" http://localhost:8080/json',
     );
-    expect(chartNotes({ redis, limiter: { callers } })).toContain('Only callers that limiter.callers knows');
+    expect(chartNotes({ redis, limiter: { callers } })).toContain(
+      'Only the callers in limiter.callers get an answer',
+    );
     const tls = chartNotes({
       redis,
       limiter: { callers, grpcTls: { existingSecret }, httpTls: { existingSecret } },

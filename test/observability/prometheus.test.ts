@@ -138,7 +138,7 @@ scrape_configs:
       };
       expect(data['ratelimit_service_rate_limit_over_limit']?.[0]).toEqual({
         type: 'counter',
-        help: expect.stringContaining('in what its hits_unit says'),
+        help: expect.stringContaining('in the unit of its hits_unit'),
         unit: '',
       });
       expect(data['ratelimit_service_response_time_seconds']?.[0]?.type).toBe('histogram');

@@ -16,7 +16,7 @@ describe('the help of metrics', () => {
   it('is that of the first store for the second', () => {
     expect(helpOf('ratelimit.redis_per_second_pool.nodes')).toBe('Masters of the Redis Cluster.');
     expect(helpOf('ratelimit.per_second_store_breaker.open')).toBe(
-      '1 while the store is not asked as it failed.',
+      '1 while the circuit breaker of the store is open.',
     );
   });
 

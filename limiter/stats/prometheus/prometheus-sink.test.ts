@@ -109,10 +109,10 @@ describe('the Prometheus endpoint', () => {
       bucket('+Inf', 3),
       'ratelimit_service_response_time_seconds_sum{grpc_method="Check"} 30.033',
       'ratelimit_service_response_time_seconds_count{grpc_method="Check"} 3',
-      '# HELP ratelimit_service_rate_limit_total_hits Hits of the rule, in what its hits_unit says: requests, tokens, micro-dollars or bytes.',
+      '# HELP ratelimit_service_rate_limit_total_hits Hits of the rule, in the unit of its hits_unit: requests, tokens, micro-dollars or bytes.',
       '# TYPE ratelimit_service_rate_limit_total_hits counter',
       'ratelimit_service_rate_limit_total_hits{domain="d",key1="k_v"} 3',
-      '# HELP ratelimit_redis_pool_cx_active Connections to Redis.',
+      '# HELP ratelimit_redis_pool_cx_active Open connections to Redis.',
       '# TYPE ratelimit_redis_pool_cx_active gauge',
       'ratelimit_redis_pool_cx_active 5',
     ]);
@@ -348,7 +348,7 @@ describe('the listener of the Prometheus endpoint', () => {
     const endpoint = await new Endpoint().open(builtIn);
     for (let i = 0; i < 5_000; i += 1) endpoint.count(`ratelimit.service.rate_limit.d.k_${i}.total_hits`, 1);
     expect((await endpoint.lines()).filter((line) => line.startsWith('#'))).toEqual([
-      '# HELP ratelimit_service_rate_limit_total_hits Hits of the rule, in what its hits_unit says: requests, tokens, micro-dollars or bytes.',
+      '# HELP ratelimit_service_rate_limit_total_hits Hits of the rule, in the unit of its hits_unit: requests, tokens, micro-dollars or bytes.',
       '# TYPE ratelimit_service_rate_limit_total_hits counter',
     ]);
   });
