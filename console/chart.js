@@ -44,9 +44,8 @@ class Chart extends HTMLElement {
         height: heightPx,
         legend: { show: false },
         cursor: { y: false },
-        // A minute at least, also of what has just begun.
         scales: {
-          x: { range: (_plot, least, most) => [Math.min(least, most - 60), most] },
+          x: { range: () => this.#span() },
           y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] },
         },
         axes: [
@@ -67,10 +66,20 @@ class Chart extends HTMLElement {
             label,
             stroke: () => colour(name),
             width: name === 'over' ? 2 : 1.5,
-            points: { show: false },
+            // A single one makes no line.
+            points: {
+              show: (/** @type {import('uplot')} */ plot) => plot.data[0].length === 1,
+              fill: () => colour(name),
+            },
           })),
         ],
         hooks: {
+          setScale: [
+            (plot, key) => {
+              const { min = 0, max = 0 } = plot.scales[key] ?? {};
+              if (key === 'x') this.dataset['seconds'] = `${Number(max) - Number(min)}`;
+            },
+          ],
           setCursor: [
             (plot) => this.dispatchEvent(new CustomEvent('look', { detail: plot.cursor.idx ?? undefined })),
           ],
@@ -88,6 +97,13 @@ class Chart extends HTMLElement {
     window.removeEventListener('weir-theme', this.#repaint);
     this.#plot?.destroy();
     this.#plot = undefined;
+  }
+
+  /** A minute at least, also of what has just begun. uPlot's own span of one point is months. @returns {[number, number]} */
+  #span() {
+    const least = this.#points[0]?.[0] ?? Date.now() / 1_000;
+    const most = this.#points.at(-1)?.[0] ?? least;
+    return [Math.min(least, most - 60), most];
   }
 
   #width() {

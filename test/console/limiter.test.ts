@@ -39,6 +39,14 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
           .textContent();
         expect(Number.parseFloat(over ?? '')).toBeGreaterThan(0);
       }, patience);
+      // Of one point, a minute.
+      const seconds = await at.page.evaluate(`(async () => {
+        const chart = document.querySelector('weir-chart');
+        chart.points = [[1_800_000_000, 3, 2, 1, 0]];
+        await new Promise(requestAnimationFrame);
+        return chart.dataset.seconds;
+      })()`);
+      expect(seconds).toBe('60');
       await at.page.getByText('As a table').click();
       await at.page.getByRole('table', { name: 'Decisions per second' }).waitFor();
       await at.page.getByText('As a table').click();
@@ -194,6 +202,19 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await button.filter({ hasText: 'Light' }).waitFor();
       expect(await ground(dark)).toBe(await ground(at.page));
       await dark.close();
+    });
+
+    it('shows on a phone which number is of which key', async () => {
+      await at.codes({ remote_address: '2001:db8:85a3:8d3:1319:8a2e:370:7348' }, 8);
+      const phone = await at.browser.open(at.address, { width: 360, height: 740 });
+      await phone.getByRole('link', { name: 'Rules', exact: true }).click();
+      await phone.locator('.offender').filter({ hasText: '2001:db8' }).waitFor();
+      // What wraps in the middle of a line is several boxes, with another key beside its number.
+      const boxes = await phone
+        .locator('.offender')
+        .evaluateAll((all) => all.map((one) => one.getClientRects().length));
+      expect(new Set(boxes)).toEqual(new Set([1]));
+      await phone.close();
     });
 
     it('fits a phone, every view of it', async () => {
