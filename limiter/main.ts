@@ -236,7 +236,8 @@ class Limiter {
     });
     if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
     const output = host.statsOutput ?? new DescriptorOutput(1);
-    this.#sink = openSink(context, { modules, connections: connections.http, output });
+    const { mapping } = this.#parts;
+    this.#sink = openSink(context, { modules, connections: connections.http, mapping, output });
   }
 
   /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */

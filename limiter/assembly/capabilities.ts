@@ -63,6 +63,10 @@ export class MainParts {
     return firstOf(this.#parts, 'overrides');
   }
 
+  get mapping(): MainPart['mapping'] {
+    return firstOf(this.#parts, 'mapping');
+  }
+
   async start(): Promise<void> {
     for (const part of this.#parts) await part.start?.();
   }

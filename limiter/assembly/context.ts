@@ -8,6 +8,7 @@ import type { OriginLines } from '../log/lines.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsSettings } from '../settings/xds-settings.ts';
+import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import type { Store } from '../stores/store.ts';
@@ -72,7 +73,13 @@ export interface ServingModules {
 export interface OptionalModules extends ServingModules {
   readonly xds: { openXds(context: LimiterContext): OpenedConfigSource } | undefined;
   readonly prometheus:
-    | { openPrometheus(context: LimiterContext, connections: HttpConnectionsOptions): Sink }
+    | {
+        openPrometheus(
+          context: LimiterContext,
+          connections: HttpConnectionsOptions,
+          mapping: (() => Mapping) | undefined,
+        ): Sink;
+      }
     | undefined;
 }
 

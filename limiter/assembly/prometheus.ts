@@ -3,24 +3,23 @@ import type { HttpConnectionsOptions } from '../../process/http/http-connections
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
 import { builtInMapping } from '../stats/prometheus/mapper.ts';
-import { readMapperFile } from '../stats/prometheus/mapper-file.ts';
+import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
 import type { LimiterContext, Sink } from './context.ts';
 import { listenerErrors } from './start-trouble.ts';
 
-/** Throws a MapperFileError. */
-export function openPrometheus(context: LimiterContext, connections: HttpConnectionsOptions): Sink {
+/** `mapping`: undefined for the built-in one. */
+export function openPrometheus(
+  context: LimiterContext,
+  connections: HttpConnectionsOptions,
+  mapping: (() => Mapping) | undefined,
+): Sink {
   const { settings, registry, clock, timers, log } = context;
-  const { prometheusAddress: address, prometheusMapperYaml: mapper } = settings;
+  const { prometheusAddress: address } = settings;
   const responseTimeAsMilliseconds = settings.prometheusResponseTimeAsMilliseconds;
-  const { mapping, warnings } =
-    mapper === ''
-      ? { mapping: builtInMapping({ responseTimeAsMilliseconds }), warnings: [] }
-      : readMapperFile(mapper);
-  for (const warning of warnings) lines.mapperWarning(log, warning);
   const sink = new PrometheusSink({
     source: registry,
-    mapping,
+    mapping: mapping?.() ?? builtInMapping({ responseTimeAsMilliseconds }),
     address,
     path: settings.prometheusPath,
     clock,

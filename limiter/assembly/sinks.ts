@@ -5,6 +5,7 @@ import type { HttpConnectionsOptions } from '../../process/http/http-connections
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
+import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { registerSinkStats } from '../stats/registry/limiter-stats.ts';
 import { DogStatsdSink } from '../stats/sinks/dogstatsd-sink.ts';
 import { Mogrifiers } from '../stats/sinks/mogrifier.ts';
@@ -16,6 +17,8 @@ interface SinkParts {
   modules: Pick<OptionalModules, 'prometheus'>;
   /** Of an HTTP listener. */
   connections: HttpConnectionsOptions;
+  /** Of Prometheus; undefined: the built-in one. */
+  mapping: (() => Mapping) | undefined;
   /** Standard output. */
   output: OutputStream;
 }
@@ -23,13 +26,13 @@ interface SinkParts {
 /** Undefined: statistics go nowhere. Throws an Error when it cannot be opened as the settings say. */
 export function openSink(
   context: LimiterContext,
-  { modules, connections, output }: SinkParts,
+  { modules, connections, mapping, output }: SinkParts,
 ): Sink | undefined {
   const name = sinkOf(context.settings);
   if (name === 'none') return undefined;
   if (name === 'prometheus') {
     const prometheus = loaded(modules.prometheus, 'the endpoint for Prometheus');
-    return prometheus.openPrometheus(context, connections);
+    return prometheus.openPrometheus(context, connections, mapping);
   }
   const sink = newSink[name](context, output);
   registerSinkStats(context.registry, name, sink);

@@ -23,6 +23,7 @@ import type { CountingOptions, ServiceEvents } from '../service/decision.ts';
 import type { Excess } from '../service/excess.ts';
 import type { RateLimitService } from '../service/rate-limit-service.ts';
 import type { ShouldRateLimitOptions } from '../service/should-rate-limit.ts';
+import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Store } from '../stores/store.ts';
 import type { Threads } from './messages.ts';
@@ -103,6 +104,8 @@ export interface MainPart {
   close?(): void | Promise<void>;
   /** What lies over the rules. */
   readonly overrides?: OverridesHere;
+  /** How statistics become metrics of Prometheus, in place of the built-in mapping. Throws when the limiter cannot run without it. */
+  mapping?(): Mapping;
 }
 
 /** Overrides of this process, whatever they came by. */

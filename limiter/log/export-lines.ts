@@ -1,11 +1,6 @@
 /** What is logged of statistics on their way out: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** `warning` begins with file and line. */
-export function mapperWarning(log: Logger, warning: string): void {
-  log.warn(`PROMETHEUS_MAPPER_YAML: ${warning}`);
-}
-
 /** Once for a metric. A statistic's name may hold what callers sent: it has a line of its own, at debug. */
 export function metricNameTaken(log: Logger, stat: string, metric: string): void {
   const text = 'A statistic is not served to Prometheus: its metric has another type';

@@ -427,12 +427,10 @@ describe('log lines', () => {
       'the endpoint for Prometheus',
       (log) => {
         lines.listeningForPrometheus(log, ':9090');
-        lines.mapperWarning(log, 'map.yaml:1:2: buf_cap has no effect');
         lines.metricNameTaken(log, 'a.b', 'a_b');
       },
       [
         'level=warning msg="Listening for Prometheus on \':9090\'"',
-        'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
         'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
         'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',
       ],

@@ -1,4 +1,5 @@
 /** Every capability, and where its settings stand among the others. To add one: its folder, and its place in this list. */
+import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { callers } from '../callers/declaration.ts';
 import type { Capability } from '../capabilities/capability.ts';
@@ -10,6 +11,7 @@ import { quotaService } from '../quota-service/declaration.ts';
 import { reflection } from '../reflection/declaration.ts';
 import { refusals } from '../refusals/declaration.ts';
 import { reservations } from '../reservations/declaration.ts';
+import { statsdMapper } from '../statsd-mapper/declaration.ts';
 import { topOffenders } from '../top-offenders/declaration.ts';
 import { tracing } from '../tracing/declaration.ts';
 
@@ -23,6 +25,7 @@ export const capabilities = [
   refusals,
   tracing,
   pprof,
+  statsdMapper,
   kuadrant,
   quotaService,
   reflection,
@@ -43,6 +46,8 @@ export type DerivedSettings = AllOf<DerivedOf<(typeof capabilities)[number]>>;
 
 export interface SettingsGroup {
   readonly title: string;
+  /** Of each row that declares none itself. */
+  readonly needs?: readonly SettingNeed[];
   readonly settings: SettingsTable;
 }
 
@@ -56,13 +61,16 @@ export function withCapabilities(own: readonly SettingsGroup[]): SettingsGroup[]
     const { title, before, rows } = settings;
     const at = groups.findIndex((group) => group.title === title);
     const group = groups[at];
-    if (group !== undefined) groups[at] = { title, settings: inserted(group.settings, rows, before) };
+    if (group !== undefined) groups[at] = { ...group, settings: inserted(group.settings, rows, before) };
     else {
       const next = groups.findIndex((other) => other.title === before);
       groups.splice(next === -1 ? groups.length : next, 0, { title, settings: rows });
     }
   }
-  return groups;
+  return groups.map(({ title, needs, settings }) => ({
+    title,
+    settings: needs === undefined ? settings : needing(needs, settings),
+  }));
 }
 
 function inserted(table: SettingsTable, rows: SettingsTable, before: string | undefined): SettingsTable {

@@ -54,7 +54,7 @@ import {
 import { grpcProblems, grpcSettings, mistakenGrpcNames } from './grpc-settings.ts';
 import { memcacheProblems, memcacheSettings } from './memcache-settings.ts';
 import { redisProblems, redisSettings } from './redis-settings.ts';
-import { prometheusSettings, sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
+import { prometheusGroup, sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { workerProblems, workerSettings } from './worker-settings.ts';
 import { xdsProblems, xdsSettings, xdsWarnings } from './xds-settings.ts';
 
@@ -244,7 +244,7 @@ const groups = [
   { title: 'Decisions', settings: decisionSettings },
   { title: 'Headers', settings: headerSettings },
   { title: 'Statistics', settings: statsSettings },
-  { title: 'Prometheus', settings: prometheusSettings },
+  prometheusGroup,
   { title: 'Statistics for dogstatsd', settings: dogStatsdSettings },
 ] as const;
 

@@ -9,10 +9,9 @@ import {
   listenAddress,
   port,
   type SettingKind,
-  text,
   textOf,
 } from '../../process/settings/settings-kinds.ts';
-import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
+import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { tagPairs } from './settings-pairs.ts';
 
@@ -157,33 +156,30 @@ function urlPath(): SettingKind<string> {
   return textOf(expected, 'path', z.string().refine(isClean, expected));
 }
 
+const toPrometheus: SettingNeed = { name: 'USE_PROMETHEUS', is: [true] };
+
 /** The endpoint that Prometheus scrapes. */
-export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] }], {
-  prometheusAddress: {
-    name: 'PROMETHEUS_ADDR',
-    kind: listenAddress(),
-    default: { host: '', port: 9090 },
-    summary: 'Address that Prometheus scrapes. If the port is in use, the limiter does not start.',
-  },
-  prometheusPath: {
-    name: 'PROMETHEUS_PATH',
-    kind: urlPath(),
-    default: '/metrics',
-    summary: 'Path that Prometheus scrapes.',
-  },
-  prometheusMapperYaml: {
-    name: 'PROMETHEUS_MAPPER_YAML',
-    kind: text(),
-    summary:
-      'File that maps statistics to metrics, in the language of statsd_exporter. If the file is invalid, the limiter does not start. Empty: the [built-in mapping](prometheus.md).',
-  },
-  prometheusResponseTimeAsMilliseconds: {
-    name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
-    needs: [
-      { name: 'USE_PROMETHEUS', is: [true] },
-      { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' },
-    ],
-    kind: bool(),
-    summary: 'Leave response_time in milliseconds in the built-in mapping, with the same name.',
-  },
-} as const satisfies SettingsTable);
+export const prometheusGroup = {
+  title: 'Prometheus',
+  needs: [toPrometheus],
+  settings: {
+    prometheusAddress: {
+      name: 'PROMETHEUS_ADDR',
+      kind: listenAddress(),
+      default: { host: '', port: 9090 },
+      summary: 'Address that Prometheus scrapes. If the port is in use, the limiter does not start.',
+    },
+    prometheusPath: {
+      name: 'PROMETHEUS_PATH',
+      kind: urlPath(),
+      default: '/metrics',
+      summary: 'Path that Prometheus scrapes.',
+    },
+    prometheusResponseTimeAsMilliseconds: {
+      name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
+      needs: [toPrometheus, { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' }],
+      kind: bool(),
+      summary: 'Leave response_time in milliseconds in the built-in mapping, with the same name.',
+    },
+  } satisfies SettingsTable,
+} as const;

@@ -16,7 +16,7 @@ import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
 import { redisSettings } from '../../limiter/settings/redis-settings.ts';
 import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
-import { prometheusSettings } from '../../limiter/settings/stats-settings.ts';
+import { prometheusGroup } from '../../limiter/settings/stats-settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
 import { forwardAnswers } from '../../limiter/stats/registry/forward-auth-stats.ts';
@@ -1120,7 +1120,7 @@ const otherFiles: Record<string, string[]> = {
   'test/limiter/grpc-settings.test.ts': names(grpcSettings),
   'test/limiter/xds-settings.test.ts': ['CONFIG_TYPE', ...names(xdsSettings)],
   'test/limiter/memcache-settings.test.ts': names(memcacheSettings),
-  'test/limiter/prometheus-settings.test.ts': names(prometheusSettings),
+  'test/limiter/prometheus-settings.test.ts': [...names(prometheusGroup.settings), 'PROMETHEUS_MAPPER_YAML'],
   'limiter/settings/dogstatsd-settings.test.ts': ['USE_DOG_STATSD_MOGRIFIERS'],
   'test/e2e/lifecycle.test.ts': ['FORCE_START_WITHOUT_INITIAL_CONFIG'],
   'test/e2e/callers.test.ts': names(accessSettings).filter((name) => name !== 'HTTP_ALLOWED_HOSTS'),

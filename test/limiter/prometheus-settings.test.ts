@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
-import { prometheusSettings } from '../../limiter/settings/stats-settings.ts';
+import { prometheusGroup } from '../../limiter/settings/stats-settings.ts';
 import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
@@ -36,7 +36,7 @@ function written(name: string, text: string): string {
 }
 
 describe('PROMETHEUS_ADDR', () => {
-  const { kind } = prometheusSettings.prometheusAddress;
+  const { kind } = prometheusGroup.settings.prometheusAddress;
   for (const [text, value] of [
     [':9090', { host: '', port: 9090 }],
     ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],

@@ -6,9 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BindError } from '../../../process/net/bind.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { readMapperText } from '../../statsd-mapper/mapper-file.ts';
 import { StatsRegistry, type StatsRegistryOptions } from '../registry/stats-registry.ts';
 import { builtInMapping } from './mapper.ts';
-import { readMapperText } from './mapper-file.ts';
 import type { Mapping } from './mapping-rules.ts';
 import { PrometheusSink } from './prometheus-sink.ts';
 

@@ -1,11 +1,12 @@
 /** PROMETHEUS_MAPPER_YAML: read once at the start. A file that cannot be used ends the start, with file, line and reason. */
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
-import { systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
-import { readDocument } from '../../../rules/yaml/document.ts';
-import { LineIndex, type PathProblem, placedProblems } from '../../../rules/yaml/places.ts';
+import { systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
+import { readDocument } from '../../rules/yaml/document.ts';
+import { LineIndex, type PathProblem, placedProblems } from '../../rules/yaml/places.ts';
+import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { mapperSchema } from './mapper-schema.ts';
-import { type Mapping, readMapping } from './mapping-rules.ts';
+import { readMapping } from './mapping-reader.ts';
 
 /** The message names the setting, and file, line and reason of every problem. */
 export class MapperFileError extends Error {

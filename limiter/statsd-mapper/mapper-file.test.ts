@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { suiteFolder } from '../../../test/support/suite-folder.ts';
-import { Mapper } from './mapper.ts';
+import { suiteFolder } from '../../test/support/suite-folder.ts';
+import { Mapper } from '../stats/prometheus/mapper.ts';
+import { createObserver } from '../stats/prometheus/value-series.ts';
 import { MapperFileError, readMapperFile, readMapperText } from './mapper-file.ts';
-import { createObserver } from './value-series.ts';
 
 const folder = suiteFolder();
 
@@ -269,7 +269,7 @@ describe('a mapper file with something of no effect', () => {
 });
 
 describe('the mapper file in docs/prometheus.md', () => {
-  const docs = readFileSync(join(import.meta.dirname, '../../../docs/prometheus.md'), 'utf8');
+  const docs = readFileSync(join(import.meta.dirname, '../../docs/prometheus.md'), 'utf8');
   const [, text] = /```yaml\n(defaults:[^`]*)```/.exec(docs) ?? [];
 
   it('maps as it says', () => {

@@ -4,7 +4,7 @@
  * timer) are known.
  */
 import { z } from 'zod';
-import { parseGoDuration, parseGoFloat, parseGoInteger } from '../../../process/settings/go-values.ts';
+import { parseGoDuration, parseGoFloat, parseGoInteger } from '../../process/settings/go-values.ts';
 
 const boolean = z.string().transform((text, context) => {
   if (/^(?:true|yes|on|y)$/i.test(text)) return true;
