@@ -4,7 +4,6 @@
  */
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
-import type { LimiterReport } from '../control-plane/model/fleet-snapshot.ts';
 import { WriteLedger } from '../control-plane/model/write-ledger.ts';
 import { sameStatus } from '../control-plane/reconcile/conditions.ts';
 import { noPolicy } from '../control-plane/reconcile/decide.ts';
@@ -34,14 +33,12 @@ if (settings === undefined) throw new Error('the settings of the measurement are
 
 const controlPlane = new ControlPlane({
   settings,
-  openBacking: ({ listener }) => {
-    let limiters: readonly LimiterReport[] = [];
+  openBacking: ({ learn }) => {
     const backing: Backing = {
       source,
       leads: true,
       controllerName: undefined,
       leader: 'bench',
-      policy: noPolicy,
       statusWriter: {
         writes: new WriteLedger({ clock: systemClock, isSame: sameStatus }),
         write: async ({ uid }, status) => {
@@ -49,18 +46,10 @@ const controlPlane = new ControlPlane({
           return { is: 'written' };
         },
       },
-      start: () => {
-        listener.keptChanged(new Map());
-        listener.startedLeading();
-      },
-      publish: (reported) => {
-        limiters = reported;
-        listener.reportsChanged();
-      },
-      reports: () => [{ replica: 'bench', limiters }],
+      start: () => learn({ policy: noPolicy, kept: new Map(), leads: true }),
+      publish: (limiters) => learn({ reports: [{ replica: 'bench', limiters }] }),
       recordEvent: () => {},
-      keep: () => {},
-      decided: () => {},
+      share: () => {},
       close: async () => {},
     };
     return backing;

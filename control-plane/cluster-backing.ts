@@ -9,8 +9,7 @@ import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import { type ConfigObject, kindOf } from './model/config-object.ts';
-import type { Decision, StoredSpec } from './model/decision.ts';
-import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { type Codec, gzipCodec } from './replicas/codec.ts';
@@ -23,6 +22,7 @@ import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
+import type { Shared } from './world.ts';
 
 export interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesApi;
@@ -38,18 +38,20 @@ export class ClusterBacking implements Backing {
   readonly statusWriter: StatusWriter<ConfigObject>;
   readonly fleets: FleetStore;
   readonly schemas: SchemaStore;
-  readonly removed: RemovedObjectStore | undefined;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
   readonly #kept: KeptSpecStore;
+  /** Undefined where nobody is notified of deleted objects. */
+  readonly #removed: RemovedObjectStore | undefined;
   /** Undefined where a domain that comes free is anybody's at once. */
   readonly #domains: DomainRecordStore | undefined;
   readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
-    const { settings, namespace, replica, listener } = options;
+    const { settings, namespace, replica, learn } = options;
     this.#options = options;
     this.controllerName = `${namespace}/${settings.leaseName}`;
+    const policyChanged = () => learn({ policy: this.#policy });
     const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
     this.statusWriter = new StatusWriter({ ...options, addressOf, isSame: sameStatus });
     this.source = new KubernetesSource({
@@ -69,34 +71,38 @@ export class ClusterBacking implements Backing {
       replicaLeaseDurationMs: settings.replicaLeaseDurationMs,
       startedLeading: () => {
         this.fleets.leadChanged();
-        listener.startedLeading();
+        learn({ leads: true });
       },
       stoppedLeading: () => {
         this.fleets.leadChanged();
         this.#domains?.stoppedLeading();
         this.#events.clear();
-        listener.stoppedLeading();
+        learn({ leads: false });
       },
-      changed: listener.reportsChanged,
-      cutOff: listener.cutOff,
+      changed: () => learn({ reports: this.#replicas.living() }),
+      cutOff: (isLeaseCut) => learn({ isLeaseCut }),
     });
     this.fleets = new FleetStore({
       ...options,
       services: settings.fleetServices,
       mayWrite: () => this.leads,
-      changed: listener.fleetsChanged,
-      shown: listener.fleetsShown,
-      accessChanged: listener.policyChanged,
+      changed: () => learn({ expectations: this.fleets.expectations() }),
+      shown: () => learn({ fleets: this.fleets.fleets }),
+      accessChanged: policyChanged,
     });
     this.#kept = new KeptSpecStore({
       ...options,
       leads: () => this.leads,
-      changed: listener.keptChanged,
+      changed: (kept) => learn({ kept }),
     });
-    this.schemas = new SchemaStore({ ...options, changed: listener.policyChanged });
+    this.schemas = new SchemaStore({ ...options, changed: policyChanged });
     const hasWebhooks = settings.webhookUrls.length > 0;
-    this.removed = hasWebhooks
-      ? new RemovedObjectStore({ ...options, mayWrite: () => this.leads, changed: listener.removedShown })
+    this.#removed = hasWebhooks
+      ? new RemovedObjectStore({
+          ...options,
+          mayWrite: () => this.leads,
+          changed: (removed) => learn({ removed }),
+        })
       : undefined;
     const releaseMs = settings.domainReleaseDelayMs;
     if (releaseMs > 0) {
@@ -105,7 +111,7 @@ export class ClusterBacking implements Backing {
         ...options,
         releaseMs,
         mayWrite,
-        changed: listener.policyChanged,
+        changed: policyChanged,
       });
     }
     this.#events = new EventRecorder({ ...options, instance: replica });
@@ -134,7 +140,7 @@ export class ClusterBacking implements Backing {
     },
   };
 
-  get policy(): Policy | undefined {
+  get #policy(): Policy | undefined {
     const { accesses } = this.fleets;
     const records = this.#domains === undefined ? noPolicy.records : this.#domains.records;
     const { schemas } = this.schemas;
@@ -144,7 +150,7 @@ export class ClusterBacking implements Backing {
   start(): void {
     this.#replicas.start();
     void this.#kept.load();
-    this.removed?.start();
+    this.#removed?.start();
     this.#domains?.start();
     this.fleets.start();
     this.schemas.start();
@@ -154,20 +160,14 @@ export class ClusterBacking implements Backing {
     this.#replicas.publish(limiters);
   }
 
-  reports(): readonly ReplicaReport[] {
-    return this.#replicas.living();
-  }
-
   recordEvent(event: RecordedEvent): void {
     this.#events.record(event);
   }
 
-  keep(specs: ReadonlyMap<string, StoredSpec>): void {
-    this.#kept.sync(specs);
-  }
-
-  decided(decision: Decision | undefined): void {
-    this.#domains?.decided(decision);
+  share(parts: Partial<Shared>): void {
+    if (parts.kept !== undefined) this.#kept.sync(parts.kept);
+    if ('decision' in parts) this.#domains?.decided(parts.decision);
+    if (parts.removed !== undefined) this.#removed?.sync(parts.removed);
   }
 
   async close(): Promise<void> {
@@ -175,7 +175,7 @@ export class ClusterBacking implements Backing {
     await Promise.all([
       this.#kept.close(),
       this.#domains?.close(),
-      this.removed?.close(),
+      this.#removed?.close(),
       this.fleets.close(),
       this.#events.close(),
     ]);

@@ -6,7 +6,7 @@ import { packageVersion } from '../process/files/package-file.ts';
 import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
-import type { Backing, BackingListener, OpenBacking, OpenBackingOptions } from './backing.ts';
+import type { Backing, OpenBacking, OpenBackingOptions } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import type { Decision } from './model/decision.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
@@ -19,10 +19,11 @@ import type { SourceListener } from './source/kubernetes-source.ts';
 import { Announcer, type AnnouncerOptions, StatusKeeper } from './status-keeper.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
+import { isCut, unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
 export interface ControlLoopOptions
-  extends Omit<OpenBackingOptions, 'listener'>,
+  extends Omit<OpenBackingOptions, 'learn'>,
     Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'>,
     Telemetry {
   settings: ControlPlaneSettings;
@@ -57,14 +58,14 @@ export class ControlLoop {
   readonly #announcer: Announcer;
   /** Without an API server there are no events. */
   readonly #collisions: CollisionWatch | undefined;
-  #isListed = false;
+  #world = unknownWorld;
   #isServing = false;
 
   /** Throws when the settings name no way to the objects. */
   constructor(options: ControlLoopOptions) {
     const { settings, replica } = options;
     this.#options = options;
-    this.backing = options.openBacking({ ...options, listener: this.#backingListener() });
+    this.backing = options.openBacking({ ...options, learn: (news) => this.#learn(news) });
     this.streams = this.#createStreams(replica);
     this.#reportPace = new Pace({
       ...options,
@@ -75,9 +76,7 @@ export class ControlLoop {
     this.decider = this.#createDecider();
     this.#distribution = new Distribution({
       ...options,
-      source: this.backing.source,
       decider: this.decider,
-      policy: () => this.backing.policy,
       schemas: this.backing.schemas,
       controllerName: this.backing.controllerName,
       unread: (decision) => this.backing.unread?.(decision) ?? [],
@@ -109,9 +108,8 @@ export class ControlLoop {
     return this.#distribution.decision;
   }
 
-  /** The first complete list of objects is in. */
-  get isListed(): boolean {
-    return this.#isListed;
+  get world(): World {
+    return this.#world;
   }
 
   /** See `Distribution.unread`. */
@@ -137,48 +135,32 @@ export class ControlLoop {
   }
 
   #sourceListener(): SourceListener {
+    const { source } = this.backing;
+    const objects = (edits: number): void =>
+      this.#learn({ objects: source.objects, left: source.left(), edits: this.#world.edits + edits });
     return {
-      listed: () => {
-        this.#isListed = true;
-        this.#distribution.listed();
-      },
-      statusShown: () => this.statuses.update(),
-      changed: () => this.#distribution.changed(),
-      cutOff: (isCutOff) => this.#cutOff('watch', isCutOff),
+      listed: () => objects(1),
+      changed: () => objects(1),
+      statusShown: () => objects(0),
+      cutOff: (isWatchCut) => this.#learn({ isWatchCut }),
     };
   }
 
-  #cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
-    this.#distribution.cutOff(by, isCutOff);
-    if (!isCutOff) return;
-    this.backing.decided(undefined);
-    if (!this.backing.leads) this.backing.keep(new Map());
-  }
-
-  #backingListener(): BackingListener {
-    return {
-      startedLeading: () => {
-        this.#keep();
-        if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects.values());
-        this.statuses.update();
-        this.#collisions?.update();
-      },
-      stoppedLeading: () => {
-        this.#keep();
-        this.statuses.stoppedLeading();
-        this.#collisions?.stoppedLeading();
-      },
-      reportsChanged: () => {
-        this.statuses.update();
-        this.#collisions?.update();
-      },
-      cutOff: (isCutOff) => this.#cutOff('lease', isCutOff),
-      fleetsChanged: () => this.statuses.update(),
-      fleetsShown: () => this.statuses.fleetsShown(),
-      removedShown: (stored) => this.statuses.removedShown(stored),
-      policyChanged: () => this.#distribution.policyChanged(),
-      keptChanged: (stored) => this.#distribution.useKept(stored),
-    };
+  #learn(news: Partial<World>): void {
+    const last = this.#world;
+    const world = { ...last, ...news };
+    this.#world = world;
+    this.#distribution.learn(world);
+    if (isCut(world) && !isCut(last)) {
+      this.backing.share({ decision: undefined, ...(this.backing.leads ? {} : { kept: new Map() }) });
+    }
+    if (world.leads !== last.leads) {
+      this.#share();
+      if (!world.leads) this.#collisions?.stoppedLeading();
+      else if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects.values());
+    }
+    this.statuses.learn(world);
+    if (world.leads !== last.leads || world.reports !== last.reports) this.#collisions?.update();
   }
 
   #createStreams(replicaName: string): LimiterStreams {
@@ -227,7 +209,7 @@ export class ControlLoop {
     return new CollisionWatch({
       ...this.#options,
       decision: () => this.#distribution.decision,
-      reports: () => this.backing.reports(),
+      reports: () => this.#world.reports,
       leads: () => this.backing.leads,
       search: this.#options.searchCollisions,
       recordEvent: (event) => this.backing.recordEvent(event),
@@ -241,18 +223,18 @@ export class ControlLoop {
       // A lead that was won before anything could be decided had nothing to repeat.
       if (this.backing.leads) this.#announcer.startedLeading(this.backing.source.objects.values());
     }
-    this.#keep();
+    this.#share();
     this.statuses.update();
     this.#collisions?.update();
   }
 
   /** Before the first decision nobody can say what may be forgotten. */
-  #keep(): void {
+  #share(): void {
     const { decision, persisted, isCutOff } = this.#distribution;
     const { leads } = this.backing;
     if (decision === undefined) return;
     // What another replica knows may be older than what the leader has by now.
-    if (leads || !isCutOff) this.backing.keep(persisted);
-    if (leads && !isCutOff) this.backing.decided(decision);
+    this.backing.share({ kept: leads || !isCutOff ? persisted : new Map() });
+    if (leads && !isCutOff) this.backing.share({ decision });
   }
 }

@@ -144,7 +144,7 @@ export class ControlPlane {
       void shutdownOnSignal({
         signals,
         timers,
-        drainDelayMs: () => (this.#loop.isListed ? settings.shutdownDrainDelayMs : 0),
+        drainDelayMs: () => (this.#loop.world.objects ? settings.shutdownDrainDelayMs : 0),
         markUnhealthy: () => {
           this.#isEnding = true;
           this.#readiness.drain();
@@ -183,7 +183,7 @@ export class ControlPlane {
         object.kind === undefined
           ? decider.foresee(object, schemas?.known)
           : decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.known),
-      limited: (fleet) => limitedOf(backing.reports(), fleet),
+      limited: (fleet) => limitedOf(this.#loop.world.reports, fleet),
       isListed: () => this.#loop.isServing,
       mergeDomains: decider.mergesDomains,
     };
@@ -241,8 +241,8 @@ export class ControlPlane {
       sources: {
         decision: () => this.#loop.decision,
         limiters: () => this.#loop.streams.limiters(),
-        domainsHeld: () => heldDomains(this.#loop.backing.policy?.records),
-        replicasAlive: () => this.#loop.backing.reports().length,
+        domainsHeld: () => heldDomains(this.#loop.world.policy?.records),
+        replicasAlive: () => this.#loop.world.reports.length,
         statusWritesWaiting: () => this.#loop.statuses.waiting,
         webhookEventsQueued: () => this.#webhooks?.status().reduce((sum, { queued }) => sum + queued, 0) ?? 0,
       },
@@ -260,8 +260,8 @@ export class ControlPlane {
       leader: () => backing.leader,
       decision: () => this.#loop.decision,
       missing: () => this.#readiness.missing,
-      reports: () => backing.reports(),
-      statusOf: (object) => (backing.source.objects.get(object.uid) ?? object).status,
+      reports: () => this.#loop.world.reports,
+      statusOf: (object) => (this.#loop.world.objects?.get(object.uid) ?? object).status,
     };
     const onFault = (error: unknown): void => {
       this.#metrics.all.faults.inc();

@@ -1,17 +1,18 @@
-import type { Backing, BackingListener } from './backing.ts';
+import type { Backing } from './backing.ts';
 import { objectKey, UnreadSpec } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
-import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { isUnread } from './model/reasons.ts';
 import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { nothingInForce } from './reconcile/rejections.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
+import type { Learn } from './world.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
   replica: string;
-  listener: BackingListener;
+  learn: Learn;
 }
 
 /** A directory of manifests and no other replica: this one always leads, and statuses stay in memory. */
@@ -19,11 +20,8 @@ export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
   readonly leads = true;
   readonly controllerName = undefined;
-  /** Anyone who has the folder says whose a domain is; there are no RateLimitFleets. */
-  readonly policy = noPolicy;
   readonly statusWriter: Backing['statusWriter'];
   readonly #options: DirectoryBackingOptions;
-  #limiters: readonly LimiterReport[] = [];
 
   constructor(options: DirectoryBackingOptions) {
     this.#options = options;
@@ -44,17 +42,14 @@ export class DirectoryBacking implements Backing {
 
   start(): void {
     this.#options.metrics.all.leader.set(1);
-    this.#options.listener.keptChanged(new Map());
-    this.#options.listener.startedLeading();
+    // Anyone who has the folder says whose a domain is. There are no RateLimitFleets.
+    this.#options.learn({ policy: noPolicy, kept: new Map(), leads: true });
+    this.publish([]);
   }
 
   publish(limiters: readonly LimiterReport[]): void {
-    this.#limiters = limiters;
-    this.#options.listener.reportsChanged();
-  }
-
-  reports(): readonly ReplicaReport[] {
-    return [{ replica: this.#options.replica, limiters: this.#limiters }];
+    const { learn, replica } = this.#options;
+    learn({ reports: [{ replica, limiters }] });
   }
 
   /** There is nobody to read them: the log says the same. */
@@ -71,9 +66,7 @@ export class DirectoryBacking implements Backing {
   }
 
   /** A restart reads the manifests anew, and serves nothing while some are wrong: see `unread`. */
-  keep(): void {}
-
-  decided(): void {}
+  share(): void {}
 
   async close(): Promise<void> {}
 }

@@ -12,6 +12,7 @@ import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { SchemaStore } from './source/schema-store.ts';
+import { unknownWorld, type World } from './world.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];
@@ -19,6 +20,7 @@ let objects: ConfigObject[];
 let served: string[][];
 let cutOff: boolean;
 let distribution: Distribution;
+let world: World;
 
 beforeEach(() => {
   timers = new ManualTimers();
@@ -28,16 +30,15 @@ beforeEach(() => {
   distribution = start();
 });
 
-function start(options: Partial<DistributionOptions> = {}): Distribution {
-  return new Distribution({
+/** What is known from the start on is `news`. */
+function start(
+  options: Partial<DistributionOptions> = {},
+  news: Partial<World> = { policy: noPolicy },
+): Distribution {
+  world = unknownWorld;
+  const started = new Distribution({
     ...recordedTelemetry(),
-    source: {
-      get objects() {
-        return new Map(objects.map((object) => [object.uid, object]));
-      },
-    },
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
-    policy: () => noPolicy,
     ledger: new VersionLedger(),
     xds: {
       serve: (fleets: ReadonlyMap<string, FleetSnapshot>) =>
@@ -51,6 +52,19 @@ function start(options: Partial<DistributionOptions> = {}): Distribution {
     decided: () => {},
     ...options,
   });
+  distribution = started;
+  learn(news);
+  return started;
+}
+
+function learn(news: Partial<World>): void {
+  world = { ...world, ...news };
+  distribution.learn(world);
+}
+
+/** The source shows `objects`. */
+function changed(): void {
+  learn({ objects: new Map(objects.map((object) => [object.uid, object])), edits: world.edits + 1 });
 }
 
 const shop = (generation: number, spec: unknown): ConfigObject =>
@@ -60,34 +74,32 @@ const known = { domain: {}, descriptors: {} };
 
 describe('Distribution', () => {
   it('serves nothing before the first complete list', () => {
-    distribution.useKept(new Map());
-    distribution.changed();
+    learn({ kept: new Map() });
+    learn({ edits: 1 });
     timers.advance(10_000);
     expect(served).toEqual([]);
-    distribution.listed();
+    changed();
     timers.advance(10_000);
     expect(served).toEqual([[]]);
   });
 
   it('serves nothing before it knows what has to stay in force', () => {
     objects = [shop(2, invalidSpec())];
-    distribution.listed();
+    changed();
     timers.advance(10_000);
     expect(served).toEqual([]);
-    distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]));
+    learn({ kept: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]) });
     timers.advance(10_000);
     expect(served).toEqual([['shop']]);
   });
 
   it('serves nothing before it knows who may use what', () => {
-    let policy: typeof noPolicy | undefined;
-    distribution = start({ policy: () => policy });
-    distribution.useKept(new Map());
-    distribution.listed();
+    distribution = start({}, {});
+    learn({ kept: new Map() });
+    changed();
     timers.advance(10_000);
     expect(served).toEqual([]);
-    policy = noPolicy;
-    distribution.policyChanged();
+    learn({ policy: noPolicy });
     timers.advance(100);
     expect(served).toEqual([[]]);
   });
@@ -95,12 +107,12 @@ describe('Distribution', () => {
   it('serves nothing that newer schemas may say otherwise', () => {
     let isConfirmed = false;
     distribution = start({ schemas: { confirms: () => isConfirmed } });
-    distribution.useKept(new Map());
-    distribution.listed();
+    learn({ kept: new Map() });
+    changed();
     timers.advance(10_000);
     expect([served, distribution.decision]).toEqual([[], undefined]);
     isConfirmed = true;
-    distribution.policyChanged();
+    learn({ policy: { ...noPolicy } });
     timers.advance(100);
     expect(served).toEqual([[]]);
   });
@@ -124,12 +136,12 @@ describe('Distribution', () => {
         client: { request: request as never, denied: undefined },
         clock: { monotonicMs: () => timers.nowMs },
         timers,
-        changed: () => distribution.policyChanged(),
+        changed: () => learn({ policy: policy() }),
       });
       const policy = () => schemas.schemas && { ...noPolicy, schemas: schemas.schemas };
-      distribution = start({ schemas, policy });
-      distribution.useKept(new Map());
-      distribution.listed();
+      distribution = start({ schemas }, {});
+      learn({ kept: new Map() });
+      changed();
       schemas.start();
       const spec = { ...configSpec({ domain: 'shop' }), plain: true };
       const run = async (ms: number, edit: () => void) => {
@@ -142,7 +154,7 @@ describe('Distribution', () => {
       await run(60, () => {});
       const edit = (others: ConfigObject[]) => () => {
         objects = [shop(timers.nowMs, spec), ...others];
-        distribution.changed();
+        changed();
       };
       await run(240, edit([]));
       expect(served.length).toBeGreaterThan(first);
@@ -171,8 +183,8 @@ describe('Distribution', () => {
       return timers.after(ms, then);
     };
     distribution = start({ decider: ending, timers: { after, every: () => () => {} } });
-    distribution.useKept(new Map());
-    distribution.listed();
+    learn({ kept: new Map() });
+    changed();
     timers.advance(30 * days - 1);
     // Once a day.
     expect(served).toHaveLength(30);
@@ -183,20 +195,20 @@ describe('Distribution', () => {
   });
 
   it('takes objects for the newest a second after they are reachable', () => {
-    distribution.useKept(new Map());
-    distribution.listed();
+    learn({ kept: new Map() });
+    changed();
     timers.advance(100);
-    distribution.cutOff('watch', true);
+    learn({ isWatchCut: true });
     expect(cutOff).toBe(true);
-    distribution.cutOff('watch', false);
+    learn({ isWatchCut: false });
     timers.advance(999);
-    distribution.cutOff('watch', true);
-    distribution.cutOff('lease', true);
+    learn({ isWatchCut: true });
+    learn({ isLeaseCut: true });
     timers.advance(10_000);
-    distribution.cutOff('watch', false);
+    learn({ isWatchCut: false });
     timers.advance(10_000);
     expect(cutOff).toBe(true);
-    distribution.cutOff('lease', false);
+    learn({ isLeaseCut: false });
     timers.advance(999);
     expect(cutOff).toBe(true);
     expect(served).toHaveLength(1);
@@ -206,30 +218,30 @@ describe('Distribution', () => {
   });
 
   it('leaves the last accepted rules in force', () => {
-    distribution.useKept(new Map());
+    learn({ kept: new Map() });
     objects = [shop(1, configSpec({ domain: 'shop' }))];
-    distribution.listed();
+    changed();
     timers.advance(100);
     objects = [shop(2, invalidSpec())];
-    distribution.changed();
+    changed();
     timers.advance(100);
     expect(served).toEqual([['shop'], ['shop']]);
     expect(distribution.persisted.get('u1')?.generation).toBe(1);
     objects = [];
-    distribution.changed();
+    changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual([]);
     expect(distribution.persisted.size).toBe(0);
   });
 
   it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
-    distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]));
+    learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
     const show = (...now: ConfigObject[]): void => {
       objects = now;
-      distribution.changed();
+      changed();
       timers.advance(100);
     };
-    distribution.listed();
+    changed();
     show();
     show(shop(1, configSpec({ domain: 'one' })));
     show(shop(1, configSpec({ domain: 'one' })));
@@ -241,9 +253,9 @@ describe('Distribution', () => {
   });
 
   it('serves what is stored of an object of which it alone accepted a newer generation', () => {
-    distribution.useKept(new Map());
+    learn({ kept: new Map() });
     objects = [shop(1, configSpec({ domain: 'one' }))];
-    distribution.listed();
+    changed();
     timers.advance(100);
     const status = {
       observedGeneration: 1,
@@ -254,12 +266,12 @@ describe('Distribution', () => {
     };
     const mail = configObject({ name: 'mail', uid: 'u2', generation: 2, spec: invalidSpec(), status });
     objects = [shop(3, configSpec({ domain: 'two' })), mail];
-    distribution.changed();
+    changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual(['two']);
     const stored = { u1: { generation: 2, spec: configSpec({ domain: 'one' }) } };
     const ofMail = { generation: 1, spec: configSpec({ domain: 'two' }) };
-    distribution.useKept(new Map([...Object.entries(stored), ['u2', ofMail]]));
+    learn({ kept: new Map([...Object.entries(stored), ['u2', ofMail]]) });
     timers.advance(100);
     expect(served.slice(2)).toEqual([['two', 'one']]);
     expect(distribution.persisted.get('u1')?.generation).toBe(2);
@@ -273,15 +285,15 @@ describe('Distribution', () => {
     const begin = (said: ReturnType<typeof status> | undefined): void => {
       distribution = start({ controllerName: 'ours' });
       objects = [{ ...shop(3, invalidSpec()), status: said }];
-      distribution.useKept(new Map());
-      distribution.listed();
+      learn({ kept: new Map() });
+      changed();
       timers.advance(29_000);
     };
 
     it('waits for a replica that knows it', () => {
       begin(status('ours', 2));
       expect([served, distribution.decision]).toEqual([[], undefined]);
-      distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]));
+      learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]) });
       timers.advance(100);
       expect(served).toEqual([['shop']]);
       expect(timers.size).toBe(0);
@@ -292,7 +304,7 @@ describe('Distribution', () => {
       timers.advance(2_000);
       expect(served).toEqual([[]]);
       objects = [{ ...shop(4, invalidSpec()), status: status('ours', 2) }];
-      distribution.changed();
+      changed();
       timers.advance(100);
       expect(served).toEqual([[], []]);
     });
@@ -301,10 +313,10 @@ describe('Distribution', () => {
       begin(status('ours', 2));
       const mail = configObject({ name: 'mail', uid: 'u2', spec: configSpec({ domain: 'mail' }) });
       objects = [...objects, mail];
-      distribution.changed();
+      changed();
       timers.advance(100);
       objects = [objects[0]!, { ...mail, generation: 2, spec: invalidSpec() }];
-      distribution.changed();
+      changed();
       timers.advance(2_000);
       expect(served).toEqual([['mail']]);
     });
@@ -320,34 +332,34 @@ describe('Distribution', () => {
   });
 
   it('keeps what is stored of an object that was not accepted at the generation that was read before', () => {
-    distribution.useKept(new Map());
+    learn({ kept: new Map() });
     objects = [shop(1, invalidSpec())];
-    distribution.listed();
+    changed();
     timers.advance(100);
-    distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]));
+    learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
     timers.advance(100);
     objects = [shop(3, invalidSpec())];
-    distribution.changed();
+    changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual(['two']);
   });
 
   it('does not go back to what another replica kept longer ago', () => {
-    distribution.useKept(new Map());
+    learn({ kept: new Map() });
     objects = [shop(3, configSpec({ domain: 'shop' }))];
-    distribution.listed();
+    changed();
     timers.advance(100);
     objects = [shop(4, invalidSpec())];
-    distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'old' }) }]]));
+    learn({ kept: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'old' }) }]]) });
     timers.advance(100);
     expect(served.at(-1)).toEqual(['shop']);
   });
 
   it('decides a storm of changes ten times a second once two of them were decided at once', () => {
-    distribution.useKept(new Map());
-    distribution.listed();
+    learn({ kept: new Map() });
+    changed();
     for (let i = 0; i < 1_000; i++) {
-      distribution.changed();
+      changed();
       timers.advance(1);
     }
     timers.advance(1_000);
@@ -355,8 +367,8 @@ describe('Distribution', () => {
   });
 
   it('decides nothing more once it is closed', () => {
-    distribution.useKept(new Map());
-    distribution.listed();
+    learn({ kept: new Map() });
+    changed();
     distribution.close();
     timers.advance(1_000);
     expect(served).toEqual([]);

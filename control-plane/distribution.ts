@@ -7,26 +7,16 @@ import type { Decision, KeptSpec, ObjectOutcome, StoredSpec } from './model/deci
 import { noNewerFields } from './model/newer-fields.ts';
 import { isEnd } from './model/reasons.ts';
 import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
-import {
-  type Decider,
-  joinedKept,
-  keptChanges,
-  type Policy,
-  persistedSpec,
-  withUnknownSpec,
-} from './reconcile/decide.ts';
+import { type Decider, joinedKept, keptChanges, persistedSpec, withUnknownSpec } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
-import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
+import { isCut, unknownWorld, type World } from './world.ts';
 import type { LimiterStreams } from './xds/limiter-streams.ts';
 
 export interface DistributionOptions extends Telemetry {
-  source: Pick<ObjectSource, 'objects'>;
   decider: Decider;
-  /** Undefined while it is not known: nothing is decided before. */
-  policy(): Policy | undefined;
   /** See `SchemaStore`; missing: there are no schemas. */
   schemas?: Pick<SchemaStore, 'confirms'> | undefined;
   /** Whose statuses say what is in force; undefined: no other control plane writes any. */
@@ -57,22 +47,19 @@ const longestWaitMs = 86_400_000;
 export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
+  #world = unknownWorld;
   /** As the last round had them. */
-  #objects: ObjectSource['objects'] = new Map();
+  #objects: ReadonlyMap<string, ConfigObject> = new Map();
   #persisted = VersionedMap.of<StoredSpec>();
-  #stored: ReadonlyMap<string, KeptSpec> = new Map();
   /** Uids of kept specs that came from other processes since the last decision. */
   readonly #joined = new Set<string>();
   #decision: Decision | undefined;
   #unread: readonly string[] = [];
-  #isListed = false;
-  #hasKept = false;
   /** When the source reported a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
   #callOffEnd = (): void => {};
   /** Fields that the log has named. */
   readonly #reportedFields = new Set<string>();
-  readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
   /** Of the wait for specs that other replicas may know; undefined: it has not begun. */
   #callOffPatience: (() => void) | undefined;
@@ -100,52 +87,21 @@ export class Distribution {
     return this.#persisted;
   }
 
-  /** The first complete list of objects is in. */
-  listed(): void {
-    this.#isListed = true;
-    this.changed();
-  }
-
-  changed(): void {
-    this.#unsentChangeMs ??= this.#options.clock.monotonicMs();
-    this.#ask();
-  }
-
-  /** What outlived other processes. Nothing is decided before the first call; what is known here is as new or newer. */
-  useKept(stored: ReadonlyMap<string, KeptSpec>): void {
-    this.#stored = stored;
-    this.#join([...stored]);
-    this.#hasKept = true;
-    this.#ask();
-  }
-
-  /** Who may use what has changed, or is known from now on. */
-  policyChanged(): void {
-    this.#ask();
+  /** Nothing is decided before objects, specs that others stored, and policy are known. */
+  learn(world: World): void {
+    const last = this.#world;
+    this.#world = world;
+    if (isCut(world) !== isCut(last)) this.#cutOff(isCut(world));
+    const isEdited = world.edits !== last.edits;
+    if (isEdited) this.#unsentChangeMs ??= this.#options.clock.monotonicMs();
+    const hasKept = world.kept !== last.kept;
+    if (hasKept) this.#join([...(world.kept ?? [])]);
+    if (isEdited || hasKept || world.policy !== last.policy) this.#ask();
   }
 
   /** Whether the objects may be older than what the place has by now. */
   get isCutOff(): boolean {
     return this.#isCutOff;
-  }
-
-  /** See `LimiterStreams.cutOff`; `by` is what reports it. Objects that are reachable again are the newest after a moment. */
-  cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
-    const { xds, timers } = this.#options;
-    const report = (): void => {
-      this.#isCutOff = isCutOff;
-      xds.cutOff(isCutOff);
-    };
-    if (isCutOff) {
-      this.#cutOffBy.add(by);
-      this.#callOffReturn();
-      report();
-    } else if (this.#cutOffBy.delete(by) && this.#cutOffBy.size === 0) {
-      this.#callOffReturn = timers.after(catchUpMs, () => {
-        report();
-        this.#ask();
-      });
-    }
   }
 
   /** The first limiter is sent what came of a change. */
@@ -163,8 +119,26 @@ export class Distribution {
   }
 
   #ask(): void {
-    const isReady = this.#isListed && this.#hasKept && this.#options.policy() !== undefined;
+    const { objects, kept, policy } = this.#world;
+    const isReady = objects !== undefined && kept !== undefined && policy !== undefined;
     if (isReady) this.#pace.ask();
+  }
+
+  /** See `LimiterStreams.cutOff`. Objects that are reachable again are the newest after a moment. */
+  #cutOff(isCutOff: boolean): void {
+    const { xds, timers } = this.#options;
+    const report = (): void => {
+      this.#isCutOff = isCutOff;
+      xds.cutOff(isCutOff);
+    };
+    this.#callOffReturn();
+    if (isCutOff) report();
+    else {
+      this.#callOffReturn = timers.after(catchUpMs, () => {
+        report();
+        this.#ask();
+      });
+    }
   }
 
   #join(stored: readonly (readonly [uid: string, spec: KeptSpec])[]): void {
@@ -195,19 +169,20 @@ export class Distribution {
   }
 
   #takeChanges(): Changes<ConfigObject> {
-    const { objects } = this.#options.source;
+    const { objects = this.#objects } = this.#world;
     const uids = changedKeys(objects, this.#objects);
     this.#objects = objects;
     return new Map([...uids].map((uid) => [uid, objects.get(uid)]));
   }
 
   #decide(): void {
-    const { decider, policy, ledger, xds, clock, metrics, log } = this.#options;
+    const { decider, ledger, xds, clock, metrics, log } = this.#options;
+    const { kept: stored = new Map(), policy } = this.#world;
     const startMs = clock.monotonicMs();
     const last = this.#decision;
     const nowMs = clock.nowMs();
-    this.#join([...this.#stored].filter(([uid, { generation }]) => this.#isBehind(uid, generation)));
-    const decision = decider.decide(this.#takeChanges(), policy(), nowMs);
+    this.#join([...stored].filter(([uid, { generation }]) => this.#isBehind(uid, generation)));
+    const decision = decider.decide(this.#takeChanges(), policy, nowMs);
     // What newer schemas may say otherwise is not decided: the store asks again.
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;
     if (this.#options.schemas?.confirms(doubts) === false) return;
@@ -259,7 +234,7 @@ export class Distribution {
   ): [uid: string, stored: KeptSpec][] {
     const { kept } = this.#options.decider;
     return [...changed].flatMap(([uid, next]) => {
-      const stored = this.#stored.get(uid);
+      const stored = this.#world.kept?.get(uid);
       if (next !== undefined || stored === undefined || !outcomes.has(uid)) return [];
       return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
     });

@@ -14,6 +14,7 @@ import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { Removals } from './reconcile/removals.ts';
 import type { WriteOutcome } from './replicas/status-pump.ts';
 import { Announcer, StatusKeeper } from './status-keeper.ts';
+import { unknownWorld, type World } from './world.ts';
 
 const controllerName = 'weir-system/weir';
 const patienceMs = 15_000;
@@ -54,6 +55,7 @@ class Replica {
     controllerName,
   });
   #decision: Decision | undefined;
+  #world = unknownWorld;
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
@@ -76,7 +78,7 @@ class Replica {
           isGone: ({ uid }) => !cluster.objects.has(uid),
           close: async () => {},
         },
-        reports: () => [{ replica: 'r', limiters: replica.limiters }],
+        share: () => {},
         statusWriter: {
           writes: configWrites(clock),
           write: async (object, status) => replica.#write({ ...object, status }),
@@ -109,6 +111,7 @@ class Replica {
     const { timers, objects } = this.#cluster;
     this.#decision = this.#decider.decideAll([...objects.values()], new Map(), undefined, timers.nowMs);
     this.#ledger.observe(this.#decision, timers.nowMs);
+    this.#show();
     this.keeper.update();
     await this.wait(ms);
   }
@@ -137,7 +140,23 @@ class Replica {
         refusal: undefined,
       },
     ];
-    this.keeper.update();
+    this.#show();
+  }
+
+  learn(news: Partial<World>): void {
+    this.#world = { ...this.#world, ...news };
+    this.keeper.learn(this.#world);
+  }
+
+  /** Others may lead from now on. */
+  stopLeading(): void {
+    this.#show();
+  }
+
+  /** What the cluster has now. */
+  #show(): void {
+    const { leads, limiters } = this;
+    this.learn({ leads, objects: this.#cluster.objects, reports: [{ replica: 'r', limiters }] });
   }
 
   #write(object: ConfigObject): WriteOutcome {
@@ -162,7 +181,7 @@ async function afterALeader(): Promise<Cluster> {
   first.connect();
   await first.pass(1_000);
   first.leads = false;
-  first.keeper.stoppedLeading();
+  first.stopLeading();
   expect(cluster.written).toEqual(['shop False NoLimiters', 'shop True AllLimiters']);
   cluster.written.length = 0;
   cluster.events.length = 0;
@@ -196,7 +215,7 @@ it('each lead waits anew', async () => {
   next.leads = true;
   await next.pass(1_000);
   next.leads = false;
-  next.keeper.stoppedLeading();
+  next.stopLeading();
   await next.pass(60_000);
   next.leads = true;
   await next.pass(patienceMs - 1_000);
@@ -241,7 +260,7 @@ it('a new leader reports a deleted object after 15 s, since limiters may still r
   const { namespace, name, uid, generation } = shop;
   const served = { fleet: 'default', domain: 'shop', resource: 'default/shop' };
   await next.pass(100);
-  next.keeper.removedShown([{ namespace, name, uid, generation, served, removedMs: 0 }]);
+  next.learn({ removed: [{ namespace, name, uid, generation, served, removedMs: 0 }] });
   await next.pass(patienceMs - 1_000);
   expect(cluster.notified).toEqual([]);
   await next.wait(1_500);
@@ -346,7 +365,7 @@ it('a replica that stood by from the beginning waits for limiters all the same',
   await first.pass(1_000);
   await next.pass(1_000);
   first.leads = false;
-  first.keeper.stoppedLeading();
+  first.stopLeading();
   next.leads = true;
   await next.pass(patienceMs - 1_000);
   expect(cluster.written).toEqual(['shop False NoLimiters', 'shop True AllLimiters']);

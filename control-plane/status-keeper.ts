@@ -23,12 +23,10 @@ import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { removedEvent, type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
+import { unknownWorld, type World } from './world.ts';
 
 export interface StatusKeeperOptions extends Telemetry {
-  backing: Pick<
-    Backing,
-    'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter' | 'fleets' | 'removed'
-  >;
+  backing: Pick<Backing, 'source' | 'controllerName' | 'leads' | 'statusWriter' | 'fleets' | 'share'>;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -65,6 +63,7 @@ export class StatusKeeper {
   readonly #overwrites: LogThrottle<{ object: string; by: string | undefined; manager: string | undefined }>;
   readonly #conflicts: LogThrottle<{ object: string; by: string; yields: boolean }>;
   readonly #fleets: FleetKeeper | undefined;
+  #world = unknownWorld;
   /** Since when this process leads and knows what limiters should have. */
   #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
@@ -112,28 +111,27 @@ export class StatusKeeper {
     return this.#queue.size + this.#pump.paused;
   }
 
-  /** A decision was made, what limiters answered has changed, or this replica has come to lead. */
+  learn(world: World): void {
+    const last = this.#world;
+    this.#world = world;
+    const { removals, backing, clock } = this.#options;
+    const isNews = (part: keyof World): boolean => world[part] !== last[part];
+    if (isNews('leads') && !world.leads) this.#stoppedLeading();
+    if (isNews('fleets')) this.#fleets?.update();
+    if (isNews('removed')) {
+      removals?.useStored(world.removed ?? [], { leads: backing.leads, nowMs: clock.nowMs() });
+      backing.share({ removed: removals?.objects ?? [] });
+    }
+    // Statuses follow from other changes of objects once these are decided on.
+    const isStatusShown = isNews('objects') && !isNews('edits');
+    const hasBegun = isNews('leads') && world.leads;
+    if (isStatusShown || hasBegun || isNews('reports') || isNews('expectations') || isNews('removed'))
+      this.update();
+  }
+
+  /** A decision was made, or what follows from the world may be different by time. */
   update(): void {
     this.#pace.ask();
-  }
-
-  /** What is stored of deleted objects; returns what should be, if this replica leads. */
-  removedShown(stored: readonly RemovedObject[]): readonly RemovedObject[] {
-    const { removals, backing, clock } = this.#options;
-    removals?.useStored(stored, { leads: backing.leads, nowMs: clock.nowMs() });
-    this.update();
-    return removals?.objects ?? [];
-  }
-
-  /** A status of a RateLimitFleet was seen. */
-  fleetsShown(): void {
-    this.#fleets?.update();
-  }
-
-  stoppedLeading(): void {
-    this.#leadsSinceMs = undefined;
-    this.#pump.stop();
-    this.#board.clear();
   }
 
   async close(): Promise<void> {
@@ -141,6 +139,12 @@ export class StatusKeeper {
     this.#fleets?.close();
     this.#pace.close();
     await this.#pump.close();
+  }
+
+  #stoppedLeading(): void {
+    this.#leadsSinceMs = undefined;
+    this.#pump.stop();
+    this.#board.clear();
   }
 
   /** Of the limiters that should have what is served for the object; undefined while none is known. */
@@ -155,7 +159,8 @@ export class StatusKeeper {
   #evaluate(): void {
     const { backing, clock, decision, isOversize } = this.#options;
     const nowMs = clock.nowMs();
-    this.#limiters.update(backing.reports(), nowMs, backing.fleets?.expectations());
+    const { objects = new Map(), left, reports, expectations } = this.#world;
+    this.#limiters.update(reports, nowMs, expectations);
     this.#fleets?.update();
     const newest = decision();
     if (backing.leads && newest !== undefined) this.#leadsSinceMs ??= nowMs;
@@ -164,8 +169,8 @@ export class StatusKeeper {
     if (newest !== undefined && backing.leads) {
       this.#board.evaluate({
         decision: newest,
-        objects: backing.source.objects,
-        left: backing.source.left(),
+        objects,
+        left,
         isOversize,
         awaitsLimiters,
         nowMs,
@@ -196,10 +201,10 @@ export class StatusKeeper {
       const total = object.served === null ? 0 : this.#limiters.fleet(object.served.fleet).total;
       announcer.removed(object, total, () => {
         removals.done(object.uid, clock.nowMs());
-        backing.removed?.sync(removals.objects);
+        backing.share({ removed: removals.objects });
       });
     }
-    backing.removed?.sync(removals.objects);
+    backing.share({ removed: removals.objects });
   }
 
   /** Wakes when time alone changes something: a limiter that does not answer, the end of what is held. */

@@ -43,8 +43,8 @@ export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** What is stored has changed, or was read for the first time: another leader may have written it. Returns what should be. */
-  changed(stored: readonly RemovedObject[]): readonly RemovedObject[];
+  /** What is stored has changed, or was read for the first time: another leader may have written it. Call `sync`. */
+  changed(stored: readonly RemovedObject[]): void;
 }
 
 export class RemovedObjectStore {
@@ -66,7 +66,7 @@ export class RemovedObjectStore {
         encode: (_, objects) => this.#encode(objects),
         isSame: isDeepStrictEqual,
       },
-      read: () => this.sync(changed(this.#values.stored.get(name) ?? [])),
+      read: () => changed(this.#values.stored.get(name) ?? []),
       lines: {
         unreachable: (reason) => lines.removedUnreachable(log, reason),
         reachable: () => lines.removedReachable(log),

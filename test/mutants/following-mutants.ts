@@ -50,7 +50,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'something is served before it is known who may use what',
     file: 'control-plane/distribution.ts',
     within: 'Distribution.#ask',
-    search: '&& this.#options.policy() !== undefined',
+    search: ' && policy !== undefined',
     replace: '',
     killedBy: 'control-plane/distribution.test.ts',
   },

@@ -21,7 +21,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a leader that leads again does not wait',
     file: 'control-plane/status-keeper.ts',
-    within: 'StatusKeeper.stoppedLeading',
+    within: 'StatusKeeper.#stoppedLeading',
     search: 'this.#leadsSinceMs = undefined;',
     replace: '',
     killedBy: 'control-plane/status-keeper.test.ts',

@@ -1,0 +1,70 @@
+import type { ConfigObject } from './model/config-object.ts';
+import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { FleetExpectation, FleetObject } from './model/fleet-object.ts';
+import type { ReplicaReport } from './model/fleet-snapshot.ts';
+import type { Policy } from './reconcile/decide.ts';
+import type { RemovedObject } from './reconcile/removals.ts';
+
+/**
+ * Everything that a replica knows and does not decide by itself. It never changes: news makes another world, which has the same values
+ * where nothing is new. Who remembers a world compares its parts to learn what is new. A part is undefined before it is known.
+ */
+export interface World {
+  /** By uid, those of this control plane. */
+  readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
+  /** How often objects have changed by others than this process, which writes their statuses. */
+  readonly edits: number;
+  /** Objects that belong to this control plane no longer, while their statuses still name it. */
+  readonly left: readonly ConfigObject[];
+  /** Who may use fleets, who had domains last, and the schemas. */
+  readonly policy: Policy | undefined;
+  /** Specs that outlived other processes, by uid. */
+  readonly kept: ReadonlyMap<string, KeptSpec> | undefined;
+  /** Deleted objects, as they are stored for the next leader. */
+  readonly removed: readonly RemovedObject[] | undefined;
+  /** Of all living replicas, this one's first. */
+  readonly reports: readonly ReplicaReport[];
+  /** Who is expected in each fleet. */
+  readonly expectations: ReadonlyMap<string, FleetExpectation> | undefined;
+  /** RateLimitFleets, with their statuses. */
+  readonly fleets: readonly FleetObject[] | undefined;
+  /** Whether this replica has come to lead. Before each write, `Backing.leads` says it by the clock. */
+  readonly leads: boolean;
+  /** Whether the watch of objects has failed. */
+  readonly isWatchCut: boolean;
+  /** Whether renewals of the replica's Lease object get no answer. A watch over a dead connection reports nothing for minutes. */
+  readonly isLeaseCut: boolean;
+}
+
+export const unknownWorld: World = {
+  objects: undefined,
+  edits: 0,
+  left: [],
+  policy: undefined,
+  kept: undefined,
+  removed: undefined,
+  reports: [],
+  expectations: undefined,
+  fleets: undefined,
+  leads: false,
+  isWatchCut: false,
+  isLeaseCut: false,
+};
+
+/** Whether objects may be older than those of the API server. */
+export function isCut({ isWatchCut, isLeaseCut }: World): boolean {
+  return isWatchCut || isLeaseCut;
+}
+
+/** Takes the parts that are new. */
+export type Learn = (news: Partial<World>) => void;
+
+/** What a replica wants to outlive its process. */
+export interface Shared {
+  /** By uid: specs that stay in force. Other replicas than the leader store only newer ones. */
+  readonly kept: ReadonlyMap<string, StoredSpec>;
+  /** The newest decision of a leader. Undefined: it may be older than the objects of the API server. */
+  readonly decision: Decision | undefined;
+  /** Deleted objects whose webhooks are not delivered yet. */
+  readonly removed: readonly RemovedObject[];
+}
