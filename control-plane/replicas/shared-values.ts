@@ -258,10 +258,11 @@ export class SharedValues<Value> {
     this.#own.delete(key);
   }
 
-  /** Names of the key's ConfigMaps. The watch may not show our own yet. */
-  #namesOf(key: string): Set<string> {
+  /** Names of the key's ConfigMaps, the last part first. The watch may not show our own yet. */
+  #namesOf(key: string): string[] {
     const shown = this.#values.maps.filter((map) => this.#options.format.keyOf(map) === key);
-    return new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);
+    const names = new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);
+    return [...names].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
   }
 
   #isSameMap(a: ReadonlyMap<string, Value> | undefined, b: ReadonlyMap<string, Value>): boolean {
