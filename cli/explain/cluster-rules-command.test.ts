@@ -85,11 +85,11 @@ describe('rules of a cluster', () => {
   it('are reported when they are not in force on every limiter', () => {
     const conditions = [
       { type: 'Accepted', status: 'True' },
-      { type: 'Programmed', status: 'Unknown', reason: 'Disconnected', message: 'no word from lim-0' },
+      { type: 'Programmed', status: 'Unknown', reason: 'Disconnected', message: 'no report from lim-0' },
     ];
     const { from, notes } = inForce([object({ name: 'a', status: { conditions } })]);
     expect(from).toEqual(['shop/a']);
-    expect(notes).toEqual(['shop/a is not in force everywhere: Disconnected, no word from lim-0']);
+    expect(notes).toEqual(['shop/a is not in force everywhere: Disconnected, no report from lim-0']);
   });
 
   it('are those of one class and fleet, which the domain says where it is in one only', () => {

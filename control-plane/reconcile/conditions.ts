@@ -134,8 +134,8 @@ export function progress(
   const unheard = unheardText(standing);
   if (refused.count + tooOld.count + pending.count === 0) {
     if (unheard !== '' || awaitsMore) {
-      const more = awaitsMore ? '; others may be on their way to this new leader' : '';
-      const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
+      const more = awaitsMore ? '; other limiters may still connect to this new leader' : '';
+      const message = `it is unknown whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
       return { reason: 'Disconnected', message };
     }
     return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
@@ -154,8 +154,8 @@ function tooOldText({ tooOld, rulesVersion }: Standing, forOld: string): string 
 }
 
 function unheardText({ away, isShort }: Standing): string {
-  const gone = away.count === 0 ? '' : `; no word from ${listed(away)}`;
-  return isShort ? `${gone}; fewer are connected than there should be` : gone;
+  const gone = away.count === 0 ? '' : `; no report from ${listed(away)}`;
+  return isShort ? `${gone}; fewer limiters are connected than expected` : gone;
 }
 
 function refusalText({ items, count }: Standing['refused']): string {
@@ -181,8 +181,8 @@ function supportedFinding({
   if (served === undefined) return undefined;
   const problems: Progress[] = [];
   if (isOversize) {
-    const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters refuse unless they are asked to take more`;
-    const message = `${fact}; Weir's take more by default${hasOthers ? ', and others are in the fleet' : ''}`;
+    const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters reject by default`;
+    const message = `${fact}; limiters of Weir accept more${hasOthers ? ', but the fleet has others' : ''}`;
     problems.push({ reason: 'SnapshotTooLarge', message });
   }
   if (served.ownFields.length > 0 && hasOthers) {
@@ -234,7 +234,7 @@ export function statusOf(facts: StatusFacts): ConfigStatus {
 /** The last word on an object that is not ours any more. It bears no name: another control plane may take it over. */
 export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigStatus {
   const { controllerName, domain, fleet } = object.status ?? {};
-  const message = `${controllerName} does not watch this object any more, for its class or its labels, and nothing of it is in force`;
+  const message = `${controllerName} no longer watches this object because of its class or its labels. None of its rules are in force`;
   return {
     observedGeneration: object.generation,
     ...(domain === undefined ? {} : { domain }),

@@ -169,12 +169,12 @@ describe('statusOf', () => {
     [
       'limiters that are away',
       { standing: { ...standing(1), away: { items: [{ name: 'p', sinceMs: noonMs }], count: 9 } } },
-      "Unknown Disconnected: nobody knows whether it is in force on every limiter of fleet 'edge'; no word from p since 12:00:00Z and others",
+      "Unknown Disconnected: it is unknown whether it is in force on every limiter of fleet 'edge'; no report from p since 12:00:00Z and others",
     ],
     [
       'fewer limiters than there should be',
       { standing: { ...standing(1, { pending: ['p'] }), isShort: true } },
-      "False Pending: not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z; fewer are connected than there should be",
+      "False Pending: not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z; fewer limiters are connected than expected",
     ],
     [
       'an older generation in force',
@@ -241,7 +241,7 @@ describe('statusOf', () => {
   const hasOthers = true;
   const ignored = "valueToMetric, shareThreshold ignored by limiters of fleet 'edge' that are not Weir's";
   const tooLarge =
-    "the rules of fleet 'edge' take over 4 MiB, which limiters refuse unless they are asked to take more";
+    "the rules of fleet 'edge' take over 4 MiB, which limiters reject by default";
   const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
     ['own fields and other limiters', { outcome: own, hasOthers }, `False UnknownFields: ${ignored}`],
     ['own fields and Weir’s limiters', { outcome: own }, undefined],
@@ -249,12 +249,12 @@ describe('statusOf', () => {
     [
       'a snapshot too large',
       { isOversize: true },
-      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default`,
+      `False SnapshotTooLarge: ${tooLarge}; limiters of Weir accept more`,
     ],
     [
       'both',
       { outcome: own, hasOthers, isOversize: true },
-      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default, and others are in the fleet; ${ignored}`,
+      `False SnapshotTooLarge: ${tooLarge}; limiters of Weir accept more, but the fleet has others; ${ignored}`,
     ],
     ['nothing served', { outcome: rejected, standing: undefined, isOversize: true }, undefined],
   ];

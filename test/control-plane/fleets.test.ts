@@ -214,7 +214,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     expect(programmed()).toBe('1 True AllLimiters');
     apply(2);
     await eventually(() => expect(programmed()).toBe('2 Unknown Disconnected'));
-    expect(messageOf(api(), 'shop', 'Ready')).toMatch(/; no word from lim-0 since \d\d:\d\d:\d\dZ$/);
+    expect(messageOf(api(), 'shop', 'Ready')).toMatch(/; no report from lim-0 since \d\d:\d\d:\d\dZ$/);
     await limiter(port, 'lim-0');
     await eventually(() => expect(programmed()).toBe('2 True AllLimiters'));
     await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2', 'True']));
