@@ -71,7 +71,7 @@ const acceptedKinds = {
   'dotted-metric': 'warning',
   'shared-metric': 'warning',
   'inner-shared-wildcard': 'warning',
-  'collision-counters': 'warning',
+  'meeting-counters': 'warning',
   'duplicate-domain': 'warning',
   'duplicate-object': 'warning',
   'passed-over': 'warning',

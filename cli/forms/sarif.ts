@@ -72,7 +72,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'dotted-metric': ['warning', 'Dots that make more levels in the names of statistics'],
     'shared-metric': ['warning', 'Rules that share the names of their statistics'],
     'inner-shared-wildcard': ['warning', 'share_threshold with a pattern that does not end in *'],
-    'collision-counters': ['warning', 'Rules whose counters could meet in one key'],
+    'meeting-counters': ['warning', 'Rules whose counters could meet in one key'],
     'unmatched-descriptor': ['error', 'A descriptor of the proxy that no limit is for'],
     'unreached-rule': ['error', 'A rule that no descriptor of the proxy reaches'],
     'domain-without-rules': ['error', 'A domain that the proxy asks for, and that has no rules'],

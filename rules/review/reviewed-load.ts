@@ -163,7 +163,7 @@ export function collisionWarning(
 ): PlacedWarning {
   const { first, second } = pair;
   const warning: RuleWarning = {
-    code: 'collision-counters',
+    code: 'meeting-counters',
     source: second.source,
     path: [...second.path, 'key'],
     text: collisionText(pair, sources, more),

@@ -174,7 +174,7 @@ export type RuleWarningCode =
   | 'dotted-metric'
   | 'shared-metric'
   | 'inner-shared-wildcard'
-  | 'collision-counters'
+  | 'meeting-counters'
   | 'duplicate-domain';
 
 /** A warning about what stands `below` a rule. */

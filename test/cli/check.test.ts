@@ -640,7 +640,7 @@ descriptors:
     );
     const { status, stdout } = runWeir(['check', path]);
     expect(stdout).toContain(
-      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [collision-counters]`,
+      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [meeting-counters]`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
@@ -650,7 +650,7 @@ descriptors:
     expect(runWeir(['check', '--strict', '--setting', 'COUNTER_KEYS=compatible', path], { env }).status).toBe(
       1,
     );
-    expect(runWeir(['check', '--strict', '--allow', 'collision-counters', path]).status).toBe(0);
+    expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
   });
 
   it.each([
@@ -677,7 +677,7 @@ descriptors:
       `${manifest('one', 'bank', 'ip')}---\n${manifest('two', 'bank_ip', 'x')}`,
     );
     const { stdout } = runWeir(['check', path]);
-    expect(stdout).toContain('[collision-counters]');
+    expect(stdout).toContain('[meeting-counters]');
     expect(stdout).toContain(
       'rule x of domain bank_ip counts as bank_ip_x_*_, which can be a key of rule ip of domain bank as well',
     );
