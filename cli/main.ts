@@ -26,19 +26,19 @@ const ofOperators: Record<string, CommandEntry> = {
     load: async () => (await import('./operate/top-command.ts')).topCommand,
   },
   counters: {
-    summary: 'show, reset or raise the counters of a key, now',
+    summary: 'show or reset the counters of a key, or grant more hits',
     load: async () => (await import('./operate/counters-command.ts')).countersCommand,
   },
   budget: {
-    summary: 'show what of a budget is used, reserved and left',
+    summary: 'show how much of a budget is used, reserved and left',
     load: async () => (await import('./operate/budget-command.ts')).budgetCommand,
   },
   assignments: {
-    summary: 'show which quota clients hold how much of a limit',
+    summary: 'show how much of a limit each quota client holds',
     load: async () => (await import('./operate/assignments-command.ts')).assignmentsCommand,
   },
   override: {
-    summary: 'set a limit, a block or shadow mode for a while',
+    summary: 'set a temporary limit, block or shadow mode',
     load: async () => (await import('./operate/override-command.ts')).overrideCommand,
   },
   why: {
@@ -48,7 +48,7 @@ const ofOperators: Record<string, CommandEntry> = {
 };
 
 const statusSummary =
-  'report limiters (rules, store, rates) and objects that are not Ready; the exit status is for scripts';
+  'report limiters (rules, store, rates) and objects that are not Ready; the exit status is meant for scripts';
 
 const ofWeir: Record<string, CommandEntry> = {
   limiter: {
@@ -61,11 +61,11 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./control-plane-command.ts')).controlPlaneCommand,
   },
   init: {
-    summary: "write a first limit: rules, the proxy's part, and the commands that end in a 429",
+    summary: 'create a first limit: rules, the configuration of your proxy, and commands that show a 429',
     load: async () => (await import('./init/init-command.ts')).initCommand,
   },
   ask: {
-    summary: 'ask a limiter for one decision, as a proxy would (it counts)',
+    summary: 'ask a limiter for one decision, as a proxy does (it counts)',
     load: async () => (await import('./ask/ask-command.ts')).askCommand,
   },
   check: {
@@ -81,20 +81,21 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./diff/diff-command.ts')).diffCommand,
   },
   test: {
-    summary: 'hold rules to tests of yours: what is decided otherwise, why, and which rules no test reaches',
+    summary: 'run tests of your rules: what is decided differently, why, and which rules no test reaches',
     load: async () => (await import('./test/test-command.ts')).testCommand,
   },
   convert: {
-    summary: 'write rules in another spelling: rule file, manifest or JSON of xDS',
+    summary: 'convert rules to another format: rule file, manifest or xDS JSON',
     load: async () => (await import('./convert/convert-command.ts')).convertCommand,
   },
   envoy: {
-    summary: 'write the Envoy configuration that rules need: rate_limits, filter and cluster, or for Istio',
+    summary:
+      'write the Envoy configuration for rules: rate_limits, filter and cluster, or EnvoyFilters of Istio',
     load: async () => (await import('./envoy/envoy-command.ts')).envoyCommand,
   },
   replay: {
     summary:
-      'play recorded requests through rules: what would have been limited, by which rule, who and when',
+      'replay recorded requests against rules: what would have been limited, by which rule, who and when',
     load: async () => (await import('./replay/replay-command.ts')).replayCommand,
   },
   schema: {
@@ -102,7 +103,7 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./schema/schema-command.ts')).schemaCommand,
   },
   callers: {
-    summary: 'make a token for a caller of a limiter with CALLERS_FILE',
+    summary: 'create a token for a caller of a limiter that has CALLERS_FILE',
     load: async () => (await import('./callers/callers-command.ts')).callersCommand,
   },
   webhook: {
@@ -131,7 +132,7 @@ async function allOfWeir(): Promise<{ name: string; summary: string; command: Co
 const ofKubectl: Record<string, CommandEntry> = {
   status: {
     summary: statusSummary,
-    load: async () => (await import('./operate/status-command.ts')).statusCommandOf('kubectl weir'),
+    load: async () => (await import('./operate/status-command.ts')).statusCommand,
   },
   explain: {
     summary: "show which rule of the cluster's objects applies to a request, and why; it counts nothing",
@@ -198,7 +199,9 @@ export async function main(
     isOutputLost = true;
     given.stderr.write(`${program}: the output cannot be written: ${systemErrorReason(error)}\n`);
   });
-  const status = await withIo(given, () => statusOf(args, program));
+  // An io of its own for the other program alone: see `withIo`.
+  const own: CommandIo = program === 'weir' ? given : Object.create(given, { program: { value: program } });
+  const status = await withIo(own, () => statusOf(args, program));
   // The error of the last write arrives a moment later.
   await setImmediate();
   return isOutputLost ? 2 : status;

@@ -32,27 +32,25 @@ import { hintsFor } from './misspelled.ts';
 
 const help = `Usage: weir ask <domain> <key=value> ... [+ <key=value> ...] [flags]
 
-Asks a limiter over gRPC for one decision, as a proxy would: the hits are counted. A + stands between two descriptors.
+Asks a limiter over gRPC for one decision, as a proxy does. The limiter counts the hits. Put a + between two descriptors.
 
   --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
-  --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
+  --hits-addend <n>             hits to count for each descriptor (default 1). 0 reads the counters without counting, and -3 refunds 3 hits
   --timeout <t>                 how long to wait for the answer (default 5s)
-  --until-over-limit <s>        ask again and again, until the answer is OVER_LIMIT, for so many seconds at most; each time counts
+  --until-over-limit <s>        repeat until the answer is OVER_LIMIT, for at most this many seconds; each request counts
   -o, --output <form>           how to print the answer: table (default), json or yaml
-  --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
-                                environment variable WEIR_TOKEN)
-  --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
-  --grpc-server-ca-file <path>  its authority, PEM (default: the usual ones)
-  --grpc-cert-file <path>       our certificate, PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
-  --grpc-key-file <path>        its key, PEM
+  --token-file <path>           a file with a token made by weir callers token, for a limiter that has CALLERS_FILE (default: the token in the variable WEIR_TOKEN)
+  --grpc-use-tls                use TLS, for a limiter that has GRPC_SERVER_USE_TLS
+  --grpc-server-ca-file <path>  the certificate authority of the limiter, in PEM (default: the system's)
+  --grpc-cert-file <path>       the client certificate, in PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
+  --grpc-key-file <path>        the key of the client certificate, in PEM
 
   weir ask shop remote_address=203.0.113.7
   weir ask mail tenant=acme + contract=b --hits-addend 0
 
 The flags of the Go client work as well: -dial_string, -domain, -descriptors key=value,key2=value2 (for each descriptor), -grpc-use-tls;
--oltp-protocol is taken, and no spans are sent.
-Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, or never OVER_LIMIT with --until-over-limit,
-2 for a wrong command line.
+-oltp-protocol is accepted, but the command sends no spans.
+Exit status: 0 when the limiter answered (OK or OVER_LIMIT). 1 when it did not, or when --until-over-limit never got OVER_LIMIT. 2 for a wrong command line.
 `;
 
 export const askCommand = commandOf(

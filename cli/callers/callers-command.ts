@@ -5,8 +5,7 @@ import { io } from '../shared/io.ts';
 
 const help = `Usage: weir callers token <name>
 
-Makes a token for a caller of a limiter with CALLERS_FILE. It prints the token on standard output once; you cannot get it
-again. The file has its SHA-256, which it prints on standard error as the lines of an entry.
+Creates a token for a caller of a limiter that has CALLERS_FILE. The command prints the token on standard output once; you cannot get it again. The file stores the SHA-256 of the token, which the command prints on standard error as the lines of an entry.
 
   weir callers token billing > token
 

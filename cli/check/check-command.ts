@@ -48,29 +48,22 @@ async function abilitiesOf(flags: ParsedFlags): Promise<Abilities> {
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
 
-Reads rules and prints every mistake with its file, line and column, the line itself and what to do. Errors are what limiters
-reject, and what they accept although no author wants it; warnings are probably mistakes. Accepts rule files, manifests
+Reads rules and prints every mistake with its file, line and column, the line itself, and what to do. Errors are rules that limiters reject, or accept although they cannot be intended. Warnings are probable mistakes. Accepts rule files, manifests
 (RateLimitConfig), rendered charts, JSON of xDS, callers files (CALLERS_FILE) and files of profiles (PROFILES_FILE). In charts it
 reads rule files in ConfigMaps, and counts other objects. Accepts folders with subfolders (*.yaml, *.yml, *.json), and - for
 standard input. It checks each argument separately: the rules of two folders may have the same domain.
 
   --strict                   warnings are errors
-  --allow <kind>[,...]       waives findings of these kinds, but for what limiters refuse
-  --compat                   only what limiters refuse are errors, as in the Go program's check: all else warns
-  --config-dir <folder>      the same as an argument, in any spelling of the Go program's flag; it implies --compat, and prints the Go
-                             program's lines
-  --merge-domain-configs     several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --setting <NAME=VALUE>     a setting of the limiter, by which it names counters and statistics, refuses rules that it cannot
-                             count, or leases nothing; docs/check.md has those that matter. Repeat the flag for several
-                             (default: of COUNTER_KEYS the variable of this name)
-  --envoy <file>             an Envoy's configuration, a dump of its /config_dump or EnvoyFilters of Istio; repeat the flag for
-                             several. Finds descriptors that no rule matches, rules that no descriptor reaches, and other parts
-                             that limit nothing (docs/envoy.md)
-  --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
-                             repeat the flag for several. Links that lead out of a folder of rules are never followed
+  --allow <kind>[,...]       ignores findings of these kinds, except errors that limiters reject
+  --compat                   only rules that limiters reject are errors, as in the check of the Go service. Everything else is a warning
+  --config-dir <folder>      the same as an argument, in any spelling of the Go service's flag. It implies --compat, and prints the lines of the Go service
+  --merge-domain-configs     allow several files for one domain, as MERGE_DOMAIN_CONFIG=true does
+  --setting <NAME=VALUE>     a setting of the limiter that affects the names of counters and statistics, leases, or which rules it accepts; docs/check.md lists them. Repeat the flag for several (default: COUNTER_KEYS from the variable of this name)
+  --envoy <file>             the configuration of an Envoy, its /config_dump, or EnvoyFilters of Istio. Repeat the flag for several. Finds descriptors that match no rule, rules that no descriptor reaches, and other parts without effect (docs/envoy.md)
+  --root <folder>            do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
   -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, tap, github
                              (annotations of a workflow's run) or markdown (a comment of a pull request)
-  -q, --quiet                say nothing but what makes the status 1 or 2; for text and github
+  -q, --quiet                print only what makes the exit status 1 or 2; for text and github
 
   weir check examples/rules
   helm template charts/my-limits | weir check --strict -
@@ -78,9 +71,7 @@ standard input. It checks each argument separately: the rules of two folders may
 
 Kinds of errors: ${listed(kindsOf('error'))}.
 Kinds of warnings: ${listed(kindsOf('warning'))}.
-docs/check.md says what each means.
-Exit status: 0 when all is well or there are warnings only, 1 when there are errors, 2 for a wrong command line, or an
-argument that cannot be read.
+docs/check.md explains them. Exit status: 0 when there are no errors, 1 when there are errors, 2 for a wrong command line, or an argument that cannot be read.
 `;
 
 function kindsOf(severity: 'error' | 'warning'): string[] {

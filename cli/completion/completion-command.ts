@@ -15,10 +15,10 @@ const help = `Usage: weir completion bash|zsh|fish
 Prints a script that completes commands, flags and their values in a shell.
 
   source <(weir completion bash)                                    # in ~/.bashrc
-  weir completion zsh > "\${fpath[1]}/_weir"                         # then begin a new shell
+  weir completion zsh > "\${fpath[1]}/_weir"                         # then start a new shell
   weir completion fish > ~/.config/fish/completions/weir.fish
 
-It is of this version: print it anew after an update.
+It matches this version, so print it again after an update.
 Exit status: 0, or 2 for a wrong command line.
 `;
 

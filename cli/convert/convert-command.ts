@@ -19,28 +19,23 @@ import { type Conversion, convertRules, type Target, targets } from './converted
 
 const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]
 
-Writes rules in another spelling to standard output: a rule file, manifests (RateLimitConfig), or a discovery response in
-JSON as xDS has it. <rules> is a file or folder of any of the three, or - for standard input. The same limits apply to
-the same requests under the same counter keys. What the new spelling has no room for is an error that names it.
+Converts rules to another format, and writes them to standard output: a rule file, manifests (RateLimitConfig), or an xDS discovery response in JSON. <rules> is a file or folder of any of the three, or - for standard input. The same limits apply to the same requests under the same counter keys. If the new format cannot express something, the command reports it as an error.
 
-  --to rules|manifest|xds   the new spelling
-  --domain <domain>         this domain alone, where there are several
-  --name <name>             name of the object or the resource (default: as before, else made of the domain)
-  --namespace <namespace>   namespace of the object (default: as before, else none)
-  --class <class>           class of the object; with other spellings: whose manifests to read
-  --fleet <fleet>           fleet of the object; with other spellings: whose manifests to read
-  --merge-domain-configs    several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --root <folder>           read no file from outside of this folder (default: the folder of a file that is named);
-                            repeat the flag for several. Links that lead out of a folder of rules are never followed
-  --allow-loss              leave out what the new spelling has no room for, with a warning
+  --to rules|manifest|xds   the new format
+  --domain <domain>         only this domain, if there are several
+  --name <name>             the name of the object or resource (default: unchanged, else derived from the domain)
+  --namespace <namespace>   the namespace of the object (default: unchanged, else none)
+  --class <class>           the class of the object; for other formats: the class of the manifests to read
+  --fleet <fleet>           the fleet of the object; for other formats: the fleet of the manifests to read
+  --merge-domain-configs    allow several files for one domain, as MERGE_DOMAIN_CONFIG=true does
+  --root <folder>           do not read files outside this folder (default: the folder of a file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
+  --allow-loss              leave out what the new format cannot express, with a warning
   -o, --output yaml|json    YAML (default) or JSON; xds is always JSON
 
   weir convert examples/rules --to manifest --namespace shop | kubectl apply -f -
   weir convert examples/manifests --to rules --domain shop > shop.yaml
 
-Comments, annotations and status are not carried over.
-Exit status: 0 when all was written, 1 when something cannot be carried over (nothing is written then), 2 for a wrong
-command line, or rules that cannot be read.
+Comments, annotations and status are not converted. Exit status: 0 when everything was converted. 1 when something cannot be converted; the command then writes nothing. 2 for a wrong command line, or rules that cannot be read.
 `;
 
 export const convertCommand = commandOf(

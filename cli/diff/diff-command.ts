@@ -72,31 +72,25 @@ export function failureText(changes: readonly RuleChange[], named: ReadonlySet<s
 
 const help = `Usage: weir diff <old> <new> [flags]
 
-Compares two sets of rules: which are added, removed, changed or moved, and what each change means for requests. Either
-may be a file, a folder, - for standard input, a pipe, or the debug listener of a running limiter
-(http://host:6070/rlconfig); a rule file may be compared with a manifest. An empty file, /dev/null for one, has no rules.
+Compares two sets of rules: which are added, removed, changed or moved, and what each change means for requests. Each may be a file, a folder, - for standard input, a pipe, or the debug listener of a running limiter (http://host:6070/rlconfig). You can compare a rule file with a manifest. An empty file, such as /dev/null, has no rules.
 
-  --class <name>           compare the manifests of this class alone (default: those of each class with each other)
-  --fleet <name>           compare the manifests of this fleet alone
-  --merge-domain-configs   several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
-  --replay <file>          a recording as "weir replay" reads it: says as well who would newly be limited, and who no longer
-  --setting <NAME=VALUE>   with --replay, a setting of the limiter, as "weir replay" takes it; repeat the flag for several
-  --root <folder>          read no file from outside of this folder (default: the folder of each file that is named);
-                           repeat the flag for several. Links that lead out of a folder of rules are never followed
+  --class <name>           compare only the manifests of this class (default: compare each class separately)
+  --fleet <name>           compare only the manifests of this fleet
+  --merge-domain-configs   allow several files for one domain, as MERGE_DOMAIN_CONFIG=true does
+  --fail-on <effect>[,...] status 1 only for these effects; none: never
+  --replay <file>          a recording as for "weir replay": also report which requests would be newly limited, and which no longer
+  --setting <NAME=VALUE>   with --replay, a setting of the limiter, as for "weir replay". Repeat the flag for several
+  --root <folder>          do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
   -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, tap, github
                            (annotations of a workflow's run) or markdown (a comment of a pull request)
-  -q, --quiet              print no changes, but for those that --fail-on names; for text and github
+  -q, --quiet              print only changes that --fail-on names; for text and github
 
   weir diff <(git show main:rules/shop.yaml) rules/shop.yaml
   weir diff http://localhost:6070/rlconfig rules/
   weir diff --fail-on gone,unlimited,shadow old/rules rules/
   weir diff --output markdown --replay requests.ndjson old/rules rules/
 
-Effects: new (limited, and were not), stricter, mixed, looser, gone (no longer limited), same (other names at most).
---fail-on knows two more, which are looser, too: unlimited, and shadow (in shadow mode, which refuses nothing).
-Exit status: 0 without changes, 1 with changes (with --fail-on: with those that it names), 2 for a wrong command line,
-or rules that cannot be read.
+Effects: new (newly limited), stricter, mixed, looser, gone (no longer limited), same (at most other names). --fail-on accepts two more kinds of looser: unlimited, and shadow (now in shadow mode, which rejects no requests). Exit status: 0 without changes. 1 with changes, or with --fail-on, with changes that it names. 2 for a wrong command line, or rules that cannot be read.
 `;
 
 export const diffCommand = commandOf(

@@ -20,26 +20,21 @@ import { type EnvoyOutput, envoyOutputs, guessWords, istioLimiter, parseKeySourc
 
 const help = `Usage: weir envoy <rules> [...] [flags]
 
-Writes the actions of Envoy that send descriptors for these rules: a list for each list of keys with a limit. Envoy has the
-values of remote_address, generic_key and its other keys, of path, method, host, and of keys named like a header (x-plan,
-x_plan). For other keys, the text says what to fill in, unless --from does. <rules> are files and folders of rule files or
+Writes Envoy's rate limit actions for these rules: one list of actions for each list of keys that has a limit. Envoy provides the values of its own keys, such as remote_address and generic_key, of path, method and host, and of keys named like a header (x-plan, x_plan). For other keys, use --from, or fill in the marked places. <rules> are files and folders of rule files or
 manifests; - is standard input.
 
-  --output rate_limits   the list alone, for a route's RateLimitPerRoute (default)
-  --output filter        with the rate limit filter and the cluster of the limiter
-  --output bootstrap     a whole configuration to try the rules with: Envoy on port 10000, before a service that says hello
-  --output istio         as EnvoyFilters of Istio's ingress gateways
-  --from <key>=<source>  where the key's value comes from; repeat the flag for several. Sources: header:<name>, query:<name>,
-                         path, method, host, generic (the route says the rule's own value), header_match:<name> (the rule's own
-                         value where there is such a header), query_match:<name>
+  --output rate_limits   only the list, for the RateLimitPerRoute of a route (default)
+  --output filter        also the rate limit filter and the cluster of the limiter
+  --output bootstrap     a whole configuration to try the rules: Envoy on port 10000, in front of a service that answers hello
+  --output istio         EnvoyFilters for the ingress gateways of Istio
+  --from <key>=<source>  where the value of the key comes from. Repeat the flag for several. Sources: header:<name>, query:<name>, path, method, host, generic (the value in the rule, set by the route), header_match:<name> (the value in the rule, if the request has this header), query_match:<name>
   --limiter <host:port>  the limiter's gRPC listener (default: 127.0.0.1:8081; for Istio
                          weir-limiter.weir-system.svc.cluster.local:8081)
-  --domain <domain>      this domain alone, where there are several
-  --class <name>         whose manifests to read, where there are several classes (of control planes)
-  --fleet <name>         whose manifests to read, where there are several fleets
-  --merge-domain-configs several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --root <folder>        read no file from outside of this folder (default: the folder of each file that is named); repeat the
-                         flag for several. Links that lead out of a folder of rules are never followed
+  --domain <domain>      only this domain, if there are several
+  --class <name>         the class of the manifests to read, if there are several (one per control plane)
+  --fleet <name>         the fleet of the manifests to read, if there are several
+  --merge-domain-configs allow several files for one domain, as MERGE_DOMAIN_CONFIG=true does
+  --root <folder>        do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
 
   weir envoy examples/rules --domain shop
   weir envoy examples/rules --domain shop --from plan=header:x-plan --output filter

@@ -27,10 +27,8 @@ import { explainRequest, type ShownDescriptor } from './explain-request.ts';
 import { askLimiter, isLimiter, type KnownBetter } from './limiter-rules.ts';
 
 /** The flags that say when it is asked, and how the limiter is set. */
-export const requestHelp = `  --at <time>                 the moment to name the counter for: RFC 3339 or seconds since 1970 (default now)
-  --setting <NAME=VALUE>      a setting of the limiter, by which it names counters and statistics, or leases, such as
-                              COUNTER_KEYS=unambiguous; repeat the flag for several (default: the variables COUNTER_KEYS and
-                              REQUEST_MAX_TEXT_BYTES)
+export const requestHelp = `  --at <time>                 show the counter at this time: RFC 3339 or seconds since 1970 (default now)
+  --setting <NAME=VALUE>      a setting of the limiter that affects the names of counters and statistics, or leases, such as COUNTER_KEYS=unambiguous. Repeat the flag for several (default: the variables COUNTER_KEYS and REQUEST_MAX_TEXT_BYTES)
 `;
 
 export const requestFlags = {
@@ -102,15 +100,13 @@ nothing. <rules> is a file, a folder, - for standard input, or host:port of the 
 also shows its overrides, and names counters by its settings. "kubectl weir explain" reads the objects of a cluster. Put a +
 between two descriptors of the request.
 
-${requestHelp}  --bucket <entries>          a bucket of quota clients in place of a descriptor, as name=x,plan=gold, in any order; only
-                              with rules of files
-  --class <name>              class of the manifests to read, if there are several
-  --fleet <name>              whose manifests to read, where there are several fleets
-  --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --root <folder>             read no file from outside of this folder (default: the folder of a file that is named);
-                              repeat the flag for several. Links that lead out of a folder of rules are never followed
-  --token-file <path>         what to show a limiter that asks for a token (default: the file that WEIR_TOKEN_FILE names)
-  --timeout <t>               how long to wait for a limiter's answers (default 5s)
+${requestHelp}  --bucket <entries>          a bucket of quota clients instead of a descriptor, such as name=x,plan=gold, in any order; only for rules in files
+  --class <name>              the class of the manifests to read, if there are several
+  --fleet <name>              the fleet of the manifests to read, if there are several
+  --merge-domain-configs      allow several files for one domain, as MERGE_DOMAIN_CONFIG=true does
+  --root <folder>             do not read files outside this folder (default: the folder of a file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
+  --token-file <path>         a file with the token, for a limiter that requires one (default: the file that WEIR_TOKEN_FILE names)
+  --timeout <t>               how long to wait for the answers of a limiter (default 5s)
   -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir explain examples/rules shop path=/search/shoes plan=gold

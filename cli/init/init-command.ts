@@ -22,12 +22,12 @@ const help = `Usage: weir init [folder] [flags]
 Writes a first limit into a folder (default: weir): rules, the configuration of your proxy, and commands that show a 429 answer.
 Asks four questions at a terminal, unless flags answer them. Does not change existing files.
 
-  --by <what>[,...]      what each has a limit of its own: address, header:<name>, path; several are counted together
-  --limit <n>/<window>   how many requests each may make, as 100/minute, 100/min or 5/10s
-  --domain <name>        what the rules are called, here and in the proxy
-  --proxy <name>         ${proxyNames.join(', ')}; none if your program asks the limiter
+  --by <what>[,...]      what to limit by: address, header:<name> or path. Several are counted in combination
+  --limit <n>/<window>   the limit of each, such as 100/minute, 100/min or 5/10s
+  --domain <name>        the name of the rules, here and in the proxy
+  --proxy <name>         ${proxyNames.join(', ')}. Choose none if your program asks the limiter
                          over HTTP
-  --force                overwrites existing files
+  --force                overwrite existing files
 
   weir init
   weir init limits --by header:x-api-key --limit 100/minute --domain shop --proxy envoy

@@ -7,15 +7,13 @@ import { entryTexts, limitersCommand, separated } from './operate-command.ts';
 
 const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
 
-Shows which quota clients, such as Envoys, hold how much of which limits, over all limiters that serve them (RLQS). It shows what
-they may still use, and how much they used, denied and gave back since when. Entries choose the buckets that have all of them. It
-shows at most 1,000, those that may use most first.
+Shows the assignments of quota clients, such as Envoys, over all limiters that serve them (RLQS). It shows how much a client may still use of a limit, and how much it used, denied and returned since its first report. With entries, the command shows only buckets that contain all of them. It shows at most 1,000 assignments, the largest first.
 
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir assignments shop plan=gold
 
-Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
+Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 /** Chosen: what people look at, and a limiter answers at once. */

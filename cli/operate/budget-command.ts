@@ -7,17 +7,14 @@ import { askHolders, entryTexts, limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir budget <domain> <key=value> ... [flags]
 
-Shows the budgets of one descriptor: what is used, held by open reservations, and left, until when, and the highest reached mark
-of warn_at. It releases expired reservations. One limiter answers for a shared store; limiters that count in memory answer each
-for themselves. The entries are one descriptor. If no rule limits it, standard error says so, and names the entries that have a
-rule by themselves.
+Shows the budgets of one descriptor: the amounts that are used, reserved and left, when the window ends, and the highest threshold of warn_at that was reached. Expired reservations are released first. One limiter answers for a shared store; limiters that count in memory each answer for themselves. The entries are one descriptor. If no rule limits it, standard error lists the entries that have a rule of their own.
 
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir budget llm team=a --limiter localhost
   weir budget llm team=a model=large -o json
 
-Exit status: 0 when every limiter has such a budget. 1 when no rule limits the descriptor, or a limiter was silent or refused. 2 for a
+Exit status: 0 when every limiter has such a budget. 1 when no rule limits the descriptor, or a limiter did not answer or rejected the request. 2 for a
 wrong command line, or a cluster that does not answer.
 `;
 

@@ -26,19 +26,16 @@ import { makingFlags, makingHelp, setOverride } from './override-command.ts';
 const output = `  -o, --output <form>         how to print the result: table (default), json or yaml
 `;
 
-const exits = `Exit status: 0 when it was done; 1 when a limiter was silent or refused; 2 for a wrong command line, or a cluster that cannot
-be asked.
+const exits = `Exit status: 0 when it was done; 1 when a limiter did not answer or rejected the request; 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
 const listHelp = `Usage: weir counters list <domain> [<key=value> ...] [flags]
 
-Shows counters with what is used and left. Entries name one descriptor, in its order; without them it is what a scan of the
-store finds of the domain. A store that limiters share is asked by one of them; of limiters that count in memory each shows
-its own.
+Shows counters, and how much of them is used and left. The entries name one descriptor, in its order. Without entries, the command scans the store for all counters of the domain. One limiter reads a shared store; limiters that count in memory each show their own counters.
 
-  --over                      those over their limit alone
-  --sort used|left|reset|key  all counters are looked through, and the first are shown (default: as they are found)
-  --limit <n>                 how many to show (default 100)
+  --over                      show only counters that are over their limit
+  --sort used|left|reset|key  sort all counters, and show the first ones (default: in the order in which they are found)
+  --limit <n>                 the number of counters to show (default 100)
 ${limiterHelp}${output}
   weir counters list shop remote_address=203.0.113.7 --limiter localhost
   weir counters list shop --over --sort used --limit 20
@@ -48,8 +45,7 @@ ${exits}`;
 const resetHelp = `Usage: weir counters reset <domain> <key=value> ... [flags]
        weir counters reset <domain> --all
 
-Sets the counters of one descriptor to zero, or of the whole domain, in the store, in local caches and in leases of all
-limiters; says who has confirmed it. A store that limiters share is reset by one of them, memory by each.
+Sets the counters of one descriptor, or of the whole domain, to zero: in the store, and in the local caches and leases of all limiters. Shows which limiters have confirmed it. One limiter resets a shared store; limiters that count in memory each reset their own counters.
 
   --all                       all counters of the domain
 ${limiterHelp}${output}
@@ -59,12 +55,11 @@ ${exits}`;
 
 const grantHelp = `Usage: weir counters grant <domain> <key=value> ... --hits <n> --reason <text> [flags]
 
-Lets so many more hits of one descriptor pass until its window ends (of a sliding window or a bucket: for one window's length).
-With --limiter or WEIR_LIMITERS it goes to limiters; else it becomes a RateLimitOverride in the cluster.
+Allows additional hits of one descriptor until its window ends. For a sliding window or a token bucket, they are valid for the length of one window. With --limiter or WEIR_LIMITERS, the command asks the limiters; otherwise it creates a RateLimitOverride in the cluster.
 
-  --hits <n>                  how many more
-  --limit-name <name>         of which of several limits of the rule
-  --id <id>                   the same id again gives nothing more (default: a new one)
+  --hits <n>                  the number of additional hits
+  --limit-name <name>         the limit to change, if the rule has several
+  --id <id>                   an ID for this grant. Repeating it grants nothing more (default: a new ID)
 ${makingHelp}
   weir counters grant shop tenant=acme --hits 1000 --reason "batch import, ticket 4711"
 
@@ -344,15 +339,15 @@ const grantCommand = commandOf(
 
 const help = `Usage: weir counters list|reset|grant <domain> [<key=value> ...] [flags]
 
-  list    show counters, with what is used and left
+  list    show counters, and how much of them is used and left
   reset   set the counters of a descriptor, or of a domain, to zero
-  grant   let so many more hits pass until the window ends
+  grant   allow additional hits until the window ends
 
   weir counters list shop --over --sort used
   weir counters reset shop remote_address=203.0.113.7
   weir counters grant shop tenant=acme --hits 1000 --reason "batch import"
 
-"weir counters <word> --help" says what each takes.
+"weir counters <word> --help" describes each of them.
 `;
 
 export const countersCommand = commandOfVerbs(help, {

@@ -33,14 +33,13 @@ export const limiterFlags = {
   kubeconfig: clusterFlags.kubeconfig,
 } as const satisfies FlagTypes;
 
-export const limiterHelp = `  --limiter <host[:port]>     a limiter's debug listener (default port: 6070). Every address of a name is one. Repeat the flag for
-                              several (default: the variable WEIR_LIMITERS, separated by commas, else those of a cluster)
-  --token-file <path>         what to show limiters that ask for a token (default: the file that WEIR_TOKEN_FILE names)
+export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
+  --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for the answers, such as 5s (default 5s)
-  -n, --namespace <name>      of the limiters' pods (default: where there is a RateLimitFleet, else that of the context)
-  --fleet <name>              whose pods, where there are several fleets
-  -l, --selector <labels>     pods with these labels in place of those of a fleet
-  --context <name>, --kubeconfig <file>   as kubectl; pods are reached through the API server (right: create pods/portforward)
+  -n, --namespace <name>      the namespace of the limiters' pods (default: that of the RateLimitFleet, else that of the context)
+  --fleet <name>              the fleet whose pods to ask, if there are several
+  -l, --selector <labels>     ask the pods with these labels instead of those of a fleet
+  --context <name>, --kubeconfig <file>   as for kubectl. Pods are reached through the API server, which requires the right to create pods/portforward
 `;
 
 /** One debug listener. */

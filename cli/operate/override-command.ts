@@ -36,11 +36,10 @@ const whereFlags = {
   ...outputFlag,
 } as const satisfies FlagTypes;
 
-const whereHelp = `  --limiter <host[:port]>     a limiter's debug listener (default port: 6070); repeat the flag for several (default: the variable
-                              WEIR_LIMITERS, separated by commas, else a cluster)
-  --token-file <path>         what to show limiters that ask for a token (default: the file that WEIR_TOKEN_FILE names)
-  --timeout <t>               how long to wait for each answer (default: of limiters 5s, of a cluster 30s)
-  -n, --namespace <name>      of the object (default: that of the domain's RateLimitConfig)
+const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the cluster)
+  --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
+  --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for a cluster)
+  -n, --namespace <name>      the namespace of the object (default: that of the domain's RateLimitConfig)
   --context <name>, --kubeconfig <file>   as kubectl
   -o, --output <form>         how to print the result: table (default), json or yaml
 `;
@@ -54,36 +53,34 @@ export const makingFlags = {
   'dry-run': { type: 'boolean' },
 } as const satisfies FlagTypes;
 
-export const makingHelp = `${whereHelp}  --class, --fleet <name>     of the object (default: those of the domain's RateLimitConfig)
+export const makingHelp = `${whereHelp}  --class, --fleet <name>     class and fleet of the object (default: those of the domain's RateLimitConfig)
   --wait <t>                  how long to wait until the object is Ready (default 10s; 0s: not at all)
-  --dry-run                   print what would be made; nothing is
+  --dry-run                   print what the command would create, without creating it
 `;
 
 const setHelp = `Usage: weir override set <domain> <key=value> ... <effect> <end> --reason <text> [flags]
 
-Lays something over the rules for these entries, for a time; in place of what was set for the same before. Values may have *,
-which stands for any text. With --limiter or WEIR_LIMITERS it goes to limiters; else it becomes a RateLimitOverride in the cluster.
+Overrides the rules for these entries for a limited time, and replaces an earlier override of the same entries. In a value, * stands for any text. With --limiter or WEIR_LIMITERS, the command asks the limiters; otherwise it creates a RateLimitOverride in the cluster.
 
-One effect:
-  --limit <n>                 so many requests a window, in place of the rule's
-  --unit <unit>               of --limit where no rule matches: second, minute, hour, day, week, month, year
-  --limit-name <name>         which of several limits of the rule
-  --unlimited                 all pass
-  --shadow                    counted, and never refused
-  --block                     all are refused
-One end:
-  --for <t>                   2h, 30m, 1d; 30 days at most unless the limiters' OVERRIDES_MAX_SECONDS says otherwise
-  --until <time>              RFC 3339, such as 2026-01-31T18:00:00Z
-  --permanent                 until it is removed
+Choose one effect:
+  --limit <n>                 the number of requests per window, instead of the rule's
+  --unit <unit>               the unit of --limit, if no rule matches: second, minute, hour, day, week, month, year
+  --limit-name <name>         the limit to override, if the rule has several
+  --unlimited                 allow all requests
+  --shadow                    count requests, but never reject them
+  --block                     reject all requests
+Choose one end:
+  --for <t>                   a duration: 2h, 30m, 1d; at most 30 days, unless OVERRIDES_MAX_SECONDS of the limiters allows more
+  --until <time>              a time in RFC 3339, such as 2026-01-31T18:00:00Z
+  --permanent                 until you remove it
 
-  --reason <text>             reason, for people who find it
+  --reason <text>             why you set it, for people who find it
 ${makingHelp}
   weir override set shop remote_address=203.0.113.7 --limit 100 --for 2h --reason "sale"
   weir override set shop 'tenant=acme-*' --block --for 30m --reason abuse
-  weir override set shop tenant=a --block --for 1h --reason abuse --dry-run | kubectl apply -f -
+  weir override set shop tenant=a --block --for 1h --reason x --dry-run | kubectl apply -f -
 
-Exit status: 0 when it was made; 1 when it was refused, changes nothing by the rules, is not Ready in time, or a limiter was silent;
-2 for a wrong command line, or a cluster that does not answer.
+Exit status: 0 when the override was created. 1 when it was rejected, has no effect on the rules, is not Ready in time, or a limiter did not answer. 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 const setCommand = commandOf(
@@ -194,13 +191,12 @@ function checkOverride(body: Json): void {
 
 const listHelp = `Usage: weir override list [<domain>] [flags]
 
-Shows the overrides that limiters have, with the time that is left: those of the API, of files and of objects. Without limiters those
-of the cluster's objects.
+Shows the overrides of the limiters and when they end, whether they come from the API, from files or from objects. Without limiters, it shows the RateLimitOverrides of the cluster.
 
 ${whereHelp}
   weir override list shop --limiter localhost
 
-Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
+Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 const listCommand = commandOf(listHelp, whereFlags, async (flags) => {
@@ -213,13 +209,12 @@ const listCommand = commandOf(listHelp, whereFlags, async (flags) => {
 const removeHelp = `Usage: weir override rm <id> [flags]
        weir override rm <domain> <key=value> ... [flags]
 
-Removes an override by its id, or what was set for these entries; of the cluster by the name of the object.
+Removes an override by its ID or by its entries. In a cluster, the ID is the name of the object.
 
 ${whereHelp}
   weir override rm shop remote_address=203.0.113.7
 
-Exit status: 0 when it was removed; 1 when there is none, or a limiter was silent; 2 for a wrong command line, or a cluster that cannot
-be asked.
+Exit status: 0 when the override was removed; 1 when there is none, or a limiter did not answer; 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
 const removeCommand = commandOf(removeHelp, whereFlags, async (flags) => {
@@ -275,15 +270,15 @@ function effectText({ words, requestsPerUnit, unit, unlimited, shadow, block, gr
 
 const help = `Usage: weir override set|list|rm [flags]
 
-  set     lay a limit, unlimited, shadow or block over the rules for a time
-  list    show overrides, and how long they last
-  rm      remove it
+  set     override a limit for a time: another limit, unlimited, shadow or block
+  list    show overrides, and when they end
+  rm      remove an override
 
   weir override set shop remote_address=203.0.113.7 --limit 100 --for 2h --reason "sale"
   weir override list shop
   weir override rm shop remote_address=203.0.113.7
 
-"weir override <word> --help" says what each takes.
+"weir override <word> --help" describes each of them.
 `;
 
 export const overrideCommand = commandOfVerbs(help, {

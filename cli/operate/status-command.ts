@@ -3,7 +3,6 @@ import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { Cluster, clusterFlags, reportingClusterErrors } from '../shared/cluster.ts';
 import {
-  type Command,
   CommandError,
   commandOf,
   escaped,
@@ -43,29 +42,26 @@ const flagTypes = {
   ...watchFlags,
 } as const satisfies FlagTypes;
 
-const helpOf = (program: string) => `Usage: ${program} status [<name>] [flags]
+const help = `Usage: weir status [<name>] [flags]
 
 Reports in two sections. The first asks all limiters for the version of their rules, their store
 and breaker, decisions and hits over limit a second, and the 99th percentile of decision times. It
 names those that did not answer. The second shows the objects of the cluster: fleets,
 RateLimitConfigs that are not Ready with the reason, and RateLimitOverrides that have not ended. With
-a name it shows all conditions of that object; rlo/<name> is a RateLimitOverride. With --limiter or
-WEIR_LIMITERS there are no objects.
+a name it shows all conditions of that object; rlo/<name> is a RateLimitOverride. With --limiter or WEIR_LIMITERS, it shows no objects.
 
-  --only limiters|objects     only that section
+  --only limiters|objects     show only this section
 ${limiterHelp}  -A, --all-namespaces        objects of all namespaces, and the limiters of all fleets
   --class <name>              only objects of this class (default: all classes)
 ${watchHelp}  -o, --output <form>         how to print the report: table (default), wide, json or yaml
 
-  ${program} status --limiter limiter.example.com        # every address of the name
-  ${program} status -A -o json | jq .ok
-  ${program} status shop -n mail || kubectl describe rlc shop -n mail
+  weir status --limiter limiter.example.com        # every address of the name
+  weir status -A -o json | jq .ok
+  weir status shop -n mail || kubectl describe rlc shop -n mail
 
 Exit status: 0 when everything is well and ready. 1 when an object or a limiter is not ready, a
 limiter does not answer, its store is down, or its last load of rules failed. Also 1 when rules
-differ between limiters of a fleet. 2 for a wrong command line, or when nothing can be asked. A
-missing section, or one without the right to it, is named on standard error and does not count. With
---only it ends with 2.
+differ between limiters of a fleet. 2 for a wrong command line, or when nothing can be asked. A section that is not available, for example because you lack the rights, is named on standard error and does not affect the exit status. With --only, the exit status is then 2.
 `;
 
 interface Look {
@@ -73,36 +69,30 @@ interface Look {
   text: string;
 }
 
-/** The same command, whichever program it belongs to. */
-export function statusCommandOf(program: string): Command {
-  return commandOf(helpOf(program), flagTypes, (flags) => {
-    const isWide = flags.text('output') === 'wide';
-    const form = isWide ? 'text' : outputFormat(flags, forms);
-    const only = givenSection(flags);
-    const [name, stray] = flags.positionals;
-    if (stray !== undefined)
-      throw new UsageError(`status takes the name of one object, "${stray}" is another`);
-    const isNamed = namesLimiters(flags);
-    if (isNamed && (name !== undefined || only === 'objects'))
-      throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
-    const note = (text: string) => void io().stderr.write(`${program}: ${escaped(text)}\n`);
-    const look = async (): Promise<Look> => {
-      if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
-      return reportingClusterErrors(async () => {
-        const cluster = new Cluster(flags);
-        try {
-          if (name !== undefined) return await statusOfOne(name, cluster, form);
-          return print(await bothOf(cluster, flags, { only, note }), form, isWide);
-        } finally {
-          cluster.close();
-        }
-      }, orLimiters);
-    };
-    return watched(flags, look, form);
-  });
-}
-
-export const statusCommand = statusCommandOf('weir');
+export const statusCommand = commandOf(help, flagTypes, (flags) => {
+  const isWide = flags.text('output') === 'wide';
+  const form = isWide ? 'text' : outputFormat(flags, forms);
+  const only = givenSection(flags);
+  const [name, stray] = flags.positionals;
+  if (stray !== undefined) throw new UsageError(`status takes the name of one object, "${stray}" is another`);
+  const isNamed = namesLimiters(flags);
+  if (isNamed && (name !== undefined || only === 'objects'))
+    throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
+  const note = (text: string) => void io().stderr.write(`${io().program ?? 'weir'}: ${escaped(text)}\n`);
+  const look = async (): Promise<Look> => {
+    if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
+    return reportingClusterErrors(async () => {
+      const cluster = new Cluster(flags);
+      try {
+        if (name !== undefined) return await statusOfOne(name, cluster, form);
+        return print(await bothOf(cluster, flags, { only, note }), form, isWide);
+      } finally {
+        cluster.close();
+      }
+    }, orLimiters);
+  };
+  return watched(flags, look, form);
+});
 
 /** @throws UsageError */
 function givenSection(flags: ParsedFlags): (typeof sections)[number] | undefined {

@@ -7,17 +7,15 @@ import { watched, watchFlags, watchHelp } from './watched.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
-Shows the keys that are over their limit most often, over all limiters together, by domain. Numbers are from the last
-minutes, as in /top (docs/refusals.md); a number that is not exact is a range. A note says if no limiter has rules for the
-domain.
+Shows the keys that are most often over their limit, by domain and over all limiters. The numbers cover the last minutes, as in /top (docs/refusals.md). A range means that the number is not exact. A note appears if no limiter has rules for the domain.
 
-  --keys <n>                  keys of a domain (default 10)
+  --keys <n>                  the number of keys per domain (default 10)
 ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir top --limiter limiter.example.com
   weir top shop --keys 3 --watch
 
-Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
+Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 /** Chosen: a page that fits a screen or two, as `/top` has it. */

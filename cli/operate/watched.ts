@@ -6,8 +6,8 @@ import type { OutputFormat } from '../shared/output.ts';
 
 export const watchFlags = { watch: { type: 'boolean', short: 'w' }, interval: { type: 'string' } } as const;
 
-export const watchHelp = `  -w, --watch                 look again and again, until Ctrl-C
-  --interval <t>              between two looks (default 2s)
+export const watchHelp = `  -w, --watch                 repeat the report until Ctrl-C
+  --interval <t>              the time between two reports (default 2s)
 `;
 
 /** Prints once, or with --watch until a signal comes; the status is that of the last look. */

@@ -13,16 +13,16 @@ Shows why a request was over limit: the rule, the counts, the version of the rul
 the requests over limit that it remembers (REFUSALS_KEPT), and shows the newest one first.
 
   --request-id <id>           x-request-id of the request, or the trace id of its traceparent
-  --at <time>                 half a minute around this time: RFC 3339, or seconds since 1970
-  --since <time>              nothing older; a duration such as 10m counts back from now
-  --until <time>              nothing newer
-  --limit <n>                 how many to show (default 10)
+  --at <time>                 show requests within 30 s of this time: RFC 3339, or seconds since 1970
+  --since <time>              show nothing older. A duration such as 10m counts back from now
+  --until <time>              show nothing newer
+  --limit <n>                 the number of requests to show (default 10)
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir why shop remote_address=203.0.113.7 --since 10m
   weir why --request-id 3f1c9a52-6f0e-9f0c-8c43-0d0b1c6d3a11
 
-Exit status: 0 when the command found a refusal and every limiter answered. 1 when it found none, or a limiter was silent. 2 for a
+Exit status: 0 when the command found a refusal and every limiter answered. 1 when it found none, or a limiter did not answer. 2 for a
 wrong command line, or a cluster that does not answer.
 `;
 

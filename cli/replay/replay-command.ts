@@ -106,34 +106,30 @@ const otherWords = otherAlgorithms.join(' or ');
 
 const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
 
-Plays recorded requests through rules, as a limiter that counts in memory would decide them, and reports what would have
-been limited: by which rule, who and when. Time is that of the recording alone. Rules are what "weir check" takes; how to
-get a recording from Envoy's access log is in docs/replay.md. A line is a request:
+Replays recorded requests against rules, as a limiter that counts in memory would decide them. Reports which requests would have been limited: by which rule, who and when. Time follows the recording. <rules> are the same as for "weir check". docs/replay.md describes how to get a recording from Envoy's access log. Each line is a request:
 
   {"time":"2026-11-20T09:00:00Z","domain":"shop","descriptors":[[["remote_address","203.0.113.7"]]]}
 
-  --from <file>              the recording, one request a line; .gz is unpacked, "-" is standard input
-  --against <rules>          play it through these as well, and report the difference to them
-  --as <algorithm>           count fixed windows by another algorithm, ${otherWords}, and report the
+  --from <file>              the recording, one request per line. A .gz file is unpacked, and - is standard input
+  --against <rules>          also replay it against these rules, and report the difference
+  --as <algorithm>           count fixed windows with another algorithm, ${otherWords}, and report the
                              difference to the rules as they are written, or to --against
-  --class <name>             whose manifests to read, where there are several classes (of control planes)
-  --fleet <name>             whose manifests to read, where there are several fleets
+  --class <name>             the class of the manifests to read, if there are several (one per control plane)
+  --fleet <name>             the fleet of the manifests to read, if there are several
   -o, --output <form>        how to print the report: table (default), json or yaml
-  --top <n>                  how many of the counters that were limited most to list (default 10)
-  --setting <NAME=VALUE>     a setting of the limiter; repeat the flag for several. It takes
+  --top <n>                  the number of most limited counters to list (default 10)
+  --setting <NAME=VALUE>     a setting of the limiter. Repeat the flag for several. Settings:
                              ${replaySettingNames.slice(0, 3).join(',\n                             ')},
                              ${replaySettingNames.slice(3, 6).join(', ')},
                              ${replaySettingNames.slice(6).join(', ')}
   --merge-domain-configs     the same as --setting MERGE_DOMAIN_CONFIG=true
-  --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
-                             repeat the flag for several. Links that lead out of a folder of rules are never followed
-  --max-limited <n>          more requests limited than this, or than this percentage (0.5%), end with status 1
-  --max-newly-limited <n>    the same for requests that --against would not have limited
-  --max-errors <n>           more lines that cannot be replayed than this end the replay (default 100)
-  --sort-window <n>          how many lines a request may come too late and still be put in order (default 10000)
+  --root <folder>            do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
+  --max-limited <n>          exit with status 1 if more requests are limited than this number or percentage (0.5%)
+  --max-newly-limited <n>    the same for requests that --against did not limit
+  --max-errors <n>           stop after this many lines that cannot be replayed (default 100)
+  --sort-window <n>          how many lines late a request may be and still be put in order (default 10000)
 
-Exit status: 0 when the recording was replayed. 1 when more was limited than allowed. 2 for a wrong command line, or when
-the rules or the recording cannot be used.
+Exit status: 0 when the recording was replayed. 1 when more requests were limited than allowed. 2 for a wrong command line, or when the rules or the recording cannot be used.
 `;
 
 interface Wanted {

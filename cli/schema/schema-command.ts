@@ -14,8 +14,7 @@ export const schemaKinds = [
 
 const help = `Usage: weir schema <${schemaKinds.join('|')}>
 
-Prints the JSON Schema of rule files, profiles, callers files or manifests, for editors and other checks. They are in the
-package as well, in schemas/; docs/pull-requests.md says how an editor finds them.
+Prints the JSON Schema of rule files, profiles, callers files or manifests, for editors and other checks. The package also contains them, in schemas/. docs/pull-requests.md describes how to use them in an editor.
 
   weir schema rules > .rules.schema.json
 `;

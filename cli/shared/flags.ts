@@ -81,6 +81,13 @@ export interface Command {
   readonly words: readonly string[];
 }
 
+/** Prints the help of a command under the name of the program that runs: operators' commands belong to two. */
+function printHelp(help: string): void {
+  const { program = 'weir', stdout } = io();
+  const [, name] = /^Usage: weir (\S+)/.exec(help) ?? [];
+  stdout.write(fittedHelp(name === undefined ? help : help.replaceAll(`weir ${name}`, `${program} ${name}`)));
+}
+
 /** A command that has flags; `--help` prints its help. */
 export function commandOf(
   help: string,
@@ -91,7 +98,7 @@ export function commandOf(
   const command = async (args: string[]) => {
     const flags = parseFlags(args, types);
     if (!flags.on('help')) return run(flags);
-    io().stdout.write(fittedHelp(help));
+    printHelp(help);
     return 0;
   };
   return Object.assign(command, { flags: types, verbs: {}, words });
@@ -105,7 +112,7 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
     if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
     if (!/^(?:--?help|-h)$/.test(verb))
       throw new UsageError(`"${verb}" is none of ${names.join(', ')}${hintOf(verb, names)}`);
-    io().stdout.write(fittedHelp(help));
+    printHelp(help);
     return 0;
   };
   return Object.assign(command, { flags: {}, verbs, words: [] });

@@ -24,8 +24,7 @@ describe('the help of every command', () => {
     const look = async (path: readonly string[], command?: Command): Promise<void> => {
       const help = await runCommand((args) => main(args, io(), program), [...path, '--help']);
       expect(help).toMatchObject({ status: 0, stdout: expect.stringContaining('Usage: ') });
-      if (program === 'weir')
-        expect(help.stdout).toMatch(new RegExp(`^Usage: ${[program, ...path.slice(0, 1)].join(' ')}\\b`));
+      expect(help.stdout).toMatch(new RegExp(`^Usage: ${[program, ...path.slice(0, 1)].join(' ')}\\b`));
       expect(help.stdout.split('\n').filter(({ length }) => length > 100)).toEqual([]);
       count += 1;
       for (const [verb, one] of Object.entries(command?.verbs ?? {})) await look([...path, verb], one);

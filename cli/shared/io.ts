@@ -10,6 +10,8 @@ export interface CommandIo {
   readonly stdout: Writable & { isTTY?: boolean | undefined };
   readonly stderr: Writable & { isTTY?: boolean | undefined };
   readonly env: NodeJS.ProcessEnv;
+  /** What its user calls the program, if not `weir`. */
+  readonly program?: string;
   /** The file of the program that was started. */
   readonly started: string;
   /** Paths of arguments are relative to it. */

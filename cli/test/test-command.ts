@@ -20,7 +20,7 @@ const help = `Usage: weir test [file or folder ...] [flags]
        weir test <rules> --record <requests.ndjson>
 
 Runs tests of your rules. If an answer differs from the expected one, it shows what was decided instead, and why.
-It decides with the limiter's own code and counts in memory. Time passes only as the tests say. Name test files, or
+It decides with the limiter's own code and counts in memory. Time passes only where a test says so. Name test files, or
 folders that contain *.test.yaml at any depth (default: the working folder). shop.test.yaml tests the rules in
 shop.yaml beside it. If that file does not exist, it tests all rules of its folder, or those that \`rules\` names:
 
@@ -30,17 +30,14 @@ shop.yaml beside it. If that file does not exist, it tests all rules of its fold
     - after: 1m
     - path=/a, plan=free -> OK (1 left)
 
-Time begins at ${defaultStart} unless \`at\` says otherwise. docs/test.md has all that tests can say.
+Time begins at ${defaultStart} unless \`at\` says otherwise. docs/test.md describes the format.
 
-  --min-coverage <percent>   status 1 where tests reach fewer of the rules that have a limit
-  --record <file>            writes tests instead, from a recording as "weir replay" reads it (- is standard input):
-                             they expect what the rules decide today. They go to standard output, and belong
-                             into the folder of the rules
-  --watch                    runs again when a file changes, until it is interrupted
-  --class <name>             whose manifests to read, where there are several classes (of control planes)
-  --fleet <name>             whose manifests to read, where there are several fleets
-  --root <folder>            read no file from outside of this folder (default: the working folder, and the folders
-                             that are named); repeat the flag for several
+  --min-coverage <percent>   exit with status 1 if tests reach less than this share of the rules that have a limit
+  --record <file>            instead of running tests, write tests from a recording as for "weir replay" (- is standard input). They expect what the rules decide today. Save the output in the folder of the rules
+  --watch                    run again when a file changes, until Ctrl-C
+  --class <name>             the class of the manifests to read, if there are several (one per control plane)
+  --fleet <name>             the fleet of the manifests to read, if there are several
+  --root <folder>            do not read files outside this folder (default: the working folder, and the folders that you name). Repeat the flag for several
   -o, --output <form>        how to print the result: text (default), json, yaml, tap, junit, github (annotations
                              of a workflow's run), sarif or markdown
   -q, --quiet                say nothing but what makes the status 1 or 2

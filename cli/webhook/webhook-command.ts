@@ -54,22 +54,20 @@ function parsedJson(text: string, origin: string): object {
 
 const help = `Usage: weir webhook verify [flags] < body
 
-Checks a delivery of the control plane's webhooks: whether its body and headers were signed with the secret, and when.
+Verifies a delivery of the control plane's webhooks: whether its body and headers were signed with the secret, and when.
 
-  --headers <file>           the headers: lines "name: value" as of curl -D, or a JSON object
+  --headers <file>           a file with the headers: lines "name: value" as written by curl -D, or a JSON object
   --header <"name: value">   one header; repeat the flag for several
-  --body <file>              the body, byte for byte; - for standard input (the default)
-  --secret-file <file>       the signing secret (whsec_...)
+  --body <file>              a file with the unchanged body; - for standard input (default)
+  --secret-file <file>       a file with the signing secret (whsec_...)
   --secret-env <name>        the environment variable that holds it (default WEBHOOK_SECRET)
-  --secret-from <url>        ask a control plane's secret lookup, for example https://weir:19001
-  --token-env <name>         the environment variable with the token for that (default API_TOKEN)
-  --tolerance <duration>     how far its time may be from now (default 5m)
-  --now <time>               check as of another time: RFC 3339 or seconds since 1970
+  --secret-from <url>        get the secret from a control plane, for example https://weir:19001
+  --token-env <name>         the environment variable with the token for the control plane (default API_TOKEN)
+  --tolerance <duration>     how much its time may differ from now (default 5m)
+  --now <time>               verify as if it were this time: RFC 3339 or seconds since 1970
   -o, --output <form>        how to print the result: table (default), json or yaml
 
-A secret is never an argument: others on the machine can read those.
-Exit status: 0 when it is valid, 1 when it is not. 2 when the command could not check it: a wrong command line, or a file
-or a secret that cannot be read.
+The secret cannot be an argument, because other users of the machine could read it. Exit status: 0 when the delivery is valid, 1 when it is not. 2 for a wrong command line, or a file or a secret that cannot be read.
 `;
 
 export const webhookCommand = commandOf(
