@@ -240,8 +240,7 @@ describe('statusOf', () => {
   };
   const hasOthers = true;
   const ignored = "valueToMetric, shareThreshold ignored by limiters of fleet 'edge' that are not Weir's";
-  const tooLarge =
-    "the rules of fleet 'edge' take over 4 MiB, which limiters reject by default";
+  const tooLarge = "the rules of fleet 'edge' take over 4 MiB, which limiters reject by default";
   const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
     ['own fields and other limiters', { outcome: own, hasOthers }, `False UnknownFields: ${ignored}`],
     ['own fields and Weir’s limiters', { outcome: own }, undefined],
