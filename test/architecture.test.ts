@@ -508,6 +508,7 @@ const allowed: Record<string, string[]> = {
   'limiter/pprof': ['limiter/capabilities', 'limiter/http', 'process/http', 'process/time'],
   'limiter/quota-service': [
     'limiter/allocate',
+    'limiter/callers',
     'limiter/capabilities',
     'limiter/decide',
     'limiter/grpc',

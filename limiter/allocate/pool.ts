@@ -58,11 +58,12 @@ export class Pool {
   /** Of closed shares, too. */
   readonly totals: Totals = { ...noTotals };
   readonly #options: PoolOptions;
-  readonly #accounts = new Map<string, Account>();
+  /** Few, and of many pools: an array takes less than a map. */
+  #accounts: readonly Account[] = [];
   /** Of the present windows, by limit. */
   #current: Account[] = [];
   #terms: PoolTerms;
-  #proposals = new Map<Member, Proposal>();
+  #proposals: Map<Member, Proposal> | undefined;
   #isAsking = false;
   #askedMs = 0;
   /** When `tick` has something to do, unless something happens before. */
@@ -121,7 +122,7 @@ export class Pool {
     member.isClosed = true;
     member.spend();
     this.members.delete(member);
-    this.#proposals.delete(member);
+    this.#proposals?.delete(member);
     this.#weight -= member.holder.weight;
   }
 
@@ -129,9 +130,9 @@ export class Pool {
     this.dueMs = 0;
     const isOther = terms.form !== this.#terms.form;
     const before = this.#current;
-    const ended = [...this.#accounts.values()];
+    const ended = this.#accounts;
     this.#terms = terms;
-    this.#accounts.clear();
+    this.#accounts = [];
     this.#current = [];
     this.#askedMs = 0;
     for (const member of this.members) {
@@ -177,7 +178,7 @@ export class Pool {
   }
 
   #nextMs(nowMs: number): number {
-    if (this.#proposals.size > 0 || !this.#isQuiet(nowMs)) return 0;
+    if (this.#hasProposals || !this.#isQuiet(nowMs)) return 0;
     const isEmpty = this.members.values().some((member) => member.isEmpty);
     let nextMs = isEmpty ? this.#sweptMs + 4 * askMs : Number.POSITIVE_INFINITY;
     for (const { endMs, reportedMs } of this.#current)
@@ -189,8 +190,7 @@ export class Pool {
   drain(nowMs: number): Promise<void> {
     this.#isDraining = true;
     this.#enter(nowMs);
-    for (const member of this.members)
-      if (this.#isLasting(member, nowMs)) this.#proposals.set(member, 'renew');
+    for (const member of this.members) if (this.#isLasting(member, nowMs)) this.#proposed(member, 'renew');
     return new Promise((resolve) => {
       this.#onDrained = resolve;
       this.#ask(nowMs);
@@ -203,6 +203,15 @@ export class Pool {
       const pool = { pool: this.key, form: this.#terms.form };
       yield { ...totals, ...pool, holder, mayUse, demand: rate ?? 0, sinceMs, endsMs };
     }
+  }
+
+  get #hasProposals(): boolean {
+    return this.#proposals !== undefined && this.#proposals.size > 0;
+  }
+
+  #proposed(member: Member, proposal: Proposal): void {
+    this.#proposals ??= new Map();
+    this.#proposals.set(member, proposal);
   }
 
   get #isExact(): boolean {
@@ -226,11 +235,9 @@ export class Pool {
     if (isSame) return;
     const before = this.#current;
     this.#current = limits.map((limit) => this.#account(limit, windowsBetween(limit, nowMs, nowMs + 1)[0]!));
-    for (const [key, account] of this.#accounts) {
-      if (account.endMs > nowMs) continue;
-      this.#accounts.delete(key);
-      for (const member of this.members) member.forget(account);
-    }
+    const ended = this.#accounts.filter(({ endMs }) => endMs <= nowMs);
+    this.#accounts = this.#accounts.filter(({ endMs }) => endMs > nowMs);
+    for (const account of ended) for (const member of this.members) member.forget(account);
     this.#levelsMs = 0;
     if (!this.#isExact || before.length === 0) return;
     for (const member of this.members) this.#propose(member, nowMs);
@@ -238,10 +245,10 @@ export class Pool {
   }
 
   #account(limit: SharedLimit, window: Account['window']): Account {
-    const known = this.#accounts.get(window.key);
+    const known = this.#accounts.find((account) => account.window.key === window.key);
     if (known !== undefined) return known;
     const account = new Account(limit, window);
-    this.#accounts.set(window.key, account);
+    this.#accounts = [...this.#accounts, account];
     for (const member of this.members) member.keep(account);
     return account;
   }
@@ -258,7 +265,7 @@ export class Pool {
   }
 
   #keep(member: Member): void {
-    for (const account of this.#accounts.values()) member.keep(account);
+    for (const account of this.#accounts) member.keep(account);
   }
 
   /** Of each limit the level, and what others are to know. */
@@ -338,9 +345,9 @@ export class Pool {
       ? this.#exactFor(member, nowMs, isChanged)
       : this.#refillingFor(member, nowMs, isChanged);
     const { ttlSeconds } = this.#options;
-    if (bucket !== undefined) this.#proposals.set(member, bucket);
-    else if (newest === undefined || !this.#isLasting(member, nowMs)) this.#proposals.set(member, nothing);
-    else if (member.endsMs - nowMs < ttlSeconds * 1000 - 0.8 * reportMs) this.#proposals.set(member, 'renew');
+    if (bucket !== undefined) this.#proposed(member, bucket);
+    else if (newest === undefined || !this.#isLasting(member, nowMs)) this.#proposed(member, nothing);
+    else if (member.endsMs - nowMs < ttlSeconds * 1000 - 0.8 * reportMs) this.#proposed(member, 'renew');
   }
 
   /** Whether what is sent now arrives before what it has has ended: a bucket that comes after begins full. */
@@ -398,12 +405,12 @@ export class Pool {
   #ask(nowMs: number): void {
     if (this.#isAsking) return;
     this.#askedMs = nowMs;
-    if (this.#proposals.size === 0 && this.#isQuiet(nowMs)) {
+    if (!this.#hasProposals && this.#isQuiet(nowMs)) {
       this.#onDrained?.();
       return;
     }
-    const proposals = this.#proposals;
-    this.#proposals = new Map();
+    const proposals = this.#proposals ?? new Map<Member, Proposal>();
+    this.#proposals = undefined;
     const untilMs = nowMs + this.#horizonMs;
     const levels = this.#fairLevels(nowMs);
     const asked: [Account, Operation][] = [];
@@ -451,7 +458,7 @@ export class Pool {
   }
 
   #isQuiet(nowMs: number): boolean {
-    return !this.#accounts.values().some((account) => this.#needsReport(account, nowMs));
+    return !this.#accounts.some((account) => this.#needsReport(account, nowMs));
   }
 
   /** Whether its ledger needs a report even if no client wants more. */
@@ -487,9 +494,7 @@ export class Pool {
   #assign(proposals: ReadonlyMap<Member, Proposal>, free: ReadonlyMap<Account, number>, nowMs: number): void {
     const { ttlSeconds } = this.#options;
     const untilMs = nowMs + this.#horizonMs;
-    const accounts = [...this.#accounts.values()].filter(
-      ({ startMs, endMs }) => startMs < untilMs && endMs > nowMs,
-    );
+    const accounts = this.#accounts.filter(({ startMs, endMs }) => startMs < untilMs && endMs > nowMs);
     const left = new Map(accounts.map((account) => [account, free.get(account) ?? 0]));
     for (const [member, proposal] of proposals) {
       if (member.isClosed) continue;
@@ -516,7 +521,7 @@ export class Pool {
       member.holder.push({ tokens, perFill, fillSeconds, ttlSeconds, isFresh });
     }
     if (this.#onDrained === undefined) return;
-    if (this.#proposals.size === 0) this.#onDrained();
+    if (!this.#hasProposals) this.#onDrained();
     else this.#ask(nowMs);
   }
 }

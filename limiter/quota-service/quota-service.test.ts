@@ -207,7 +207,7 @@ function serve(rules: Rule[], { bounds, ...parts }: Parts = {}): QuotaService {
   });
   const service = new QuotaService({
     ...{ plans, allocator, clock, stats, ttlSeconds: 15, idleReports: 3, silenceMs: 30_000 },
-    bounds: { ofStream: 100, ofCaller: 100, inAll: 100, idBytes: 100_000, streams: 2, ...bounds },
+    bounds: { ofStream: 100, ofCaller: 100, inAll: 100, idBytes: 1e9, streams: 2, ...bounds },
     weightOf: () => 1,
     count: (domain, entries, hits) =>
       counted.push(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')} ${hits}`),
@@ -418,8 +418,8 @@ describe('bounds', () => {
     ['stream', { ofStream: 2 }],
     ['caller', { ofCaller: 2 }],
     ['all', { inAll: 2 }],
-    // An id has 8 bytes, and a caller half of what there is.
-    ['bytes', { idBytes: 32 }],
+    // An id counts 208 bytes, and a caller has half of what there is.
+    ['bytes', { idBytes: 832 }],
   ])('deny the buckets beyond them: %s', async (bound, bounds) => {
     const caller = { name: 'edge', refused: undefined, refusal: () => undefined, hasDomain: () => true };
     const service = serve([perMinute('a')], { bounds });
@@ -445,11 +445,11 @@ describe('bounds', () => {
   });
 
   it('count the bytes of an id once, for the caller that reported it first, until no one reports it', async () => {
-    const service = serve([perMinute('a')], { bounds: { idBytes: 32, streams: 3 } });
+    const service = serve([perMinute('a')], { bounds: { idBytes: 832, streams: 3 } });
     const [first, second, third] = [1, 2, 3].map((n) => new Client(service, undefined, `10.0.0.${n}`));
     await first!.report({ 'a=1': [0, 1], 'a=2': [0, 1] });
     expect(await second!.report({ 'a=1': [0, 1], 'a=2': [0, 1], 'a=3': [0, 1] })).toEqual([]);
-    expect(service.ids.bytes).toBe(24);
+    expect(service.ids.bytes).toBe(624);
     first!.hangUp();
     const again = new Client(service, undefined, '10.0.0.1');
     expect(await again.report({ 'a=4': [0, 1] })).toEqual(['4 deny']);
@@ -473,6 +473,23 @@ describe('bounds', () => {
     const long = 'x'.repeat(9_000);
     expect(await client.report({ [`a=${long}`]: [0, 1], 'a=1': [0, 1] })).toEqual([`${long} deny`]);
     expect(allocator.shares).toHaveLength(1);
+  });
+
+  it('end the newest stream of the address that has most, for one of another address', () => {
+    const service = serve([perMinute('a')], { bounds: { streams: 3 } });
+    const [first, second, third] = [1, 2, 3].map(() => new Client(service));
+    const refused = { code: 8, message: 'too many streams (RLQS_MAX_STREAMS)' };
+    expect(new Client(service).ended).toEqual(refused);
+    const other = new Client(service, undefined, '10.0.0.2');
+    expect([first, second, third, other].map((client) => client?.ended)).toEqual([
+      undefined,
+      undefined,
+      refused,
+      undefined,
+    ]);
+    // Both addresses would have as many.
+    expect(new Client(service, undefined, '10.0.0.2').ended).toEqual(refused);
+    expect(service.streams).toBe(3);
   });
 
   it('refuse streams beyond them, and those that say nothing', async () => {
@@ -518,6 +535,25 @@ describe('reports of many buckets', () => {
     const first = allocator.said.findIndex((text) => text.includes('_few0_'));
     expect(first).toBeLessThan(400);
     expect(statOf('ratelimit.quota.reports')).toBe(1_003);
+  });
+
+  it('are forgotten in turns when their stream is over', async () => {
+    const service = serve([perMinute('a')], { bounds });
+    const [many, few] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
+    await few.report(bucketsOf('few', 3));
+    await many.report(bucketsOf('many', 1_000));
+    while (service.ids.buckets < 1_003) await nextTurn();
+    many.hangUp();
+    few.hangUp();
+    expect(service.streams).toBe(0);
+    let turns = 0;
+    for (let before = 1_003; service.ids.buckets > 0; turns += 1) {
+      expect(before - service.ids.buckets).toBeLessThanOrEqual(100);
+      before = service.ids.buckets;
+      await nextTurn();
+    }
+    expect(turns).toBeGreaterThan(9);
+    expect(allocator.shares.every(({ isOpen }) => !isOpen)).toBe(true);
   });
 
   it('stay in the order of their messages, count from when they came, and are answered before the stream ends', async () => {

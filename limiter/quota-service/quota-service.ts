@@ -5,6 +5,7 @@ import {
   type GrpcStatus,
   type MessageListener,
 } from '../../process/grpc/handlers.ts';
+import { WaitingLine } from '../../process/time/loop-turns.ts';
 import type { Override } from '../../rules/override.ts';
 import type { Holder, Share, ShareView } from '../allocate/terms.ts';
 import {
@@ -40,12 +41,15 @@ export class QuotaService implements StreamHost {
   readonly options: QuotaServiceOptions;
   readonly turns: ReportTurns;
   readonly ids: BucketIds;
-  readonly #streams = new Set<QuotaStream>();
+  readonly #streams = new WaitingLine<QuotaStream>();
   readonly #pools = new Map<string, Pool>();
   #epoch = 0;
   /** Streams whose buckets are still to be planned anew. */
   #unplanned: QuotaStream[] = [];
   #isTicking = false;
+  /** Streams that are over, and may still have buckets. */
+  readonly #closed: QuotaStream[] = [];
+  #isForgetting = false;
   /** Pools whose last share was closed, and that the allocator may have still. */
   readonly #ended = new Set<string>();
   #lookedMs: number;
@@ -69,21 +73,27 @@ export class QuotaService implements StreamHost {
   readonly handler: DuplexHandler = (call) => {
     const refusal = this.#isStopping
       ? status.stopping
-      : !this.options.plans.hasRules
-        ? status.noRules
-        : this.#streams.size >= this.options.bounds.streams
-          ? status.tooManyStreams
-          : undefined;
+      : this.options.plans.hasRules
+        ? undefined
+        : status.noRules;
     if (refusal !== undefined) {
-      this.options.stats.refusedStream(refusal === status.tooManyStreams ? 'streams' : 'unavailable');
+      this.options.stats.refusedStream('unavailable');
       call.end(refusal);
       return deaf;
     }
     const stream = new QuotaStream(call, this);
+    if (this.#streams.size >= this.options.bounds.streams) {
+      const other = this.#streamToEnd(stream.group);
+      if (other !== undefined) this.#streams.remove(other);
+      (other ?? stream).refuse('streams', status.tooManyStreams);
+      if (other === undefined) return deaf;
+    }
     this.#streams.add(stream);
     call.onClose(() => {
       stream.close();
-      this.#streams.delete(stream);
+      this.#streams.remove(stream);
+      this.#closed.push(stream);
+      if (!this.#isForgetting) this.#forgetInTurns();
     });
     return stream;
   };
@@ -130,6 +140,18 @@ export class QuotaService implements StreamHost {
       this.#ended.delete(pool);
       stats.forget(pool);
     }
+  };
+
+  /** A connection may end with a hundred streams, and each has thousands of buckets. */
+  readonly #forgetInTurns = (): void => {
+    let left = bucketsOfTurn;
+    for (let stream = this.#closed.at(-1); stream !== undefined && left > 0; stream = this.#closed.at(-1)) {
+      const forgotten = stream.forgetBuckets(left);
+      if (forgotten < left) this.#closed.pop();
+      left -= forgotten;
+    }
+    this.#isForgetting = this.#closed.length > 0;
+    if (this.#isForgetting) setImmediate(this.#forgetInTurns);
   };
 
   /** Every assignment is renewed, then all streams end. Takes no further ones. */
@@ -188,6 +210,17 @@ export class QuotaService implements StreamHost {
     if (pool.treatment === treatment || sameLimits(pool.treatment, treatment)) return;
     pool.treatment = treatment;
     this.options.allocator.change(treatment.pool, this.options.plans.termsOf(treatment), nowMs);
+  }
+
+  /** The newest of the address that has most; undefined: one more of this address would be as many. */
+  #streamToEnd(group: string): QuotaStream | undefined {
+    let own = 0;
+    let most: ReadonlySet<QuotaStream> = new Set();
+    for (const [name, streams] of this.#streams.groups()) {
+      if (name === group) own = streams.size;
+      if (streams.size > most.size) most = streams;
+    }
+    return own + 1 < most.size ? [...most].at(-1) : undefined;
   }
 
   #planAnew(): void {

@@ -50,7 +50,7 @@ export const rows = {
       kind: integer({ min: 1, max: 1_000_000 }),
       default: 10_000,
       summary:
-        'Maximum number of streams of one thread. The limiter rejects further streams, and their proxies use their own configuration. Not in the Go service.',
+        'Maximum number of streams of one thread. For one more, the limiter ends a stream of the address with most of them, or rejects the new one. Not in the Go service.',
     },
     rlqsMaxBucketsOfStream: {
       name: 'RLQS_MAX_BUCKETS_OF_STREAM',
@@ -75,10 +75,10 @@ export const rows = {
     },
     rlqsMaxBucketBytes: {
       name: 'RLQS_MAX_BUCKET_BYTES',
-      kind: integer({ min: 16, max: 1_000_000_000 }),
+      kind: integer({ min: 400, max: 1_000_000_000 }),
       default: 16_000_000,
       summary:
-        'Maximum bytes of the bucket IDs of one thread, each counted once. One caller or address may have half. Requests for further buckets are denied. Not in the Go service.',
+        'Maximum bytes of the bucket IDs of one thread, each with 200 more. One caller or address may have half. Requests for further buckets are denied. Not in the Go service.',
     },
     rlqsSilenceMs: {
       name: 'RLQS_SILENCE',

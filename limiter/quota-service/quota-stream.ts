@@ -19,6 +19,7 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Allocating, Assignment, Holder, Share } from '../allocate/terms.ts';
+import { anonymousCaller } from '../callers/callers-file.ts';
 import type { ShareOwner } from './assignments.ts';
 import { type BucketBounds, BucketId, type BucketIds } from './bucket-ids.ts';
 import type { AssignedTreatment, BucketPlans, Treatment } from './bucket-plans.ts';
@@ -139,7 +140,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
     };
     const { caller, address } = this.client;
     this.group = addressGroup(address);
-    this.#bounded = caller === undefined ? `address ${this.group}` : `caller ${caller}`;
+    this.#bounded =
+      caller === undefined || caller === anonymousCaller ? `address ${this.group}` : `caller ${caller}`;
     this.#heardMs = service.options.clock.monotonicMs();
   }
 
@@ -205,12 +207,22 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#call.end(refusal);
   }
 
-  /** What it holds stays charged. */
+  /** Takes in nothing any more. */
   close(): void {
-    for (const bucket of this.#buckets.values()) this.#forget(bucket);
     this.#service.turns.leave(this);
     this.#waiting.length = 0;
     this.waitingBytes = 0;
+  }
+
+  /** Once it is closed: so many of its buckets at most. What they hold stays charged. Gives how many there were. */
+  forgetBuckets(most: number): number {
+    let forgotten = 0;
+    for (const bucket of this.#buckets.values()) {
+      if (forgotten >= most) break;
+      this.#forget(bucket);
+      forgotten += 1;
+    }
+    return forgotten;
   }
 
   endWell(): void {

@@ -131,7 +131,7 @@ export function problemsOf(figures: AttackFigures, slowness = 1): string[] {
 }
 
 /** What an attack needs of the attacked program: attacks with the same needs can follow each other on one. */
-export type AttackGround = Pick<Attack, 'store' | 'tls' | 'plays' | 'attacks' | 'programs'>;
+export type AttackGround = Pick<Attack, 'store' | 'tls' | 'quota' | 'plays' | 'attacks' | 'programs'>;
 
 /** The program that is attacked. */
 interface AttackedProgram {
@@ -195,7 +195,7 @@ export class AttackSite {
 
   /** @throws when a program that it needs is not there */
   static async open(
-    { store, tls = false, plays, attacks }: AttackGround,
+    { store, tls = false, quota, plays, attacks }: AttackGround,
     attacker: Attacker,
   ): Promise<AttackSite> {
     const way = { tls, attacker };
@@ -229,6 +229,7 @@ export class AttackSite {
           PROFILES_FILE: profiles,
           ...storeSettings,
           ...(tls ? tlsSettings(folder) : {}),
+          ...(quota ? quotaSettings(folder) : {}),
           ...peer.settings,
         },
         ...limits,
@@ -325,6 +326,14 @@ function tlsSettings(folder: string): Record<string, string> {
   const authority = createAuthority(pathOf(opensslProgram), folder, 'authority');
   const { certFile, keyFile } = authority.issue({ name: 'limiter', alternativeNames: 'IP:127.0.0.1' });
   return { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile };
+}
+
+/** Nobody has a name, and nobody may use the domain `vault`. */
+function quotaSettings(folder: string): Record<string, string> {
+  const callers = join(folder, 'callers.yaml');
+  writeFileSync(callers, 'callers: [{ anonymous: true, domains: [good, attack] }]\n');
+  // A hundredth of the default, so that an attack of a moment reaches it.
+  return { RLQS: 'true', CALLERS_FILE: callers, RLQS_MAX_STREAMS: '100' };
 }
 
 async function startAttackedControlPlane(

@@ -17,6 +17,8 @@ export interface Attack {
   store?: 'redis' | 'memcached';
   /** The limiter's gRPC listener speaks TLS. */
   tls?: boolean;
+  /** The limiter serves quota clients, and callers have rights. */
+  quota?: true;
   /** The peer of the limiter that the attacker plays, besides a caller, on `ports.played`. */
   plays?: 'xds' | 'statsd';
   /** Defaults to a limiter. */
@@ -288,6 +290,7 @@ export class H2Peer extends RawPeer {
 
   #frame(type: number, flags: number, id: number, payload: Buffer): void {
     if (type === FrameType.HEADERS) this.#section(payload);
+    else if (type === FrameType.DATA) this.data(id, payload);
     else if (type === FrameType.RST_STREAM) {
       this.got.add(`RST_STREAM ${codeName(payload.readUInt32BE(0))}`);
       this.#ended.add(id);
@@ -310,6 +313,9 @@ export class H2Peer extends RawPeer {
     const mayEnd = type === FrameType.HEADERS || type === FrameType.DATA;
     if (mayEnd && (flags & Flag.END_STREAM) !== 0) this.#ended.add(id);
   }
+
+  /** Of a stream, as much as came. */
+  protected data(_id: number, _bytes: Buffer): void {}
 
   /** Of streams that are open as well: RFC 9113, section 6.9.2. */
   #initialWindow(bytes: number): void {

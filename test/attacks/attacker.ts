@@ -43,7 +43,8 @@ async function attackBy({
     isOver = true;
   });
   await Promise.race([run, sleep(seconds * 1000)]);
-  const isAwaited = (): boolean => !isOver && (got.isPart || !got.has(attack.meets));
+  const isAwaited = (): boolean =>
+    !isOver && (got.isPart || got.reached !== undefined || !got.has(attack.meets));
   if (isAwaited()) {
     for (let waitedMs = 0; isAwaited() && waitedMs < patienceMs; waitedMs += 10) await sleep(10);
     await sleep(Math.min(momentMs, seconds * 1000));

@@ -25,6 +25,7 @@ const grounds: (AttackGround & { title: string; program?: ServerProgram })[] = [
   },
   { title: 'a limiter that counts in memcached', store: 'memcached', program: memcachedProgram },
   { title: 'a limiter with TLS', tls: true, program: opensslProgram },
+  { title: 'a limiter with quota clients', quota: true },
   { title: 'a limiter with rules of an xDS server', plays: 'xds' },
   { title: 'a control plane', attacks: 'control-plane' },
 ];
@@ -50,6 +51,7 @@ for (const { title, program, ...ground } of grounds) {
     const own = allAttacks.filter(
       (attack) =>
         attack.tls === ground.tls &&
+        attack.quota === ground.quota &&
         attack.attacks === ground.attacks &&
         attack.programs === undefined &&
         needsOf(attack).every((need) => needsOf(ground).includes(need)) &&
@@ -84,18 +86,22 @@ function chosenAttacks(attacks: readonly Attack[]): Attack[] {
 }
 
 describe('a limiter with a known defect', () => {
-  it('is found', async () => {
-    const problems = await withDefect(longTestDefects.attacks, async () => {
-      const site = await AttackSite.open({}, attacker);
+  it.each([
+    { ...longTestDefects.attacks, name: 'ping', ground: {}, missed: '(control_flood)' },
+    { ...longTestDefects.quotaAttacks, name: 'buckets-million', ground: { quota: true }, missed: 'denied' },
+  ] as const)('is found: $defect', async ({ name, ground, missed, ...defect }) => {
+    const problems = await withDefect(defect, async () => {
+      const site = await AttackSite.open(ground, attacker);
       try {
-        const ping = allAttacks.find(({ name }) => name === 'ping')!;
+        const attack = allAttacks.find((one) => one.name === name)!;
         const pace = { seconds: 0.15, scale: 0.1, quietMs: 50, seed: 1, patienceMs: 1000 };
-        return problemsOf(await site.attack(ping, pace), patience * machineSlowness());
+        return problemsOf(await site.attack(attack, pace), patience * machineSlowness());
       } finally {
         await site.close();
       }
     });
-    expect(problems).toContainEqual(expect.stringContaining('met nothing like \\(control_flood\\)'));
+    expect(problems).toContainEqual(expect.stringContaining('met nothing like'));
+    expect(problems.join('\n').replaceAll('\\', '')).toContain(missed);
   });
 });
 

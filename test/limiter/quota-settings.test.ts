@@ -135,8 +135,8 @@ it.each([
   { RLQS_MAX_BUCKETS_OF_STREAM: '1' },
   { RLQS_MAX_BUCKETS: '1' },
   { RLQS_MAX_BUCKETS_OF_CALLER: '1', CALLERS_FILE: join(folder, 'callers.yaml') },
-  // Half of them is for one caller, and an id of these has 11.
-  { RLQS_MAX_BUCKET_BYTES: '30' },
+  // Half of them is for one caller, and an id of these counts 211.
+  { RLQS_MAX_BUCKET_BYTES: '430' },
 ])('bound buckets, and deny what is beyond: %o', async (env) => {
   const stream = new QuotaStream(await clientOf(env));
   stream.report({ name: 'a' });

@@ -34,6 +34,13 @@ export const longTestDefects = {
     search: "throw enhanceYourCalmError('control_flood');",
     replace: '',
   },
+  quotaAttacks: {
+    defect: 'a stream of a quota client may have any number of buckets',
+    file: 'limiter/quota-service/bucket-ids.ts',
+    within: 'BucketIds.take',
+    search: "if (ofStream >= bounds.ofStream) return 'stream';",
+    replace: '',
+  },
   budgets: {
     defect: 'a reservation is never given back',
     file: 'limiter/stores/redis/lua/reservation-script.ts',
