@@ -140,7 +140,7 @@ describe('keys of any counters', () => {
       }),
       { numRuns: caseCount(2_000) },
     );
-    expect(asked).toBeGreaterThan(500);
+    expect(asked).toBeGreaterThan(caseCount(500));
   });
 
   it('are equal for equal counters alone', () => {

@@ -27,9 +27,9 @@ interface PropertiesOptions {
 
 const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
 
-Runs the property, model and fuzz tests with many times their usual cases, on two workers, and says what it found.
+Runs the property, model and fuzz tests with many times their cases, on two workers, and says what it found.
 
-  --times <n>      how many times the usual cases, 1 to 10000 (default 10)
+  --times <n>      how many times the cases that they name, of which npm test runs half, 1 to 10000 (default 10)
   --minutes <n>    goes on with a new seed after each round until so many minutes are over, 0.1 to 1440; the round that
                    runs then is broken off, within a minute (default: one round, to its end)
   --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
@@ -200,7 +200,7 @@ async function runRounds(options: PropertiesOptions, files: string[]): Promise<v
   let rounds = 0;
   do {
     tally.seed = options.seed + rounds;
-    console.log(`seed ${tally.seed}: ${files.length} files, ${options.times} times the usual cases`);
+    console.log(`seed ${tally.seed}: ${files.length} files, ${options.times} times their cases`);
     await runRound(options, files, tally, end.signal);
     rounds += 1;
     console.log(

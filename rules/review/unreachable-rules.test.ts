@@ -155,7 +155,7 @@ describe('rules that are never found', () => {
       }),
       { numRuns: caseCount(500) },
     );
-    expect(reported).toBeGreaterThan(200);
+    expect(reported).toBeGreaterThan(caseCount(200));
   });
 
   it('are all of those that some value in the place of the stars does not find', () => {

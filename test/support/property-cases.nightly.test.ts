@@ -41,7 +41,7 @@ describe('npm run properties', () => {
 
   it('runs many times the cases and counts them', async () => {
     const { code, output } = await run('--times', '30', '--seed', '5', '--name', 'wrong');
-    expect(output).toMatch(/^seed 5: 1 files, 30 times the usual cases\n/);
+    expect(output).toMatch(/^seed 5: 1 files, 30 times their cases\n/);
     expect(output).toMatch(/\nproperties: 1 tests, 3000 cases, seed 5, \d+ s\nnothing failed\n$/);
     expect(code).toBe(0);
   });
@@ -61,7 +61,7 @@ describe('npm run properties', () => {
 
   it('goes on with new seeds until the time is up', async () => {
     const { code, output } = await run('--times', '1', '--minutes', '0.1', '--seed', '5', '--name', 'wrong');
-    expect(output).toMatch(/\nseed 6: 1 files, 1 times the usual cases\n/);
+    expect(output).toMatch(/\nseed 6: 1 files, 1 times their cases\n/);
     expect(output).toMatch(/\nproperties: 1 tests, \d+00 cases, seeds 5 to \d+, \d+ s\nnothing failed\n$/);
     expect(code).toBe(0);
   });
