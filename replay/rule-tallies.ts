@@ -72,7 +72,6 @@ export class RuleTallies implements RuleMatcher, RuleStats {
   /** The domain of the request under way. */
   domain = '';
   readonly #table: RuleTable;
-  readonly #paths: ReadonlyMap<MatchedRule, string>;
   readonly #limits: LimitTally[] = [];
   /** Numbers of tallies. */
   readonly #numbers = new Map<MatchedRule | string, number>();
@@ -80,7 +79,6 @@ export class RuleTallies implements RuleMatcher, RuleStats {
 
   constructor(table: RuleTable) {
     this.#table = table;
-    this.#paths = table.rulePaths();
   }
 
   hasDomain(domain: string): boolean {
@@ -136,7 +134,7 @@ export class RuleTallies implements RuleMatcher, RuleStats {
     const known = this.#numbers.get(of);
     if (known !== undefined) return known;
     const number = this.tallies.length;
-    const path = rule === undefined ? `${of} (limit of the request)` : (this.#paths.get(rule) ?? '');
+    const path = rule === undefined ? `${of} (limit of the request)` : rule.path;
     const limits: LimitTally[] = [];
     const tally: RuleTally = { path, rule, limits, limited: newTimes() };
     const several = rule !== undefined && rule.limits.length > 1 ? rule.limits : [];

@@ -27,7 +27,7 @@ import {
   walk,
 } from './possible-rules.ts';
 import type { EnvoyPlace } from './proto-json.ts';
-import { quotaFindingKinds, reviewQuotaFilters } from './quota-review.ts';
+import { quotaFindingKinds, reviewQuotaFilters } from './quota-filters.ts';
 
 export const envoyFindingKinds = [
   'unmatched-descriptor',

@@ -1,6 +1,12 @@
-/** Filters of quota clients in an Envoy's configuration: what they ask for, and what they do without an answer. */
+/**
+ * Filters of quota clients in an Envoy's configuration: what they ask for, what they do without an answer, and whether they and
+ * the rules fit together.
+ */
+import { whyUnassignable } from '../bucket-id.ts';
 import { isObject } from '../model.ts';
-import type { PossibleEntry } from './possible-rules.ts';
+import { ruleName } from '../review/explain-descriptor.ts';
+import type { PlacedRule } from '../review/rule-level.ts';
+import { entryName, keysOf, type PossibleEntry, walk } from './possible-rules.ts';
 import { type EnvoyPlace, type Fields, field, namedField, type Path, typed, typeUrl } from './proto-json.ts';
 
 /** `rate_limit_quota`, or what a route says in its place. */
@@ -85,4 +91,142 @@ function durationText(value: unknown): string {
   if (!isObject(value)) return String(value);
   const seconds = Number(field(value, 'seconds') ?? 0) + Number(field(value, 'nanos') ?? 0) / 1e9;
   return `${seconds}s`;
+}
+
+export const quotaFindingKinds = [
+  'quota-crash',
+  'quota-fallback',
+  'quota-interval',
+  'unmatched-bucket',
+  'ambiguous-bucket',
+  'unassignable-rule',
+] as const;
+
+export type ReportQuotaFinding = (
+  severity: 'error' | 'warning',
+  code: (typeof quotaFindingKinds)[number],
+  place: EnvoyPlace,
+  text: string,
+  hint?: string,
+) => void;
+
+export interface ReachedByBuckets {
+  /** Domains that filters ask for. */
+  readonly domains: ReadonlyMap<string, EnvoyPlace>;
+  readonly rules: readonly PlacedRule[];
+  /** Whether buckets may reach others, too. */
+  readonly isOpen: boolean;
+}
+
+/** How often Envoy 1.40 reports, whatever `reporting_interval` says. */
+const reportingInterval = '5s';
+
+/** Chosen: entries of a bucket of which all orders are looked at. */
+const mostEntries = 6;
+
+/** `tops`: the rules of the first level by domain. */
+export function reviewQuotaFilters(
+  filters: readonly QuotaFilter[],
+  tops: ReadonlyMap<string, readonly PlacedRule[]>,
+  report: ReportQuotaFinding,
+): ReachedByBuckets {
+  const domains = new Map<string, EnvoyPlace>();
+  for (const { domain, place } of filters) if (domain !== undefined) domains.set(domain, place);
+  const rules: PlacedRule[] = [];
+  let isOpen = false;
+  for (const { domain, buckets } of filters) {
+    const asked = domain === undefined ? [...domains.keys()] : [domain];
+    for (const bucket of buckets) {
+      reviewFallbacks(bucket, report);
+      if (bucket.entries === undefined) continue;
+      if (bucket.entries.length > mostEntries) {
+        isOpen = true;
+        continue;
+      }
+      const known = asked.flatMap((one) => tops.get(one) ?? []);
+      if (known.length > 0) rules.push(...rulesOf(bucket, bucket.entries, known, report));
+    }
+  }
+  return { domains, rules, isOpen };
+}
+
+function reviewFallbacks(
+  { place, entries, first, expired, interval }: QuotaBucket,
+  report: ReportQuotaFinding,
+): void {
+  if (first === 'bucket') {
+    const text = 'a token bucket in no_assignment_behavior crashes Envoy 1.40 on the second request';
+    report('error', 'quota-crash', place, text, denyHint);
+  }
+  if (entries === undefined) {
+    const text = 'without a bucket_id_builder no request is reported, and the limiter assigns nothing';
+    report('warning', 'quota-fallback', place, text);
+  }
+  if (first === undefined || first === 'allow') {
+    const what =
+      first === undefined ? 'without no_assignment_behavior' : 'with ALLOW_ALL in no_assignment_behavior';
+    const text = `${what}, all requests pass until the first assignment, and whenever there is none`;
+    report('warning', 'quota-fallback', place, text, denyHint);
+  }
+  if (expired === 'allow') {
+    const text = 'with ALLOW_ALL in expired_assignment_behavior, all requests pass while no limiter answers';
+    report('warning', 'quota-fallback', place, text, denyHint);
+  }
+  if (expired === 'reuse') {
+    const text = 'Envoy 1.40 does not implement reuse_last_assignment';
+    report('warning', 'quota-fallback', place, text, 'fallback_rate_limit says what requests get instead');
+  }
+  if (interval !== undefined && interval !== reportingInterval) {
+    const text = `Envoy 1.40 reports every ${reportingInterval}, whatever reporting_interval says, here ${interval}`;
+    report('warning', 'quota-interval', place, text);
+  }
+}
+
+const denyHint = 'fallback_rate_limit: { blanket_rule: DENY_ALL } keeps the limit';
+
+/** Those that the bucket may be for. */
+function rulesOf(
+  { place }: QuotaBucket,
+  entries: readonly PossibleEntry[],
+  top: readonly PlacedRule[],
+  report: ReportQuotaFinding,
+): PlacedRule[] {
+  const ways = ordersOf(entries).map((order) => ({
+    keys: order.map(({ key }) => key).join(', '),
+    found: walk(top, order).found.filter(({ rule }) => rule.limits.length > 0),
+  }));
+  const matching = ways.filter(({ found }) => found.length > 0);
+  const limited = matching.flatMap(({ found }) => found);
+  const names = entries.map(entryName).join(', ');
+  if (limited.length === 0) {
+    const text = `no rule with a limit matches the bucket (${names}), so it gets what RLQS_NO_RULE says`;
+    const hint = `all of its entries have to match, in the order of a rule's levels: the first level has the keys ${keysOf(top)}`;
+    report('warning', 'unmatched-bucket', place, text, hint);
+  }
+  if (matching.length > 1) {
+    const orders = matching.map(({ keys }) => `(${keys})`).join(' and ');
+    const text = `the bucket (${names}) matches rules in several orders, ${orders}: the first rule in the file counts`;
+    report('warning', 'ambiguous-bucket', place, text);
+  }
+  for (const one of limited) {
+    const obstacle = whyUnassignable(one.rule);
+    if (obstacle === undefined) continue;
+    const text = `${ruleName(one)} cannot be assigned: ${obstacle.why}. Its bucket gets what RLQS_UNASSIGNABLE says`;
+    report(
+      'warning',
+      'unassignable-rule',
+      place,
+      text,
+      `leave out ${obstacle.field}, or use the filter ratelimit`,
+    );
+  }
+  return limited;
+}
+
+/** All orders of the entries. */
+function ordersOf(entries: readonly PossibleEntry[]): PossibleEntry[][] {
+  if (entries.length <= 1) return [[...entries]];
+  return entries.flatMap((first, index) =>
+    ordersOf(entries.toSpliced(index, 1)).map((rest) => [first, ...rest]),
+  );
 }

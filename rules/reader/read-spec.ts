@@ -355,8 +355,9 @@ class SpecReader {
   /** Undefined when there is nothing in it, too. */
   #metadata(value: unknown, { most = 0 }: FieldRow): JsonObject | undefined {
     if (!isObject(value)) return this.#refuseType('an object', value);
-    const isJson = isJsonObject(value, most, (problem) => this.#refuse(problem));
-    return isJson && Object.keys(value).length > 0 ? value : undefined;
+    if (!isWithin(value, most))
+      return this.#refuse(`must nest objects and lists at most ${most} levels deep`);
+    return Object.keys(value).length > 0 ? value : undefined;
   }
 
   #isRefused(field: string): boolean {
@@ -390,26 +391,10 @@ function kindOf(value: unknown): string {
   return 'an object';
 }
 
-function isJsonObject(
-  value: Record<string, unknown>,
-  levels: number,
-  report: (problem: string) => void,
-): value is JsonObject {
-  const problem = jsonProblem(value, levels);
-  if (problem !== undefined) report(problem);
-  return problem === undefined;
-}
-
-/** Why a value cannot be the metadata of a rule: it is no JSON, or nested too deeply. Undefined when it can. */
-function jsonProblem(value: unknown, levels: number, level = 0): string | undefined {
-  if (value === null || ['string', 'number', 'boolean'].includes(typeof value)) return undefined;
-  if (typeof value !== 'object') return `must hold JSON values only, found a ${typeof value}`;
-  if (level === levels) return `must nest objects and lists at most ${levels} levels deep`;
-  for (const member of Object.values(value)) {
-    const problem = jsonProblem(member, levels, level + 1);
-    if (problem !== undefined) return problem;
-  }
-  return undefined;
+/** Whether objects and lists are at most so many levels deep. Manifests hold nothing but JSON values. */
+function isWithin(value: object, levels: number): value is JsonObject {
+  const isNested = (member: unknown) => typeof member === 'object' && member !== null;
+  return levels > 0 && Object.values(value).every((one) => !isNested(one) || isWithin(one, levels - 1));
 }
 
 /** `place`: the kind of map that has the field. */

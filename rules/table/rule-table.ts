@@ -157,16 +157,6 @@ export class RuleTable implements RuleMatcher {
     }
   }
 
-  /** Where the rules with a limit stand, as `listedRules` writes it, by the object that their matches hold. Makes them all. */
-  rulePaths(): ReadonlyMap<MatchedRule, string> {
-    const paths = new Map<MatchedRule, string>();
-    for (const { name, rules, node: domain } of this.#domains()) {
-      for (const { node, path } of rulesBelow(rules, domain, name))
-        if ((rules.flags(node) & NodeFlag.limits) !== 0) paths.set(rules.rule(node), path);
-    }
-    return paths;
-  }
-
   /** Sorted. */
   domainNames(): string[] {
     return this.#domains().map(({ name }) => name);

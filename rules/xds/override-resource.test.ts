@@ -7,8 +7,8 @@ import {
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { mostRequests, Unit } from '../model.ts';
 import type { Override } from '../override.ts';
-import { decodeOverride, encodeOverride, isOverrideResource } from './override-resource.ts';
-import { domainOfResource, encodeResource } from './resource.ts';
+import { decodeOverride, encodeOverride } from './override-resource.ts';
+import { encodeResource, resourceHead } from './resource.ts';
 
 const one: Override = {
   id: '7c1f-uid',
@@ -49,15 +49,15 @@ describe('override resources', () => {
           endsMs: isGrant ? undefined : end,
         };
         const bytes = encodeOverride(override);
-        expect(isOverrideResource(bytes)).toBe(true);
-        expect(domainOfResource(bytes)).toBe('shop');
+        expect(resourceHead(bytes)).toEqual({ domain: 'shop', isOverride: true });
         expect(decodeOverride(bytes)).toEqual({ override });
       }),
     );
   });
 
   it('are distinguished from rules', () => {
-    expect(isOverrideResource(encodeResource({ name: 'shop', domain: 'shop', descriptors: [] }))).toBe(false);
+    const bytes = encodeResource({ name: 'shop', domain: 'shop', descriptors: [] });
+    expect(resourceHead(bytes)).toEqual({ domain: 'shop', isOverride: false });
   });
 
   it('are refused with all that is wrong', () => {

@@ -1,6 +1,5 @@
 /** One override as the bytes of a `RateLimitConfig` that has field 1000 and no rules, and back. */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { BinaryReader } from '@bufbuild/protobuf/wire';
 import {
   type RateLimitConfig,
   RateLimitConfigSchema,
@@ -15,19 +14,6 @@ import { type Override, type OverrideProblem, readOverride } from '../override.t
 import { largePart } from './resource.ts';
 
 const overrideField = RateLimitConfigSchema.field.override.number;
-
-/** Whether these bytes are an override, not rules: fields come in the order of their numbers. Throws where the message's own fields are damaged. */
-export function isOverrideResource(bytes: Uint8Array): boolean {
-  const reader = new BinaryReader(bytes);
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag();
-    if (number === overrideField) return true;
-    // Of which there may be very many.
-    if (number === RateLimitConfigSchema.field.descriptors.number) return false;
-    reader.skip(wireType, number);
-  }
-  return false;
-}
 
 /** The same override always gives the same bytes. Its name becomes that of the resource: `namespace/name`. */
 export function encodeOverride(override: Override): Uint8Array {

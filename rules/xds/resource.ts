@@ -84,25 +84,31 @@ export function decodeResource(
   report: (problem: ResourceProblem) => void = refuse,
 ): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
-  domainOfResource(bytes);
+  resourceHead(bytes);
   return fromMessage(fromBinary(RateLimitConfigSchema, bytes, options), report);
 }
 
-/** Without reading the rules. Throws where the message's own fields are damaged; the library takes some of these for sound. */
-export function domainOfResource(bytes: Uint8Array): string {
-  const { field } = RateLimitConfigSchema;
-  const known = [field.name.number, field.domain.number, field.descriptors.number];
+/**
+ * What a resource is for, without reading the rules: whether it is an override in place of rules is said before these. Throws where
+ * the message's own fields are damaged; the library takes some of these for sound.
+ */
+export function resourceHead(bytes: Uint8Array): { domain: string; isOverride: boolean } {
+  const { name, domain, descriptors, override } = RateLimitConfigSchema.field;
+  const known = [name.number, domain.number, descriptors.number];
   const reader = new BinaryReader(bytes);
-  let domain = '';
+  const head = { domain: '', isOverride: false };
+  let hasRules = false;
   while (reader.pos < reader.len) {
     const [number, wireType] = reader.tag();
     if (known.includes(number) && wireType !== WireType.LengthDelimited) {
       throw new Error(`field ${number} has wire type ${wireType}`);
     }
-    if (number === field.domain.number) domain = reader.string();
+    if (number === descriptors.number) hasRules = true;
+    if (number === override.number && !hasRules) head.isOverride = true;
+    if (number === domain.number) head.domain = reader.string();
     else reader.skip(wireType, number);
   }
-  return domain;
+  return head;
 }
 
 /** The message itself, for encodings other than bytes. */

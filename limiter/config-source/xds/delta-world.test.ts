@@ -265,11 +265,6 @@ describe('rules that come by changes', () => {
       contentHash,
       lines,
       listed: [...table.listedRules()],
-      // A rule learns its place when it is matched first; its number counts within its layer.
-      paths: Array.from(table.rulePaths(), ([rule, path]) => [
-        { ...rule, domain: '', path: '', order: 0 },
-        path,
-      ]),
     };
   }
 

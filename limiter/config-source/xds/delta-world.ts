@@ -16,8 +16,7 @@ import {
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
-import { isOverrideResource } from '../../../rules/xds/override-resource.ts';
-import { domainOfResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/xds/resource.ts';
 
 export interface WorldResource {
   version: string;
@@ -87,7 +86,7 @@ function kindOf(
 ): Pick<WorldResource, 'domain' | 'isOverride'> {
   const bytes = resource?.value ?? new Uint8Array();
   try {
-    return { domain: domainOfResource(bytes), isOverride: isOverrideResource(bytes) };
+    return resourceHead(bytes);
   } catch {
     return { domain: '', isOverride: false };
   }

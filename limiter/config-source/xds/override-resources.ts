@@ -6,7 +6,8 @@ import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Override } from '../../../rules/override.ts';
 import { formatManifestError, type RuleError } from '../../../rules/rule-error.ts';
-import { decodeOverride, isOverrideResource } from '../../../rules/xds/override-resource.ts';
+import { decodeOverride } from '../../../rules/xds/override-resource.ts';
+import { resourceHead } from '../../../rules/xds/resource.ts';
 import { type FailedLoad, unplacedError } from '../config-source.ts';
 import { responseBytes, type World, type WorldResource } from './delta-world.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
@@ -69,7 +70,7 @@ export function rulesOf(world: World): World {
 
 function isOverride({ value }: Any): boolean {
   try {
-    return isOverrideResource(value);
+    return resourceHead(value).isOverride;
   } catch {
     return false;
   }
