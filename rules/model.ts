@@ -93,6 +93,21 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** A copy whose keys are in the order of their code units, on all levels. */
+export function sortedKeys(object: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.keys(object)
+      .sort()
+      .map((key) => [key, sortedValue(object[key] as JsonValue)]),
+  );
+}
+
+/** The same of any value. */
+export function sortedValue(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sortedValue);
+  return value !== null && typeof value === 'object' ? sortedKeys(value) : value;
+}
+
 /** The rules of one source for one domain: one YAML file or one resource. */
 export interface RuleSource {
   /** How errors name it: `config.basic.yaml`, or a resource's name. */

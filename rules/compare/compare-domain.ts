@@ -5,12 +5,12 @@ import {
   arePlainLimits,
   compositeOf,
   type Entry,
-  isObject,
   type JsonObject,
   type JsonValue,
   type Limit,
   type Rule,
   type RuleSource,
+  sortedValue,
 } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { lengthInKeys } from '../window.ts';
@@ -49,7 +49,7 @@ function written(rule: Rule): Map<string, string> {
 function fieldText({ limits }: Rule, name: string, value: JsonValue): string {
   if (name === 'replaces') return limits[0]!.replaces.toSorted().join(', ');
   if (name === 'rate_limits') return limits.map(limitText).join('; ');
-  return typeof value === 'string' ? value : sortedJson(value);
+  return typeof value === 'string' ? value : JSON.stringify(sortedValue(value));
 }
 
 /** One of several: `1000 per day (name daily, replaces x)`. */
@@ -60,14 +60,6 @@ function limitText(limit: Limit): string {
     ...(replaces.length === 0 ? [] : [`replaces ${replaces.toSorted().join(', ')}`]),
   ];
   return `${limitWords(limit)}${more.length === 0 ? '' : ` (${more.join(', ')})`}`;
-}
-
-function sortedJson(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    isObject(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
 }
 
 /** A rule on the way down, on one side. */

@@ -1,4 +1,5 @@
 /** The address of a client, out of what proxies say of it, and as Envoy writes it. */
+import { isIPv4, isIPv6 } from 'node:net';
 
 /** In 4 bytes or in 16. */
 export type ClientAddress = Uint8Array;
@@ -39,46 +40,26 @@ export function parseAddress(text: string): ClientAddress | undefined {
 }
 
 function parseV4(text: string): ClientAddress | undefined {
-  const parts = text.split('.');
-  if (parts.length !== 4) return undefined;
-  const bytes = new Uint8Array(4);
-  for (const [index, part] of parts.entries()) {
-    // No leading zero: some would read the number as octal.
-    if (!/^(?:0|[1-9]\d{0,2})$/.test(part) || Number(part) > 255) return undefined;
-    bytes[index] = Number(part);
-  }
-  return bytes;
+  return isIPv4(text) ? Uint8Array.from(text.split('.'), Number) : undefined;
 }
 
 function parseV6(withZone: string): ClientAddress | undefined {
   const text = withZone.replace(/%[^%]+$/, '');
-  const halves = text.split('::');
-  if (halves.length > 2) return undefined;
-  const [before, after] = halves.map((half, index) => partsOf(half, index === halves.length - 1));
-  if (before === undefined || (halves.length === 2 && after === undefined)) return undefined;
-  const missing = 16 - before.length - (after?.length ?? 0);
-  // `::` stands for one part at least.
-  if (after === undefined ? missing !== 0 : missing < 2) return undefined;
-  const bytes = new Uint8Array([...before, ...new Array<number>(missing).fill(0), ...(after ?? [])]);
+  if (text.includes('%') || !isIPv6(text)) return undefined;
+  const [before = [], after = []] = text.split('::').map(bytesOf);
+  const zeros = new Array<number>(16 - before.length - after.length).fill(0);
+  const bytes = new Uint8Array([...before, ...zeros, ...after]);
   return isMapped(bytes) ? bytes.slice(12) : bytes;
 }
 
 /** The bytes of parts between colons, of which the last may be an IPv4 address. */
-function partsOf(text: string, mayEndInV4: boolean): number[] | undefined {
-  if (text === '') return [];
-  const bytes: number[] = [];
-  const parts = text.split(':');
-  for (const [index, part] of parts.entries()) {
-    if (/^[0-9a-f]{1,4}$/i.test(part)) {
-      const value = Number.parseInt(part, 16);
-      bytes.push(value >> 8, value & 0xff);
-      continue;
-    }
-    const v4 = mayEndInV4 && index === parts.length - 1 ? parseV4(part) : undefined;
-    if (v4 === undefined) return undefined;
-    bytes.push(...v4);
-  }
-  return bytes;
+function bytesOf(text: string): number[] {
+  return text === ''
+    ? []
+    : text.split(':').flatMap((part) => {
+        const value = Number.parseInt(part, 16);
+        return part.includes('.') ? part.split('.').map(Number) : [value >> 8, value & 0xff];
+      });
 }
 
 function isMapped(bytes: Uint8Array): boolean {

@@ -41,7 +41,6 @@ import {
   hitsUnits,
   isObject,
   type JsonObject,
-  type JsonValue,
   type Limit,
   makeLimit,
   makeRule,
@@ -51,6 +50,7 @@ import {
   type ReserveTerms,
   type Rule,
   type RuleSource,
+  sortedKeys,
   Unit,
   unitName,
   type Written,
@@ -382,19 +382,6 @@ class MessageReader {
     path.length -= 2;
     return values;
   }
-}
-
-function sortedKeys(object: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.keys(object)
-      .sort()
-      .map((key) => [key, sortedValue(object[key] as JsonValue)]),
-  );
-}
-
-function sortedValue(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(sortedValue);
-  return value !== null && typeof value === 'object' ? sortedKeys(value) : value;
 }
 
 // Resources as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and their

@@ -60,18 +60,14 @@ function utf16Mark(content: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
   return undefined;
 }
 
-/** The first wrong byte, and where it stands in the text. */
+/** The first wrong character, and where it stands in the text. */
 function invalidUtf8(content: Uint8Array): SyntaxProblem {
-  let good = 0;
-  let bad = content.length;
-  while (bad - good > 1) {
-    const middle = (good + bad) >> 1;
-    if (isUtf8(content.subarray(0, characterStart(content, middle)))) good = middle;
-    else bad = middle;
+  let at = 0;
+  let length = characterLength(content[0]!);
+  while (length === 1 || (length > 1 && isUtf8(content.subarray(at, at + length)))) {
+    at += length;
+    length = characterLength(content[at]!);
   }
-  const at = characterStart(content, good);
-  const lead = content[at] ?? 0;
-  const length = characterLength(lead);
   const kind =
     length === 0 ? 'invalid leading' : at + length > content.length ? 'incomplete' : 'invalid trailing';
   const text = kind === 'incomplete' ? 'incomplete UTF-8 octet sequence' : `${kind} UTF-8 octet`;
@@ -83,16 +79,6 @@ function characterLength(lead: number): number {
   if (lead < 0x80) return 1;
   if (lead < 0xc2 || lead > 0xf4) return 0;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-}
-
-/** Where the character begins that the byte at `offset` continues, or `offset` itself. */
-function characterStart(content: Uint8Array, offset: number): number {
-  for (let start = offset; start >= 0 && start > offset - 4; start--) {
-    const byte = content[start] ?? 0;
-    if (byte >= 0xc2) return start + characterLength(byte) > offset ? start : offset;
-    if (byte < 0x80) break;
-  }
-  return offset;
 }
 
 function lonelySurrogate(text: string): number {
