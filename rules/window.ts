@@ -6,17 +6,21 @@ import { calendarText } from './calendar.ts';
 import { limitFields } from './language/fields.ts';
 import { type Limit, Unit, unitName } from './model.ts';
 
-/** By the number of the unit. UNKNOWN has no length. */
-const unitSeconds: readonly (number | undefined)[] = [
-  undefined,
-  1,
-  60,
-  3600,
-  86_400,
-  2_592_000,
-  31_536_000,
-  604_800,
+/** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
+const letters = [
+  { letter: 'w', unit: Unit.WEEK, seconds: 604_800 },
+  { letter: 'd', unit: Unit.DAY, seconds: 86_400 },
+  { letter: 'h', unit: Unit.HOUR, seconds: 3600 },
+  { letter: 'm', unit: Unit.MINUTE, seconds: 60 },
+  { letter: 's', unit: Unit.SECOND, seconds: 1 },
 ];
+const lettersAlone = [
+  { letter: 'mo', unit: Unit.MONTH, seconds: 2_592_000 },
+  { letter: 'y', unit: Unit.YEAR, seconds: 31_536_000 },
+];
+/** By the number of the unit. UNKNOWN has no length. */
+const unitSeconds = new Array<number | undefined>(Object.keys(Unit).length).fill(undefined);
+for (const { unit, seconds } of [...letters, ...lettersAlone]) unitSeconds[unit] = seconds;
 
 /** Chosen: of a window, in seconds. Ten years. */
 export const longestWindowSeconds = 315_360_000;
@@ -39,19 +43,6 @@ export function lengthInKeys(limit: Limit): number | string {
   return limit.calendar === undefined ? secondsOfLimit(limit) : calendarText(limit.calendar);
 }
 
-/** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
-const letters: readonly { letter: string; unit: Unit }[] = [
-  { letter: 'w', unit: Unit.WEEK },
-  { letter: 'd', unit: Unit.DAY },
-  { letter: 'h', unit: Unit.HOUR },
-  { letter: 'm', unit: Unit.MINUTE },
-  { letter: 's', unit: Unit.SECOND },
-];
-const lettersAlone: readonly { letter: string; unit: Unit }[] = [
-  { letter: 'mo', unit: Unit.MONTH },
-  { letter: 'y', unit: Unit.YEAR },
-];
-
 /** As people write a window: `5m`, and `1d` for 24 hours; windows of months and years in these. Empty where there is none. */
 export function windowText(unit: number, multiplier = 1): string {
   const alone = lettersAlone.find((one) => one.unit === unit);
@@ -69,8 +60,8 @@ export function windowTextOf({ unit, unitMultiplier, calendar }: Limit): string 
 
 /** The longest unit, of a week at most, that fits whole times. */
 function wholeUnits(seconds: number): { letter: string; unit: Unit; count: number } {
-  const found = letters.find(({ unit }) => seconds % unitSeconds[unit]! === 0)!;
-  return { ...found, count: seconds / unitSeconds[found.unit]! };
+  const found = letters.find((one) => seconds % one.seconds === 0)!;
+  return { ...found, count: seconds / found.seconds };
 }
 
 /** `5m`, `1h30m`, `90s`, `1mo`, `2y`: the unit that fits whole times, and how often; else what is wrong, to follow the text. */
@@ -86,22 +77,20 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
 /** As `windowFromText`: how many seconds that are, whatever units fit whole times. */
 export function secondsFromText(text: string): number | string {
   const alone = unitAlone(text);
-  if (alone !== undefined) return alone.count * unitSeconds[alone.unit]! || 'is no time at all';
+  if (alone !== undefined) return alone.count * alone.seconds || 'is no time at all';
   const parts = /^(?=.)(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(
     text,
   );
   if (parts === null) return noWindow(text);
-  let seconds = 0;
-  for (const [index, { unit }] of letters.entries()) {
-    seconds += Number(parts[index + 1] ?? 0) * unitSeconds[unit]!;
-  }
-  return seconds || 'is no time at all';
+  let sum = 0;
+  for (const [index, { seconds }] of letters.entries()) sum += Number(parts[index + 1] ?? 0) * seconds;
+  return sum || 'is no time at all';
 }
 
-function unitAlone(text: string): { unit: Unit; count: number } | undefined {
+function unitAlone(text: string): { unit: Unit; seconds: number; count: number } | undefined {
   const found = /^(\d{1,9})(mo|y)$/.exec(text);
   if (found === null) return undefined;
-  return { unit: lettersAlone.find(({ letter }) => letter === found[2])!.unit, count: Number(found[1]) };
+  return { ...lettersAlone.find(({ letter }) => letter === found[2])!, count: Number(found[1]) };
 }
 
 /** As rule files write it. */
@@ -120,12 +109,11 @@ function inBounds(unit: Unit, multiplier: number): { unit: Unit; multiplier: num
 
 /** The longest window of this unit, as people would write it: `18h12m15s`. */
 function mixedText(longestOf: Unit): string {
-  let seconds = unitSeconds[longestOf]! * largestMultiplier;
+  let left = unitSeconds[longestOf]! * largestMultiplier;
   let text = '';
-  for (const { letter, unit } of letters) {
-    const length = unitSeconds[unit]!;
-    if (seconds >= length) text += `${Math.floor(seconds / length)}${letter}`;
-    seconds %= length;
+  for (const { letter, seconds } of letters) {
+    if (left >= seconds) text += `${Math.floor(left / seconds)}${letter}`;
+    left %= seconds;
   }
   return text;
 }

@@ -180,15 +180,7 @@ function entryFor({ key, value }: Rule, filling: string): Entry {
   return { key: fill(first), value: fill(rest.join('_')) };
 }
 
-/** Counters, metrics and answers that are called otherwise, or carry something else. */
-function nameNotes(
-  { after, fields }: { after: readonly Rule[]; fields: readonly FieldChange[] },
-  sides: Sides,
-): string[] {
-  const names = new Set(fields.map(({ name }) => name));
-  return [...ownNames(after, sides), ...changeWords(after.at(-1)!, names)];
-}
-
+/** Counters and metrics that are called otherwise. */
 function ownNames(after: readonly Rule[], sides: Sides): string[] {
   const sample = sampleRequest(after, sides.after);
   const was = sample === undefined ? undefined : sides.before.match(sample);
@@ -293,16 +285,17 @@ function movedMeaning(
 }
 
 function changedMeaning(
-  change: { before: readonly Rule[]; after: readonly Rule[]; fields: readonly FieldChange[] },
+  { before, after, fields }: { before: RulePath; after: RulePath; fields: readonly FieldChange[] },
   sides: Sides,
 ): Meaning {
-  const [was, is] = [change.before.at(-1)!, change.after.at(-1)!];
+  const [was, is] = [before.at(-1)!, after.at(-1)!];
   const found = [
     limitEffect(limitedRule(was), limitedRule(is)),
     ...replacingEffects(was, is, sides),
     ...sharingBelow(was, is),
   ];
-  return meaningOf(found, nameNotes(change, sides));
+  const names = new Set(fields.map(({ name }) => name));
+  return meaningOf(found, [...ownNames(after, sides), ...changeWords(is, names)]);
 }
 
 /** `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */

@@ -160,6 +160,7 @@ export class WordList {
 
 /** A growing list of UTF-16 code units. */
 export class UnitList {
+  /** Longer than `length`; replaced when it grows. */
   units = new Uint16Array(64);
   length = 0;
 
@@ -187,23 +188,13 @@ export class UnitList {
 }
 
 /** Text of the table. */
-export class StringPool {
-  readonly #units = new UnitList();
+export class StringPool extends UnitList {
   readonly #offsets = new Map<string, number>();
-
-  get length(): number {
-    return this.#units.length;
-  }
-
-  /** The code units so far; replaced when the pool grows. */
-  get units(): Uint16Array {
-    return this.#units.units;
-  }
 
   /** Writes the text at the end. Returns its offset, in code units. */
   append(text: string): number {
-    const offset = this.#units.length;
-    this.#units.pushText(text);
+    const offset = this.length;
+    this.pushText(text);
     return offset;
   }
 
@@ -217,11 +208,7 @@ export class StringPool {
   }
 
   read(offset: number, length: number): string {
-    return readText(this.#units.units, offset, length);
-  }
-
-  toUnits(): Uint16Array {
-    return this.#units.toUnits();
+    return readText(this.units, offset, length);
   }
 }
 

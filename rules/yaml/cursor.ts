@@ -342,8 +342,7 @@ export class YamlCursor {
       const next = this.#afterBlankLines(offset + 1);
       return { text: '\n'.repeat(next.breaks - 1), end: next.offset };
     }
-    const escaped = readEscape(text, offset);
-    return 'problem' in escaped ? this.fail(escaped.problem, escaped.offset) : escaped;
+    return readEscape(text, offset);
   }
 
   /** Where the spaces and tabs before `offset` begin, not before `from`. */

@@ -115,29 +115,27 @@ export interface Escape {
   end: number;
 }
 
-/** What is wrong with an escape, in the words of the Go service, and where. */
-export interface EscapeProblem {
-  problem: string;
-  offset: number;
-}
-
 /**
  * Reads the escape in double quotes whose backslash is at `offset`, other than that of a line break. Knows two
- * things that the Go service does not, because JSON has them: `\/` and pairs of surrogates.
+ * things that the Go service does not, because JSON has them: `\/` and pairs of surrogates. Throws a `YamlSyntaxError`.
  */
-export function readEscape(text: string, offset: number): Escape | EscapeProblem {
+export function readEscape(text: string, offset: number): Escape {
   const letter = text.charAt(offset + 1);
   const known = simple[letter];
   if (known !== undefined) return { text: known, end: offset + 2 };
   const digits = digitCounts[letter];
-  if (digits === undefined) return { problem: 'found unknown escape character', offset: offset + 1 };
+  if (digits === undefined) throw refusedEscape('found unknown escape character', offset + 1);
   const end = offset + 2 + digits;
   const code = hexNumber(text.slice(offset + 2, end), digits);
-  if (code < 0) return { problem: 'did not find expected hexdecimal number', offset };
+  if (code < 0) throw refusedEscape('did not find expected hexdecimal number', offset);
   if (code < 0xd800 || (code > 0xdfff && code <= 0x10ffff)) return { text: String.fromCodePoint(code), end };
   const low = code < 0xdc00 && letter === 'u' ? lowSurrogateAt(text, end) : -1;
-  if (low < 0) return { problem: 'found invalid Unicode character escape code', offset };
+  if (low < 0) throw refusedEscape('found invalid Unicode character escape code', offset);
   return { text: String.fromCharCode(code, low), end: end + 6 };
+}
+
+function refusedEscape(text: string, offset: number): YamlSyntaxError {
+  return new YamlSyntaxError({ text, offset });
 }
 
 function lowSurrogateAt(text: string, offset: number): number {
