@@ -17,8 +17,8 @@ import { projectRoot } from './commands.ts';
 export interface Walk {
   files: number;
   functions: number;
-  /** By path within the project: how many functions of it ran. */
-  byFile: Record<string, number>;
+  /** By path within the project: the names of its functions that ran. */
+  byFile: Record<string, string[]>;
 }
 
 type Undo = (() => unknown)[];
@@ -126,16 +126,16 @@ async function walkOf(
     runs.push(new Set(lines.filter((line) => line.includes('\t'))));
   }
   const [first, ...rest] = runs as [Set<string>, ...Set<string>[]];
-  const byFile: Record<string, number> = {};
+  const byFile: Record<string, string[]> = {};
   const root = pathToFileURL(projectRoot).href;
   for (const line of first) {
     if (!rest.every((run) => run.has(line))) continue;
-    const [url = ''] = line.split('\t');
+    const [url = '', name = ''] = line.split('\t');
     const path = url.slice(root.length).replace(/^\//, '');
     if (!url.startsWith(root) || /^(?:node_modules|scripts|bin)\//.test(path)) continue;
-    byFile[path] = (byFile[path] ?? 0) + 1;
+    byFile[path] = [...(byFile[path] ?? []), name === '' ? '(nameless)' : name];
   }
-  const functions = Object.values(byFile).reduce((sum, count) => sum + count, 0);
+  const functions = Object.values(byFile).reduce((sum, names) => sum + names.length, 0);
   return { files: Object.keys(byFile).length, functions, byFile };
 }
 

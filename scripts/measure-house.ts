@@ -153,7 +153,7 @@ those of house.json. The targets are there, too.
 
   --no-walks   starts nothing; takes the walks from house.json
   --write      writes the walks to house.json
-  --paths      the files of both walks as well, with how many functions of each ran
+  --paths      the files of both walks as well, with the functions of each that ran
 Exit status: 0; 1 where --write or --paths miss a server; 2 for a wrong command line.
 `;
 
@@ -215,7 +215,9 @@ export function missingServers(environment = process.env): string[] {
 function printPaths(walks: Readonly<Record<string, Walk>>): void {
   for (const [name, { byFile }] of Object.entries(walks)) {
     const files = Object.entries(byFile).sort(([a], [b]) => (a < b ? -1 : 1));
-    console.log(`one ${name}:\n${files.map(([path, count]) => `  ${path} ${count}`).join('\n')}\n`);
+    console.log(
+      `one ${name}:\n${files.map(([path, names]) => `  ${path} ${names.length}: ${names.join(', ')}`).join('\n')}\n`,
+    );
   }
 }
 
