@@ -3,7 +3,6 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import type { FleetStore } from './fleets/fleet-store.ts';
 import type { ApiObject, Reading } from './kubernetes/reflector.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { Decision } from './model/decision.ts';
 import type { FleetObject } from './model/fleet-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
@@ -46,11 +45,11 @@ export interface Backing {
   /** Undefined: unknown fields are errors, as no API server has held specs to a schema. */
   readonly schemas?: SchemaStore;
   /**
-   * What of the first decision cannot be read, where no earlier spec is known: nothing is served before it is corrected. Missing:
-   * last good specs outlive the process.
+   * Where the manifest of an object is: `limits.yaml:12`. Present: no last good spec outlives the process, so nothing is served
+   * before a first decision that can read all manifests. See `unreadSpecs`.
    */
-  readonly unread?: (decision: Decision) => readonly string[];
-  /** Begins to take part. `learn` hears what comes of it. */
+  placeOf?(object: ConfigObject): string | undefined;
+  /** Begins to take part, and reports to `learn` what comes of it. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
   recordEvent(event: RecordedEvent): void;
@@ -67,7 +66,7 @@ export interface OpenBackingOptions extends Telemetry {
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** Hears everything that comes to be known beside objects. */
+  /** Called with everything that becomes known, except objects. */
   learn: Learn;
 }
 

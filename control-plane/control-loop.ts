@@ -79,7 +79,7 @@ export class ControlLoop {
       decider: this.decider,
       schemas: this.backing.schemas,
       controllerName: this.backing.controllerName,
-      unread: (decision) => this.backing.unread?.(decision) ?? [],
+      placeOf: this.backing.placeOf && ((object) => this.backing.placeOf!(object)),
       ledger: this.#ledger,
       xds: this.streams,
       decided: () => this.#decided(),

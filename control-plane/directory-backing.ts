@@ -1,12 +1,9 @@
 import type { Backing } from './backing.ts';
-import { objectKey, UnreadSpec } from './model/config-object.ts';
-import type { Decision } from './model/decision.ts';
+import type { ConfigObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
-import { isUnread } from './model/reasons.ts';
 import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
-import { nothingInForce } from './reconcile/rejections.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 import type { Learn } from './world.ts';
 
@@ -55,17 +52,11 @@ export class DirectoryBacking implements Backing {
   /** There is nobody to read them: the log says the same. */
   recordEvent(): void {}
 
-  /** A reason ends with what is in force, which only limiters know at a start. */
-  unread({ outcomes }: Decision): string[] {
-    return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
-      if (accepted.status || !isUnread(accepted.reason) || served !== undefined) return [];
-      const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
-      if (object.spec instanceof UnreadSpec) return [message];
-      return [`${this.source.placeOf(object)}: ${objectKey(object)}: ${message}`];
-    });
+  placeOf(object: ConfigObject): string | undefined {
+    return this.source.placeOf(object);
   }
 
-  /** A restart reads the manifests anew, and serves nothing while some are wrong: see `unread`. */
+  /** A restart reads the manifests anew, and serves nothing while some are wrong: see `placeOf`. */
   share(): void {}
 
   async close(): Promise<void> {}

@@ -9,6 +9,7 @@ import { isEnd } from './model/reasons.ts';
 import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
 import { type Decider, joinedKept, keptChanges, persistedSpec, withUnknownSpec } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
+import { unreadSpecs } from './reconcile/rejections.ts';
 import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
@@ -22,7 +23,7 @@ export interface DistributionOptions extends Telemetry {
   /** Whose statuses say what is in force; undefined: no other control plane writes any. */
   controllerName?: string | undefined;
   /** See `Backing`. */
-  unread?: ((decision: Decision) => readonly string[]) | undefined;
+  placeOf?: ((object: ConfigObject) => string | undefined) | undefined;
   ledger: VersionLedger;
   xds: Pick<LimiterStreams, 'serve' | 'cutOff'>;
   clock: Clock;
@@ -77,7 +78,7 @@ export class Distribution {
     return this.#decision;
   }
 
-  /** What keeps the first decision from being served: see `Backing.unread`. */
+  /** What keeps the first decision from being served: see `Backing.placeOf`. */
   get unread(): readonly string[] {
     return this.#unread;
   }
@@ -264,8 +265,8 @@ export class Distribution {
 
   /** Limiters keep what they have; a change of the files asks again. */
   #isHeld(decision: Decision): boolean {
-    const { log, unread } = this.#options;
-    const problems = unread?.(decision) ?? [];
+    const { log, placeOf } = this.#options;
+    const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
     const isNews = problems.join() !== this.#unread.join();
     this.#unread = problems;
     if (isNews && problems.length > 0) lines.startHeld(log, problems);

@@ -7,12 +7,12 @@ import type { RemovedObject } from './reconcile/removals.ts';
 
 /**
  * Everything that a replica knows and does not decide by itself. It never changes: news makes another world, which has the same values
- * where nothing is new. Who remembers a world compares its parts to learn what is new. A part is undefined before it is known.
+ * where nothing is new. A reader remembers a world, and compares its parts with those of the next. A part is undefined before it is known.
  */
 export interface World {
   /** By uid, those of this control plane. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
-  /** How often objects have changed by others than this process, which writes their statuses. */
+  /** Counts changes of objects, other than the status writes of this process. */
   readonly edits: number;
   /** Objects that belong to this control plane no longer, while their statuses still name it. */
   readonly left: readonly ConfigObject[];

@@ -15,12 +15,12 @@ interface Parts<Value> {
   lineage: Lineage;
 }
 
-/** Chosen: readers look more often. `changedKeys` compares all entries with an older version. */
+/** Chosen: readers look more often. Of an older version, `changedKeys` compares all entries. */
 const mostVersions = 64;
 
 /**
- * A map that never changes. `with` makes the next version. It shares the entries of the one before, and knows which keys differ. Anyone who
- * remembers a version learns by `changedKeys` what is different now, and need not look at all entries.
+ * A map that never changes. `with` makes the next version, which shares the entries of this one and knows which keys differ. A reader
+ * remembers a version, and `changedKeys` finds what is different now without a look at all entries.
  */
 export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
   readonly #parts: Parts<Value>;

@@ -1,6 +1,7 @@
 /** Why objects are not accepted, in words for their owners. */
-import type { Acceptance } from '../model/decision.ts';
-import type { RejectionReason } from '../model/reasons.ts';
+import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
+import type { Acceptance, Decision } from '../model/decision.ts';
+import { isUnread, type RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
 
@@ -79,7 +80,7 @@ export interface InForce {
   without?: readonly string[] | undefined;
 }
 
-export const nothingInForce = 'nothing is in force';
+const nothingInForce = 'nothing is in force';
 
 export function inForceText({ generation, isSame, without }: InForce): string {
   if (without !== undefined)
@@ -94,4 +95,17 @@ export function rejected({ reason, problem }: Rejection, inForce: InForce | unde
 
 export function name(text: string): string {
   return shortened(text, longestError);
+}
+
+/** Why specs cannot be read of which nothing is served, each with its place. What is in force elsewhere, only limiters know. */
+export function unreadSpecs(
+  { outcomes }: Decision,
+  placeOf: (object: ConfigObject) => string | undefined,
+): string[] {
+  return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
+    if (accepted.status || !isUnread(accepted.reason) || served !== undefined) return [];
+    const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
+    if (object.spec instanceof UnreadSpec) return [message];
+    return [`${placeOf(object)}: ${objectKey(object)}: ${message}`];
+  });
 }

@@ -2,7 +2,6 @@
 
 import type { Clock } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
 import type { Codec } from './codec.ts';
 import { deleteObject } from './leases.ts';
 import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
@@ -156,64 +155,6 @@ export class StoredValues<Value> {
     const value = await decode(before);
     this.#values.set(key, value);
     return value !== before;
-  }
-}
-
-export interface WatchedValuesOptions<Value>
-  extends Pick<ResourceWatchOptions<StoredConfigMap>, 'client' | 'clock' | 'timers' | 'random'> {
-  namespace: string;
-  /** Of the ConfigMaps. */
-  labels: Readonly<Record<string, string>>;
-  find(maps: readonly StoredConfigMap[]): Iterable<FoundValue<Value>>;
-  read(hasChanged: boolean): void;
-  unreachable(reason: string): void;
-  reachable(): void;
-  skipped(key: string, reason: string): void;
-}
-
-/** The values of all ConfigMaps with certain labels, kept up to date from `start` to `close`. */
-export class WatchedValues<Value> extends StoredValues<Value> {
-  readonly #watch: ResourceWatch<StoredConfigMap>;
-
-  constructor(options: WatchedValuesOptions<Value>) {
-    super(options.find, options.read);
-    const changed = (): void => void this.update(this.maps);
-    this.#watch = new ResourceWatch<StoredConfigMap>({
-      client: options.client,
-      clock: options.clock,
-      timers: options.timers,
-      random: options.random,
-      resource: { group: '', version: 'v1', plural: 'configmaps', namespace: options.namespace },
-      labelSelector: selectorOf(options.labels),
-      read: ({ metadata: { name, resourceVersion = '', ownerReferences = [] }, data, binaryData }) => ({
-        item: {
-          name,
-          resourceVersion,
-          owner: ownerReferences[0],
-          data: (data ?? {}) as ConfigMap['data'],
-          binaryData: (binaryData ?? {}) as ConfigMap['binaryData'],
-        },
-      }),
-      listener: {
-        listed: changed,
-        changed,
-        unreachable: options.unreachable,
-        reachable: options.reachable,
-        skipped: options.skipped,
-      },
-    });
-  }
-
-  get maps(): StoredConfigMap[] {
-    return [...this.#watch.items.values()];
-  }
-
-  start(): void {
-    this.#watch.start();
-  }
-
-  close(): Promise<void> {
-    return this.#watch.close();
   }
 }
 

@@ -7,12 +7,15 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
+import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
+import { ResourceWatch } from '../kubernetes/watch.ts';
 import {
   type ConfigMap,
   ConfigMapApi,
   type FoundValue,
   type StoredConfigMap,
-  WatchedValues,
+  StoredValues,
+  selectorOf,
 } from './config-maps.ts';
 import { PacedQueue, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
@@ -79,7 +82,8 @@ export interface SharedValuesOptions<Value> {
 export class SharedValues<Value> {
   readonly #options: SharedValuesOptions<Value>;
   readonly #api: ConfigMapApi;
-  readonly #values: WatchedValues<Value>;
+  readonly #values: StoredValues<Value>;
+  readonly #watch: ResourceWatch<StoredConfigMap>;
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
   #stored: ReadonlyMap<string, Value> = new Map();
   #wanted: ReadonlyMap<string, Value> | undefined;
@@ -97,7 +101,7 @@ export class SharedValues<Value> {
   #isClosed = false;
 
   constructor(options: SharedValuesOptions<Value>) {
-    const { client, namespace, role, format, lines, mayWrite } = options;
+    const { client, clock, timers, random, namespace, role, format, lines, mayWrite } = options;
     const { firstMs, mostMs } = options.retry ?? { firstMs: 500, mostMs: 30_000 };
     this.#options = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
@@ -111,12 +115,19 @@ export class SharedValues<Value> {
       firstRetryMs: firstMs,
       mostRetryMs: mostMs,
     });
-    this.#values = new WatchedValues({
-      ...options,
-      ...lines,
-      labels: { [roleLabel]: role },
-      find: findValues(format, lines.skipped),
-      read: (hasChanged) => this.#read(hasChanged),
+    this.#values = new StoredValues(findValues(format, lines.skipped), (hasChanged) =>
+      this.#read(hasChanged),
+    );
+    const changed = (): void => void this.#values.update(this.maps);
+    this.#watch = new ResourceWatch<StoredConfigMap>({
+      client,
+      clock,
+      timers,
+      random,
+      resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
+      labelSelector: selectorOf({ [roleLabel]: role }),
+      read: storedConfigMap,
+      listener: { ...lines, listed: changed, changed },
     });
   }
 
@@ -126,8 +137,8 @@ export class SharedValues<Value> {
   }
 
   /** All ConfigMaps of the role, readable or not. */
-  get maps(): readonly StoredConfigMap[] {
-    return this.#values.maps;
+  get maps(): StoredConfigMap[] {
+    return [...this.#watch.items.values()];
   }
 
   /** Whether the first complete list was read. */
@@ -137,7 +148,7 @@ export class SharedValues<Value> {
 
   /** Begins to watch; settles with the complete list, however long the API server is away. */
   load(): Promise<ReadonlyMap<string, Value>> {
-    this.#values.start();
+    this.#watch.start();
     return this.#loaded.promise;
   }
 
@@ -153,7 +164,7 @@ export class SharedValues<Value> {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([this.#values.close(), this.#pump.close()]);
+    await Promise.all([this.#watch.close(), this.#pump.close()]);
   }
 
   /** Deletes the ConfigMaps of a key, after `close`. Rejects if that fails. */
@@ -220,7 +231,7 @@ export class SharedValues<Value> {
   /** Whether some of its ConfigMaps are missing, as after somebody deleted one. */
   #isInPieces(key: string): boolean {
     const { whole, keyOf } = this.#options.format;
-    return whole !== undefined && whole(this.#values.maps.filter((map) => keyOf(map) === key)) === undefined;
+    return whole !== undefined && whole(this.maps.filter((map) => keyOf(map) === key)) === undefined;
   }
 
   #isNews(key: string, present: Value): boolean {
@@ -260,7 +271,7 @@ export class SharedValues<Value> {
 
   /** Names of the key's ConfigMaps, the last part first. The watch may not show our own yet. */
   #namesOf(key: string): string[] {
-    const shown = this.#values.maps.filter((map) => this.#options.format.keyOf(map) === key);
+    const shown = this.maps.filter((map) => this.#options.format.keyOf(map) === key);
     const names = new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);
     return [...names].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
   }
@@ -272,4 +283,17 @@ export class SharedValues<Value> {
   #isSame(a: Value | undefined, b: Value): boolean {
     return a !== undefined && this.#options.format.isSame(a, b);
   }
+}
+
+function storedConfigMap({ metadata, data, binaryData }: ApiObject): Reading<StoredConfigMap> {
+  const { name, resourceVersion = '', ownerReferences = [] } = metadata;
+  return {
+    item: {
+      name,
+      resourceVersion,
+      owner: ownerReferences[0],
+      data: (data ?? {}) as ConfigMap['data'],
+      binaryData: (binaryData ?? {}) as ConfigMap['binaryData'],
+    },
+  };
 }

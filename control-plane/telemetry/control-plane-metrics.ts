@@ -1,7 +1,6 @@
 /** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
-import { connectionCuts } from '../model/connection-cuts.ts';
 import { acceptedRow, type Decision } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
@@ -12,6 +11,14 @@ export const otherFleets = '_other';
 
 /** Chosen: what a scrape takes in a few milliseconds. */
 export const mostFleets = 500;
+
+/** Why a connection of a limiter was cut, in words for the log. */
+export const connectionCuts = {
+  idle: 'too many connections without a stream of discovery are open, and its address has most of them',
+  memory:
+    'requests that are not complete and responses that are not read take too much memory, and its address holds most',
+} as const;
+export type ConnectionCut = keyof typeof connectionCuts;
 
 const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
 export type LimiterState = (typeof limiterStates)[number];

@@ -8,7 +8,7 @@ import { type ConnectionBytes, HeldBytes, type Holder } from '../../process/net/
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
-import type { ConnectionCut } from '../model/connection-cuts.ts';
+import type { ConnectionCut } from '../telemetry/control-plane-metrics.ts';
 
 export interface LimiterConnectionsOptions {
   timers: Timers;

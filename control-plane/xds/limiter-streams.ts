@@ -13,7 +13,6 @@ import type { DiscoveryForm } from './discovery-form.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { defaultClientLimitBytes, FleetResponses, SendTurns } from './fleet-response.ts';
 import { LimiterStream, type StreamContext } from './limiter-stream.ts';
-import { StreamPlaces } from './stream-places.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
 
 export interface LimiterStreamsOptions extends Telemetry {
@@ -43,7 +42,7 @@ export class LimiterStreams {
   readonly #responses: FleetResponses;
   readonly #context: StreamContext;
   readonly #streams = new Set<LimiterStream>();
-  readonly #places = new StreamPlaces<LimiterStream>();
+  readonly #places = new StreamPlaces();
   readonly #departures = new UnansweredDepartures();
   /** Of limiters that go on for a while. */
   readonly #callOffs = new Set<() => void>();
@@ -168,5 +167,40 @@ export class LimiterStreams {
     });
     this.#callOffs.add(callOff);
     changed();
+  }
+}
+
+/** The streams of a replica by address. At the limit, an address that has many makes room for one that has few. */
+class StreamPlaces {
+  /** The newest is the last. */
+  readonly #byGroup = new Map<string, Set<LimiterStream>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(taker: LimiterStream): void {
+    const group = this.#byGroup.get(taker.group) ?? new Set();
+    this.#byGroup.set(taker.group, group.add(taker));
+    this.#size += 1;
+  }
+
+  delete(taker: LimiterStream): void {
+    const group = this.#byGroup.get(taker.group);
+    if (group?.delete(taker) !== true) return;
+    this.#size -= 1;
+    if (group.size === 0) this.#byGroup.delete(taker.group);
+  }
+
+  /**
+   * The newest stream of the address that has most of them. Undefined where the newcomer's own address would then have as
+   * many: it is refused instead.
+   */
+  roomFor(group: string): LimiterStream | undefined {
+    let largest: ReadonlySet<LimiterStream> = new Set();
+    for (const takers of this.#byGroup.values()) if (takers.size > largest.size) largest = takers;
+    const own = this.#byGroup.get(group)?.size ?? 0;
+    return own + 1 < largest.size ? [...largest].at(-1) : undefined;
   }
 }
