@@ -217,6 +217,29 @@ describe('Distribution', () => {
     expect(served).toHaveLength(2);
   });
 
+  it('serves what is stored again that it forgot by old objects, once it has the newest', () => {
+    const holder = configObject({
+      name: 'mail',
+      uid: 'u2',
+      createdMs: -1,
+      spec: configSpec({ domain: 'shop' }),
+    });
+    learn({ kept: new Map() });
+    objects = [holder, shop(3, configSpec({ domain: 'shop' }))];
+    changed();
+    timers.advance(100);
+    learn({ isWatchCut: true });
+    learn({ kept: new Map([['u1', { generation: 3, spec: configSpec({ domain: 'shop' }) }]]) });
+    timers.advance(100);
+    expect(distribution.persisted.size).toBe(0);
+    objects = [shop(4, invalidSpec())];
+    changed();
+    learn({ isWatchCut: false });
+    timers.advance(1_200);
+    expect(served.at(-1)).toEqual(['shop']);
+    expect(distribution.persisted.get('u1')?.generation).toBe(3);
+  });
+
   it('leaves the last accepted rules in force', () => {
     learn({ kept: new Map() });
     objects = [shop(1, configSpec({ domain: 'shop' }))];

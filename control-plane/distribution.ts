@@ -137,6 +137,8 @@ export class Distribution {
     else {
       this.#callOffReturn = timers.after(catchUpMs, () => {
         report();
+        // By old objects, a stored spec may have been forgotten that others serve.
+        this.#join([...(this.#world.kept ?? [])]);
         this.#ask();
       });
     }
