@@ -67,11 +67,11 @@ export const alertCases: Record<string, AlertCase> = {
     kept: [...perInstance],
     summary: 'pod:1 does not answer Prometheus',
   },
-  WeirLimiterNotServing: gauge('ratelimit_health_serving', [0, 1], [...perInstance], 'pod:1 serves nobody'),
-  WeirStoreNotAsked: storeNotAsked('store_breaker', 'pod:1 does not ask its store'),
+  WeirLimiterNotServing: gauge('ratelimit_health_serving', [0, 1], [...perInstance], 'pod:1 serves no requests'),
+  WeirStoreNotAsked: storeNotAsked('store_breaker', 'pod:1 has stopped asking its store'),
   WeirPerSecondStoreNotAsked: storeNotAsked(
     'per_second_store_breaker',
-    'pod:1 does not ask its store of limits per second',
+    'pod:1 has stopped asking its store for limits per second',
   ),
   WeirStoreErrors: {
     // All of it over /json: there are no calls of gRPC to divide by.
@@ -100,7 +100,7 @@ export const alertCases: Record<string, AlertCase> = {
   WeirRequestsTooLarge: counter(
     error('too_large'),
     [...perJob],
-    'weir gets requests that are larger than they may be',
+    'weir receives requests that exceed a bound',
   ),
   WeirHitsNotDelivered: counter(
     'ratelimit_store_failure_mode_undelivered',
@@ -110,13 +110,13 @@ export const alertCases: Record<string, AlertCase> = {
   WeirRedisPoolFull: counter(
     'ratelimit_redis_per_second_pool_calls_refused',
     [...perJob],
-    'weir has too few places for calls to Redis',
+    'weir has too few connections for its calls to Redis',
   ),
   WeirClusterNodeLost: {
     fires: { ratelimit_redis_pool_nodes: '3x60', ratelimit_redis_pool_nodes_reached: '2x60' },
     quiet: { ratelimit_redis_pool_nodes: '3x60', ratelimit_redis_pool_nodes_reached: '3x60' },
     kept: [...perInstance],
-    summary: 'pod:1 reaches 2 masters of its Redis Cluster, not all',
+    summary: 'pod:1 reaches only 2 masters of its Redis Cluster',
   },
   WeirMemcacheNodeDown: gauge(
     'ratelimit_memcache_nodes_down',
@@ -127,7 +127,7 @@ export const alertCases: Record<string, AlertCase> = {
   WeirMemoryCountersEvicted: counter(
     'ratelimit_memory_store_evicted',
     [...perJob],
-    'weir drops counters before their end',
+    'weir drops counters before their windows end',
   ),
   WeirNoRules: gauge('ratelimit_rules_domains', [0, 3], [...perInstance], 'pod:1 has no rules'),
   WeirRulesRefused: gauge('ratelimit_rules_load_failed', [1, 0], [...perJob], 'weir cannot load its rules'),
@@ -141,26 +141,26 @@ export const alertCases: Record<string, AlertCase> = {
       'ratelimit_rules_info{version="a",pod="2"}': '1x60',
     },
     kept: [...perJob],
-    summary: 'Limiters of weir have had 2 versions of the rules for 15 minutes',
+    summary: 'The limiters of weir have applied 2 different versions of the rules for 15 minutes',
   },
   WeirXdsDisconnected: gauge(
     'ratelimit_xds_connected',
     [0, 1],
     [...perInstance],
-    'pod:1 has no control plane',
+    'pod:1 is not connected to its control plane',
   ),
   WeirSlowDecisions: {
     fires: { [bucket('0.05')]: '0+90x60', [bucket('0.1')]: '0+100x60', [bucket('+Inf')]: '0+100x60' },
     quiet: { [bucket('0.05')]: '0+100x60', [bucket('0.1')]: '0+100x60', [bucket('+Inf')]: '0+100x60' },
     kept: [...perJob],
-    summary: 'One decision of weir in a hundred takes 95ms or more',
+    summary: '1% of the decisions of weir take 95ms or longer',
   },
   WeirEventLoopBlocked: {
     fires: { nodejs_eventloop_lag_p99_seconds: '0.2x60', weir_build_info: '1x60' },
     // Another program of Node is none of our business.
     quiet: { nodejs_eventloop_lag_p99_seconds: '0.2x60' },
     kept: [...perInstance],
-    summary: 'pod:1 stands still for 200ms at a time',
+    summary: 'pod:1 stalls for 200ms at a time',
   },
   WeirWorkerCrashed: counter('ratelimit_workers_crashed', [...perInstance], 'A worker thread of pod:1 ended'),
   WeirCertificateRefused: gauge(
@@ -174,7 +174,7 @@ export const alertCases: Record<string, AlertCase> = {
     // After 50 minutes of the 1st of January 1970; 0 says that none is in use yet.
     [600_000, 0],
     [...perInstance],
-    'pod:1 shows a certificate that expires in 6d 21h 50m 0s',
+    'pod:1 uses a certificate that expires in 6d 21h 50m 0s',
   ),
   WeirHttpCertificateRefused: gauge(
     'http_certs_load_failed',
@@ -186,7 +186,7 @@ export const alertCases: Record<string, AlertCase> = {
     'http_certs_expires_at_seconds',
     [600_000, 0],
     [...perInstance],
-    'pod:1 shows a certificate for HTTP that expires in 6d 21h 50m 0s',
+    'pod:1 uses a certificate for HTTP that expires in 6d 21h 50m 0s',
   ),
   WeirCallersRefused: gauge(
     'ratelimit_callers_load_failed',
@@ -197,7 +197,7 @@ export const alertCases: Record<string, AlertCase> = {
   WeirConnectionFault: counter(
     'ratelimit_server_http2_internal_error',
     [...perJob],
-    'weir lost connections by a fault of its own',
+    'weir lost connections because of a bug',
   ),
   WeirTracesLost: {
     fires: { ratelimit_tracing_spans_lost: rising, ratelimit_tracing_spans_dropped: atRest },
@@ -209,7 +209,7 @@ export const alertCases: Record<string, AlertCase> = {
     'weir_prometheus_conflicts_total',
     [4, 0],
     [...perInstance],
-    'pod:1 does not serve 4 of its statistics',
+    'pod:1 omits 4 of its statistics',
   ),
   WeirDomainUnknown: {
     fires: {
@@ -221,15 +221,15 @@ export const alertCases: Record<string, AlertCase> = {
       ratelimit_service_rate_limit_b_domain_not_found: atRest,
     },
     kept: [...perJob],
-    summary: 'weir is asked for domains without rules',
+    summary: 'weir receives requests for domains without rules',
   },
   WeirDetailedMetricsRefused: counter(
     'ratelimit_stats_detailed_metrics_refused',
     [...perJob],
-    'weir has more metrics by value than it may keep',
+    'weir has more metrics by value than its bound allows',
   ),
   WeirRuleRefusesMost: {
-    // One request of many hits: few of them are over the limit, and all are refused.
+    // One request of many hits: few of them are over the limit, and all are rejected.
     fires: {
       [ruleStat('over_limit')]: '0+12x60',
       [ruleStat('shadow_mode')]: '0x60',
@@ -245,7 +245,7 @@ export const alertCases: Record<string, AlertCase> = {
     },
     labels: { domain: 'api', key1: 'user', key2: 'path' },
     kept: [...perJob],
-    summary: 'Most hits of api user path are refused',
+    summary: 'Most hits of api user path are over limit',
   },
   WeirQuotaOverReported: {
     fires: { [quotaHits('over_reported')]: '0+2x60', [quotaHits('used')]: '0+100x60' },
@@ -260,7 +260,7 @@ export const alertCases: Record<string, AlertCase> = {
     quiet: { 'ratelimit_quota_denied_buckets{bound="stream"}': atRest },
     labels: { bound: 'stream' },
     kept: [...perJob],
-    summary: 'weir denies buckets of quota clients beyond the bound stream',
+    summary: 'weir denies buckets of quota clients because of the bound stream',
   },
   WeirQuotaUnassignable: counter(
     'ratelimit_quota_unassignable',
@@ -273,7 +273,7 @@ export const alertCases: Record<string, AlertCase> = {
     quiet: { 'ratelimit_quota_refused_streams{reason="unavailable"}': rising },
     labels: { reason: 'silence' },
     kept: [...perJob],
-    summary: 'weir refuses streams of quota clients, or ends them (silence)',
+    summary: 'weir rejects or ends streams of quota clients (silence)',
   },
   WeirSourceDisconnected: gauge(
     'weir_control_plane_source_connected',
@@ -293,14 +293,14 @@ export const alertCases: Record<string, AlertCase> = {
     quiet: { [fleet('refused')]: '0x60', [fleet('pending')]: '1x60', [fleet('in_force')]: '5x60' },
     labels: { fleet: 'eu' },
     kept: [...perJob],
-    summary: '2 limiters of the fleet eu refuse their rules',
+    summary: '2 limiters of the fleet eu reject their rules',
   },
   WeirLimitersBehind: {
     fires: { [fleet('pending')]: '3x60' },
     quiet: { [fleet('pending')]: '0x60', [fleet('refused')]: '1x60' },
     labels: { fleet: 'eu' },
     kept: [...perJob],
-    summary: '3 limiters of the fleet eu do not answer what they were sent',
+    summary: '3 limiters of the fleet eu have not acknowledged their rules',
   },
   WeirLimitersTooOld: {
     fires: { [fleet('too_old')]: '2x60' },
@@ -324,23 +324,23 @@ export const alertCases: Record<string, AlertCase> = {
     quiet: { 'weir_control_plane_fleet_snapshot_bytes{fleet="eu"}': '4194304x60' },
     labels: { fleet: 'eu' },
     kept: [...perJob],
-    summary: 'The rules of the fleet eu are larger than usual clients take',
+    summary: 'The rules of the fleet eu are larger than clients accept by default',
   },
   WeirNoLeader: gauge('weir_control_plane_leader', [0, 1], [...perJob], 'weir has no leader'),
   WeirStatusBehind: gauge(
     'weir_control_plane_status_writes_waiting',
     [4, 0],
     [...perInstance],
-    'pod:1 does not get done with writing status',
+    'pod:1 is behind with writing the status of objects',
   ),
   WeirWebhookEventsDropped: counter(
     'weir_control_plane_webhook_events_dropped_total',
     [...perJob],
-    'weir gave up on events for webhooks',
+    'weir dropped events for webhooks',
   ),
   WeirControlPlaneFault: counter(
     'weir_control_plane_faults_total',
     [...perJob],
-    'weir had a fault of its own',
+    'weir had an internal error',
   ),
 };
