@@ -20,12 +20,20 @@ export interface ProseText {
 
 const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', '{docs,examples,packages,charts}/**/*.md'];
 
-const described = ['docs/openapi.json', 'schemas/*.json', 'charts/weir/values.schema.json', 'crds/*.yaml'];
+const described = [
+  'docs/openapi.json',
+  'schemas/*.json',
+  'charts/weir/values.schema.json',
+  'charts/weir/alerts/*.yaml',
+  'crds/*.yaml',
+];
 
-/** Log lines, hints of `weir check`, and texts of the console. */
+/** Log lines, help of metrics, conditions, hints of `weir check`, and texts of the console. */
 const messageFiles = [
   'limiter/**/{lines,*-lines}.ts',
   'control-plane/telemetry/log-lines.ts',
+  'control-plane/reconcile/conditions.ts',
+  'limiter/stats/prometheus/exposition.ts',
   'process/log/process-lines.ts',
   'cli/check/{hints,plain-words,yaml-mistakes}.ts',
   'console/*.js',

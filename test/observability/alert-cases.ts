@@ -67,7 +67,12 @@ export const alertCases: Record<string, AlertCase> = {
     kept: [...perInstance],
     summary: 'pod:1 does not answer Prometheus',
   },
-  WeirLimiterNotServing: gauge('ratelimit_health_serving', [0, 1], [...perInstance], 'pod:1 serves no requests'),
+  WeirLimiterNotServing: gauge(
+    'ratelimit_health_serving',
+    [0, 1],
+    [...perInstance],
+    'pod:1 serves no requests',
+  ),
   WeirStoreNotAsked: storeNotAsked('store_breaker', 'pod:1 has stopped asking its store'),
   WeirPerSecondStoreNotAsked: storeNotAsked(
     'per_second_store_breaker',
@@ -122,7 +127,7 @@ export const alertCases: Record<string, AlertCase> = {
     'ratelimit_memcache_nodes_down',
     [2, 0],
     [...perInstance],
-    'pod:1 cannot use 2 memcache nodes',
+    'pod:1 cannot use 2 memcached nodes',
   ),
   WeirMemoryCountersEvicted: counter(
     'ratelimit_memory_store_evicted',
