@@ -18,6 +18,7 @@ import { quotaPath } from './quota-messages.ts';
 import { QuotaService } from './quota-service.ts';
 import type { QuotaSettings } from './quota-settings.ts';
 import { QuotaStats } from './quota-stats.ts';
+import { UnassignedRules } from './unassigned-rules.ts';
 
 /** Chosen: a store that does not answer keeps a limiter from ending no longer. */
 const drainMs = 2_000;
@@ -27,11 +28,15 @@ export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
 });
 
 export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
-  const { settings, clock, timers, random, registry, log } = context;
+  const { settings, clock, timers, random, registry, log, worker } = context;
   let service: QuotaService | undefined;
+  let unassigned: UnassignedRules | undefined;
   let stop = (): void => {};
   const open = ({ asked, counting, store, allPass, whyNoShares }: Decisions): QuotaService => {
     const stats = new QuotaStats(registry, log, clock);
+    // All threads have the same rules.
+    if (worker <= 1)
+      unassigned = new UnassignedRules(log, allPass ? 'allow' : settings.rlqsUnassignable, whyNoShares);
     const allocator = new Allocator({
       store,
       clock,
@@ -80,7 +85,10 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
     start: () => {
       stop = timers.every(tickMs, () => service?.tick());
     },
-    useRules: (rules) => service?.useRules(rules),
+    useRules: (rules) => {
+      service?.useRules(rules);
+      void unassigned?.warn(rules);
+    },
     useOverrides: (overrides) => service?.useOverrides(overrides),
     forget: (keys) => service?.forget(keys ?? []),
     drain: async () => {

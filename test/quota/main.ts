@@ -1,15 +1,42 @@
 /** `npm run quota`: measures limits that three Envoys share through the quota service. Takes 12 minutes. */
 import { parseArgs } from 'node:util';
 import { envoyProgram, programPath, redisProgram } from '../support/find-server.ts';
-import { numberFlag } from '../support/script-flags.ts';
+import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
 import { CostSite } from './limiter-cost.ts';
 import { type QuotaFigures, type QuotaRun, runQuota } from './quota-run.ts';
 
 const skewed = [0.8, 0.15, 0.05];
 const equal = [1 / 3, 1 / 3, 1 / 3];
-const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' } } });
-const seed = numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true });
+
+const help = `Usage: npm run quota -- [--only <part>] [--seed <n>]
+
+Measures what quota clients cost a limiter and its Redis, then limits that three Envoys share through two limiters. It takes some
+12 minutes, on a machine that does nothing else, and needs envoy and redis-server.
+
+  --only <part>  costs (3 minutes) or limits
+  --seed <n>     of the times at which requests come (default 1)
+
+Exit status: 0 when no limit was exceeded, 1 when one was, 2 for a wrong command line.
+`;
+
+const { only, seed } = readOrExplain(
+  () => {
+    const { values } = parseArgs({
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        only: { type: 'string' },
+        seed: { type: 'string', default: '1' },
+      },
+    });
+    if (values.help) return undefined;
+    if (![undefined, 'costs', 'limits'].includes(values.only))
+      throw new FlagError(`--only must be costs or limits, not ${values.only}`);
+    const numbers = { least: 1, most: 2 ** 31 - 1, whole: true };
+    return { only: values.only, seed: numberFlag({ flag: '--seed', text: values.seed, ...numbers }) };
+  },
+  { help, script: 'quota' },
+);
 const usual = { demand: 1.5, windows: 2, isPoisson: false, seed } as const;
 
 /** Those of a group run at the same time, as one of them needs little of a core. */
@@ -33,13 +60,15 @@ const leastMeasured = 0.0005;
 
 const removeProgram = await setup();
 const programs = { envoy: programPath(envoyProgram), redis: programPath(redisProgram) };
-await printCosts(programs.redis);
-console.log();
-console.log(
-  '| run | over | used | empty seconds | Jain | first, ms | first refused |\n|---|---|---|---|---|---|---|',
-);
+if (only !== 'limits') await printCosts(programs.redis);
+if (only === undefined) console.log();
+const measured = only === 'costs' ? [] : groups;
+if (measured.length > 0)
+  console.log(
+    '| run | over | used | empty seconds | Jain | first, ms | first refused |\n|---|---|---|---|---|---|---|',
+  );
 let isExceeded = false;
-for (const group of groups) {
+for (const group of measured) {
   const figures = await Promise.all(group.map((run) => runQuota(run, programs)));
   for (const [n, run] of group.entries()) printRun(run, figures[n]!);
 }

@@ -1,0 +1,53 @@
+import { expect, it } from 'vitest';
+import { loggerOf } from '../../process/log/logger.ts';
+import type { Rule } from '../../rules/model.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { UnassignedRules } from './unassigned-rules.ts';
+
+const tableOf = (...rules: Rule[]) => new RuleTable(compileRules([source('d', rules)]));
+const plain = rule({ key: 'plain', rateLimit: limit({}) });
+const tokens = rule({ key: 'tokens', rateLimit: limit({ hitsUnit: 'tokens' }) });
+const shadow = rule({ key: 'shadow', shadowMode: true, rateLimit: limit({}) });
+
+function warner(whyNone?: string): { unassigned: UnassignedRules; said: object[] } {
+  const said: object[] = [];
+  const log = loggerOf(
+    (_, message, fields) => void said.push({ message, ...fields }),
+    () => true,
+  );
+  return { unassigned: new UnassignedRules(log, 'deny', whyNone), said };
+}
+
+it('names the first of the rules that cannot be assigned, once while they stay', async () => {
+  const { unassigned, said } = warner();
+  await unassigned.warn(tableOf(plain, shadow));
+  expect(said).toEqual([]);
+  const found = {
+    message:
+      'Rules cannot be assigned to quota clients: its limit counts other hits than requests, and a quota client counts requests alone',
+    ...{ rules: 1, first: 'd.tokens', answer: 'deny' },
+  };
+  await unassigned.warn(tableOf(plain, tokens));
+  await unassigned.warn(tableOf(tokens));
+  expect(said).toEqual([found]);
+  await unassigned.warn(tableOf(plain));
+  await unassigned.warn(tableOf(tokens));
+  expect(said).toEqual([found, found]);
+});
+
+it('names all that do not let everything pass where the store shares nothing out', async () => {
+  const { unassigned, said } = warner('memcached has no shares');
+  await unassigned.warn(tableOf(plain, shadow, tokens));
+  expect(said).toMatchObject([{ rules: 2, first: 'd.plain' }]);
+});
+
+it('leaves rules that were replaced', async () => {
+  const { unassigned, said } = warner();
+  const many = Array.from({ length: 1_000 }, (_, n) => rule({ ...tokens, value: `${n}` }));
+  const first = unassigned.warn(tableOf(...many));
+  await unassigned.warn(tableOf(plain));
+  await first;
+  expect(said).toEqual([]);
+});

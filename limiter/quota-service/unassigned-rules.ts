@@ -1,0 +1,52 @@
+/** Says at each load which rules cannot be assigned to quota clients, before one asks for them. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Logger } from '../../process/log/logger.ts';
+import { passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
+import type { Rule } from '../../rules/model.ts';
+
+/** Chosen: there may be 100,000, and callers wait meanwhile. */
+const rulesOfTurn = 500;
+
+/** As a table of rules lists them; a domain has none. */
+interface ListedRules {
+  listedRules(): Iterable<{ readonly path: string; readonly rule: Rule | undefined }>;
+}
+
+export class UnassignedRules {
+  readonly #log: Logger;
+  /** What happens to requests of quota clients for them. */
+  readonly #answer: 'allow' | 'deny';
+  /** Why no rule can be assigned. */
+  readonly #whyNone: string | undefined;
+  #current: object | undefined;
+  /** What was said last; the same is not said again. */
+  #said = '';
+
+  constructor(log: Logger, answer: 'allow' | 'deny', whyNone: string | undefined) {
+    this.#log = log;
+    this.#answer = answer;
+    this.#whyNone = whyNone;
+  }
+
+  /** In turns, until they are replaced. */
+  async warn(table: ListedRules): Promise<void> {
+    this.#current = table;
+    let [count, looked] = [0, 0];
+    let first: { path: string; why: string } | undefined;
+    for (const { path, rule } of table.listedRules()) {
+      if (++looked % rulesOfTurn === 0) await nextTurn();
+      if (this.#current !== table) return;
+      if (rule === undefined || rule.limits.length === 0) continue;
+      const why = whyUnassignable(rule)?.why ?? (passesAll(rule) ? undefined : this.#whyNone);
+      if (why === undefined) continue;
+      count += 1;
+      first ??= { path, why };
+    }
+    const said = first === undefined ? '' : `${count} ${first.path} ${first.why}`;
+    if (said !== '' && said !== this.#said)
+      this.#log.warn(`Rules cannot be assigned to quota clients: ${first!.why}`, {
+        ...{ rules: count, first: first!.path, answer: this.#answer },
+      });
+    this.#said = said;
+  }
+}
