@@ -20,9 +20,16 @@ export interface AlgorithmLua {
   readonly kind: string;
   /** Functions that the bodies below need. */
   readonly helpers: string;
-  /** As the methods of `Bound`: they give three numbers, or `room` one. `take` and `giveBack` know `hits`. */
+  /** As the methods of `Bound`: they give three numbers; `room` and `mostTaken` give one. `take` and `giveBack` know `hits`. */
   readonly heldAt: string;
   readonly room: string;
   readonly take: string;
+  readonly mostTaken: string;
   readonly giveBack: string;
+  /**
+   * As the method of `Bound`: gives three numbers and the hits that were given back, at most `hits`. Knows `charge`, with `a`, `b`, `c`,
+   * and `isHere` where the counter is of the charge's window; of a bucket also `others` and `returned` of the charge. `returned` is what
+   * reservations have returned to a bucket, as its three numbers, and is changed in place.
+   */
+  readonly giveBackOf: string;
 }

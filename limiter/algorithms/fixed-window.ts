@@ -72,6 +72,10 @@ export const fixedWindow: CountingAlgorithm = {
     heldAt: 'return a or 0, 0, 0',
     room: 'return math.max(0, bound[2] - a)',
     take: 'return a + hits, 0, 0',
+    mostTaken: 'return max - a',
     giveBack: 'return math.max(0, a - hits), 0, 0',
+    giveBackOf: `
+local given = charge.isHere and math.min(hits, a) or 0
+return a - given, b, c, given`,
   },
 };

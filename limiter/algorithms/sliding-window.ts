@@ -126,5 +126,13 @@ return math.max(0, floor((bound[2] * ticks - b * restTicks) / ticks) - c)`,
     giveBack: `
 local fromCurrent = math.min(c, hits)
 return a, math.max(0, b - (hits - fromCurrent)), c - fromCurrent`,
+    mostTaken: 'return math.max(0, max - b - c)',
+    giveBackOf: `
+if charge.a >= a then
+  local given = math.min(hits, c)
+  return a, b, c - given, given
+end
+local given = charge.a == a - 1 and math.min(hits, b) or 0
+return a, b - given, c, given`,
   },
 };

@@ -203,5 +203,35 @@ whole, rest = a - whole, b - rest
 if rest < 0 then whole, rest = whole - 1, rest + parts end
 if whole < now then return now, 0, parts end
 return whole, rest, parts`,
+    mostTaken: 'return roomOfBucket(bound, a, b)',
+    giveBackOf: `
+local parts = bound[3]
+local function inParts(time)
+  if time[3] == parts or time[2] == 0 then return time[1], time[2] end
+  return time[1] + 1, 0
+end
+local function minus(whole, rest, less, lessRest)
+  if rest < lessRest then return whole - less - 1, rest - lessRest + parts end
+  return whole - less, rest - lessRest
+end
+local whole, rest = inParts(returned)
+local since, sinceRest = minus(whole, rest, inParts(charge.returned))
+local most, mostRest = takeOfBucket(bound, 0, 0, math.min(bound[2], charge.others))
+if most < since or (most == since and mostRest < sinceRest) then since, sinceRest = most, mostRest end
+local own, ownRest = heldAt(bound, charge.a, charge.b, charge.c)
+own, ownRest = minus(own, ownRest, since, sinceRest)
+own, ownRest = heldAt(bound, own, ownRest, parts)
+local left = bound[2] - roomOfBucket(bound, own, ownRest)
+local given = math.min(hits, left)
+if given == 0 then return a, b, c, 0 end
+local less, lessRest = own - now, ownRest
+if given < left then less, lessRest = takeOfBucket(bound, 0, 0, given) end
+local after, afterRest = minus(a, b, less, lessRest)
+after, afterRest = heldAt(bound, after, afterRest, parts)
+less, lessRest = minus(a, b, after, afterRest)
+whole, rest = whole + less, rest + lessRest
+if rest >= parts then whole, rest = whole + 1, rest - parts end
+returned[1], returned[2], returned[3] = whole, rest, parts
+return after, afterRest, c, given`,
   },
 };

@@ -3,6 +3,7 @@
  * Lua that stands beside each formula in `limiter/algorithms/`.
  */
 
+import type { AlgorithmLua } from '../../../algorithms/algorithm.ts';
 import { algorithmsLua } from '../../../algorithms/registry.ts';
 import { luaLeases } from '../../../allocate/ledger.ts';
 import type { FoldedRun } from '../../folded-run.ts';
@@ -34,10 +35,10 @@ local now = not time.err and time[1] * 1000000 + time[2]
 `;
 
 /** A function that does what the algorithm of its bound says. */
-function luaOfAlgorithms(name: 'heldAt' | 'room' | 'take' | 'giveBack'): string {
+export function luaOfAlgorithms(name: Exclude<keyof AlgorithmLua, 'kind' | 'helpers'>): string {
   const branches = algorithmsLua.map((lua) => `if kind == '${lua.kind}' then\n${lua[name]}\n`);
   return `
-local function ${name}(bound, a, b, c, hits)
+local function ${name}(bound, a, b, c, hits, charge, returned)
   local kind = bound[1]
   ${branches.join('else')}end
   unknown(kind)

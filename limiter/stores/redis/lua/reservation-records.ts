@@ -1,6 +1,6 @@
 /**
  * What stands in Redis beside a counter on which something is reserved (`reservationKeysOf`), a hash and a sorted set, and the
- * Lua that reads and writes it. charges.ts has the same of what is charged and given back.
+ * Lua that reads and writes it.
  *
  * The hash has a record of each reservation, `p<id>`. Those of a marker stand in three lines, of what is open, of what expired
  * charged and of what holds nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`; `m:<id>` and the like say the first
@@ -10,9 +10,12 @@
  * due, others by when they are forgotten, behind all open ones. What was settled before its TTL stands among the open ones
  * until they are swept.
  */
+import { luaOfAlgorithms } from './bounded-scripts.ts';
 
 /** Stands behind `luaReservationSetUp` and `luaBoundKinds`. */
 export const luaReservations = `
+${luaOfAlgorithms('mostTaken')}
+${luaOfAlgorithms('giveBackOf')}
 -- Has the functions: each local that one refers to makes the next ones dearer to make.
 local my = {}
 -- What is read is kept for some calls, and all is written then: what cannot be written is so refused at the first write.
@@ -200,11 +203,7 @@ end
 
 function my.chargeAnyway(counter, hits)
   local bound, a, b, c = counter.bound, counter.a, counter.b, counter.c
-  local most
-  if bound[1] == 'bucket' then most = room(bound, a, b, c)
-  elseif bound[1] == 'fixed' then most = max - a
-  else most = math.max(0, max - b - c) end
-  local taken = math.min(hits, most)
+  local taken = math.min(hits, mostTaken(bound, a, b, c))
   if taken > 0 then
     counter.a, counter.b, counter.c = take(bound, a, b, c, taken)
     counter.changed = true
@@ -229,62 +228,21 @@ function my.noMoreOf(side, record)
   my.putReturned(side, hits - record.taken, whole, rest, parts)
 end
 
-function my.minus(whole, rest, less, lessRest, parts)
-  if rest < lessRest then return whole - less - 1, rest - lessRest + parts end
-  return whole - less, rest - lessRest
-end
-
--- What of the charge has not come back by itself: see charges.ts.
-function my.giveBackToBucket(counter, record, hits)
-  local bound, side = counter.bound, counter.side
-  local parts = bound[3]
-  local function inParts(whole, rest, of)
-    if of == parts or rest == 0 then return whole, rest end
-    return whole + 1, 0
-  end
-  local returnable, whole, rest, of = my.returnedOf(side)
-  whole, rest = inParts(whole, rest, of)
-  local others, former, formerRest, formerOf = match(record.back, '^(%d+) (%d+) (%d+) (%d+)$')
-  former, formerRest = inParts(tonumber(former), tonumber(formerRest), tonumber(formerOf))
-  local since, sinceRest = my.minus(whole, rest, former, formerRest, parts)
-  local most, mostRest = take(bound, 0, 0, parts, math.min(bound[2], tonumber(others)))
-  if most < since or (most == since and mostRest < sinceRest) then since, sinceRest = most, mostRest end
-  local own, ownRest = heldAt(bound, record.a, record.b, record.c)
-  own, ownRest = my.minus(own, ownRest, since, sinceRest, parts)
-  own, ownRest = heldAt(bound, own, ownRest, parts)
-  local left = bound[2] - room(bound, own, ownRest, parts)
-  local given = math.min(hits, left)
-  if given == 0 then return 0 end
-  local less, lessRest = own - now, ownRest
-  if given < left then less, lessRest = take(bound, 0, 0, parts, given) end
-  local after, afterRest = my.minus(counter.a, counter.b, less, lessRest, parts)
-  after, afterRest = heldAt(bound, after, afterRest, parts)
-  less, lessRest = my.minus(counter.a, counter.b, after, afterRest, parts)
-  whole, rest = whole + less, rest + lessRest
-  if rest >= parts then whole, rest = whole + 1, rest - parts end
-  my.putReturned(side, returnable, whole, rest, parts)
-  counter.a, counter.b = after, afterRest
-  return given
-end
-
+-- As far as the counter still counts them.
 function my.giveBackOf(counter, record, hits)
-  local bound, a, b, c = counter.bound, counter.a, counter.b, counter.c
-  local wanted, given = math.max(0, math.min(hits, record.taken)), 0
-  if bound[1] == 'fixed' then
-    if record.tail == counter.tail then given = math.min(wanted, a) end
-    a = a - given
-  elseif bound[1] == 'bucket' then
-    given = my.giveBackToBucket(counter, record, wanted)
-  elseif record.a >= a then
-    given = math.min(wanted, c)
-    c = c - given
-  elseif record.a == a - 1 then
-    given = math.min(wanted, b)
-    b = b - given
+  local side, charge = counter.side, { a = record.a, b = record.b, c = record.c, isHere = record.tail == counter.tail }
+  local returned, returnable
+  if record.back ~= '' then
+    local others, whole, rest, parts = match(record.back, '^(%d+) (%d+) (%d+) (%d+)$')
+    charge.others, charge.returned = tonumber(others), { tonumber(whole), tonumber(rest), tonumber(parts) }
+    returnable, whole, rest, parts = my.returnedOf(side)
+    returned = { whole, rest, parts }
   end
+  local most = math.max(0, math.min(hits, record.taken))
+  local a, b, c, given = giveBackOf(counter.bound, counter.a, counter.b, counter.c, most, charge, returned)
   if given > 0 then
-    if bound[1] ~= 'bucket' then counter.a, counter.b, counter.c = a, b, c end
-    counter.changed = true
+    counter.a, counter.b, counter.c, counter.changed = a, b, c, true
+    if returned then my.putReturned(side, returnable, returned[1], returned[2], returned[3]) end
   end
   return given
 end
