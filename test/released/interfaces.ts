@@ -45,6 +45,33 @@ function filesAs(pattern: string, read: (text: string) => unknown): Json {
   );
 }
 
+const allSettings = [...limiterSettingGroups, ...controlPlaneSettingGroups].flatMap(({ settings }) =>
+  Object.values(settings),
+);
+
+/** By the name of a setting: its words, and both ends of its range. Settings that accept any text have none. */
+export function acceptedValues(): Record<string, string[]> {
+  return Object.fromEntries(
+    allSettings.map(({ name, kind }) => {
+      const range = /(\S+) to (\S+)$/.exec(kind.brief)?.slice(1) ?? [];
+      const words = [...kind.brief.matchAll(/`([^`]+)`/g)].map(([, word]) => word!);
+      const booleans = kind.brief === 'boolean' ? ['true', 'false'] : [];
+      const values = [...range, ...words, ...booleans];
+      return [name, values.filter((value) => kind.schema.safeParse(value).success)];
+    }),
+  );
+}
+
+/** Settings with a value that they do not accept any more. */
+export function rejectedValues(values: Readonly<Record<string, readonly string[]>>): string[] {
+  const kinds = new Map(allSettings.map(({ name, kind }) => [name, kind]));
+  return Object.entries(values).flatMap(([name, accepted]) =>
+    accepted
+      .filter((value) => kinds.get(name)?.schema.safeParse(value).success !== true)
+      .map((value) => `${name}=${value}`),
+  );
+}
+
 async function flags(): Promise<Json> {
   const texts = await helpTexts((help) =>
     [...help.matchAll(/(?<=^ +(?:-\w, )?)--[\w-]+/gm)].map(String).join(' '),

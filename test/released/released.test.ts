@@ -17,7 +17,7 @@ import { AdsServer } from '../support/ads-server.ts';
 import { projectRoot, readDocument } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';
 import { startLimiterHere } from '../support/in-process-limiter.ts';
-import { interfaces, lost } from './interfaces.ts';
+import { acceptedValues, interfaces, lost, rejectedValues } from './interfaces.ts';
 import { readStoredMaps, type StoredMaps, storedValues, writeStoredMaps } from './stored-maps.ts';
 import {
   controlPlaneOfShop,
@@ -29,6 +29,7 @@ import {
 
 interface Released {
   interfaces: Record<string, unknown>;
+  settingValues: Record<string, string[]>;
   storedMaps: StoredMaps;
   messages: XdsMessages;
 }
@@ -41,6 +42,7 @@ const own = join(import.meta.dirname, `${version}.json`);
 it.runIf(process.env['RECORD_RELEASE'] === version && !existsSync(own))('records this version', async () => {
   const released: Released = {
     interfaces: await interfaces(),
+    settingValues: acceptedValues(),
     storedMaps: await writeStoredMaps(),
     messages: await makeXdsMessages(),
   };
@@ -79,6 +81,24 @@ it('allows additions, wider bounds and fewer required fields, and nothing else',
   expect(change({ properties: { ...old.properties, pattern: { enum: ['x'] } } })).toEqual([]);
 });
 
+it('finds a value of a setting that is not accepted any more', () => {
+  expect(acceptedValues()).toMatchObject({
+    BACKEND_TYPE: ['redis', 'memcache', 'memory'],
+    PORT: ['0', '65535'],
+    REDIS_TIMEOUT: ['1ms', '24h'],
+    RLQS: ['true', 'false'],
+  });
+  expect(rejectedValues({ PORT: ['1', '65536'], REDIS_TYPE: ['CLUSTER', 'x'], GONE: ['1'] })).toEqual([
+    'PORT=65536',
+    'REDIS_TYPE=x',
+    'GONE=1',
+  ]);
+});
+
+it('writes ConfigMaps that it reads', async () => {
+  expect(await readStoredMaps(await writeStoredMaps())).toEqual(storedValues);
+});
+
 it('docs/versions.md promises compatibility from 0.1.0 on', () => {
   const text = readDocument('docs/versions.md').replaceAll(/\s+/g, ' ');
   expect(text).toContain('promises compatibility from 0.1.0 on; builds before it have no upgrade path');
@@ -92,6 +112,10 @@ describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version 
 
   it('has lost no setting, flag, metric, path or field since', async () => {
     expect(lost(released.interfaces, await interfaces())).toEqual([]);
+  });
+
+  it('has no value of a setting that this version rejects', () => {
+    expect(rejectedValues(released.settingValues)).toEqual([]);
   });
 
   it('stored ConfigMaps that this version reads', async () => {

@@ -95,7 +95,7 @@ async function withStores<Result>(
     ...options,
     changed: (stored) => {
       read = stored;
-      return removedWanted ?? stored;
+      if (removedWanted !== undefined) removed.sync(removedWanted);
     },
   });
   try {
