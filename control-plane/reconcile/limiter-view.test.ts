@@ -532,6 +532,12 @@ describe('who is expected', () => {
     expect(at(5, [go('s2'), b])[1]).toBe('1/3, away a');
   });
 
+  it('have what they had when another stream takes the place of theirs at once', () => {
+    const go = (id: string) => limiter('go (10.0.0.9:1)', { id, instance: undefined });
+    at(0, [{ ...go('s1'), acceptedVersion: 'v1' }, b]);
+    expect(at(1, [go('s2'), b])).toEqual(['2/2', '1/2']);
+  });
+
   it('have what they refused of a snapshot not in force when they go', () => {
     const refusal = { version: 'v2', message: 'no', resources: [{ name: 'team/bad', message: 'no' }] };
     at(0, [{ ...a, refusal }, b]);

@@ -126,11 +126,18 @@ export class LimiterView {
     const lastKnown = new Map<string, LastKnown>();
     const joinedMs = new Map<string, number>();
     const states = new Map<string, LimiterState[]>();
-    for (const [identity, report] of newestStreams(living)) {
+    const streams = newestStreams(living);
+    let left: ReadonlyMap<string, LastKnown> | undefined;
+    for (const [identity, report] of streams) {
       const joiner = limiterIdentity(report);
       const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
       joinedMs.set(joiner, sinceMs);
-      const last = this.#lastKnown.get(identity) ?? this.#leftBy(identity, report);
+      let last = this.#lastKnown.get(identity) ?? this.#gone.get(identity)?.known;
+      // Without an instance, a limiter has another identity over each stream, and says nothing of what it has.
+      if (last === undefined && report.instance === undefined) {
+        left ??= this.#leftBehind(streams);
+        last = left.get(joiner);
+      }
       const known = this.#known(report, last, nowMs);
       lastKnown.set(identity, known);
       const list = states.get(report.fleet) ?? [];
@@ -151,12 +158,11 @@ export class LimiterView {
     return states;
   }
 
-  /** What it had when it went away: over another stream it may say nothing of it. */
-  #leftBy(identity: string, report: LimiterReport): LastKnown | undefined {
-    const same = this.#gone.get(identity)?.known;
-    if (same !== undefined || report.instance !== undefined || this.#gone.size === 0) return same;
-    const wanted = limiterIdentity(report);
-    return [...this.#gone.values()].find((gone) => limiterIdentity(gone.report) === wanted)?.known;
+  /** By `limiterIdentity`: what limiters had whose streams are none of these, be they gone or between two streams. */
+  #leftBehind(streams: ReadonlyMap<string, LimiterReport>): Map<string, LastKnown> {
+    const gone = [...this.#gone.values()].map(({ known }) => known).reverse();
+    const replaced = [...this.#lastKnown].flatMap(([id, known]) => (streams.has(id) ? [] : [known]));
+    return new Map([...gone, ...replaced].map((known) => [limiterIdentity(known.report), known]));
   }
 
   #known(report: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
