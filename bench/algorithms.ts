@@ -173,7 +173,7 @@ function decideByLog(state: Source, atMicros: number, traffic: Traffic): boolean
   return true;
 }
 
-const percent = (count: number): string => `${Number(((100 * count) / requests).toPrecision(2))} %`;
+const percent = (count: number): string => `${Number(((100 * count) / requests).toPrecision(2))}%`;
 const rows = traffics.map((traffic) => {
   const { title, limit, sources, perMinute } = traffic;
   const cells = [new FixedWindow(limit), new SlidingWindow({ requests: limit, windowMicros })].map(

@@ -133,13 +133,13 @@ describe('figures of a benchmark', () => {
     ).toBe('| weir, memory | 4 x 1 | 1000 | 10.0 | - | 0.50 | - | 1.00 | - | 2.00 | 3.00 | 1 |');
   });
 
-  it('are worse from 25 % above the ratio that is committed, or when they are missing', () => {
+  it('are worse from 25% above the ratio that is committed, or when they are missing', () => {
     const committed = { '4 x 1': { memory: { echo: 0.4, floor: 2 }, redis: { echo: 0.8, floor: 2 } } };
     const redis = { echo: 0.8, floor: 2.5 };
     expect(regressions({ '4 x 1': { memory: { echo: 0.5, floor: 2 }, redis } }, committed)).toEqual([]);
     expect(regressions({ '4 x 1': { memory: { echo: 0.51, floor: 2.6 } } }, committed)).toEqual([
-      "weir, memory, 4 x 1: 0.51 of the echo's CPU, 27 % above 0.40",
-      "weir, memory, 4 x 1: 2.60 of the floor's CPU, 30 % above 2.00",
+      "weir, memory, 4 x 1: 0.51 of the echo's CPU, 27% above 0.40",
+      "weir, memory, 4 x 1: 2.60 of the floor's CPU, 30% above 2.00",
       'weir, Redis, 4 x 1: not measured beside the echo',
       'weir, Redis, 4 x 1: not measured beside the floor',
     ]);

@@ -154,7 +154,7 @@ export function tableOf(rows: readonly MedianFigures[]): string {
     ['to its floor', ({ toFloor }) => two(toFloor)],
     ['to the echo', ({ toEcho }) => two(toEcho)],
     ['to the one beside', ({ toBeside }) => two(toBeside)],
-    ['came alone', ({ alone }) => (alone === undefined ? '-' : `${(100 * alone).toFixed(0)} %`)],
+    ['came alone', ({ alone }) => (alone === undefined ? '-' : `${(100 * alone).toFixed(0)}%`)],
     ['p50 ms', ({ p50Ms }) => two(p50Ms)],
     ['to its floor', ({ p50ToFloor }) => two(p50ToFloor)],
     ['p99 ms', ({ p99Ms }) => two(p99Ms)],
@@ -201,7 +201,7 @@ export function regressions(now: Ratios, committed: Ratios): string[] {
         else if (ratio > before * (1 + allowedGrowth)) {
           const growth = Math.round((ratio / before - 1) * 100);
           problems.push(
-            `${what}: ${ratio.toFixed(2)} of the ${yardstick}'s CPU, ${growth} % above ${before.toFixed(2)}`,
+            `${what}: ${ratio.toFixed(2)} of the ${yardstick}'s CPU, ${growth}% above ${before.toFixed(2)}`,
           );
         }
       }

@@ -1,4 +1,4 @@
-/** Latencies in buckets of 2 % width from 1 µs to over a minute: constant memory, quantiles good to 2 %. */
+/** Latencies in buckets of 2% width from 1 µs to over a minute: constant memory, quantiles good to 2%. */
 const growth = Math.log(1.02);
 
 export class LatencyHistogram {

@@ -70,7 +70,7 @@ const usage = `npm run bench -- [flags]
   --load TEXT        the loads with this in their name, such as "each alone"; "refused" measures refused hits alone
   --beside OTHER     the limiter of another checkout, or of a commit, takes turns with this one
   --json             prints the figures as JSON
-  --check            fails where a ratio is more than 25 % above bench/ratios.json
+  --check            fails where a ratio is more than 25% above bench/ratios.json
   --write-ratios     writes bench/ratios.json
 
 docs/performance.md says what is measured.`;

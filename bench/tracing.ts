@@ -162,7 +162,7 @@ process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = `http://127.0.0.1:${port}`;
 const off = await subject({});
 const on = await subject({ TRACING_ENABLED: 'true', TRACING_SAMPLING_RATE: '0.01' });
 for (const [name, fields] of [
-  ['1 % of the calls, which belong to no trace', commonFields],
+  ['1% of the calls, which belong to no trace', commonFields],
   ['none of the calls, whose callers do not sample', traced('00')],
   ['all calls, whose callers sample', traced('01')],
 ] as const) {
@@ -174,7 +174,7 @@ for (const [name, fields] of [
   }
   const [a, b] = [median(without.slice(2)), median(withTracing.slice(2))];
   const share = ((b / a - 1) * 100).toFixed(1);
-  console.log(`traced are ${name}: ${Math.round(a)} ns without, ${Math.round(b)} ns with (${share} %)`);
+  console.log(`traced are ${name}: ${Math.round(a)} ns without, ${Math.round(b)} ns with (${share}%)`);
 }
 await on.tracing?.close?.();
 off.handler.close();

@@ -114,7 +114,7 @@ const columns = (desk) => [
     label: 'Used of limit',
     isNumber: true,
     cell: ({ used, mark, ...of }) =>
-      html`<b class=${of.limit !== null && used > of.limit ? 'over' : ''}>${number(used)}</b> of ${most(of)} ${mark === undefined ? nothing : badge('warn', `${mark} %`)}${meter(used, of.limit)}`,
+      html`<b class=${of.limit !== null && used > of.limit ? 'over' : ''}>${number(used)}</b> of ${most(of)} ${mark === undefined ? nothing : badge('warn', `${mark}%`)}${meter(used, of.limit)}`,
   },
   { label: 'Left', isNumber: true, cell: ({ left }) => number(left) },
   { label: 'Leased', isNumber: true, cell: ({ leased }) => number(leased) },

@@ -138,7 +138,7 @@ export interface ChangedRequests {
 
 /** Two rule sets side by side: requests that one of them refuses and the other does not. */
 export class RuleSetsDifference {
-  /** Refused by the rules, and not by those that they are held against. */
+  /** Refused by the rules, and not by the other rules. */
   readonly newlyLimited = noChangedRequests();
   /** The other way round. */
   readonly noLongerLimited = noChangedRequests();

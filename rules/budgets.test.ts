@@ -204,7 +204,7 @@ describe('a limit of a budget', () => {
 
   it('is reported in words', () => {
     expect(limitWords({ ...monthly, hitsUnit: 'tokens', warnAt: [50, 80] })).toBe(
-      '10 tokens per calendar month (Europe/Zurich, from day 15), marks at 50, 80 %',
+      '10 tokens per calendar month (Europe/Zurich, from day 15), marks at 50, 80%',
     );
     const week = { unit: 'week', timezone: 'UTC', startsOn: 5 } as const;
     expect(limitWords(limit({ unit: 'week', calendar: week }))).toBe(

@@ -6,7 +6,7 @@ import { algorithmNames, findAlgorithm } from './algorithms/registry.ts';
 import { ruleFields } from './language/fields.ts';
 import type { Rule } from './model.ts';
 
-/** A share of 100 %. */
+/** A share of 100%. */
 export const wholeLimit = 1_000_000;
 
 /** What a share is written as; `0`: nothing is taken ahead. */

@@ -91,8 +91,8 @@ export function houseRows(lines: ReadonlyMap<string, number>, limits: HouseLimit
     },
     {
       what: `files of ${limits.smallFiles.lines} lines or fewer`,
-      measured: `${small} (${smallPercent.toFixed(1)} %)`,
-      limit: `${limits.smallFiles.percent} %`,
+      measured: `${small} (${smallPercent.toFixed(1)}%)`,
+      limit: `${limits.smallFiles.percent}%`,
       isWithin: smallPercent <= limits.smallFiles.percent,
     },
     {

@@ -135,7 +135,7 @@ function topText({ since, domains, domainCount, notes }: TopReport & { notes: st
   const tables = domains.map(({ domain, overLimit, keys }) => {
     const rows = keys.map(({ key, rule, shadowMode, atLeast, atMost, share }) => ({
       OVER: atLeast === atMost ? atMost : `${atLeast}-${atMost}`,
-      SHARE: `${(share * 100).toFixed(1)} %`,
+      SHARE: `${(share * 100).toFixed(1)}%`,
       KEY: key,
       RULE: shadowMode ? `${rule} (shadow)` : rule,
     }));

@@ -26,7 +26,7 @@ describe('Progress', () => {
       progress.update(2_100, 510);
     });
     expect(texts).toEqual([
-      `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}]  50 % 2,000 requests, 2,000 a second`,
+      `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}]  50% 2,000 requests, 2,000 a second`,
     ]);
   });
 

@@ -64,7 +64,7 @@ export class Progress {
 function barText(done: number): string {
   const share = Math.min(1, done);
   const filled = Math.floor(share * barWidth);
-  return `[${'#'.repeat(filled)}${' '.repeat(barWidth - filled)}] ${String(Math.floor(share * 100)).padStart(3)} %`;
+  return `[${'#'.repeat(filled)}${' '.repeat(barWidth - filled)}] ${String(Math.floor(share * 100)).padStart(3)}%`;
 }
 
 function count(number: number): string {

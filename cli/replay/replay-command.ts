@@ -184,7 +184,7 @@ export const replayCommand = commandOf(
   },
 );
 
-/** What a recording says of rules, with the difference to those that they are held against. */
+/** What a recording says of rules, with the difference to the other rules. */
 interface Replayed {
   rules: RuleSource[];
   against: RuleSource[] | undefined;

@@ -35,11 +35,11 @@ export function reportText(report: ReplayReport): string {
   } else {
     lines.push(
       `OVER_LIMIT by the rules: ${limitedText(rules.limited)}`,
-      `OVER_LIMIT by those that they are held against: ${limitedText(against.limited)}`,
+      `OVER_LIMIT by the other rules: ${limitedText(against.limited)}`,
       ...changeLines('Newly limited', difference.newlyLimited),
       ...changeLines('No longer limited', difference.noLongerLimited),
       ...section('The rules', ruleSetLines(rules)),
-      ...section('Those that they are held against', ruleSetLines(against)),
+      ...section('The other rules', ruleSetLines(against)),
     );
   }
   return inert(lines);
@@ -169,7 +169,7 @@ export function limitedText({ requests, share, first, last }: LimitedReport): st
 }
 
 function percent(share: number): string {
-  return `${(share * 100).toFixed(2)} %`;
+  return `${(share * 100).toFixed(2)}%`;
 }
 
 function count(number: number): string {

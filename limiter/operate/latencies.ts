@@ -1,4 +1,4 @@
-/** How long decisions took, in buckets that are a quarter of their octave wide: a quantile is at most 19 % off. */
+/** How long decisions took, in buckets that are a quarter of their octave wide: a quantile is at most 19% off. */
 
 /** Microseconds up to 2^31. */
 const buckets = 128;

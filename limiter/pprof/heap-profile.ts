@@ -54,7 +54,7 @@ export function heapProfileToPprof(
   });
 }
 
-/** Go's interval, too. Measured with 1 KB of garbage a request: no cost that shows beside the noise of 5 %. */
+/** Go's interval, too. Measured with 1 KB of garbage a request: no cost that shows beside the noise of 5%. */
 const intervalBytes = 512 * 1024;
 
 /** Samples allocations of this thread from its start on, so that the first question already has an answer. */

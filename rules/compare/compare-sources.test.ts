@@ -93,7 +93,7 @@ describe('a comparison', () => {
         }),
       ],
       [
-        'changed k [hits_unit ->tokens, warn_at ->[50,80], reserve ->{"estimate":5,"on_expiry":"charge","ttl":"60s"}] same: its hits are called tokens | answers carry marks from 50, 80 % on | requests with a reservation_id reserve: held for 60s, 5 where a request does not say how much, charged where nobody settles',
+        'changed k [hits_unit ->tokens, warn_at ->[50,80], reserve ->{"estimate":5,"on_expiry":"charge","ttl":"60s"}] same: its hits are called tokens | answers carry marks from 50, 80% on | requests with a reservation_id reserve: held for 60s, 5 where a request does not say how much, charged where nobody settles',
       ],
     ],
     [

@@ -342,8 +342,8 @@ export const limitFields = {
   /** Percents of the limit from which on answers carry a mark: 1 to 100, ascending, each once. */
   warnAt: {
     kind: 'percents',
-    phrase: 'marks at {} %',
-    change: { set: 'answers carry marks from {} % on', unset: 'answers carry no marks' },
+    phrase: 'marks at {}%',
+    change: { set: 'answers carry marks from {}% on', unset: 'answers carry no marks' },
     isOwn: true,
     ifUnknown: 'ignore',
     most: 8,

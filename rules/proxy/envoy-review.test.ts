@@ -204,7 +204,7 @@ describe('reviewEnvoy', () => {
     [
       'a filter that is off',
       manager(forwarded(good), { filters: filter('filter_enabled: { default_value: { numerator: 0 } }') }),
-      'error rate-limits-off envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" is off: enabled for 0 %',
+      'error rate-limits-off envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" is off: enabled for 0%',
     ],
     [
       'a list that the runtime disables',

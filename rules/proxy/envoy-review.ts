@@ -174,13 +174,13 @@ class EnvoyReview {
     const { clusters, hasAllClusters, runtime } = this.#configuration;
     const enabled = enabledPercent ?? percent(runtime.get('ratelimit.http_filter_enabled'));
     if (enabled === 0)
-      this.#error('rate-limits-off', place, `the rate limit filter "${name}" is off: enabled for 0 %`);
+      this.#error('rate-limits-off', place, `the rate limit filter "${name}" is off: enabled for 0%`);
     const enforced = enforcedPercent ?? percent(runtime.get('ratelimit.http_filter_enforcing'));
     if (enforced === 0)
       this.#warning(
         'rate-limits-off',
         place,
-        `the rate limit filter "${name}" refuses nothing: enforced for 0 %`,
+        `the rate limit filter "${name}" refuses nothing: enforced for 0%`,
       );
     if (service === undefined) return;
     if (service.version !== 'V3' && service.version !== 2) {

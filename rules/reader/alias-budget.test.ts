@@ -12,7 +12,7 @@ function allowed(outside: number, bound: number): number {
 }
 
 describe('AliasBudget', () => {
-  it('allows 99 % of a small document', () => {
+  it('allows 99% of a small document', () => {
     expect(allowed(1000, 1e6)).toBe(99_000);
   });
 

@@ -384,8 +384,8 @@ const largeShare = 0.1;
 
 /**
  * Refuses documents that aliases blow up ("billion laughs"), by the bounds of the Go service's YAML library, so that
- * what loads there loads here: the share of nodes read through aliases may be 99 % of a small document, falling to
- * 10 % of a large one, which ends every expansion below 450,000 nodes.
+ * what loads there loads here: the share of nodes read through aliases may be 99% of a small document, falling to
+ * 10% of a large one, which ends every expansion below 450,000 nodes.
  */
 export class AliasBudget {
   #read = 0;

@@ -17,7 +17,7 @@ const document = new URL('../../docs/budgets.md', import.meta.url);
 const help = `Usage: npm run budgets -- [--streams <n>] [--seed <n>] [--write]
 
 Lets streams of answers begin at once over four limiters and one Redis: each is charged to the budgets of its model, its
-team and its user. 5 % die, 2 % say twice what they cost, a limiter is killed, Redis is killed and started again with its data.
+team and its user. 5% die, 2% say twice what they cost, a limiter is killed, Redis is killed and started again with its data.
 First with reservations, then by a check before and a charge after. It takes some four minutes and needs redis-server.
 
   --streams <n>  100 to 50000 (default 10000)

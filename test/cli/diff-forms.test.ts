@@ -94,7 +94,7 @@ failed: 1 change that --fail-on names: shop: gone (gone)
 
 #### What a recording says
 
-4 recorded requests, 1970-01-12T13:46:41.000Z to 1970-01-12T13:46:44.000Z<br>newly limited: 1 request (25.00 %), 1970-01-12T13:46:44.000Z to 1970-01-12T13:46:44.000Z<br>no longer limited: 0 requests (0.00 %)
+4 recorded requests, 1970-01-12T13:46:41.000Z to 1970-01-12T13:46:44.000Z<br>newly limited: 1 request (25.00%), 1970-01-12T13:46:44.000Z to 1970-01-12T13:46:44.000Z<br>no longer limited: 0 requests (0.00%)
 
 Newly limited, by rule:
 
@@ -115,12 +115,12 @@ Newly limited, by counter:
     const said = async (form: string, ...more: string[]) =>
       diff('-o', form, '--replay', recording(), ...more, old, now);
     expect((await said('text')).stdout).toMatch(
-      /\n\n4 recorded requests, .*\n\nNewly limited: 1 request \(25.00 %\)/,
+      /\n\n4 recorded requests, .*\n\nNewly limited: 1 request \(25.00%\)/,
     );
     expect(JSON.parse((await said('json')).stdout)).toMatchObject({
       replay: { difference: { newlyLimited: { limited: { requests: 1 } } } },
     });
-    expect((await said('github')).stdout).toContain('::newly limited: 1 request (25.00 %25), ');
+    expect((await said('github')).stdout).toContain('::newly limited: 1 request (25.00%25), ');
     expect((await said('sarif')).stdout).toContain('"ruleId": "newly-limited"');
     expect((await said('text', '--setting', 'SHADOW_MODE=true')).stdout).toContain(
       'Newly limited: 0 requests',

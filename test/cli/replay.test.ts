@@ -57,7 +57,7 @@ describe('weir replay', () => {
     writeFileSync(packed, gzipSync(readFileSync(example)));
     const plain = replay(['examples/rules', '--from', example]);
     expect(plain.status).toBe(0);
-    expect(plain.stdout).toContain('OVER_LIMIT: 4 requests (30.77 %)');
+    expect(plain.stdout).toContain('OVER_LIMIT: 4 requests (30.77%)');
     expect(replay(['examples/rules', '--from', packed]).stdout).toBe(plain.stdout);
     expect(replay(['examples/rules', '--from', '-'], readFileSync(example)).stdout).toBe(plain.stdout);
   });
@@ -66,7 +66,7 @@ describe('weir replay', () => {
     const { status, stdout } = replay(['examples/manifests', '--from', example]);
     expect([status, stdout.split('\n')[1]]).toEqual([
       0,
-      'OVER_LIMIT: 4 requests (30.77 %), 2026-11-20T09:00:05.000Z to 2026-11-20T09:00:10.300Z',
+      'OVER_LIMIT: 4 requests (30.77%), 2026-11-20T09:00:05.000Z to 2026-11-20T09:00:10.300Z',
     ]);
   });
 
@@ -79,9 +79,9 @@ describe('weir replay', () => {
     const args = ['examples/replay/stricter', '--against', 'examples/rules', '--from', example];
     const text = replay(args).stdout;
     expect(text).toContain(
-      '\nNewly limited: 1 request (7.69 %), 2026-11-20T09:00:04.000Z to 2026-11-20T09:00:04.000Z\n',
+      '\nNewly limited: 1 request (7.69%), 2026-11-20T09:00:04.000Z to 2026-11-20T09:00:04.000Z\n',
     );
-    expect(text).toContain('\nNo longer limited: 0 requests (0.00 %)\n');
+    expect(text).toContain('\nNo longer limited: 0 requests (0.00%)\n');
     expect(JSON.parse(replay([...args, '--output', 'json']).stdout).difference).toMatchObject({
       newlyLimited: { limited: { requests: 1 }, rules: [{ rule: 'shop.remote_address', requests: 1 }] },
       noLongerLimited: { limited: { requests: 0 }, rules: [] },
@@ -94,7 +94,7 @@ describe('weir replay', () => {
     const { status, stdout } = replay([...args, '--max-newly-limited', '2']);
     expect(status).toBe(1);
     expect(stdout).toContain(
-      '\nNewly limited: 3 requests (30.00 %), 2026-11-20T09:01:01.000Z to 2026-11-20T09:01:03.000Z\n',
+      '\nNewly limited: 3 requests (30.00%), 2026-11-20T09:01:01.000Z to 2026-11-20T09:01:03.000Z\n',
     );
     expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute, sliding window {2}/);
     expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute {2}/);
@@ -145,7 +145,7 @@ descriptors:
           .slice(0, 5),
       ),
     ).toEqual([
-      ['shop.remote_address', '2 limits', '3', '1', '33.33 %'],
+      ['shop.remote_address', '2 limits', '3', '1', '33.33%'],
       ['', '1s', '1 a second', '2', '1'],
       ['', 'steady', '3,000 in 5m, token bucket, burst 2,000', '0', '0'],
     ]);

@@ -94,7 +94,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.page.getByRole('button', { name: 'Find' }).click();
       await at.row('acme').first().waitFor();
       await at.row('U+202E').first().waitFor();
-      await at.row('203.0.113.7').getByText('80 %', { exact: true }).waitFor();
+      await at.row('203.0.113.7').getByText('80%', { exact: true }).waitFor();
       await at.page.getByLabel('only over').check();
       await at.page.getByRole('button', { name: 'Find' }).click();
       await at.row('/search').first().waitFor({ state: 'detached' });

@@ -79,5 +79,5 @@ it('names survivors and the share of the killed', () => {
       { ...report, is: 'survived' },
       { ...report, is: 'killed' },
     ]),
-  ).toEqual(['survived: a.ts:1:2  x y', 'a: 1 of 2 mutants killed, 50.0 %']);
+  ).toEqual(['survived: a.ts:1:2  x y', 'a: 1 of 2 mutants killed, 50.0%']);
 });

@@ -18,6 +18,6 @@ export function scoreLines(kind: string, reports: readonly MutantReport[]): stri
     ...survivors.map(
       ({ place, change }) => `survived: ${place}  ${change.replaceAll(/\s+/g, ' ').slice(0, 100)}`,
     ),
-    `${kind}: ${killed} of ${reports.length} mutants killed, ${share.toFixed(1)} %`,
+    `${kind}: ${killed} of ${reports.length} mutants killed, ${share.toFixed(1)}%`,
   ];
 }
