@@ -46,7 +46,7 @@ async function roomInMinute(): Promise<void> {
 async function untilInForce({ debug }: Site): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     const rules = await (await fetch(`http://127.0.0.1:${debug}/rlconfig`)).text();
-    if (rules.includes('requests_per_unit=50, shadow_mode: false')) return;
+    if (rules.includes('shop.remote_address: unit=MINUTE requests_per_unit=50,')) return;
     await sleep(50);
   }
   throw new Error('the changed rule was not loaded');
