@@ -1,4 +1,4 @@
-/** Counts the hits of whole requests by the answer that they got: `passed` and `limited` of every limit. */
+/** Counts the hits of whole requests by their answer: `passed` and `limited` of each limit. */
 
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';

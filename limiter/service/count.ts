@@ -28,7 +28,7 @@ export class Count {
       return;
     }
     for (const op of ops) op.caller = asker;
-    // In the store, nothing holds back a single operation. The local cache may still have turned it into a look.
+    // In the store, nothing holds back a single operation. The local cache may still have turned it into a read.
     const stop =
       this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
       (ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek');

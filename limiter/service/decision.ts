@@ -51,46 +51,46 @@ export interface CountingOptions extends PlanSettings, WindowOptions {
   /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
   expirationJitterMaxSeconds: number;
   /**
-   * Counters end with their window instead of a whole window, and the jitter, after their first hit: for a store in
-   * which those that are over would take the room of those in force.
+   * Counters end with their window. Otherwise they end a whole window, plus the jitter, after their first hit. For a store in which
+   * old counters would take the room of current ones.
    */
   countersEndWithWindow: boolean;
   /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
   stopCacheKeyIncrementWhenOverLimit: boolean;
-  /** STORE_FAILURE_MODE: what a descriptor gets whose counter failed. `error` fails the request. */
+  /** STORE_FAILURE_MODE: the answer for a descriptor whose counter failed. `error` fails the request. */
   storeFailureMode: StoreFailureAnswer;
 }
 
 /** What the service reports itself, besides the statistics of rules. */
 export interface ServiceEvents {
-  /** A request was refused for what it is: call.should_rate_limit.service_error. */
+  /** A request was invalid: call.should_rate_limit.service_error. */
   onServiceError(): void;
-  /** A request failed with its counter: call.should_rate_limit.redis_error. Once a request. */
+  /** A request failed because of the store: call.should_rate_limit.redis_error. Called once per request. */
   onStoreError(error: StoreError): void;
-  /** A request with a counter that failed was answered nevertheless, by STORE_FAILURE_MODE. Once a request; the first error. */
+  /** STORE_FAILURE_MODE answered a request whose counter failed. Called once per request, with the first error. */
   onUncounted(error: StoreError): void;
-  /** A caller gave up before anything of its request was sent to the store: it was not counted. Once a request. */
+  /** A caller gave up before its request was sent to the store, so nothing was counted. Called once per request. */
   onAbandoned(): void;
-  /** Hits of one descriptor exceeded its limit, whether or not they were let pass. Undefined: nobody wants to know. */
+  /** Hits of one descriptor exceeded its limit, whether or not they passed. Undefined: nothing needs to know. */
   onOverLimit?: ((domain: string, hit: CountedHit, overLimit: number) => void) | undefined;
-  /** Hits that an override decided over. */
+  /** An override decided these hits. */
   onOverridden?: ((effect: OverrideEffect['kind'], hits: number) => void) | undefined;
-  /** What became of a reserve or settle that was asked for. */
+  /** The outcome of a call that reserves, commits or releases. */
   onBudgetCall?: ((call: 'reserve' | 'settle', outcome: BudgetOutcome) => void) | undefined;
-  /** So much of what nobody settled in time was given back. */
+  /** This amount of expired reservations was returned to the counters. */
   onReservationsExpired?: ((hits: number) => void) | undefined;
-  /** Other limits may hold from now on: rules or overrides came, or an override ended. */
+  /** Limits may have changed: new rules or overrides, or an override ended. */
   onPlansEnded?: (() => void) | undefined;
   /**
-   * A limit refused hits of a descriptor with these entries; of several limits that which refuses longest. Undefined: nobody
-   * wants to know.
+   * A limit refused hits of a descriptor with these entries. If several did, it is the one that refuses longest. Undefined: nothing
+   * needs to know.
    */
   onRefused?: ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void) | undefined;
-  /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
+  /** SHADOW_MODE turned OVER_LIMIT into OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
 
-/** What becomes of calls about reservations, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
+/** Outcomes of calls about reservations, for statistics. `full`: a counter has no room. `failed`: the store could not be asked. */
 export type BudgetOutcome =
   | Exclude<Reservation['outcome' | 'settled'], 'partial'>
   | 'full_domain'

@@ -18,7 +18,7 @@ export interface HitMakerOptions {
   readonly events: Pick<ServiceEvents, 'onOverridden'>;
 }
 
-/** Makes the hits of plans, counts them as asked in the rules' statistics, and finds their windows. */
+/** Makes the hits of plans, counts them in the statistics of the rules, and finds their windows. */
 export class HitMaker {
   readonly #options: HitMakerOptions;
   readonly #windows: Windows;
@@ -28,16 +28,16 @@ export class HitMaker {
     this.#windows = new Windows(options.counting);
   }
 
-  /** Of one limit. The store is to be asked where it is not `remembered`. */
+  /** The hits of one limit. Ask the store unless they are `remembered`. */
   hit(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { stats } = this.#options;
-    // Hits taken back are no hits: they count in their own statistic alone.
+    // Refunded hits count only in a statistic of their own.
     const stat = verb === 'refund' ? RuleStat.totalNegativeHits : RuleStat.totalHits;
     stats.add(stats.slotOf(plan.metric) + stat, hits);
     return this.make(plan, hits, verb, nowMs);
   }
 
-  /** The same, and nothing is counted. */
+  /** The same, without counting in statistics. */
   make(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { localCache, random, counting, clock, events } = this.#options;
     const nowSeconds = Math.floor(nowMs / 1000);
@@ -51,15 +51,15 @@ export class HitMaker {
     let secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
     let ttlSeconds = isSteady ? lifeSeconds! : secondsToReset;
     if (!counting.countersEndWithWindow) {
-      // From the first hit on the whole length, or the rest of a calendar month.
+      // The whole window from the first hit on, or the rest of a calendar month.
       if (lifeSeconds !== undefined) ttlSeconds = lifeSeconds;
       const jitter = counting.expirationJitterMaxSeconds;
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
-    // What takes nothing looks, and a bound refuses it never.
+    // An operation that takes nothing only reads the counter, and no bound refuses it.
     const asks = asksForHits(verb);
     const asksCache = localCache !== undefined && asks && (hits > 0 || plan.bound === undefined);
-    // A wait has no date: the clock of dates may be set.
+    // A wait is not a date, because the wall clock may be adjusted.
     const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
     const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
     let full = fullUntilMs !== 0;
@@ -68,7 +68,7 @@ export class HitMaker {
     if (override !== undefined && asks) {
       const { kind } = override.effect;
       events.onOverridden?.(kind, hits);
-      // A block is not counted, so that nobody is over for it when it ends.
+      // A blocked hit is not counted, so that no caller is over limit because of it when the block ends.
       if (kind === 'block') full = true;
     }
     const hit = newOperation(plan, key, verb, hits, ttlSeconds);
@@ -82,7 +82,7 @@ export class HitMaker {
     return hit;
   }
 
-  /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
+  /** The store is asked for all of them, or for none if the local cache knows that one is full. */
   addGroup(first: CountedHit, limits: readonly LimitPlan[], nowMs: number, ops: CountedHit[]): void {
     const group: CountedHit[] = [];
     let remembered = false;
@@ -97,7 +97,7 @@ export class HitMaker {
     if (!remembered) for (const hit of group) ops.push(hit);
   }
 
-  /** By an override: the store is not asked, and the rule's statistics go on. */
+  /** Decided by an override: the store is not asked, but the statistics of the rule count the hits. */
   countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
     const { stats, events } = this.#options;
     const descriptor = request.descriptors[index]!;
@@ -114,12 +114,12 @@ export class HitMaker {
   }
 }
 
-/** Its own addend, 0 included, else the request's, which counts as at least 1. */
+/** The descriptor's own addend, including 0. Otherwise that of the request, which counts as at least 1. */
 export function addendOf(descriptor: Descriptor, request: RateLimitRequest): number {
   return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
 }
 
-/** The list with the element, made with the first: then it has no room to spare, which most requests do not need. */
+/** Adds the element, and creates the list with the first one: such an array reserves no further room, which few requests need. */
 export function added<Element>(list: Element[] | undefined, element: Element): Element[] {
   if (list === undefined) return [element];
   list.push(element);

@@ -1,4 +1,4 @@
-/** What becomes of hits that the store has answered: the status of a descriptor, its statistics, and who hears of it. */
+/** Turns answered hits into the status of a descriptor, counts them in statistics, and reports them. */
 import type { Clock } from '../../process/time/clock.ts';
 import {
   Assessment,
@@ -29,7 +29,7 @@ export interface HitStatusOptions {
 export class HitStatuses {
   readonly #options: HitStatusOptions;
   readonly #inForce: { readonly epoch: number };
-  /** Reused by all descriptors: it holds nothing between two of them. */
+  /** Reused by all descriptors. It holds no state between two of them. */
   readonly #assessment = new Assessment();
 
   constructor(options: HitStatusOptions, inForce: { readonly epoch: number }) {
@@ -37,7 +37,7 @@ export class HitStatuses {
     this.#inForce = inForce;
   }
 
-  /** Throws the first error that STORE_FAILURE_MODE has no answer for. */
+  /** Throws the first error that STORE_FAILURE_MODE does not answer. */
   acceptFailures(ops: readonly CountedHit[]): void {
     let first: StoreError | undefined;
     for (const { error } of ops) {
@@ -49,7 +49,7 @@ export class HitStatuses {
     if (first !== undefined) this.#options.events.onUncounted(first);
   }
 
-  /** Of several limits that which refuses longest, else that of which the least is left. */
+  /** The status of the limit that refuses longest, or else of the limit with the least left. */
   statusOf(hit: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
     const { group, remembered } = hit;
     const assessment = this.#assessment;
@@ -67,7 +67,7 @@ export class HitStatuses {
     let remaining = 0;
     let seconds = 0;
     for (const one of group) {
-      // The others were neither asked for nor known.
+      // The store was not asked for the others, and the local cache does not know them.
       if (remembered && !one.full) continue;
       this.#assess(one, decision);
       const isOver = assessment.over;
@@ -89,13 +89,13 @@ export class HitStatuses {
     if (onRefused !== undefined) onRefused(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
   }
 
-  /** They fail together. */
+  /** Hits of one descriptor fail together. */
   #uncountedGroup(group: readonly CountedHit[]): DescriptorStatus {
     const longest = group.reduce((one, other) => (other.secondsToReset > one.secondsToReset ? other : one));
     return uncountedStatus(longest, this.#options.counting.storeFailureMode);
   }
 
-  /** Writes the assessment, and counts it in the limit's statistics. */
+  /** Writes the assessment, and counts it in the statistics of the limit. */
   #assess(hit: CountedHit, { epoch, request }: HitsAsked): void {
     const { stats, localCache, events } = this.#options;
     const { counter: plan, hits, after, leased } = hit;
@@ -105,12 +105,12 @@ export class HitStatuses {
       assessRemembered(plan, hits, assessment);
       if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
     } else if (!asksForHits(hit.verb) || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
-      // Refused by another limit, the hits count in no statistic of what passed.
+      // If another limit refused the hits, they do not count as passed.
       assessRefund(plan, after + leased, assessment);
     } else {
       if (hit.over) assessRefused(plan, hits, after, assessment);
       else assessTotal(plan, hits, after, leased, assessment);
-      // Rules that came meanwhile may allow more, and a counter that was reset has hits left.
+      // Newer rules may allow more, and a counter that was reset has hits left.
       const isCounted = request.foreseenHits === undefined;
       if (assessment.over && isCounted && !hit.mayReturn && localCache !== undefined) {
         if (epoch === this.#inForce.epoch) this.#remember(hit, localCache);
@@ -122,7 +122,7 @@ export class HitStatuses {
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
   }
 
-  /** Until a single hit would pass; not at all where fewer hits than these would pass now. */
+  /** Seconds until a single hit would pass. Undefined if fewer hits than these would pass now. */
   #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
     const { bound, capacity } = hit.counter;
     if (hit.windowEndSeconds !== 0) {
@@ -134,19 +134,19 @@ export class HitStatuses {
   }
 }
 
-/** Of a counter that was looked at: whether so many hits would be over, and how long they would have to wait. */
+/** For a counter that was only read: whether this many hits would be over limit, and how long they would have to wait. */
 function foresee(hit: CountedHit, hits: number, nowMs: number): void {
   const { counter, after, leased, held, full } = hit;
   if (full || hits <= Math.max(0, counter.capacity - after - leased)) return;
   hit.over = true;
-  // As of hits that are counted: until a single one passes.
+  // As for counted hits: until a single one passes.
   const isFull = after >= counter.capacity && counter.bound !== undefined && held !== undefined;
   hit.waitMicros = isFull ? counter.bound.untilRoomMicros(held, nowMs * 1000) : 0;
 }
 
 /**
- * Whole seconds until the window ends. For a sliding window or a bucket as the store answered: 0 when another hit passes at
- * once, and at least 1 when hits are over the limit.
+ * Whole seconds until the window ends. For a sliding window or a token bucket, the store says how long: 0 if another hit passes at
+ * once, and at least 1 if the hits are over limit.
  */
 export function secondsToReset(
   { windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit,
@@ -156,7 +156,7 @@ export function secondsToReset(
   return Math.max(isOver ? 1 : 0, Math.ceil(waitMicros / 1_000_000));
 }
 
-/** Of a counter that the local cache knows to be full as much as fits in. Never above 2^53 - 1. */
+/** How much of a limit is used. A counter that the local cache knows as full counts as the whole limit. At most 2^53 - 1. */
 export function usedOf({ full, counter, after, leased }: CountedHit): number {
   return full ? counter.capacity : Math.min(maxTotal, after + leased);
 }

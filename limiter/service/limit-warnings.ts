@@ -1,6 +1,6 @@
 /**
- * Which limits have reached a mark of `warn_at`: answers carry it, and each mark of a window is reported once in the whole
- * fleet, by anyone who claims it first in the store.
+ * Limits that have reached a threshold of `warn_at`. Answers contain it. The fleet reports each threshold once per window: the
+ * limiter that claims it first in the store reports it.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
@@ -12,21 +12,21 @@ import type { CountedHit } from './decision.ts';
 import { usedOf } from './hit-statuses.ts';
 
 export interface LimitWarningsOptions {
-  /** Undefined where nothing is shared: each limiter reports for itself. */
+  /** Undefined if limiters share no store: each limiter reports for itself. */
   claims: Claims | undefined;
   clock: Pick<Clock, 'nowMs'>;
-  /** A mark of a window was reached, and nobody has reported so before. While the store is away each limiter reports it. */
+  /** A threshold was reached, and no limiter has reported it for this window. While the store fails, each limiter reports it. */
   onReached(plan: LimitPlan, mark: number, used: number): void;
 }
 
-/** Chosen: counters of which is remembered what was reported. Of one that is forgotten the store is asked once more. */
+/** The number of counters whose reports are remembered. For a forgotten counter, the store is asked again. */
 const mostCounters = 10_000;
-/** Chosen: claims on their way to the store. A mark that finds no room is claimed by a later hit. */
+/** The number of claims on their way to the store. A later hit claims a threshold that finds no room. */
 const mostClaims = 128;
-/** Chosen: as far apart as clocks of limiters may be that share a window. */
+/** How far apart the clocks of limiters that share a window may be. */
 const slackSeconds = 60;
 
-/** How many marks of a counter are reported, or about to be. */
+/** The number of thresholds of a counter that are reported, or are about to be. */
 interface Counter {
   reported: number;
   readonly untilMs: number;
@@ -34,7 +34,7 @@ interface Counter {
 
 export class LimitWarnings {
   readonly #options: LimitWarningsOptions;
-  /** By key. Those of fixed windows have their window in it. */
+  /** By counter key. The keys of fixed windows contain the window. */
   readonly #counters = new Map<string, Counter>();
   #claimsUnderWay = 0;
 
@@ -51,7 +51,7 @@ export class LimitWarnings {
       return;
     }
     for (const { error } of group) if (error !== undefined) return;
-    // Of those that the store was not asked for only the full ones are known.
+    // If the store was not asked, only full counters are known.
     const known = hit.remembered ? group.filter(({ full }) => full) : group;
     const warnings = known.map((one) => this.#warningOf(one)).filter((one) => one !== undefined);
     if (warnings.length > 0) status.warnings = warnings;

@@ -1,12 +1,12 @@
-/** The answer of an exceeded limit, for requests that no limit refuses: beyond a bound, or beyond the rate of their caller. */
+/** The answer OVER_LIMIT for requests that exceed no limit, but a bound or the rate of their caller. */
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Header, HeaderForm } from '../decide/messages.ts';
 
 export interface ShadowOptions {
-  /** SHADOW_MODE: the answer of an exceeded limit is OK. */
+  /** SHADOW_MODE: the answer is OK instead. */
   readonly shadowMode: boolean;
-  /** SHADOW_MODE made an OVER_LIMIT an OK. */
+  /** SHADOW_MODE turned OVER_LIMIT into OK. */
   onGlobalShadow(): void;
 }
 
@@ -22,7 +22,7 @@ const overStatus: DescriptorStatus = Object.freeze({
 });
 const retryAfter: readonly Header[] = [new HeaderForm('Retry-After', '').header(Number(retryAfterSeconds))];
 
-/** Called once for each request. `descriptors`: how many of them are known, each of which gets a status. */
+/** Called once for each request. `descriptors`: the number of known descriptors. Each gets a status. */
 export function overWithoutLimit(
   { shadowMode, onGlobalShadow }: ShadowOptions,
   descriptors: number,

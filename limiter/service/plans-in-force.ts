@@ -1,4 +1,4 @@
-/** The rules and overrides that decide now, and the plans that requests get by them. */
+/** The rules and overrides in force, and the plans of requests that follow from them. */
 import type { Clock } from '../../process/time/clock.ts';
 import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
@@ -14,17 +14,17 @@ import type { BoundedLocalCache } from '../stores/local-cache.ts';
 export interface PlansOptions {
   stats: RuleStats;
   clock: Clock;
-  /** Undefined is off. What it remembers ends with plans. */
+  /** Undefined: off. New plans clear it. */
   localCache: BoundedLocalCache | undefined;
   counting: PlanSettings;
-  /** Other limits may hold from now on: rules or overrides came, or an override ended. */
+  /** Limits may have changed: new rules or overrides, or an override ended. */
   onPlansEnded?: (() => void) | undefined;
 }
 
 export class PlansInForce {
   readonly #options: PlansOptions;
   #matcher: RuleMatcher | undefined;
-  /** Undefined: nothing lies over the rules. */
+  /** Undefined: there are no overrides. */
   #overrides: OverrideIndex | undefined;
   #planner: Planner | undefined;
   #epoch = 0;
@@ -33,7 +33,7 @@ export class PlansInForce {
     this.#options = options;
   }
 
-  /** Grows with rules and resets: what the store was asked before is not remembered after. */
+  /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. */
   get epoch(): number {
     return this.#epoch;
   }
@@ -48,7 +48,7 @@ export class PlansInForce {
     if (this.#matcher !== undefined) this.#planAnew(this.#matcher, this.#options.clock.nowMs());
   }
 
-  /** Somebody reset these counters; undefined: nobody knows which. */
+  /** An operator reset these counters. Undefined: it is unknown which. */
   forgetCounters(keys: readonly string[] | undefined): void {
     const { localCache } = this.#options;
     this.#epoch += 1;
@@ -79,13 +79,13 @@ export class PlansInForce {
     return plans;
   }
 
-  /** Counts a descriptor of a domain without rules. */
+  /** Counts a descriptor whose domain has no rules. */
   noteNoDomain(domain: string): void {
     const { stats, counting } = this.#options;
     stats.domainNotFound(shownText(domain, counting.maxTextBytes));
   }
 
-  /** What was remembered by other limits may be wrong now. */
+  /** What the local cache remembers for earlier limits may be wrong now. */
   #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
     const { stats, counting, localCache, onPlansEnded } = this.#options;
     const overrides = this.#overrides && { index: this.#overrides, nowMs };
@@ -99,7 +99,7 @@ export class PlansInForce {
 }
 
 function plansOf(planner: Planner, { domain, descriptors }: RateLimitRequest): Plan[] {
-  // Most requests have one, and an array that begins with its element has no room to spare.
+  // Most requests have one descriptor, and an array that is created with its element reserves no further room.
   const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
   for (let index = 1; index < descriptors.length; index++) {
     plans.push(planner.plan(domain, descriptors[index]!));
@@ -107,7 +107,7 @@ function plansOf(planner: Planner, { domain, descriptors }: RateLimitRequest): P
   return plans;
 }
 
-/** Where a descriptor is crowded. One with more entries than any rule has levels matches nothing. */
+/** Finds a descriptor with too many entries. A descriptor with more entries than any rule has levels matches nothing. */
 function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
   const { domain, descriptors, leftOut } = request;
   if (leftOut!.descriptors > 0) throw tooManyDescriptors(request, leftOut!);
@@ -122,7 +122,7 @@ function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
 
 function checkAddends(descriptors: readonly Descriptor[]): void {
   for (let index = 0; index < descriptors.length; index++) {
-    // No store can add it.
+    // No store can add such a number.
     if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
     throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
   }

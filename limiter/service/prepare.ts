@@ -75,10 +75,9 @@ export class Prepare {
 }
 
 /**
- * Stop-when-over: says of every hit what it does to the others, so that they are held back just when the request as a
- * whole would be refused by the totals before it (`overallCode`, whatever SHADOW_MODE makes of that). Where what the
- * local cache remembers refuses it, the others are only looked at. Hits are one a plan, the first of its group, undefined
- * where nothing is counted.
+ * Stop-when-over: sets for each hit what it does to the others. They are held back exactly when the totals before the request would
+ * refuse the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit refuses it, the
+ * other counters are only read. There is one hit per plan, the first of its group, or undefined if nothing is counted.
  */
 function planHoldingBack(
   plans: readonly Plan[],

@@ -29,7 +29,7 @@ export interface RateLimitServiceOptions {
   store: Store;
   /** As of `ReservingOptions`. */
   whyReservesNothing?: string | undefined;
-  /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
+  /** Undefined: off (LOCAL_CACHE_SIZE_IN_BYTES=0). */
   localCache: BoundedLocalCache | undefined;
   stats: RuleStats;
   clock: Clock;
@@ -37,18 +37,18 @@ export interface RateLimitServiceOptions {
   random: () => number;
   counting: CountingOptions;
   response: ResponseOptions;
-  /** Undefined: nobody is reported marks. */
+  /** Undefined: thresholds of `warn_at` are not reported. */
   warnings?: LimitWarnings | undefined;
   events: ServiceEvents;
 }
 
-/** Whom a decision goes to. Called once a request, with one of the two; possibly before `decide` returns. */
+/** The receiver of a decision. One of the two is called once per request, possibly before `decide` returns. */
 export interface Decided<Asker extends Caller> {
-  /** How its answers are made, and that their statuses report all; undefined: as those of the service. */
+  /** How its answers are made; their statuses contain everything. Undefined: as the answers of the service. */
   readonly response?: ResponseOptions | undefined;
-  /** `plans`: one a descriptor. */
+  /** `plans`: one per descriptor. */
   answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
-  /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
+  /** A `ServiceError`, a `StoreError`, or any other error, which is then a bug. */
   refuse(error: unknown, asker: Asker): void;
 }
 
@@ -74,9 +74,9 @@ export class RateLimitService {
   readonly #count: Count;
   readonly #reserve: Reserve;
   readonly #respond: Respond;
-  /** Statuses say of which limit they are, and what is used of it. */
+  /** Statuses contain their limit, and how much of it is used. */
   readonly #reports: boolean;
-  /** Metadata says what is held of quotas. */
+  /** Metadata contains the reserved amounts of quotas. */
   readonly #reportsReserved: boolean;
 
   constructor(options: RateLimitServiceOptions) {
@@ -104,17 +104,17 @@ export class RateLimitService {
     this.#reports = reportsLimits(response) || response.dynamicMetadata;
   }
 
-  /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
+  /** Decides by these rules from now on. Requests that wait for the store are decided by the rules that they began with. */
   useRules(matcher: RuleMatcher): void {
     this.#parts.plans.useRules(matcher);
   }
 
-  /** Decides with these over the rules from now on, each until it ends. */
+  /** Applies these overrides from now on, each until it ends. */
   useOverrides(overrides: readonly Override[]): void {
     this.#parts.plans.useOverrides(overrides);
   }
 
-  /** Somebody reset these counters; undefined: nobody knows which. */
+  /** An operator reset these counters. Undefined: it is unknown which. */
   forgetCounters(keys: readonly string[] | undefined): void {
     this.#parts.plans.forgetCounters(keys);
   }
@@ -123,7 +123,7 @@ export class RateLimitService {
     return this.#parts;
   }
 
-  /** Never throws. `decided` is one object for all requests of a listener, `asker` anyone who made this one. */
+  /** Never throws. `decided` is one object for all requests of a listener; `asker` identifies who made this request. */
   decide<Asker extends Caller>(request: RateLimitRequest, asker: Asker, decided: Decided<Asker>): void {
     let decision: Decision;
     try {
@@ -136,7 +136,7 @@ export class RateLimitService {
       this.#decideMarked(decision, decided, asker);
       return;
     }
-    // Must not throw once the store has counted, as other requests' turns come after this one.
+    // Must not throw after the store has counted, because other requests of this turn follow.
     this.#count.submit(decision, () => {
       let response: RateLimitResponse;
       try {
@@ -160,7 +160,7 @@ export class RateLimitService {
     return this.#respond.statuses(decision, reports);
   }
 
-  /** Settles in any case; what is counted decides whether anything is reserved. */
+  /** Commits in any case. The counted hits decide whether anything is reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
     const reports = this.#reports || decided.response !== undefined;
     const orRefuse = (step: () => void): void => this.#orRefuse(decided, asker, step);
@@ -192,7 +192,7 @@ export class RateLimitService {
     );
   }
 
-  /** Writes statuses of what was settled or reserved. */
+  /** Writes the statuses of committed and reserved descriptors. */
   #addStatuses(
     decision: Decision,
     all: readonly PlacedHold[],
@@ -218,7 +218,7 @@ export class RateLimitService {
     }
   }
 
-  /** With what is held of its quotas, for which the store may have to be asked once more. */
+  /** Adds the reserved amounts of its quotas. The store may have to be asked for them. */
   #answerReserved<Asker extends Caller>(
     decision: Decision,
     statuses: DescriptorStatus[],

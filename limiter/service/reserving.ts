@@ -1,6 +1,6 @@
 /**
- * Reserves and settles for descriptors, whether an API or a marker asks: makes their counters as the store of reservations
- * knows them, and writes its answers into hits, of which statuses and statistics are made as of any others.
+ * Reserves, commits and releases for descriptors, for the APIs and for markers. Makes their counters as the store of reservations
+ * knows them, and writes its answers into hits, so that statuses and statistics are made as for other hits.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import type { DescriptorStatus } from '../decide/decided.ts';
@@ -25,7 +25,7 @@ import { HitMaker, type HitMakerOptions } from './hit-maker.ts';
 import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
 
-/** What is asked of one descriptor. */
+/** The amount that is requested for one descriptor. */
 export interface HoldRequest {
   /** Index of the descriptor. */
   readonly index: number;
@@ -37,38 +37,38 @@ export interface HoldRequest {
   readonly onExpiry: 'release' | 'charge';
 }
 
-/** What is kept of a reserve that no limit holds. */
+/** What is stored for a reserve without a limit. */
 interface UnheldTerms {
   readonly ttlMs: number;
-  /** Undefined: nothing is kept. */
+  /** Undefined: nothing is stored. */
   readonly note: UnheldNote | undefined;
 }
 
-/** The text that a store keeps in place of a reservation. */
+/** The text that a store holds instead of a reservation. */
 export interface UnheldNote {
   until(expiresAtMs: number): string;
-  /** When the reservation of the text `known` ends, if `text` is of the same one; else undefined. */
+  /** When the reservation of the text `known` expires, if `text` belongs to the same one; otherwise undefined. */
   endOfSame(known: string, text: string): number | undefined;
 }
 
-/** The same with what becomes of it: one hit a limit. */
+/** The same with its hits: one per limit. */
 export interface PlacedHold extends HoldRequest {
   readonly hits: readonly CountedHit[];
-  /** The hits that the store was asked for in their place: the same, or another one of the call with the same key. */
+  /** The hits that were sent to the store instead: the same ones, or others of the call with the same key. */
   asked: readonly CountedHit[];
 }
 
-/** What became of a call. */
+/** The outcome of a call. */
 export interface Answered {
   readonly call: Reservation;
   readonly held: readonly PlacedHold[];
-  /** Why the store could not be asked, or not in time; the others then mean nothing. */
+  /** Why the store did not answer, or not in time. The other properties are then meaningless. */
   readonly error: StoreError | undefined;
 }
 
 const notAsked: readonly CountedHit[] = [];
 
-/** The answer where nothing keeps reservations. */
+/** The answer if the store supports no reservations. */
 export class ReservesNothing extends StoreError {
   constructor(reason = 'this store keeps no reservations') {
     super(reason, { transient: false, notCounted: true });
@@ -77,7 +77,7 @@ export class ReservesNothing extends StoreError {
 
 export interface ReservingOptions extends HitMakerOptions {
   readonly store: Store;
-  /** Why the store keeps no reservations, for those who ask for one. Undefined: it does, unless it can keep no notes of them. */
+  /** Why the store supports no reservations, for callers that ask for one. Undefined: it does, unless it cannot store notes. */
   readonly whyReservesNothing: string | undefined;
   readonly isQuota: (plan: Plan) => boolean;
   readonly response: Pick<ResponseOptions, 'shadowMode'>;
@@ -89,21 +89,21 @@ export class Reserving {
   readonly #options: ReservingOptions;
   readonly #hits: HitMaker;
   readonly #store: Store;
-  /** Undefined: the store keeps reservations. */
+  /** Undefined: the store supports reservations. */
   readonly reservesNothing: ReservesNothing | undefined;
-  /** Holds nothing between two counters. */
+  /** Holds no state between two counters. */
   readonly #assessment = new Assessment();
 
   constructor(options: ReservingOptions) {
     this.#options = options;
-    // Reservations come back: what was full need not be so.
+    // Reservations return hits, so a counter that was full may have room.
     this.#hits = new HitMaker({ ...options, localCache: undefined });
     this.#store = options.store;
     const { whyReservesNothing: why, store } = options;
     if (why !== undefined || store.notes === undefined) this.reservesNothing = new ReservesNothing(why);
   }
 
-  /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
+  /** Reserves all or nothing. If an override blocks it, the counters are only read. */
   reserve(
     holdings: readonly HoldRequest[],
     {
@@ -131,7 +131,7 @@ export class Reserving {
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
     });
-    // Of what is refused here the store says how the counters stand, and remembers of a marker that nothing is held.
+    // For a refusal, the store reads the counters, and records for a marker that nothing is held.
     const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
     const verb = isRefused && !isMarker ? 'look' : 'reserve';
     const ops = this.#operations(isRefused ? held : open, terms, verb);
@@ -148,12 +148,12 @@ export class Reserving {
     else this.#submit(ops, asker, conclude);
   }
 
-  /** Something else refuses the request: of the marker's id is remembered that it holds nothing, so that its settling charges nothing. */
+  /** Records that the id of a marker holds nothing, because something else refuses the request: its commit then charges nothing. */
   refuse(holdings: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holdings) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, refusedElsewhere: true, width: 0 });
     const ops = this.#operations(this.#held(holdings, 'look'), call, 'reserve');
-    // The answer does not wait for it.
+    // The answer does not wait for this.
     this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));
   }
 
@@ -173,9 +173,9 @@ export class Reserving {
     const owner = ownerOf(domain, asker);
     const call = newReservation({ id, owner, isMarker, descriptors, unknown, width: 0 });
     const ops = this.#operations(held, call, 'commit');
-    // Where nothing is held there is nothing to know.
+    // If nothing is held, there is nothing to look up.
     if (ops.length === 0) call.settled = 'settled';
-    // What was used is used, no matter who gave up.
+    // The amount was used, even if the caller gave up.
     this.#submit(ops, staying(asker), (error) => {
       this.#noteGivenBack(ops);
       this.#report('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
@@ -185,7 +185,7 @@ export class Reserving {
     });
   }
 
-  /** How they stand; nothing is counted. */
+  /** Reads the counters without counting. */
   look(
     holdings: readonly HoldRequest[],
     asker: Caller,
@@ -201,8 +201,8 @@ export class Reserving {
   }
 
   /**
-   * Writes into the statuses of quotas that requests reserve what is held of them, if that is not known; nothing where it
-   * cannot be asked. `done` is called once.
+   * Writes the reserved amounts into the statuses of quotas that requests reserve, unless they are known. Writes nothing if the
+   * store cannot be asked. `done` is called once.
    */
   addReserved(
     plans: readonly Plan[],
@@ -228,7 +228,7 @@ export class Reserving {
     });
   }
 
-  /** No counter remembers it. */
+  /** No counter stores it. */
   async #note(
     call: Reservation,
     ttlMs: number,
@@ -272,7 +272,7 @@ export class Reserving {
   }
 
   #hitsOf(limits: readonly LimitPlan[], amount: number, verb: Verb, nowMs: number): CountedHit[] {
-    // Most rules have one.
+    // Most rules have one limit.
     const hits = [this.#hits.make(limits[0]!, amount, verb, nowMs)];
     if (limits.length === 1) return hits;
     for (const limit of limits.slice(1)) hits.push(this.#hits.make(limit, amount, verb, nowMs));
@@ -282,7 +282,7 @@ export class Reserving {
     return hits;
   }
 
-  /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
+  /** One for each key, in the order of descriptors and limits: descriptors with the same counter are charged together. */
   #operations(held: readonly PlacedHold[], call: Reservation, verb: Verb): CountedHit[] {
     const ops: CountedHit[] = [];
     const [first] = held;
@@ -319,7 +319,7 @@ export class Reserving {
     hit.hold = newHold({ reservation, isShadow, isQuota, group, amount, ttlMs, onExpiry });
   }
 
-  /** What is given back here may have been remembered as full. */
+  /** The local cache may remember the counters of returned hits as full. */
   #noteGivenBack(ops: readonly CountedHit[]): void {
     const { localCache, events } = this.#options;
     let expired = 0;
@@ -335,18 +335,18 @@ export class Reserving {
     this.#options.events.onBudgetCall?.(kind, error === undefined ? outcome : 'failed');
   }
 
-  /** `open`: those that the store was asked for. */
+  /** `open`: the hits that the store was asked for. */
   #answerHits(
     held: readonly PlacedHold[],
     open: readonly PlacedHold[],
     { outcome, isMarker }: Reservation,
     error: StoreError | undefined,
   ): void {
-    // A call of the API may be made again after an error, with the same id. A marker counts as any other hits do.
+    // After an error, an API call may be repeated with the same id. A marker counts as other hits do.
     const isNew = outcome !== 'repeated' && outcome !== 'conflict' && (error === undefined || isMarker);
     for (const one of held) {
       if (open.includes(one)) this.#answerHit(one, error);
-      // Once is enough for a blocked one, too.
+      // Once is enough, also for a blocked one.
       if (isNew) this.#countAsked(one);
     }
     if (outcome !== 'full' || held.some(({ hits }) => hits.some(({ over }) => over))) return;
@@ -354,7 +354,7 @@ export class Reserving {
   }
 
   #answerHit({ hits, asked }: PlacedHold, error: StoreError | undefined): void {
-    // All limits of a rule are left out together, also those that would have let it pass.
+    // All limits of a rule are left out together, including those that would have let it pass.
     const reportsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
       const hit = hits[i]!;
@@ -374,10 +374,10 @@ export class Reserving {
     for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
 
-  /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
+  /** A charge above the held amount counts as hits that no limit could refuse. A returned amount counts as refunded hits. */
   #countSettled(held: readonly PlacedHold[]): void {
     const { stats, warnings } = this.#options;
-    // One descriptor shares its counters with nobody.
+    // A single descriptor shares its counters with no other.
     const counted = held.length > 1 ? new Set<CountedHit>() : undefined;
     for (const { asked } of held) {
       for (const one of asked) {
@@ -422,7 +422,7 @@ export function statusOfHeld(
   return status;
 }
 
-/** Writes into the status whether its limits would refuse the amount also where nothing is used. */
+/** Writes into the status whether its limits would refuse the amount even if nothing were used. */
 function noteNeverFits(status: DescriptorStatus, { asked }: PlacedHold): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }
@@ -436,7 +436,7 @@ function neverFits({ hold, counter }: CountedHit): boolean {
   return (outcome === 'refused' || outcome === 'left-out') && amount > counter.capacity;
 }
 
-/** Of each key, what all descriptors ask of it together. */
+/** For each key, the sum that all descriptors request. */
 function amountsOf(held: readonly PlacedHold[]): Map<string, number | undefined> {
   const amounts = new Map<string, number | undefined>();
   for (const { hits, amount } of held) {
@@ -449,18 +449,18 @@ function amountsOf(held: readonly PlacedHold[]): Map<string, number | undefined>
   return amounts;
 }
 
-/** Whose call goes on, no matter who gives up. */
+/** A caller whose call continues even if the request is given up. */
 function staying({ span }: Caller): Caller {
   return { abandoned: false, span };
 }
 
-/** An override blocks one of its limits. */
+/** Whether an override blocks one of its limits. */
 function isFull({ hits }: PlacedHold): boolean {
   for (const { full } of hits) if (full) return true;
   return false;
 }
 
-/** `open`: those that are not full. */
+/** `open`: the hits whose counters are not full. */
 function isBlocked(
   held: readonly PlacedHold[],
   open: readonly PlacedHold[],
@@ -470,7 +470,7 @@ function isBlocked(
   return !otherQuotaPasses && held.some(({ isQuota }) => isQuota) && !open.some(({ isQuota }) => isQuota);
 }
 
-/** Of the counter that the status is about. */
+/** For the counter that the status describes. */
 export function noteReserved(status: DescriptorStatus, { hits, asked }: PlacedHold): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;

@@ -28,20 +28,20 @@ export interface ShouldRateLimitOptions extends RequestReading {
 export interface RequestReading {
   bounds: RequestBounds;
   tooLarge: TooLargeRequests;
-  /** So many values of a request were no UTF-8, and are counted with U+FFFD for their bad bytes. */
+  /** The number of values of a request that were not UTF-8. They are counted with U+FFFD for their invalid bytes. */
   onMendedValues(values: number): void;
-  /** So many texts of a request are counted by their beginnings and hashes. */
+  /** The number of texts of a request that are counted by their prefix and hash. */
   onLongTexts(texts: number): void;
-  /** Something that must not happen did; the caller is shown no more than that. */
+  /** Reports a bug. The caller learns no details. */
   onFault(error: unknown): void;
 }
 
-/** `leftOut`: of the request, where anyone who made its bytes has left something out already. */
+/** `leftOut`: entries that an earlier reader of the request has left out. */
 export interface ShouldRateLimit extends UnaryHandler {
   (request: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void;
 }
 
-/** Handler for gRPC and, by way of it, for `/json`. Every call is answered, whatever the bytes. */
+/** Handles gRPC calls and, through them, `/json`. Every call gets an answer, whatever its bytes. */
 export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRateLimit {
   const decided: Decided<UnaryReply> = {
     answer(response, reply) {
@@ -70,7 +70,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
   return Object.assign(handler, { longest });
 }
 
-/** As `refuse`; a request beyond the bounds gets what REQUEST_TOO_LARGE says. */
+/** As `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
 export function refuseSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
   if (!(error instanceof RequestTooLarge)) {
     refuse(error, reply, options);
@@ -84,15 +84,15 @@ export function refuseSized(error: unknown, reply: UnaryReply, options: RequestR
   } else reply.fail(answer);
 }
 
-/** Who is shown a decision whole, and not as the protocol has room for it. */
+/** The receiver of a whole decision, for APIs that have room for more than the protocol. */
 export interface WholeReply extends Omit<UnaryReply, 'send'> {
-  /** `plans`: one a descriptor, as there are statuses. */
+  /** `plans`: one per descriptor, as the statuses. */
   answer(response: RateLimitResponse, plans: readonly Plan[]): void;
-  /** In place of that, of a request beyond the bounds, for which nothing was planned. */
+  /** Called instead for a request beyond the bounds, which has no plans. */
   answerTooLarge(response: RateLimitResponse, reason: string): void;
 }
 
-/** Asks as any other caller does; `response` says which headers answers have. What may work a moment later fails with UNAVAILABLE. */
+/** Asks as any other caller does. `response` selects the headers of answers. A temporary failure is UNAVAILABLE. */
 export function createWholeDecisions(
   options: ShouldRateLimitOptions,
   response: ResponseOptions,
@@ -138,7 +138,7 @@ function ask<Reply extends Omit<UnaryReply, 'send'>>(
   if (isAllowed(request, reply, Right.ASK, options)) options.service.decide(request, reply, decided);
 }
 
-/** Undefined: the call was refused, for its bytes, its size, or because its caller may not do all that it asks beside `right`. */
+/** Undefined: the call was rejected because of its bytes or size, or because its caller lacks a right that it needs beside `right`. */
 export function readRequest(
   bytes: Uint8Array,
   reply: Omit<UnaryReply, 'send'>,
@@ -155,7 +155,7 @@ export function readRequest(
   return isAllowed(request, reply, right, options) ? request : undefined;
 }
 
-/** False: its caller may not do all that it asks beside `right`, and was reported. */
+/** False: its caller lacks a right that it needs beside `right`, and has its answer. */
 export function isAllowed(
   request: RateLimitRequest,
   reply: Omit<UnaryReply, 'send'>,
@@ -180,7 +180,7 @@ function noteCode(span: CallSpan | undefined, { overallCode }: RateLimitResponse
   span?.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
 }
 
-/** What descriptors ask for beside an answer, in bits of `Right`. */
+/** The rights that descriptors need beside `ask`, as bits of `Right`. */
 function rightsOf({ descriptors }: RateLimitRequest): number {
   let rights = 0;
   for (const { isNegativeHits, limit } of descriptors) {
@@ -190,7 +190,7 @@ function rightsOf({ descriptors }: RateLimitRequest): number {
   return rights;
 }
 
-/** The values of descriptors stay out of traces: they are the callers'. */
+/** Traces contain no values of descriptors, because they belong to the callers. */
 function describe(span: CallSpan, request: RateLimitRequest): void {
   span.set('weir.domain', request.domain);
   span.set('weir.descriptors', request.descriptors.length);
@@ -200,14 +200,14 @@ function shownMessage(error: ServiceError | StoreError): string {
   return error instanceof StoreError ? error.textForCallers : error.message;
 }
 
-/** INVALID_ARGUMENT for a request beyond the bounds; INTERNAL for bytes that are none, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
+/** INVALID_ARGUMENT for a request beyond the bounds. INTERNAL for invalid bytes, as in grpc-go. UNKNOWN for errors of the Go service. */
 export function refuse(
   error: unknown,
   reply: Pick<UnaryReply, 'fail' | 'origin'>,
   options: RequestReading,
 ): void {
   if (error === callAbandoned) {
-    // A caller that hung up hears nothing; for any other the deadline passed, in the words of grpc-go.
+    // A caller that closed the call gets no answer. For others, the deadline passed; the text is that of grpc-go.
     reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });
   } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: shownMessage(error) });

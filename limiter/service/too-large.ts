@@ -1,6 +1,6 @@
 /**
- * How requests beyond the bounds are answered (REQUEST_TOO_LARGE). An error makes most proxies let a request pass, and then who
- * makes his request large enough passes every limit: so the default is the answer of an exceeded limit.
+ * Answers requests beyond the bounds (REQUEST_TOO_LARGE). Most proxies let a request pass if they get an error, so a client could
+ * evade every limit with a large request. Therefore the default is OVER_LIMIT.
  */
 import { GrpcCode, type GrpcStatus, type RequestOrigin } from '../../process/grpc/handlers.ts';
 import type { RequestTooLarge, TooLargeAnswer } from '../decide/request-bounds.ts';
@@ -9,7 +9,7 @@ import { type OverWithoutLimit, overWithoutLimit, type ShadowOptions } from './o
 export interface TooLargeOptions extends ShadowOptions {
   /** REQUEST_TOO_LARGE. */
   readonly answer: TooLargeAnswer;
-  /** A request was beyond a bound. */
+  /** A request exceeded a bound. */
   onTooLarge(error: RequestTooLarge, origin: RequestOrigin | undefined): void;
 }
 
@@ -20,19 +20,19 @@ export class TooLargeRequests {
     this.#options = options;
   }
 
-  /** Counted and logged, whatever the answer. */
+  /** Counts and logs the request, whatever the answer. */
   note(error: RequestTooLarge, origin: RequestOrigin | undefined): void {
     this.#options.onTooLarge(error, origin);
   }
 
-  /** What its caller gets; once for each request. */
+  /** The answer to its caller. Called once for each request. */
   answer(error: RequestTooLarge, origin: RequestOrigin | undefined): OverWithoutLimit | GrpcStatus {
     this.note(error, origin);
     if (this.#options.answer === 'error') return tooLargeStatus(error);
     return overWithoutLimit(this.#options, error.descriptors);
   }
 
-  /** For a call that says what was used, whose caller is to learn that not all of it was counted; undefined: SHADOW_MODE makes it OK. */
+  /** The error for a call that reports usage, because not all of it was counted. Undefined if SHADOW_MODE turns the answer into OK. */
   unreported(error: RequestTooLarge, origin: RequestOrigin | undefined): GrpcStatus | undefined {
     this.note(error, origin);
     const { answer, shadowMode, onGlobalShadow } = this.#options;

@@ -1,12 +1,12 @@
-/** Deciding ops with a bound, one alone or those of all limits of a rule, from what their counters hold. Pure. */
+/** Decides operations with a bound, a single one or those of all limits of a rule, from the state of their counters. Pure. */
 
 import type { Bound, CounterState } from '../algorithms/bound.ts';
 import type { Operation } from './operation.ts';
 
 /**
- * Answers the group of ops that begins at `first`. Its `op.held` are what the counters held before, undefined for one that
- * is not there, and become what they hold afterwards. True when hits were taken or given back, so that each `held` that is
- * not undefined is to be written. `heldBack`: others of the request do not let them pass; their own bounds are reported as ever.
+ * Answers the group of ops that begins at `first`. Each `op.held` is the state of the counter before, or undefined if it does not
+ * exist, and becomes the state after. True if hits were counted or returned: then each defined `held` has to be written.
+ * `heldBack`: other ops of the request do not let them pass; their own bounds are still reported.
  */
 export function admit(
   ops: readonly Operation[],
@@ -52,7 +52,7 @@ export function admit(
   return taken > 0;
 }
 
-/** What is not there stays so. */
+/** A missing counter stays missing. */
 function giveBack(op: Operation, nowMicros: number): void {
   const bound = op.counter.bound!;
   const before = bound.heldAt(op.held, nowMicros);
@@ -66,12 +66,12 @@ function giveBack(op: Operation, nowMicros: number): void {
   op.error = undefined;
 }
 
-/** Until a hit passes where none is left, else until nothing is used. */
+/** How long until a hit passes if none is left; otherwise until nothing is used. */
 export function waitMicros(bound: Bound, held: CounterState, left: number, nowMicros: number): number {
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
-/** As `waitMicros`, of one op of a reservation, which a refusal makes wait for its whole amount. */
+/** As `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
 export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
   const bound = counter.charging!;
   const { outcome, amount } = hold!;
@@ -80,14 +80,14 @@ export function holdWaitMicros({ counter, hold }: Operation, held: CounterState,
   return isOver ? bound.untilRoomMicros(held, nowMicros, amount) : waitMicros(bound, held, left, nowMicros);
 }
 
-/** What is used of a limit at this moment, which `held` is of. */
+/** How much of a limit is used at the time of `held`. */
 export function used(bound: Bound, held: CounterState, nowMicros: number): number {
   return bound.used(held, bound.room(held, nowMicros));
 }
 
 /**
- * Charges hits whatever is left, as far as the counter has room for numbers. `held` is of this moment. Gives what it then holds,
- * and how many hits that took.
+ * Charges hits regardless of what is left, up to the largest number of the counter. `held` is its current state. Returns the new
+ * state, and how many hits it counted.
  */
 export function chargeAnyway(
   bound: Bound,

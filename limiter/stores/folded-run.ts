@@ -1,6 +1,6 @@
 /**
- * Folding: what many callers do to one key becomes one command, and everyone still learns the total as if it had come
- * alone, in order. An addition is x -> min(maxTotal, x + h), a subtraction x -> max(0, x - h). Both are clamps, and
+ * Folding: the operations of many callers on one key become one command, and each caller still gets the total as if all had asked
+ * one after another. An addition is x -> min(maxTotal, x + h), a subtraction x -> max(0, x - h). Both are clamps, and
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
@@ -9,7 +9,7 @@ import type { StoreError } from './store-error.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
-/** What is reported about a total that would be beyond: more than any limit, that of 2^53 - 1 among them. */
+/** The total to report if it would be larger: above any limit, including 2^53 - 1. */
 export const beyondTotal = maxTotal + 1;
 
 /** More than any total. */
@@ -17,18 +17,18 @@ export const neverOver = 2 ** 54;
 
 export class FoldedRun {
   readonly key: string;
-  /** Never beyond ±maxTotal, so that shift plus any total still compares exactly with low and high. */
+  /** Within ±maxTotal, so that shift plus any total still compares exactly with low and high. */
   shift = 0;
   low = 0;
   high = maxTotal;
-  /** Life of the key should it be missing; 0 when nothing in the run creates it. */
+  /** Lifetime of the key if it is missing. 0: nothing in the run creates it. */
   ttlSeconds = 0;
-  /** The largest value before the run with which none of its hits is over; `neverOver` where none ever is. */
+  /** The largest value before the run with which none of its hits is over limit, or `neverOver`. */
   most = neverOver;
-  /** What is reported to the ledger of leases along with it. */
+  /** The message to the ledger of leases that goes with it. */
   lease: LeaseTerms | undefined;
   #first: Operation;
-  /** Only from the second op on: most runs have one. */
+  /** Set only from the second op on, because most runs have one. */
   #rest: Operation[] | undefined;
 
   constructor(op: Operation) {
@@ -43,22 +43,22 @@ export class FoldedRun {
     this.#fold(op);
   }
 
-  /** Life of the key should something have made it after all. */
+  /** Lifetime of the key if something else has created it. */
   get lifeSeconds(): number {
     return this.ttlSeconds === 0 ? this.#first.ttlSeconds : this.ttlSeconds;
   }
 
-  /** Whether plain INCRBY by `shift` does the same: something is added, no subtraction left a trace, and nothing is reported. */
+  /** Whether plain INCRBY by `shift` is equivalent: it adds something, no subtraction has an effect, and nothing is reported. */
   get isAddition(): boolean {
     return this.lease === undefined && this.shift > 0 && this.low === this.shift && this.high === maxTotal;
   }
 
-  /** Whether it changes no total, whatever that is. */
+  /** Whether it changes no total, whatever its value. */
   get isLook(): boolean {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
   }
 
-  /** Answers the ops whose callers gave up, and forgets them; false when none is left. Asked right before it is sent. */
+  /** Answers and drops the ops whose callers gave up. False if none is left. Call it immediately before sending. */
   leaveOutAbandoned(): boolean {
     const rest = this.#rest;
     if (rest === undefined) {
@@ -101,8 +101,8 @@ export class FoldedRun {
   }
 
   /**
-   * The same of a run with `lease`: `before` is the value once what the limiter gave back was taken off, `outstanding` what
-   * is leased then. Hits that are taken back stop at that.
+   * The same for a run with `lease`: `before` is the value without the hits that the limiter returned, and `outstanding` the leased
+   * hits. Refunds stop at the leased hits.
    */
   answerLeased(before: number, outstanding: number, granted: number, others: readonly number[] = []): void {
     const floor = Math.min(before, outstanding);
@@ -122,7 +122,7 @@ export class FoldedRun {
     [lease.othersCharged = 0, lease.othersHungry = 0] = others;
   }
 
-  /** Of a run that the store could not count: refuses hits on a counter that is exhausted already, and fails the others. */
+  /** For a run that the store could not count: refuses hits on an exhausted counter, and fails the others. */
   answerUncounted(held: number, error: StoreError): void {
     this.forEach((op) => {
       if (op.verb === 'refund' || (op.hits > 0 && held < op.counter.capacity)) {
@@ -135,7 +135,7 @@ export class FoldedRun {
     });
   }
 
-  /** Does so for each op. */
+  /** The same for each op. */
   forEach(act: (op: Operation) => void): void {
     act(this.#first);
     if (this.#rest !== undefined) for (const op of this.#rest) act(op);
@@ -149,7 +149,7 @@ export class FoldedRun {
 
   #fold(op: Operation): void {
     const { hits, lease } = op;
-    // A limiter has one message under way for a counter; of one that was given up meanwhile nobody waits for the answer.
+    // A limiter has one message in progress for a counter. If it was given up meanwhile, nothing waits for the answer.
     if (lease !== undefined && lease.sequence >= (this.lease?.sequence ?? 0)) this.lease = lease;
     if (op.verb === 'refund') {
       this.low = Math.max(0, this.low - hits);
@@ -166,24 +166,24 @@ export class FoldedRun {
     }
   }
 
-  /** What it holds by now may be over the limit: nothing gives room to one of 0. */
+  /** The counter may be over limit by now, and a limit of 0 never has room. */
   #bound(limit: number): void {
     if (limit === 0 || (this.high < maxTotal && this.high <= limit)) return;
     this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
   }
 }
 
-/** The total after `hits` are added or, when `negative`, taken back. */
+/** The total after `hits` are added or, if `negative`, refunded. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
   return Math.min(maxTotal, reportedAfter(before, hits, negative));
 }
 
-/** The same as the caller is reported it: `beyondTotal` where the total stops before all of the hits. */
+/** The total that the caller gets: `beyondTotal` if the total stops before all of the hits. */
 export function reportedAfter(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }
 
-/** At least what V8 keeps: one byte a character, two where any is beyond ASCII. */
+/** At least the memory in V8: one byte per character, or two if any is not ASCII. */
 export function keyBytes(key: string): number {
   return Buffer.byteLength(key) === key.length ? key.length : key.length * 2;
 }

@@ -2,7 +2,7 @@ import { keyBytes } from './folded-run.ts';
 
 /** Gauges `ratelimit.localcache.<name>`. */
 export interface LocalCacheStats {
-  /** Entries that had to go before their window ended, to make room. */
+  /** Entries that were removed before their window ended, to make room. */
   evacuateCount: number;
   /** Entries that ended with their window. */
   expiredCount: number;
@@ -30,8 +30,8 @@ interface Entry {
 }
 
 /**
- * Keys that are over their limit, remembered in this process so that the store is not asked again. Bounded in bytes; the
- * entry remembered longest ago goes first. Every call is O(1).
+ * Keys that are over their limit, remembered in this process so that the store is not asked again. Bounded in bytes. The oldest
+ * entry is removed first. Every call is O(1).
  */
 export class BoundedLocalCache {
   readonly stats: LocalCacheStats = {
@@ -59,7 +59,7 @@ export class BoundedLocalCache {
     return this.#bytes;
   }
 
-  /** Until when the key is over, 0 when it is not at `nowMs`; counts as one lookup. */
+  /** The time until which the key is over limit, or 0 if it is not at `nowMs`. Counts as one lookup. */
   until(key: string, nowMs: number): number {
     this.stats.lookupCount += 1;
     const entry = this.#entries.get(key);

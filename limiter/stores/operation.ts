@@ -1,268 +1,268 @@
 /**
- * What is asked of a store: operations on counters, written by the caller and answered in place by the store. `newOperation`
- * makes every one of them, so that they all have one shape; what does not apply is undefined.
+ * Operations on counters: the caller fills them in, and the store answers in place. `newOperation` creates all of them, so that they
+ * have one shape. Properties that do not apply are undefined.
  */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import type { Bound, CounterState } from '../algorithms/bound.ts';
 import { StoreError } from './store-error.ts';
 
 /**
- * `add`: counts hits, 0 of them looks; of a counter with a bound only if all counters of the group let them pass.
- * `peek`: the same of hits that another counter refuses, of which nothing is counted.
- * `refund`: takes hits back, never below zero, and a missing key stays missing.
- * `reserve`: holds an amount before it is known what a request costs; all operations of the call or none.
- * `commit`: settles that after; 0 releases it.
- * `look`: gives back what has expired, and says what is reserved.
- * The last three have a `hold`. What is reserved is charged at once, so that who only counts hits sees it.
+ * `add`: counts hits; 0 hits only read. A counter with a bound counts only if all counters of the group let the hits pass.
+ * `peek`: the same for hits that another counter refuses, so that nothing is counted.
+ * `refund`: takes hits back, never below zero. A missing key stays missing.
+ * `reserve`: holds an amount before the cost of a request is known, for all operations of the call or none.
+ * `commit`: charges the actual amount; 0 releases the reservation.
+ * `look`: returns expired amounts, and reads how much is reserved.
+ * The last three have a `hold`. A reserved amount is charged at once, so that operations that only count hits see it.
  */
 export type Verb = 'add' | 'peek' | 'refund' | 'reserve' | 'commit' | 'look';
 
-/** Who asked. */
+/** The caller that asked. */
 export interface Caller {
-  /** True from the moment on when it gave up; stays false for a caller that was answered, with or without the store. */
+  /** True once the caller gave up. Stays false for a caller that got an answer, with or without the store. */
   readonly abandoned: boolean;
-  /** Of a call that is traced: what the store does for it belongs to its trace. */
+  /** The span of a traced call: the work of the store belongs to its trace. */
   readonly span?: CallSpan | undefined;
-  /** The header section of its call, name, value, name, value, names in lower case: for what is rare. */
+  /** The headers of its call: name, value, name, value, with names in lower case. For rarely needed headers. */
   readonly fields?: readonly string[] | undefined;
-  /** Undefined where callers have no names. */
+  /** Undefined if callers have no names. */
   readonly caller?: { readonly name: string } | undefined;
 }
 
 /**
- * Whether an operation that is over holds the others of its request back: by itself, when all that do so `together` are over,
- * or never.
+ * Whether an operation that is over its limit holds back the others of its request: alone, together with all operations that have
+ * `together`, or never.
  */
 export type HoldsBack = 'alone' | 'together' | 'never';
 
-/** What a counter has in all of its windows: one object for many operations. */
+/** The properties of a counter in all of its windows. Many operations share one object. */
 export interface Counter {
-  /** Its key without the window. */
+  /** The counter key without the window. */
   readonly counterStem: string;
-  /** The most that fits in: over when the total exceeds it. */
+  /** The limit. The counter is over limit if its total exceeds it. */
   readonly capacity: number;
   /**
-   * Undefined: a fixed window alone, which counts all hits, those that are over too. Else the hits are counted only if this
-   * lets them pass.
+   * Undefined: a single fixed window, which counts all hits, including those over limit. Otherwise, hits are counted only if the
+   * bound lets them pass.
    */
   readonly bound: Bound | undefined;
-  /** What reservations are charged by: the same, or of a fixed window alone one as well. Undefined: nobody reserves on it. */
+  /** The bound for reservations: the same, or for a single fixed window also one. Undefined: no reservations are made on it. */
   readonly charging: Bound | undefined;
-  /** The limit's unit is the second: such counters may have a store of their own (REDIS_PERSECOND). */
+  /** The unit of the limit is the second. Such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
-  /** Hits that a limiter may take ahead at a time; 0: none, as with a bound. */
+  /** Hits that a limiter may lease at a time. 0: none, as for counters with a bound. */
   readonly leaseMost: number;
-  /** What a store found for the last key, of no meaning to others: it need not look the key up again. */
+  /** Private to the store: what it found for the last key, so that it need not look up the key again. */
   place: unknown;
 }
 
 /**
- * What a limiter shows the ledger of a counter in the call that counts, and what it is granted: leases (leases/lease-book.ts), or
- * shares for its clients (allocate/account.ts). With each message it gives back what it neither spent nor keeps.
+ * What a limiter reports to the ledger of a counter with the call that counts, and what it is granted: leases (leases/lease-book.ts),
+ * or shares for its clients (allocate/account.ts). Each message returns hits that are neither spent nor kept.
  */
 export interface LeaseTerms {
-  /** Beside the counter, in its slot. */
+  /** Key of the ledger, in the slot of the counter. */
   readonly ledgerKey: string;
-  /** Who reports. */
+  /** The limiter that reports. */
   readonly limiter: string;
-  /** Grows with each message of a limiter. 0: nothing is reported; hits that are taken back only stop at what is leased. */
+  /** Increases with each message of a limiter. 0: nothing is reported, and refunds only stop at the leased hits. */
   readonly sequence: number;
-  /** Hits that this limiter spent of all that it was ever granted: a message or a reply that is lost leaves nothing to guess. */
+  /** All hits that this limiter has ever spent of its grants, so that a lost message or reply causes no uncertainty. */
   readonly spent: number;
-  /** Hits that its clients may still use, and which stay granted. A lease keeps none. */
+  /** Hits that its clients may still use and that stay granted. A lease keeps none. */
   readonly keeps: number;
-  /** Hits to be granted beside these, and the most that any limiter leases of this counter. 0 wants none. */
+  /** Hits to grant in addition, and the most that any limiter leases of this counter. 0: none. */
   readonly want: number;
   readonly most: number;
   readonly limit: number;
-  /** The ledger may forget this limiter where it grants nothing: no message of before can arrive later. */
+  /** The ledger may forget this limiter if it grants nothing, because no earlier message can arrive later. */
   readonly forgets: boolean;
   /**
-   * Of shares: what others need to know to find the fair level (allocate/fair-level.ts), and for how long it holds where this
-   * limiter is not heard of. 0, 0 and 0: a lease.
+   * For shares: what other limiters need to find the fair level (allocate/fair-level.ts), and how long it is valid if this limiter
+   * sends nothing. 0, 0 and 0: a lease.
    */
   readonly charged: number;
   readonly hungry: number;
   readonly livesMs: number;
-  /** Answer: hits granted, with what it keeps; -1 as long as there is none. */
+  /** Answer: granted hits, including those that it keeps. -1: no answer yet. */
   granted: number;
-  /** Answer: the sums of what others said of their shares. */
+  /** Answer: the sums of the shares of other limiters. */
   othersCharged: number;
   othersHungry: number;
-  /** Answer: the counter after everything, what was granted included. */
+  /** Answer: the counter after the call, including the granted hits. */
   top: number;
 }
 
-/** For whom a reservation is kept. Each domain and each caller has a bound of its own. */
+/** The owner of a reservation. Each domain and each caller has a bound of its own. */
 export interface ReservationOwner {
   readonly domain: string;
-  /** Undefined where callers have no names. */
+  /** Undefined if callers have no names. */
   readonly caller: string | undefined;
 }
 
-/** Why there is no room for a reservation. */
+/** Why a reservation has no room. */
 export interface Fullness {
-  /** Whose bound is reached. */
+  /** The owner whose bound is reached. */
   readonly of: 'counter' | 'domain' | 'caller' | 'memory';
-  /** When there is room again at the latest, in milliseconds since the epoch. */
+  /** The latest time at which there is room again, in milliseconds since the epoch. */
   readonly roomAtMs: number;
 }
 
-/** One call about a reservation: what its operations share, and what became of the whole. */
+/** One call about a reservation: what its operations share, and the outcome of the whole call. */
 export interface Reservation {
-  /** Distinct for each reservation of the store, whatever its domain; at most 277 bytes. Empty for a look. */
+  /** Unique among all reservations of the store, over all domains. At most 277 bytes. Empty for `look`. */
   readonly id: string;
   /** Undefined: no bound on owners applies. */
   readonly owner: ReservationOwner | undefined;
   /**
-   * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. What was
-   * refused, as full too, is remembered until its TTL, so that its settling charges nothing. Else the same again changes nothing.
+   * For markers: another marker of the same id adds a reservation, and nothing is remembered after its commit or release. A refusal,
+   * also because of `full`, is remembered until its TTL, so that its commit charges nothing. Otherwise, repeating a call changes nothing.
    */
   readonly isMarker: boolean;
-  /** Reserve: what the caller wants to know of the id later, `recall` gives it; undefined: nothing. */
+  /** Reserve: a text that the caller wants back for the id later, through `recall`. Undefined: none. */
   note: string | undefined;
-  /** Reserve: a quota beside these lets the request pass: those of this call never refuse, and are only left out. */
+  /** Reserve: another quota lets the request pass, so the quotas of this call never refuse. They are only left out. */
   otherQuotaPasses: boolean;
-  /** Reserve: counters of the whole call, of which these may be a part. */
+  /** Reserve: the number of counters of the whole call, of which these may be a part. */
   width: number;
   /**
-   * Descriptors of the whole call, as its caller names them. A commit that names another number of them than the reserve did
-   * changes nothing. 0: any number, as for markers, which an Envoy may settle one by one.
+   * The number of descriptors that the caller names in the whole call. A commit with another number than the reserve changes nothing.
+   * 0: any number, as for markers, which an Envoy may commit one by one.
    */
   readonly descriptors: number;
-  /** Reserve: another place refused the call: it only says how the counters stand, and of a marker that nothing is held. */
+  /** Reserve: another place refused the call. This one only reads the counters, and records for a marker that nothing is held. */
   refusedElsewhere: boolean;
-  /** Commit: what to do with amounts of an unknown id: charge them once, or only report. */
+  /** Commit: whether to charge the amounts of an unknown id once, or only to report it. */
   readonly unknown: 'charge' | 'report';
-  /** Commit: the reservation was made for a call that another place refused: it goes without a trace, of a marker's the youngest. */
+  /** Commit: another place refused the call of this reservation, so it is removed without a trace. Of several for a marker, the youngest. */
   readonly undoes: boolean;
   /**
-   * Answer to reserve. `repeated`: it was made before, with the same amounts, TTLs and counters, with the same end; the counters
-   * say how they stand now. `conflict`: the id stands for another one. `full`: a bound on their number is reached.
+   * Answer to reserve. `repeated`: it was made before with the same amounts, TTLs and counters, and has the same end; the counters
+   * have their current state. `conflict`: the id belongs to another reservation. `full`: a bound on their number is reached.
    */
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
   /**
-   * Answer to commit. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
-   * then. `unknown`: no counter knows the id; charged if so asked. `partial`: it has another number of descriptors, and nothing
-   * was done.
+   * Answer to commit. `late`: after its TTL. `repeated`: it was committed or released before, and nothing changed; `charged` is the
+   * amount of that time. `unknown`: no counter knows the id; the amount is charged if requested. `partial`: the reservation has
+   * another number of descriptors, and nothing changed.
    */
   settled: 'settled' | 'late' | 'repeated' | 'unknown' | 'partial';
   /** Answer to commit, with `partial`: the descriptors of the reservation. */
   reservedDescriptors: number;
   /** Answer to reserve, with `full`. */
   full: Fullness | undefined;
-  /** Answer to reserve: of the first counter, in milliseconds since the epoch. */
+  /** Answer to reserve: the end of the first counter's hold, in milliseconds since the epoch. */
   expiresAtMs: number;
-  /** Answer to commit, of the first counter that knows the id: what was charged for it in the end, and what had been reserved. */
+  /** Answer to commit, for the first counter that knows the id: the amount charged in the end, and the reserved amount. */
   charged: number;
   amount: number;
-  /** Of the store alone: some of what expired was given back, and it has to be asked again before it decides. */
+  /** Private to the store: some expired amounts were returned, and the call has to be repeated before it decides. */
   hasMore: boolean;
 }
 
-/** What an operation of a reservation's call holds of its counter. No key is twice in a call. */
+/** What an operation of a reservation's call holds of its counter. No key occurs twice in a call. */
 export interface Hold {
-  /** Of the whole call; where a call is spread over places, of the part in one of them meanwhile. */
+  /** The whole call. If a call is spread over several places, temporarily the part in one of them. */
   reservation: Reservation;
-  /** Charged whatever is left of it: it never refuses. */
+  /** Charges regardless of what is left. It never refuses. */
   readonly isShadow: boolean;
-  /** Refuses only when all other groups of this kind do; its group is else left out, and the others are charged. */
+  /** Refuses only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
   readonly isQuota: boolean;
-  /** Counters of one group, the limits of one rule, pass together. They stand side by side. */
+  /** The number of the group. Counters of one group, the limits of one rule, pass together. They are adjacent. */
   readonly group: number;
   /**
-   * 0 to 2^53 - 1. Reserve: what is held. Commit: what it was in the end, where 0 gives all back; undefined: what was
-   * reserved, and nothing of an unknown id. Look: undefined.
+   * 0 to 2^53 - 1. Reserve: the amount to hold. Commit: the actual amount, where 0 returns everything; undefined: the reserved
+   * amount, and nothing for an unknown id. Look: undefined.
    */
   readonly amount: number | undefined;
-  /** Reserve: for how long, and what becomes of what nobody settles. */
+  /** Reserve: how long, and what happens if it expires. */
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
 
-  /** Answer: what became of it. `left-out`: a quota that refused. `untouched`: another one refused. */
+  /** Answer: the outcome. `left-out`: a quota that refused. `untouched`: another one refused. */
   outcome: 'charged' | 'refused' | 'left-out' | 'untouched';
-  /** Answer: held by reservations that are open, as a part of `after`, and how many these are. */
+  /** Answer: the amount held by open reservations, as a part of `after`, and their number. */
   reserved: number;
   open: number;
-  /** Answer to `look`: when the oldest open one was made, in milliseconds since the epoch; 0: there is none. */
+  /** Answer to `look`: when the oldest open reservation was made, in milliseconds since the epoch. 0: there is none. */
   oldestMs: number;
-  /** Answer to reserve and commit: what this call charged on it, less than 0 for what it gave back; without what expired. */
+  /** Answer to reserve and commit: the amount that this call charged, or a negative amount that it returned, without expired ones. */
   changed: number;
-  /** Answer: what expired reservations gave back in this call. */
+  /** Answer: the amount that expired reservations returned in this call. */
   givenBack: number;
-  /** Answer to commit: what the counter no longer held of the reservation, as it was evicted or reset. */
+  /** Answer to commit: the amount of the reservation that the counter no longer held because it was evicted or reset. */
   lost: number;
 }
 
 /**
- * One counter's part in one request. The total is as if every caller had come alone, in the order of `submit`.
- * It is made for one `submit` and its answer is read when `done` is called, not later: a store that was given up on may
- * still write to it.
+ * The part of one counter in one request. Totals are as if all callers asked one after another, in the order of `submit`.
+ * An operation is made for one `submit`. Read its answer when `done` is called, not later: a store that is too late may still
+ * write to it.
  */
 export interface Operation<C extends Counter = Counter> {
   verb: Verb;
   readonly counter: C;
-  /** The whole counter key, window included. */
+  /** The whole counter key, including the window. */
   readonly key: string;
   /** 0 .. 2^53 - 1. */
   hits: number;
-  /** Life of the key in seconds, jitter included: from its first hit, of one with a sliding window or a bucket from its last. At least 1. */
+  /** Lifetime of the key in seconds, including jitter, from its first hit; for a sliding window or token bucket from its last. At least 1. */
   readonly ttlSeconds: number;
   /**
-   * How many neighbours of the request, this one among them, pass only together: those of all limits of one rule.
-   * They have bounds, the same hits, and keys of one hash tag, each its own. 1 for one alone.
+   * How many adjacent operations of the request, including this one, pass only together: those of all limits of one rule. They have
+   * bounds, the same hits, and different keys with one hash tag. 1: this one alone.
    */
   groupSize: number;
-  /** On the first of several limits of a rule: all of them. */
+  /** On the first of several limits of a rule: the operations of all of them. */
   group: readonly Operation<C>[] | undefined;
-  /** Used by `SubmitOptions.stopWhenOver` only: what it does to the others when it is over. */
+  /** Used only by `SubmitOptions.stopWhenOver`: what it does to the others if it is over limit. */
   holdsBack: HoldsBack;
   /**
-   * Whose it is: one that was abandoned before its batch is sent is left out and answered with `callAbandoned`.
-   * Undefined where nobody can give up. A store that counts within `submit` need not look.
+   * The caller. If it gives up before the batch is sent, the operation is left out and answered with `callAbandoned`.
+   * Undefined if the caller cannot give up. A store that counts within `submit` need not check.
    */
   caller: Caller | undefined;
-  /** What is reported to the ledger along with the hits: written by the store of leases for the store that it asks. */
+  /** The message to the ledger that goes with the hits: written by the store of leases for the store that it asks. */
   lease: LeaseTerms | undefined;
   hold: Hold | undefined;
-  /** Where the window ends; 0 where there is no end. Small numbers cost no allocation: infinity would. */
+  /** The end of the window, or 0 if it has none. Unlike infinity, small numbers need no allocation. */
   windowEndSeconds: number;
-  /** Of a fixed window; of any other what to say where its store says nothing. */
+  /** The seconds of a fixed window. For other algorithms, the value to use if the store gives none. */
   secondsToReset: number;
   /** The local cache knows the counter to be full, or an override blocks it. */
   full: boolean;
-  /** So of this counter or another one of its group: the store is not asked. */
+  /** The same for this counter or another one of its group: the store is not asked. */
   remembered: boolean;
 
-  /** Answer: hits that the store really applied: `hits`, or 0 where they did not pass or stop-when-over held them back. */
+  /** Answer: hits that the store applied: `hits`, or 0 if they did not pass or stop-when-over held them back. */
   applied: number;
   /**
-   * Answer: the total after this operation, which saturates at 2^53 - 1; 2^53 where that left hits out: over any limit. With a bound
-   * what is used of the limit.
+   * Answer: the total after this operation, at most 2^53 - 1, or 2^53 if hits were left out because of that: over any limit. With a
+   * bound, how much of the limit is used.
    */
   after: number;
-  /** Answer with a bound: this one did not let the hits pass. */
+  /** Answer with a bound: this counter did not let the hits pass. */
   over: boolean;
   /**
-   * Answer with a bound other than a fixed window: when over or with nothing left, how long until a single hit passes, else until
-   * nothing is used any more. With a hold until its amount fits, where it was refused; so long at most, as what is open may return.
+   * Answer with a bound other than a fixed window: if over limit or with nothing left, how long until a single hit passes; otherwise
+   * until nothing is used. With a refused hold, how long at most until its amount fits, because open reservations may return hits.
    */
   waitMicros: number;
-  /** Answer with a bound: what the counter holds after this operation, undefined for one that is not there. */
+  /** Answer with a bound: what the counter holds after this operation. Undefined: it does not exist. */
   held: CounterState | undefined;
-  /** Answer: hits beyond `after` that are charged as well, as leased: as little is left. */
+  /** Answer: hits beyond `after` that are also charged because they are leased, so that less is left. */
   leased: number;
-  /** Answer: leases or reservations may give back some of the total, so that one that is over need not stay so. */
+  /** Answer: leases or reservations may return a part of the total, so a counter that is over limit may have room later. */
   mayReturn: boolean;
-  /** Answer: over, and reservations on its counter have expired, or may have: to look at it gives back what they held. */
+  /** Answer: over limit, and reservations on its counter have expired or may have. `look` returns what they held. */
   hasExpired: boolean;
   /** Answer: a lease covers the hits, and the store was not asked. */
   fromLease: boolean;
-  /** Answer: set when this key failed; `after` then means nothing. */
+  /** Answer: set if this key failed; `after` is then meaningless. */
   error: StoreError | undefined;
 }
 
-/** Makes one that stands alone and has no answer yet. Positional, as it is made for each hit. */
+/** Creates a single operation without an answer. Arguments are positional, because every hit needs one. */
 export function newOperation<C extends Counter>(
   counter: C,
   key: string,
@@ -299,7 +299,7 @@ export function newOperation<C extends Counter>(
   };
 }
 
-/** The same with another verb and other hits, alone and of no lease. */
+/** Copies an operation with another verb and other hits, as a single one without a lease. */
 export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, hits: number): Operation<C> {
   const copy = newOperation(of.counter, of.key, verb, hits, of.ttlSeconds);
   copy.groupSize = of.groupSize;
@@ -321,7 +321,7 @@ export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, h
   return copy;
 }
 
-/** A message without an answer; one of which only this is given says nothing. */
+/** Creates a message without an answer. With these arguments alone, it reports nothing. */
 export function newLeaseTerms(
   given: Pick<LeaseTerms, 'ledgerKey' | 'limiter'> & Partial<LeaseTerms>,
 ): LeaseTerms {
@@ -332,7 +332,7 @@ export function newLeaseTerms(
   };
 }
 
-/** Terms of a call without answers; what is not given does not apply. */
+/** Creates the terms of a call without answers. Missing ones do not apply. */
 export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partial<Reservation>): Reservation {
   return {
     id: given.id,
@@ -356,7 +356,7 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
   };
 }
 
-/** What is asked of one counter of a call. */
+/** Creates the request for one counter of a call. */
 export type HoldTerms = Pick<
   Hold,
   'reservation' | 'isShadow' | 'isQuota' | 'group' | 'amount' | 'ttlMs' | 'onExpiry'
@@ -382,7 +382,7 @@ export function newHold(terms: HoldTerms): Hold {
   };
 }
 
-/** The counter of an operation that no plan made: of hits in one fixed window. */
+/** Creates the counter of an operation without a plan: hits in one fixed window. */
 export function plainCounter(
   key: string,
   { perSecond, capacity = Number.MAX_SAFE_INTEGER }: { perSecond: boolean; capacity?: number },
@@ -398,24 +398,24 @@ export function plainCounter(
   };
 }
 
-/** Whether hits are asked for, which a limit may refuse; others take back or only report. */
+/** Whether an operation requests hits that a limit may refuse. Others return hits or only report. */
 export function asksForHits(verb: Verb): boolean {
   return verb === 'add' || verb === 'peek' || verb === 'reserve';
 }
 
-/** The answer to an operation that was left out because its caller had gone: not counted, and no failure of the store. */
+/** The answer to an operation that was left out because its caller gave up: not counted, and no failure of the store. */
 export const callAbandoned = new StoreError('the caller gave up before its hits were sent to the store', {
   transient: true,
   notCounted: true,
 });
 
-/** Whether any of a request's operations was left out: then the request counts as one that was never made. */
+/** Whether any operation of a request was left out. The request then counts as if it had never been made. */
 export function wasLeftOut(operations: readonly Pick<Operation, 'error'>[]): boolean {
   for (const { error } of operations) if (error === callAbandoned) return true;
   return false;
 }
 
-/** Says what went wrong with one, as the answer to it. */
+/** Answers an operation with an error. */
 export function failOp(operation: Operation, error: StoreError): void {
   operation.applied = 0;
   operation.after = 0;

@@ -14,7 +14,7 @@ export class PerSecondStore implements Store {
     this.#perSecond = perSecond;
   }
 
-  /** Notes are with the first counter of a call, or as claims in the main store. */
+  /** Notes are in the store of the first counter of a call. Claims are in the main store. */
   get notes(): Notes | undefined {
     const main = this.#main.notes;
     const perSecond = this.#perSecond.notes;
@@ -32,7 +32,7 @@ export class PerSecondStore implements Store {
     return this.#main.claims;
   }
 
-  /** Neither store sees the other's totals: stop-when-over over both looks first and counts then, as the Go service. */
+  /** Neither store knows the totals of the other. So stop-when-over over both first reads and then counts, as the Go service does. */
   submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const store = this.#onlyStoreOf(ops);
     if (store !== undefined) store.submit(ops, options, done);
@@ -49,7 +49,7 @@ export class PerSecondStore implements Store {
     await Promise.all([this.#main.close(), this.#perSecond.close()]);
   }
 
-  /** Undefined when the request has counters in both. */
+  /** Undefined if the request has counters in both. */
   #onlyStoreOf(ops: readonly Operation[]): Store | undefined {
     const perSecond = ops[0]?.counter.perSecond ?? false;
     for (const op of ops) if (op.counter.perSecond !== perSecond) return undefined;

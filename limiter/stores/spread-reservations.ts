@@ -1,17 +1,17 @@
-/** Calls about a reservation whose counters are in several places. */
+/** Calls about a reservation with counters in several places. */
 import { copyOperation, failAll, type Hold, newHold, newReservation, type Operation } from './operation.ts';
 
 export interface Places {
-  /** Equal for counters that one call of a store can take together. */
+  /** Equal for counters that one call to a store can handle together. */
   readonly placeOf: (op: Operation) => unknown;
   /** Asks one place. */
   readonly submit: (ops: Operation[], done: () => void) => void;
 }
 
 /**
- * Each place decides for itself, at once; a reserve asks one after the other, in
- * the order of the counters, and where one refuses, those before give back what they took: so nothing is overspent, others may be
- * refused too early, and what a crash leaves is held until its TTL. Who repeats a call completes what was half done.
+ * Each place decides by itself. A reserve asks one place after another, in the order of the counters. If one refuses, the earlier
+ * places return what they took. So nothing is overspent, but other calls may be refused too early, and a crash leaves amounts held
+ * until their TTL. Repeating a call completes what was half done.
  */
 export function submitSpread(ops: readonly Operation[], places: Places, done: () => void): void {
   const parts = [...Map.groupBy(ops, places.placeOf).values()];
@@ -33,7 +33,7 @@ function holdOf(ops: readonly Operation[]): Hold {
   return ops[0]!.hold!;
 }
 
-/** Asks one place with these terms in place of the call's, and gives them as they were answered. */
+/** Asks one place with these terms instead of those of the call, and passes on the answers. */
 async function ask(
   part: Operation[],
   terms: Partial<Hold['reservation']>,
@@ -59,8 +59,8 @@ async function askAll(
 }
 
 /**
- * Each place sees by itself whether the call names all descriptors of the reservation. One that does not know the id does not
- * see it: such counters are charged once no other place has objected.
+ * Each place checks whether the call names all descriptors of the reservation. A place that does not know the id cannot check it, so
+ * its counters are charged after no other place has objected.
  */
 async function settle(
   ops: readonly Operation[],
@@ -87,7 +87,7 @@ async function settle(
   call.reservedDescriptors = Math.max(...answers.map(({ reservedDescriptors }) => reservedDescriptors));
 }
 
-/** No reservation of the id was found on its counter. */
+/** Whether no reservation of the id was found on its counter. */
 function isUnknown({ hold }: Operation): boolean {
   return hold!.outcome === 'untouched' && hold!.amount !== undefined;
 }
@@ -130,13 +130,13 @@ async function reserve(
     failAll(ops, error);
     return;
   }
-  // All say how they stand, and a marker's settling is to charge nothing there either.
+  // All of them read their counters, and the commit of a marker must charge nothing there either.
   const { outcome } = call;
   await Promise.all(
     parts.map((part) => {
       if (part === refusing) return undefined;
       if (outcome === 'conflict') return look(part, places);
-      // Of a marker that they left out they remember as much already.
+      // They already remember this for a marker that they left out.
       const asked = call.isMarker ? part.filter(({ hold }) => hold!.outcome !== 'left-out') : part;
       if (asked.length === 0) return undefined;
       return ask(asked, { note: undefined, refusedElsewhere: true }, places);
@@ -150,7 +150,7 @@ async function look(part: Operation[], places: Places): Promise<void> {
   for (const op of part) op.verb = 'reserve';
 }
 
-/** Not of what was made before: where a marker was left out, its youngest is none of this call. */
+/** Excludes earlier reservations: if a marker was left out, its youngest reservation does not belong to this call. */
 async function undo(part: readonly Operation[], places: Places): Promise<void> {
   const { isMarker } = holdOf(part).reservation;
   const charged = isMarker ? part.filter(({ hold }) => hold!.outcome === 'charged') : part;

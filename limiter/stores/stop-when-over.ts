@@ -1,4 +1,4 @@
-/** Stop-when-over, as every store does it (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
+/** Stop-when-over, for all stores (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
 import { copyOperation, failOp, type Operation } from './operation.ts';
 import { countAll, type Store } from './store.ts';
 
@@ -76,7 +76,7 @@ export function lookThenCount(
   });
 }
 
-/** What the op counts after all. One that is held back learns how long it waits by its own bound: by more hits than pass, or none. */
+/** Sets what the op counts. An op that is held back gets its waiting time from its own bound, asked with more hits than pass, or with none. */
 function toCount(op: Operation): Operation {
   if (!isHeldBack(op)) return copyOperation(op, op.verb, op.applied);
   const wasOver = op.after + op.hits > op.counter.capacity;

@@ -1,18 +1,18 @@
 import { textForCallers } from './text-for-callers.ts';
 
-/** A store could not count. The message never holds credentials. */
+/** A store could not count. The message never contains credentials. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   /** Whether the same operation may succeed a moment later. */
   readonly transient: boolean;
   /**
-   * The operation certainly was not counted: nothing that counts was sent, or the server said that it ran nothing. False where
-   * nobody can know, such as when its reply was lost.
+   * The operation was certainly not counted: nothing was sent, or the server answered that it executed nothing. False if this is
+   * unknown, such as after a lost reply.
    */
   readonly notCounted: boolean;
   /**
-   * Nobody asked the store, or it said nothing, and nothing within it has drawn a conclusion from that: such an error is
-   * no sign that the store is there.
+   * The store was not asked, or did not answer, and nothing within it has noticed this yet. Such an error is no sign that the store
+   * is available.
    */
   readonly unheard: boolean;
   #textForCallers: string | undefined;
@@ -27,13 +27,13 @@ export class StoreError extends Error {
     this.unheard = options.unheard ?? false;
   }
 
-  /** The message without the addresses of the store, which are for the log alone. */
+  /** The message without the addresses of the store, which only the log shows. */
   get textForCallers(): string {
     this.#textForCallers ??= textForCallers(this.message);
     return this.#textForCallers;
   }
 
-  /** The same for an operation of which more is known than when the error was made. */
+  /** Copies the error for an operation about which more is known. */
   marked(notCounted: boolean): StoreError {
     if (notCounted === this.notCounted) return this;
     const { transient, unheard, cause } = this;

@@ -1,37 +1,37 @@
-/** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
+/** The interface of all stores of counters. A store knows keys and numbers, but neither rules nor requests. */
 import type { CounterState } from '../algorithms/bound.ts';
 import type { Fullness, Operation, ReservationOwner } from './operation.ts';
 
 export interface SubmitOptions {
-  /** When operations that would exceed their limits hold the others back, those others are not counted. */
+  /** If operations that would exceed their limits hold back others, the others are not counted. */
   stopWhenOver: boolean;
 }
 
 export const countAll: SubmitOptions = { stopWhenOver: false };
 
-/** Memory, Redis, memcached, and decorators of them: `assembly/store.ts` lists these in their order. */
+/** Memory, Redis, memcached, and their decorators, which `assembly/store.ts` lists in order. */
 export interface Store {
-  /** False while it can reach no server at all, so that every operation fails. Absent where that is never so, or not known. */
+  /** False while it cannot reach any server, so that every operation fails. Absent if this never happens or is unknown. */
   readonly connected?: boolean;
   /**
-   * Hands over all operations of one request, or of one call about a reservation, and answers in place. `done` is called exactly
-   * once, possibly before `submit` returns.
+   * Executes all operations of one request, or of one call about a reservation, and answers in place. Calls `done` exactly once,
+   * possibly before it returns.
    */
   submit(operations: Operation[], options: SubmitOptions, done: () => void): void;
-  /** Undefined: it keeps no reservations. */
+  /** Undefined: it supports no reservations. */
   readonly notes?: Notes | undefined;
-  /** Undefined where the store cannot say who is first. */
+  /** Undefined if the store cannot tell which limiter is first. */
   readonly claims?: Claims | undefined;
   /**
-   * Settles when the store answered once; rejects with a StoreError. A connection that has not answered after
-   * `patienceMs` is given up for a new one: a network may have lost it without a word. Defaults to the store's timeout.
+   * Resolves when the store has answered; rejects with a StoreError. A connection without an answer after `patienceMs` is replaced by
+   * a new one, because a network may lose connections silently. Defaults to the timeout of the store.
    */
   ping(patienceMs?: number): Promise<void>;
-  /** Ends connections and timers; operations under way are answered with an error. */
+  /** Closes connections and timers. Operations in progress are answered with an error. */
   close(): Promise<void>;
 }
 
-/** Passes to the store behind it what it does not change. */
+/** Base of decorators: passes everything that they do not change to the store behind them. */
 export abstract class StoreDecorator implements Store {
   protected readonly store: Store;
 
@@ -62,7 +62,7 @@ export abstract class StoreDecorator implements Store {
   }
 }
 
-/** What a store can never do as it is set, each with the reason; undefined: it can. */
+/** What a store can never do with its settings, each with the reason. Undefined: it can. */
 export interface StoreLimits {
   /** Algorithms other than the fixed window. */
   readonly algorithms: string | undefined;
@@ -74,21 +74,21 @@ export interface StoreLimits {
   readonly shares: string | undefined;
 }
 
-/** A counter as operators read it. */
+/** A counter, as operators read it. */
 export interface HeldCounter {
-  /** Of a fixed window the total and two zeros. */
+  /** The stored numbers; for a fixed window the total and two zeros. */
   readonly held: CounterState;
-  /** Hits of the total that limiters have leased and not reported. */
+  /** Hits of the total that limiters have leased and not yet reported. */
   readonly leased: number;
 }
 
-/** Who is first in a whole fleet: what is to happen once, whichever limiter sees the occasion. */
+/** Claims: makes sure that something happens only once in a fleet, whichever limiter notices it first. */
 export interface Claims {
-  /** Whether nobody has claimed the name before, in the last so many seconds: true for one caller alone. Rejects with a StoreError. */
+  /** Whether the name was unclaimed during the last `seconds`: true for one caller only. Rejects with a StoreError. */
   claim(name: string, seconds: number): Promise<boolean>;
 }
 
-/** A note of a reservation that holds nothing. */
+/** A note about a reservation that holds nothing. */
 export interface Note {
   readonly id: string;
   readonly text: string;
@@ -96,21 +96,21 @@ export interface Note {
   readonly owner: ReservationOwner | undefined;
 }
 
-/** Changes of a tally of reservations: a number for each end, in seconds since the epoch. */
+/** Changes of a tally of reservations: a number for each end time, in seconds since the epoch. */
 export type TallyChanges = ReadonlyMap<number, number>;
 
-/** What a store keeps of reservations beside their counters. */
+/** What a store holds of reservations beside their counters. */
 export interface Notes {
-  /** The note of a reservation that is open or still remembered. Rejects with a StoreError. */
+  /** Reads the note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;
   /**
-   * Keeps a note as long as that of a reservation with its TTL. Where the id has one already, gives its text and changes
-   * nothing; where there is no room, gives why. Rejects with a StoreError.
+   * Stores a note for as long as a reservation with this TTL is remembered. If the id already has a note, resolves to its text and
+   * changes nothing. If there is no room, resolves to the reason. Rejects with a StoreError.
    */
   note(note: Note): Promise<string | Fullness | undefined>;
   /**
-   * Adds to a tally that all limiters of the store share, and gives the whole of it. Undefined where a store has but one
-   * limiter. Rejects with a StoreError.
+   * Adds to a tally that all limiters of the store share, and resolves to the whole tally. Undefined if a store has only one limiter.
+   * Rejects with a StoreError.
    */
   readonly share?:
     | ((name: string, changes: TallyChanges, nowMs: number) => Promise<TallyChanges>)
@@ -118,14 +118,14 @@ export interface Notes {
 }
 
 export interface ReservationBounds {
-  /** BUDGET_MAX_RESERVATIONS: open ones of one counter. */
+  /** BUDGET_MAX_RESERVATIONS: the most open reservations of one counter. */
   readonly maxReservations: number;
-  /** How long the store remembers what was settled or has expired, after its TTL or a later settling. */
+  /** How long the store remembers a reservation after its TTL, or after a later commit or release. */
   readonly recordMs: number;
 }
 
 /**
- * What of a key says where a Redis Cluster keeps it: all of it, unless there is text between its first `{` and the next `}`.
+ * The part of a key that determines its slot in a Redis Cluster: the whole key, or the text between its first `{` and the next `}`.
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
 export function hashTagOf(key: string): string {

@@ -1,8 +1,8 @@
-/** What a caller is shown of a store that fails: the kind of failure. Where the store is, the log alone says. */
+/** What a caller learns about a failed store: the kind of failure. Only the log contains the address of the store. */
 
 const ipv4 = String.raw`\d{1,3}(?:\.\d{1,3}){3}`;
 const ipv6 = String.raw`\[[0-9a-f:.%]+\]|(?<![\w:])(?:[0-9a-f]{0,4}:){2,}[0-9a-f:.]*`;
-/** A name counts as an address where a port follows. */
+/** A name counts as an address if a port follows it. */
 const named = String.raw`[\w-]+(?:\.[\w-]+)*\.?(?=:\d{1,5}\b)`;
 const address = new RegExp(`(?:${ipv6}|${ipv4}|${named})(?::\\d{1,5}\\b)?`, 'gi');
 
