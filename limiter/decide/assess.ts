@@ -19,17 +19,17 @@ export interface Marks {
   readonly hits: readonly number[];
 }
 
-/** Undefined where there are none. Exact up to 2^53 - 1: part by part, as the product would not be. */
+/** Undefined if there are none. Exact up to 2^53 - 1: computed in parts, because the product would not be exact. */
 export function marksOf(percents: readonly number[], capacity: number): Marks | undefined {
   if (percents.length === 0) return undefined;
   const hundreds = Math.floor(capacity / 100);
   const rest = capacity % 100;
   const hits = percents.map((percent) => hundreds * percent + Math.ceil((rest * percent) / 100));
-  // What blocks all is at no mark before something is used.
+  // A limit of 0 reaches no threshold before something is used.
   return { percents, hits: hits.map((needed) => Math.max(1, needed)) };
 }
 
-/** How many of the marks are reached. */
+/** The number of reached thresholds. */
 export function marksReached({ hits }: Marks, used: number): number {
   let reached = 0;
   while (reached < hits.length && used >= hits[reached]!) reached++;
@@ -62,7 +62,7 @@ export class Assessment {
   }
 }
 
-/** What of a plan decides. */
+/** The parts of a plan that decide. */
 export interface Threshold {
   readonly rule: Pick<MatchedRule, 'shadowMode'>;
   readonly capacity: number;

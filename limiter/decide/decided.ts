@@ -1,4 +1,4 @@
-/** What a decision says, for the protocols that answer it. */
+/** The content of a decision, for the protocols that answer it. */
 import type { JsonObject } from '../../rules/model.ts';
 import type { LimitPlan } from './limit-plan.ts';
 import type { Code, CurrentLimit, Header } from './messages.ts';
@@ -28,14 +28,14 @@ export interface DescriptorStatus {
   /** 0 to 2^53 - 1. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
-  /** Of a counted limit, where answers report more of it than the protocol has room for. */
+  /** The counted limit, if answers report more than the protocol has room for. */
   plan?: LimitPlan | undefined;
   /** Hits in its counter; of one that the local cache knows to be full what fits in. */
   used?: number;
-  /** What of `used` is held by open reservations, where answers say that. */
+  /** The part of `used` that open reservations hold, if answers report it. */
   reserved?: number;
-  /** It was refused more than any of its limits lets pass at once: to wait is of no use. */
+  /** The request exceeds what one of its limits ever lets pass at once, so waiting does not help. */
   neverFits?: true;
-  /** Of all its limits; undefined: none has reached a mark. */
+  /** The reached thresholds of all its limits. Undefined: none. */
   warnings?: readonly LimitWarning[];
 }

@@ -1,4 +1,4 @@
-/** What RESPONSE_DYNAMIC_METADATA reports the proxy, for filters behind the rate limit. */
+/** The dynamic metadata for the proxy (RESPONSE_DYNAMIC_METADATA), for filters after the rate limit filter. */
 
 import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
@@ -55,13 +55,13 @@ function quotasLeft(
     .map((index) => quotaMetadata(request.descriptors[index]!, statuses[index]!, plans[index]!.rule!));
 }
 
-/** One without a limit is the last resort. */
+/** A status without a limit is the last choice. */
 function isFallback(plan: Plan, quotaModeForAll: boolean): boolean {
   if (plan.kind === 'limited') return isQuota(plan, quotaModeForAll);
   return plan.kind === 'unlimited' && plan.rule.quotaMode;
 }
 
-/** What let these hits pass is left for them; who counts none asks what is left for the next. */
+/** What was left for these hits. A request that counts none asks what is left for the next one. */
 function hasLeft(
   { hitsAddend }: Descriptor,
   { code, limitRemaining }: DescriptorStatus,

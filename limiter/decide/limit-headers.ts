@@ -14,10 +14,10 @@ import type { LimitPlan, Plan } from './limit-plan.ts';
 import { type Header, HeaderForm } from './messages.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 
-/** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
+/** The largest integer of structured fields: 15 digits. RFC 9651, section 3.3.1. */
 const largestInteger = 999_999_999_999_999;
 
-/** What is more is reported as the largest that there is. */
+/** Larger numbers are reported as the largest integer. */
 export function fieldInteger(value: number): number {
   return Math.min(value, largestInteger);
 }
@@ -35,7 +35,7 @@ export function fieldString(text: string): string {
   return `"${reported}"`;
 }
 
-/** Where a rule stands, for callers; undefined where it hides itself, and for a limit that no rule has. */
+/** The place of a rule, for callers. Undefined if the rule hides its identity, and for a limit in a request. */
 export function shownPath({ hideIdentity, path }: MatchedRule): string | undefined {
   return hideIdentity || path === '' ? undefined : path;
 }
@@ -56,7 +56,7 @@ export function fixedSecondsOf(limit: Limit, options: WindowOptions): number | u
   return isOfCalendar ? undefined : lengthOf(limit);
 }
 
-/** By the name of the limit, else by its window; a rule that hides itself shows no name. */
+/** The name of the limit, or else its window. A rule that hides its identity shows no name. */
 export function policyName({ rule, limit, texts }: LimitPlan): string {
   texts.policyName ??= shownLimit(rule, limit).name || windowTextOf(limit);
   return texts.policyName;
@@ -74,7 +74,7 @@ function policyField(plan: LimitPlan, unit: string): Header {
   return texts.policy;
 }
 
-/** Where that one stands. */
+/** The place of that limit. */
 function standingField(
   plan: LimitPlan,
   { limitRemaining, durationUntilResetSeconds }: DescriptorStatus,
@@ -110,7 +110,7 @@ export function identityForm(plan: LimitPlan, key: string): HeaderForm {
   return texts.identity;
 }
 
-/** The same as an entry of a google.protobuf.Struct, which `encode` makes. */
+/** The same as an entry of a google.protobuf.Struct, encoded by `encode`. */
 export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => Uint8Array): Uint8Array {
   const { rule, limit, override, texts } = plan;
   if (texts.identityEntry === undefined) {
@@ -130,7 +130,7 @@ export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => U
   return texts.identityEntry;
 }
 
-/** Of a quota in the draft, where nothing else is said. */
+/** The default window of a quota in the draft. */
 export const defaultUnit = 'requests';
 
 /** `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with where each descriptor stands. */
@@ -174,7 +174,7 @@ function freeName(name: string, taken: Set<string>): string {
   return free;
 }
 
-/** Chosen: limits that one header reports; those at the highest marks. */
+/** The most limits in one header: those at the highest thresholds. */
 const mostWarnings = 8;
 
 /** `95;policy="daily";r=12, 80;policy="1m";r=2`: the highest mark first, with what is left. */
@@ -206,12 +206,12 @@ export function policiesOf({ requestsPerUnit }: Limit, limits: readonly Limit[])
   return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }
 
-/** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
+/** Like Envoy's own header (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
 function policyOf(limit: Limit): string {
   const burst = algorithmOf(limit).hasBurst ? `;burst=${burstOf(limit)}` : '';
-  // What a header has no room for would end it.
+  // A character that headers cannot contain would end it.
   const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
-  // Which has no length: that of usual ones stands for it.
+  // A calendar window has no fixed length, so `w` is a typical one.
   const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;
   return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${calendar}${name}`;
 }

@@ -1,4 +1,4 @@
-/** What is to be done for a descriptor. plan.ts makes it. */
+/** The plan for a descriptor, created by plan.ts. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import type { Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
@@ -10,7 +10,7 @@ import type { Marker } from './marker.ts';
 import type { CurrentLimit, Header, HeaderForm } from './messages.ts';
 import type { Window } from './windows.ts';
 
-/** What answers say of a limit in the same words every time, from the first one on. */
+/** Parts of answers about a limit that never change, encoded once. */
 export interface LimitTexts {
   policyName?: string;
   policy?: Header;
@@ -24,22 +24,22 @@ export interface LimitPlan extends Counter {
   readonly charging: Bound;
   readonly rule: MatchedRule;
   readonly limit: Limit;
-  /** What answers say of it. */
+  /** How answers describe it. */
   readonly currentLimit: CurrentLimit;
-  /** What they say of it where the settings want more. */
+  /** How answers describe it if the settings ask for more. */
   readonly texts: LimitTexts;
   /** The length of its window; undefined for one of a calendar. */
   readonly windowSeconds: number | undefined;
   readonly nearThreshold: number;
-  /** Of `warn_at`. Undefined: none. */
+  /** The thresholds of `warn_at`. Undefined: none. */
   readonly marks: Marks | undefined;
   /** Whether any limit of its rule has marks. */
   readonly warns: boolean;
-  /** What an answer says until reset where nothing is known of a counter without a window's end. */
+  /** Seconds until reset in answers, for a counter without a window's end about which nothing is known. */
   readonly secondsUncounted: number;
   /** Whether its keys are unambiguous in any case. */
   readonly isOwn: boolean;
-  /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
+  /** The strongest override of the limit. A block leaves the numbers unchanged. */
   readonly override: Override | undefined;
   /** The limit's statistics. */
   readonly metric: RuleMetric;
@@ -55,14 +55,14 @@ export interface LimitedPlan {
   readonly rule: MatchedRule;
   /** All have to allow. At least one. */
   readonly limits: readonly LimitPlan[];
-  /** How the descriptor asks to be reserved; undefined: its hits count. */
+  /** The reservation that the descriptor asks for. Undefined: its hits count. */
   readonly marker: Marker | undefined;
 }
 
 export interface UnlimitedPlan {
   readonly kind: 'unlimited';
   readonly rule: MatchedRule;
-  /** Where an override makes it so: what its limits count in all the same. */
+  /** If an override makes it unlimited: the statistics in which its limits still count. */
   readonly metrics?: readonly RuleMetric[];
 }
 

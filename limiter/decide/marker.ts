@@ -12,7 +12,7 @@ export const markerKeys: readonly string[] = [idKey, settleKey];
 const longestId = 255;
 
 export interface Marker {
-  /** At most 255 bytes. */
+  /** The id: at most 255 bytes. */
   readonly id: string;
   readonly settles: boolean;
 }
@@ -25,7 +25,7 @@ function startOf(key: string): Uint8Array {
   return Buffer.from([0x0a, key.length, ...Buffer.from(key)]);
 }
 
-/** What the entry whose bytes begin there is of a marker, as a usual client writes it; undefined: none. */
+/** The part of a marker that the entry at this position is, in the spelling of common clients. Undefined: none. */
 export function markerEntry(bytes: Uint8Array, at: number): 'id' | 'settle' | undefined {
   if (beginsWith(bytes, at, idEntry)) return 'id';
   return beginsWith(bytes, at, settleEntry) ? 'settle' : undefined;
@@ -50,7 +50,7 @@ export function unmarkedOf(entries: readonly Entry[]): readonly Entry[] | undefi
   return entries.filter(({ key }) => !isMarkerKey(key));
 }
 
-/** Undefined: no id is there, or an empty one, which stands for none: the hits count. */
+/** Undefined: there is no id, or an empty one, so the hits count. */
 export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const id = entryValue(entries, idKey);
   if (id === undefined || id === '') return undefined;

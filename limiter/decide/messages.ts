@@ -14,26 +14,26 @@ export interface RateLimitRequest {
   mendedValues?: number | undefined;
   /** Domain, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
   longTexts?: number | undefined;
-  /** Undefined: all of it is within the bounds. */
+  /** Undefined: the request is within the bounds. */
   leftOut?: LeftOut | undefined;
-  /** Of a request that only looks, with 0 hits: how many it asks about. The answer is as if they were counted. */
+  /** For a request that only reads, with 0 hits: the number of hits that it asks about. The answer is as if they were counted. */
   foreseenHits?: number | undefined;
 }
 
-/** What a request has beyond the bounds on numbers, of which nothing was made. */
+/** The parts of a request beyond the bounds on numbers. They were not decoded. */
 export interface LeftOut {
   /** Descriptors behind those that were read. */
   descriptors: number;
-  /** By their index, the descriptors with more entries than one may have, which have their first ones at least. */
+  /** The indexes of descriptors with more entries than allowed. At least their first entries are decoded. */
   readonly crowded: Map<number, CrowdedDescriptor>;
   /** REQUEST_MAX_ENTRIES. */
   readonly maxEntries: number;
 }
 
-/** How many entries it came with. */
+/** The number of entries that the descriptor had. */
 export interface CrowdedDescriptor {
   readonly entries: number;
-  /** Those that are no marker's. */
+  /** The entries that do not belong to a marker. */
   readonly unmarked: number;
 }
 
@@ -41,7 +41,7 @@ export interface Descriptor {
   entries: readonly Entry[];
   /** Set where the same entries came before, and may be planned for already. */
   known?: KnownEntries | undefined;
-  /** The same of those before marker entries, where these come last. */
+  /** The same for the entries before marker entries, if those come last. */
   unmarked?: KnownEntries | undefined;
   limit: RequestedLimit | undefined;
   /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
@@ -53,7 +53,7 @@ export interface Descriptor {
 export interface RequestedLimit {
   requestsPerUnit: number;
   unit: number;
-  /** How many units its window has: any uint32. Undefined: one. */
+  /** The number of units in its window: any uint32. Undefined: one. */
   unitMultiplier?: number | undefined;
 }
 
@@ -65,7 +65,7 @@ export interface CurrentLimit {
   readonly requestsPerUnit: number;
   /** The unit that the window has the length of, else UNKNOWN. */
   readonly unit: number;
-  /** Where number and unit do not say all, our own headers do: `100, 100;w=300`, with every limit of the rule. */
+  /** Our own headers, if number and unit do not say everything: `100, 100;w=300`, with every limit of the rule. */
   readonly policy?: string;
   /** The window then, `5m`. */
   readonly window?: string;
@@ -74,13 +74,13 @@ export interface CurrentLimit {
 export interface Header {
   readonly key: string;
   readonly value: string;
-  /** Of which the value is made, where that is known. */
+  /** The numbers in the value, if known. */
   readonly form?: HeaderForm | undefined;
   readonly first?: number | undefined;
   readonly second?: number | undefined;
 }
 
-/** What is the same every time of a header whose value ends in one number, or has two, as the bytes of the protocol. */
+/** The constant parts, as protocol bytes, of a header whose value ends in one number, or contains two. */
 export class HeaderForm {
   readonly key: string;
   readonly #texts: readonly [before: string, between: string];

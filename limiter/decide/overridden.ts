@@ -1,4 +1,4 @@
-/** What becomes of one limit under the overrides of its descriptor. */
+/** The effect of a descriptor's overrides on one limit. */
 import type { ChangedNumbers } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
 import { limitLabel } from '../../rules/describe.ts';
@@ -8,13 +8,13 @@ import type { OverridesFound } from './override-index.ts';
 import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts';
 
 export interface LimitUnder {
-  /** As the rule has it. */
+  /** The limit of the rule. */
   readonly original: Limit;
-  /** With other numbers; window and algorithm are the same. */
+  /** The limit with other numbers. Window and algorithm are unchanged. */
   readonly limit: Limit;
   /** The strongest that decides, else a grant. */
   readonly override: Override | undefined;
-  /** It is `unlimited`. */
+  /** An override makes it `unlimited`. */
   readonly isLifted: boolean;
   /** When one of its grants ends with its window; infinity: none does. */
   readonly endsMs: number;
@@ -22,9 +22,9 @@ export interface LimitUnder {
 
 interface Overridable {
   readonly limit: Limit;
-  /** Of its rule; then an override need not name it. */
+  /** Whether it is the only limit of its rule, so that an override need not name it. */
   readonly isOnly: boolean;
-  /** What distinguishes it from the others of its rule: its name, else its window. */
+  /** The name of the limit, or else its window: distinguishes it from the other limits of its rule. */
   readonly label: string;
 }
 
@@ -68,7 +68,7 @@ export function changesLimit(limits: readonly Limit[], overrides: readonly Overr
   });
 }
 
-/** One that names no limit is for all of them; numbers are for the only one. */
+/** An override that names no limit applies to all of them. Numbers apply only to a single limit. */
 function concerns({ limit: name, effect }: Override, { isOnly, label }: Overridable): boolean {
   if (name !== '') return name === label;
   return isOnly || (effect.kind !== 'limit' && effect.kind !== 'grant');

@@ -7,9 +7,9 @@ import { type Entry, patternMatches } from '../../rules/model.ts';
 import { byAge, isPattern, type Override } from '../../rules/override.ts';
 import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../../rules/table/pair-index.ts';
 
-/** What lies over the rules for one descriptor. */
+/** The overrides for one descriptor. */
 export interface OverridesFound {
-  /** Those that match, the strongest first: exact, then by the longer pattern, then the older. No grants. */
+  /** The matching overrides, the strongest first: exact, then the longer pattern, then the older one. Without grants. */
   readonly overrides: readonly Override[];
   readonly grants: readonly Override[];
 }
@@ -33,12 +33,12 @@ export class OverrideIndex {
     return this.#endsMs.find((endsMs) => endsMs > nowMs) ?? Number.POSITIVE_INFINITY;
   }
 
-  /** How many entries the longest of the domain is for; 0: there is none. */
+  /** The number of entries of the domain's longest override. 0: there is none. */
   longestMatch(domain: string): number {
     return this.#longest.get(domain) ?? 0;
   }
 
-  /** Undefined where there is none that has not ended by then. */
+  /** Undefined if none is in force at this time. */
   find(domain: string, entries: readonly Entry[], nowMs: number): OverridesFound | undefined {
     return this.#domains.get(domain)?.find(entries, nowMs);
   }
@@ -64,7 +64,7 @@ export function overrideMatches({ match }: Pick<Override, 'match'>, entries: rea
   return true;
 }
 
-/** What a group of overrides is found by: a text's hash and length. */
+/** The key of a group of overrides: the hash and length of a text. */
 interface Literal {
   readonly hash: number;
   readonly length: number;
@@ -199,7 +199,7 @@ function tailOf(match: readonly Entry[]): Literal {
 class Groups {
   readonly #index: PairIndex;
   readonly #lists: Override[][] = [];
-  /** By length, whether any is so long. */
+  /** By length: whether any has this length. */
   readonly #hasLength: Uint8Array;
 
   constructor(all: readonly Placed[]) {
@@ -207,7 +207,7 @@ class Groups {
     const triples: number[] = [];
     let longest = 0;
     for (const { hash, length, override } of all) {
-      // One number for both: lengths are below 2^20.
+      // One number for both, because lengths are below 2^20.
       const name = hash * 2 ** 20 + length;
       const number = numbers.get(name);
       if (number !== undefined) {
@@ -237,7 +237,7 @@ class Groups {
     return slot === -1 ? 0 : this.#lists[this.#index.value(slot)]!.length;
   }
 
-  /** Those that match of the group with this text. */
+  /** The matching overrides of the group with this text. */
   add(hash: number, length: number, entries: readonly Entry[], to: Override[]): void {
     const slot = this.#index.find(hash, length);
     if (slot === -1) return;

@@ -1,4 +1,4 @@
-/** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
+/** Plans each descriptor of a request, with the keys of its counters and metrics. */
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { limitLabel } from '../../rules/describe.ts';
@@ -29,7 +29,7 @@ import {
 } from './windows.ts';
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
-/** What all plans for one limit of a rule have in common. */
+/** The parts that all plans for one limit of a rule share. */
 type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'place'>;
 
 /** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
@@ -59,13 +59,13 @@ export interface PlanSettings extends NameForm, WindowOptions {
   defaultLease: number | undefined;
 }
 
-/** What lies over the rules, and when that is looked at. */
+/** The overrides, and the time at which they are read. */
 export interface OverridesNow {
   readonly index: OverrideIndex;
   readonly nowMs: number;
 }
 
-/** What of a descriptor says how it is planned for. */
+/** The part of a descriptor that determines its plan. */
 type PlannedDescriptor = Pick<Descriptor, 'entries' | 'limit'>;
 
 interface Memo {
@@ -95,7 +95,7 @@ export class Planner {
     if (overrides !== undefined) this.#endsBy(overrides.index.nextEndMs(overrides.nowMs));
   }
 
-  /** From then on another one is to plan: an override has ended. */
+  /** The time from which another plan is needed, because an override ends. */
   get staleAtMs(): number {
     return this.#staleAtMs;
   }
@@ -110,7 +110,7 @@ export class Planner {
     if (limit !== undefined) return this.#newPlan(domain, descriptor);
     if (known !== undefined) return this.#memoOf(known, domain).plan;
     if (unmarked === undefined) return this.#newPlan(domain, descriptor);
-    // What is marked is new each time, but not what stands before.
+    // Marker entries are new each time, but not the entries before them.
     return this.#markedPlan(domain, descriptor, this.#memoOf(unmarked, domain));
   }
 
@@ -193,7 +193,7 @@ export class Planner {
     return all;
   }
 
-  /** As `#planMatch`, with what lies over the rules. Counters keep their keys, limits their statistics. */
+  /** As `#planMatch`, with overrides. Counters keep their keys, and limits their statistics. */
   #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: PlannedDescriptor): Plan {
     const match = this.#matchUnder(found, domain, descriptor);
     if (match === undefined) return this.#planNothing(domain);
@@ -338,7 +338,7 @@ export class Planner {
   }
 }
 
-/** What is reserved passes only if it fits, also where all hits are counted otherwise. */
+/** A reservation passes only if it fits, even if the limit otherwise counts all hits. */
 function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
   return limits.map((plan) => ({ ...plan, bound: plan.charging }));
 }

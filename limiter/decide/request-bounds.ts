@@ -17,7 +17,7 @@ export interface RequestLimits {
   maxBytes: number;
 }
 
-/** Chosen: far above what proxies send, and cheap enough to decide that nobody else waits for it. */
+/** Far above what proxies send, and cheap enough that other callers do not wait for the decision. */
 export const defaultRequestLimits: RequestLimits = {
   maxDescriptors: 256,
   maxEntries: 64,
@@ -107,7 +107,7 @@ export class RequestBounds {
   }
 }
 
-/** Of a request some of whose descriptors were left out. */
+/** The error for a request whose descriptors were partly left out. */
 export function tooManyDescriptors(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { descriptors: left }: LeftOut,
@@ -120,7 +120,7 @@ export function tooManyDescriptors(
   );
 }
 
-/** Of a request one of whose descriptors is crowded. */
+/** The error for a request with a descriptor that has too many entries. */
 export function tooManyEntries(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { crowded, maxEntries }: LeftOut,

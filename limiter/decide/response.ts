@@ -38,7 +38,7 @@ function overallCode(
   return quotas > 0 && quotas === quotasOver ? Code.OVER_LIMIT : Code.OK;
 }
 
-/** Of the headers that show a client how close it is to a limit. */
+/** The headers that show a client how close it is to a limit. */
 interface LimitHeaderNames {
   limit: string;
   remaining: string;
@@ -93,7 +93,7 @@ function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header
   ];
 }
 
-/** From the shortest unit to the longest, as their headers come. The names do not follow renamed standard headers. */
+/** From the shortest unit to the longest, in the order of their headers. Renaming the standard headers does not rename these. */
 const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] = [
   { unit: Unit.SECOND, limit: 'RateLimit-Limit-Seconds', remaining: 'RateLimit-Remaining-Seconds' },
   { unit: Unit.MINUTE, limit: 'RateLimit-Limit-Minutes', remaining: 'RateLimit-Remaining-Minutes' },
@@ -121,7 +121,7 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   return headers;
 }
 
-/** The same for windows that are no unit, as they first come: `RateLimit-Limit-5m`. */
+/** The same for windows other than a unit, in the order in which they occur: `RateLimit-Limit-5m`. */
 function addWindowHeaders(statuses: readonly DescriptorStatus[], headers: Header[]): void {
   const leastByWindow = new Map<string, DescriptorStatus>();
   for (const status of statuses) {
@@ -264,7 +264,7 @@ function joined(headers: Header[], more: Header[]): Header[] {
 
 const retryAfter = new HeaderForm('Retry-After', '');
 
-/** What refuses a request, and for how long. */
+/** The limit that refuses a request, and for how long. */
 interface Refusal {
   status: DescriptorStatus;
   /** Infinity where waiting does not help. */

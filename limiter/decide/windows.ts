@@ -12,9 +12,9 @@ export interface Window {
   readonly startSeconds: number;
   /** The first second that is no longer in the window. */
   readonly endSeconds: number;
-  /** How long a counter lives from its first hit on. Undefined: until the window's end, as in a month of the calendar. */
+  /** Lifetime of a counter from its first hit. Undefined: until the end of the window, as for calendar months. */
   readonly lifeSeconds: number | undefined;
-  /** What counter keys end in. */
+  /** The end of counter keys. */
   readonly keySuffix: string;
 }
 
@@ -29,7 +29,7 @@ export interface WindowOptions {
   readonly counterKeys: CounterKeys;
 }
 
-/** What of a limit says which windows it has. */
+/** The part of a limit that determines its windows. */
 export interface WindowedLimit extends Pick<Limit, 'unit' | 'unitMultiplier'> {
   readonly calendar?: Calendar | undefined;
 }
@@ -69,7 +69,7 @@ export function numbersOf(limit: Limit): LimitNumbers {
   };
 }
 
-/** How hits pass that are counted only if they do. */
+/** The bound of hits that are counted only if they pass. */
 export function boundOf(limit: Limit): Bound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
@@ -93,7 +93,7 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
 }
 
-/** Where one counter counts for good: no moment is outside of it. */
+/** The window of a counter that never ends. */
 function steadyWindow(limit: Limit, steady: SteadyCounter): Window {
   return {
     startSeconds: Number.NEGATIVE_INFINITY,

@@ -27,7 +27,7 @@ const reader = new WireReader();
 const writer = new WireWriter();
 const knownEntries = new KnownEntriesCache();
 
-/** How much of a request is read. */
+/** How much of a request to read. */
 export interface ReadLimits {
   readonly maxDescriptors: number;
   readonly maxEntries: number;
@@ -64,7 +64,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
           request.domain = reader.string();
           break;
         case 2: {
-          // One that begins with its element has no room to spare, as most requests need none.
+          // An array that is created with its element reserves no further room, which few requests need.
           const count = request.descriptors.length;
           if (count === 0) request.descriptors = [readDescriptor(bytes, 0)];
           else if (count < limits.maxDescriptors) request.descriptors.push(readDescriptor(bytes, count));
@@ -143,7 +143,7 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
   return descriptor;
 }
 
-/** One more entry than is read; whether it is a marker's has to be known. */
+/** One entry more than the limit: it may belong to a marker. */
 function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unmarked: number } {
   let key = '';
   const end = reader.messageEnd();
@@ -158,7 +158,7 @@ function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unm
   return passed;
 }
 
-/** Of a descriptor whose first entries were `read`, and the others passed. */
+/** For a descriptor whose first entries were `read`, and whose others were skipped. */
 export function crowdedOf(
   read: readonly Pick<Entry, 'key'>[],
   { entries, unmarked }: CrowdedDescriptor = { entries: 0, unmarked: 0 },
@@ -218,7 +218,7 @@ function readMarkedEntries(
       const key = markerKey(markerEntry(bytes, entryStart + 2)!);
       entries.push({ key, value: reader.mendedString() });
     } else {
-      // It may begin as another one than it is.
+      // It may begin like another one.
       isCommon = false;
       reader.fieldNumber();
       entries.push(readEntry());
@@ -245,7 +245,7 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
   return comesAgain && reader.mendedValues === mendedBefore;
 }
 
-/** Where the last entries begin, of which each is a marker's, and one an id; the end where there are no such. */
+/** The start of the last entries that all belong to a marker and include an id, or the end if there are none. */
 function startOfMarkers(bytes: Uint8Array, start: number, end: number): number {
   let markersStart = end;
   let hasId = false;
@@ -307,7 +307,7 @@ function readUInt64Value(before: number): number {
   return value;
 }
 
-/** What `decodeRateLimitRequest` reads of it: as a usual client sends it. `hits`: of each descriptor, 0 .. 2^53 - 1; 0 looks without counting. */
+/** Encodes a request as common clients do, for `decodeRateLimitRequest`. `hits`: per descriptor, 0 to 2^53 - 1; 0 only reads. */
 export function encodeRateLimitRequest(
   domain: string,
   descriptors: readonly (readonly Entry[])[],
@@ -318,7 +318,7 @@ export function encodeRateLimitRequest(
   if (isOfRequest) writer.varintField(0x18, hits);
   for (let index = descriptors.length - 1; index >= 0; index--) {
     const mark = writer.mark();
-    // Of the request 0 counts as 1, of a descriptor it does not, and there is room for more than 32 bits.
+    // In the request, 0 counts as 1. In a descriptor, it does not, and there is room for more than 32 bits.
     if (!isOfRequest) {
       const hitsMark = writer.mark();
       if (hits !== 0) writer.varintField(0x08, hits);

@@ -2,7 +2,7 @@ import type { Entry } from '../../rules/model.ts';
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** Chosen: about 1 MB when full, and room for the addresses of many clients beside the keys. */
+/** About 1 MB when full, with room for the addresses of many clients beside the keys. */
 const slotCount = 16_384;
 
 /**
@@ -25,7 +25,7 @@ const WIRE_START_GROUP = 3;
 const WIRE_END_GROUP = 4;
 const WIRE_32_BIT = 5;
 
-/** How deep messages and groups may nest. */
+/** The nesting limit of messages and groups. */
 const recursionLimit = 100;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -156,7 +156,7 @@ export class WireReader {
     return this.uint64() !== 0;
   }
 
-  /** Where the message whose length comes next ends, which may be beyond the bytes. */
+  /** The end of the message whose length comes next. It may be beyond the bytes. */
   messageEnd(): number {
     const length = this.uint32();
     return this.position + length;
@@ -187,7 +187,7 @@ export class WireReader {
     return length;
   }
 
-  /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. The last one begins at `lastFieldStart`. */
+  /** The end of the consecutive records of field 1 from here on, before `end`. Reads nothing. The last one begins at `lastFieldStart`. */
   endOfFirstFields(end: number): number {
     const bytes = this.#bytes;
     const lastEnd = Math.min(end, this.#length);
@@ -243,7 +243,7 @@ export class WireReader {
     }
   }
 
-  /** Undefined when it is not ASCII. */
+  /** Undefined if it is not ASCII. */
   #plainText(start: number, end: number): string | undefined {
     const bytes = this.#bytes;
     const length = end - start;
@@ -299,14 +299,14 @@ export class WireReader {
   }
 }
 
-/** Chosen: about 10 MB when full of usual ones, 25 MB of the longest. */
+/** About 10 MB when full of common ones, 25 MB of the longest. */
 export const knownEntriesSlots = 32_768;
 
 /** Entries of a descriptor that came before; anyone who knows them by their slot need not read them again. */
 export class KnownEntries {
-  /** From 0 to below `knownEntriesSlots`. */
+  /** From 0 to `knownEntriesSlots` - 1. */
   readonly slot: number;
-  /** As they stood on the wire, one character a byte: much smaller than an array of bytes. */
+  /** The bytes on the wire, one character per byte: much smaller than an array of bytes. */
   readonly text: string;
   readonly entries: readonly Entry[];
 

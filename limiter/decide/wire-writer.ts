@@ -4,14 +4,14 @@
  * https://protobuf.dev/programming-guides/encoding
  */
 
-/** Chosen: room for some hundred answers, so that one allocation serves them all. */
+/** Room for some hundred answers, so that one allocation serves all of them. */
 const defaultChunkBytes = 32 * 1024;
 
 /** One message at a time: `begin`, fields, `finish`. Not re-entrant. */
 export class WireWriter {
   readonly #chunkBytes: number;
   #chunk: Buffer;
-  /** Where the message under way ends; what lies behind was given away by `finish`. */
+  /** The end of the current message. The bytes after it belong to finished messages. */
   #end: number;
   #position: number;
 
