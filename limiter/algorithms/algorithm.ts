@@ -1,12 +1,12 @@
 import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
 import type { Bound } from './bound.ts';
 
-/** How a limiter counts by an algorithm. What the algorithm means for rules is in `rules/algorithms/`. */
+/** Counting with an algorithm in a limiter. `rules/algorithms/` describes the algorithm for rules. */
 export interface CountingAlgorithm {
   newBound(numbers: LimitNumbers): Bound;
-  /** How long a counter lives: from its first hit on where its key names a window, else from its last. */
+  /** Lifetime of a counter: from its first hit if its key names a window, otherwise from its last. */
   lifeSeconds(numbers: LimitNumbers): number;
-  /** How long a client is asked to wait where nothing is known of a counter without a window's end. */
+  /** How long a client should wait if nothing is known of a counter without a window's end. */
   secondsUncounted(numbers: LimitNumbers): number;
   readonly lua: AlgorithmLua;
 }
@@ -20,7 +20,7 @@ export interface AlgorithmLua {
   readonly kind: string;
   /** Functions that the bodies below need. */
   readonly helpers: string;
-  /** As the methods of `Bound`: they give three numbers; `room` and `mostTaken` give one. `take` and `giveBack` know `hits`. */
+  /** The methods of `Bound` in Lua: they return three numbers; `room` and `mostTaken` return one. `take` and `giveBack` can read `hits`. */
   readonly heldAt: string;
   readonly room: string;
   readonly take: string;

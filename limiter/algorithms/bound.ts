@@ -6,7 +6,7 @@
 /** The largest number that is exact both in JavaScript and in Redis's Lua. Everything here stays at or below it. */
 export const exactMost = Number.MAX_SAFE_INTEGER;
 
-/** What a counter holds: three numbers whose meaning is its algorithm's. Never changed, only replaced. */
+/** The state of a counter: three numbers whose meaning depends on the algorithm. Immutable. */
 export type CounterState = readonly [number, number, number];
 
 /** Times are whole microseconds since the epoch, hits whole numbers. */
@@ -20,13 +20,13 @@ export interface Bound {
   readonly capacity: number;
   /** Kind and numbers for the script; equal for bounds that do the same. */
   readonly scriptText: string;
-  /** What a counter holds at this moment that held `held` before; undefined is one that is not there. */
+  /** The current state of a counter that had the state `held` before. Undefined: it does not exist. */
   heldAt(held: CounterState | undefined, nowMicros: number): CounterState;
   /** The most hits that pass at this moment, 0 to `capacity`. `held` is of this moment, as in the following. */
   room(held: CounterState, nowMicros: number): number;
-  /** Only for hits that there is room for, or as many as `mostTaken`. */
+  /** Takes hits. Call it only for hits that have room, or for at most `mostTaken`. */
   take(held: CounterState, hits: number): CounterState;
-  /** What is used of the limit where so much room is left; a total may be more than a limit that was lowered. */
+  /** How much of the limit is used with this room left. A total may exceed a limit that was lowered. */
   used(held: CounterState, room: number): number;
   /** The most hits that can be charged whatever the limit is, as far as the counter has room for numbers. */
   mostTaken(held: CounterState, nowMicros: number): number;
@@ -34,42 +34,42 @@ export interface Bound {
   giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
   /** Gives back hits of a charge, as far as the counter still counts them. */
   giveBackOf(charge: Charge, now: GivingBack): GivenBack;
-  /** How long until so many hits pass, one unless said, if nobody else comes; a whole window where they never do. */
+  /** How long until this many hits pass, one by default, without other requests. A whole window if they never pass. */
   untilRoomMicros(held: CounterState, nowMicros: number, hits?: number): number;
-  /** How long until the counter is as good as unused: so long it has to be kept. */
+  /** How long until the counter is equivalent to an unused one. It must be stored until then. */
   untilUnusedMicros(held: CounterState, nowMicros: number): number;
 }
 
-/** What a reservation took from one counter, as it is remembered until it is settled. */
+/** What a reservation took from one counter. Remembered until its commit or release. */
 export interface Charge {
   /** Less than its amount only where a bucket in shadow mode had less. */
   readonly taken: number;
-  /** What the counter held right after: of a bucket when all that was taken so far will have come back, else the window. */
+  /** The state of the counter after that: for a token bucket, the time at which everything taken has returned; otherwise the window. */
   readonly held: CounterState;
   /** Hits that others had taken by then and may still give back. */
   readonly others: number;
-  /** What reservations had given back by then. */
+  /** What reservations had returned by then. */
   readonly returned: Returned;
 }
 
-/** What all reservations gave back to a bucket so far, as a time in its numbers: microseconds, the rest, the parts. Of others nothing. */
+/** What all reservations have returned to a token bucket, as a time in its numbers: microseconds, the rest, the parts. Unused by others. */
 export type Returned = CounterState;
 
 export const nothingReturned: Returned = [0, 0, 1];
 
 export interface GivingBack {
-  /** Of this moment. */
+  /** The current state. */
   readonly held: CounterState;
-  /** At most what the charge took. */
+  /** The hits to return: at most what the charge took. */
   readonly hits: number;
-  /** What all reservations together have given back to the counter so far. */
+  /** What all reservations have returned to the counter. */
   readonly returned: Returned;
   readonly nowMicros: number;
 }
 
 export interface GivenBack {
   readonly held: CounterState;
-  /** Of a bucket rounded up. */
+  /** The waiting time; for a token bucket rounded up. */
   readonly given: number;
   readonly returned: Returned;
 }

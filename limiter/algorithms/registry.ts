@@ -1,4 +1,4 @@
-/** How limiters count, by the number of the algorithm. */
+/** The algorithms of limiters, by number. */
 import { type AlgorithmKey, inOrder, known } from '../../rules/algorithms/registry.ts';
 import type { AlgorithmLua, CountingAlgorithm } from './algorithm.ts';
 import { fixedWindow } from './fixed-window.ts';
@@ -12,7 +12,7 @@ const algorithms: { readonly [key in AlgorithmKey]: CountingAlgorithm } = {
 };
 const byNumber = inOrder(algorithms);
 
-/** What the program in Redis is made of. */
+/** The parts of the program in Redis. */
 export const algorithmsLua: readonly AlgorithmLua[] = Object.values(algorithms).map(({ lua }) => lua);
 
 /** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */

@@ -66,13 +66,13 @@ export class SlidingWindow implements Bound {
     return Math.max(0, exactMost - former - current);
   }
 
-  /** From the current window, then from the former. */
+  /** Returns hits to the current window first, then to the previous one. */
   giveBack([window, former, current]: CounterState, hits: number): CounterState {
     const fromCurrent = Math.min(current, hits);
     return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
   }
 
-  /** What is further back than the window before is not given back. */
+  /** Hits before the previous window are not returned. */
   giveBackOf(charge: Charge, { held: [window, former, current], hits, returned }: GivingBack): GivenBack {
     // A clock that was set back took both windows for the present one.
     if (charge.held[0] >= window) {
@@ -97,7 +97,7 @@ export class SlidingWindow implements Bound {
     return former > 0 ? leftMicros : 0;
   }
 
-  /** How far the window has to be for no more than `free` hits of the former one to count. */
+  /** How far the window must have passed so that at most `free` hits of the previous one count. */
   #freeFrom(former: number, free: number): number {
     if (former <= free) return 0;
     const restTicks = Math.floor((free * this.#ticks) / former);

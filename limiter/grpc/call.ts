@@ -36,7 +36,7 @@ const contentType = 'application/grpc';
 export const okHeaders: HeaderFields = [':status', '200', 'content-type', contentType];
 export const okTrailers: HeaderFields = ['grpc-status', '0'];
 
-/** What ends an answer that began. */
+/** The end of an answer that has begun. */
 export function statusTrailers(status: GrpcStatus): HeaderFields {
   return ['grpc-status', String(status.code), 'grpc-message', encodeStatusMessage(status.message)];
 }
@@ -53,7 +53,7 @@ export function encodingRefused(encoding: string): HeaderFields {
   return [...trailersOnly(status), 'grpc-accept-encoding', 'identity'];
 }
 
-/** One running call, as the connection drives it. */
+/** One call in progress, as the connection drives it. */
 export interface Call extends DueCall {
   receive(data: Uint8Array, endStream: boolean): void;
   /** The stream is gone; nothing can be sent. */
@@ -70,7 +70,7 @@ export interface DueCalls {
   close(): void;
 }
 
-/** What all calls of a server share. */
+/** The parts that all calls of a server share. */
 export interface CallSite {
   observer: CallObserver;
   /** Those that are to end in time. */
@@ -78,7 +78,7 @@ export interface CallSite {
   limits: GrpcLimits;
 }
 
-/** What a caller is shown whose handler failed by a fault of ours. */
+/** The status for a caller whose handler failed because of a bug. */
 export const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
 /** Connections hold as much as they may together, and this call was unfinished longest where most was held. */

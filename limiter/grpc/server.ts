@@ -16,21 +16,21 @@ type FurtherMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, Gr
 
 type SocketOptions = Omit<Http2SocketServerOptions, 'handler' | 'limits' | 'listener' | 'onFault'>;
 
-/** What is not said here is for the sockets. */
+/** Options that are not described here are those of sockets. */
 export interface GrpcServerOptions extends CallObserver, SocketOptions {
-  /** By full path, for example `/package.Service/Method`. */
+  /** Methods by full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
   health: HealthView;
-  /** How long running calls may take at shutdown before they are cut. */
+  /** How long calls may continue at shutdown before they are ended. */
   shutdownGraceMs: number;
-  /** Of capabilities. Defaults to none. */
+  /** Services of capabilities. Defaults to none. */
   further?: FurtherMethods | undefined;
-  /** What differs from `defaultHttp2Limits`. */
+  /** Differences from `defaultHttp2Limits`. */
   limits?: Partial<Http2Limits>;
   listener?: SocketServerListener;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
-  /** Who may call methods that are not free. Defaults to everybody. */
+  /** Decides who may call methods that require a right. Defaults to all callers. */
   gate?: CallerGate | undefined;
 }
 
@@ -56,7 +56,7 @@ function methodName(path: string): string {
 }
 
 export interface GrpcServer {
-  /** How many are open. */
+  /** The number of open connections. */
   readonly connections: number;
   /** Their names, without their services. */
   readonly unaryMethods: readonly string[];

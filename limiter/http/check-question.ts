@@ -6,10 +6,10 @@ import { type Entry, isObject } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpQuestion } from './http-decision.ts';
 
-/** Chosen: who has more mends these first. */
+/** The most problems in one answer. A caller with more corrects these first. */
 const mostReported = 50;
 
-/** What is wrong with a body, by its place there. */
+/** The problems of a body, by place. */
 export class Mistakes {
   readonly reported: { path: string; detail: string }[] = [];
   #count = 0;
@@ -29,16 +29,16 @@ export class Mistakes {
   }
 }
 
-/** Which requests a body is about. */
+/** The requests in a body. */
 export interface Asked extends Pick<HttpQuestion, 'domain' | 'descriptors'> {
-  /** Of descriptors, in their order; undefined where none has one of its own. */
+  /** Amounts of the descriptors, in order. Undefined if none has its own amount. */
   readonly amounts?: readonly (number | undefined)[] | undefined;
 }
 
-/** What a body may have beside domain and descriptors. */
+/** The fields that a body may have beside domain and descriptors. */
 export interface BodyForm<More> {
   members: readonly string[];
-  /** That its caller needs, a bit of `Right`. */
+  /** The right that its caller needs, a bit of `Right`. */
   right: number;
   /** Whether descriptors may be left out, and with them the domain. */
   mayLeaveOut: boolean;
@@ -52,11 +52,11 @@ export interface BodyForm<More> {
   ): More;
 }
 
-/** What a body says. */
+/** The content of a body. */
 interface Said<More> {
-  /** Undefined where it was left out. */
+  /** Undefined if it was omitted. */
   readonly domain: string | undefined;
-  /** Undefined where descriptors were left out. */
+  /** Undefined if the descriptors were omitted. */
   readonly asked: Asked | undefined;
   readonly more: More;
 }
@@ -72,7 +72,7 @@ const checkForm: BodyForm<number> = {
   read: ({ hits = 1 }, mistakes) => readWhole('hits', hits, Number.MAX_SAFE_INTEGER, mistakes),
 };
 
-/** What a body of `/v1/check` asks. Throws as `readBody` does. */
+/** Reads a body of `/v1/check`. Throws as `readBody` does. */
 export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>): HttpQuestion {
   const { asked, more: hits } = readBody(bytes, asker, checkForm);
   return { ...asked!, hits };
@@ -131,7 +131,7 @@ export function readWhole(path: string, value: unknown, most: number, mistakes: 
 interface FoundDescriptors {
   readonly entries: Entry[][];
   readonly amounts: Asked['amounts'];
-  /** Of objects around entries. */
+  /** For objects around entries. */
   readonly keys: number;
 }
 
@@ -164,7 +164,7 @@ function readEntries(path: string, value: unknown, form: string, mistakes: Mista
   return readList(path, value, form, mistakes).map((entry, m) => readEntry(`${path}[${m}]`, entry, mistakes));
 }
 
-/** In all objects of a text that is JSON: the colons outside of strings. */
+/** The number of fields in a valid JSON text: the colons outside strings. */
 function writtenKeys(json: Uint8Array): number {
   const text = Buffer.from(json).toString('latin1');
   return text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
@@ -216,7 +216,7 @@ export function valueText(value: unknown): string {
   return typeof value === 'object' ? kindOf(value) : String(value);
 }
 
-/** As in a program where it can be, else between quotes. */
+/** As an identifier if possible, otherwise in quotes. */
 function shownKey(key: string): string {
   return /^\w{1,100}$/.test(key) ? key : shown(key);
 }

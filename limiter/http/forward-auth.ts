@@ -42,9 +42,9 @@ export interface ForwardAuthOptions {
 
 /** Marks what a limit refused: nginx cannot distinguish it from other refusals by the status. */
 const refusedHeader = 'X-Weir-Refused';
-/** Chosen: names of rules may be long, and headers must not be. */
+/** The longest text in a header: names of rules may be longer. */
 const longestRefused = 200;
-/** Chosen: so many profiles are named where one is missing. */
+/** The most profiles to list if one is missing. */
 const mostNamed = 20;
 
 export class ForwardAuth {
@@ -55,7 +55,7 @@ export class ForwardAuth {
     this.#options = options;
   }
 
-  /** From the next request on. Undefined: there is a file, and it could not be used. */
+  /** Uses these profiles from the next request on. Undefined: there is a file, but it could not be loaded. */
   use(profiles: readonly ReadyProfile[] | undefined): void {
     this.#profiles = profiles && new Map(profiles.map((one) => [one.profile.name, one]));
   }
@@ -106,7 +106,7 @@ export class ForwardAuth {
     return sendProblem(call, new ApiProblem(refusedStatus, reason));
   }
 
-  /** Nothing of the request is looked at. */
+  /** The request is not read. */
   #answerExcess(call: HttpCall, profile: Profile): Promise<void> {
     if (this.#options.excess.code() === Code.OK) {
       this.#options.onAnswer('allowed');
@@ -172,7 +172,7 @@ function headersAndLine({ rawHeaders, method = '', url = '' }: IncomingMessage):
   return [...rawHeaders, ':method', method, ...(path === -1 ? [] : [':path', url.slice(path)])];
 }
 
-/** Of the first limit that is exceeded: its rule, or the domain where that hides itself. */
+/** The rule of the first exceeded limit, or the domain if the rule hides its identity. */
 function refusedText({ descriptors }: HttpDecision, { domain }: Profile): string {
   const rule = descriptors.find(({ code }) => code === 'OVER_LIMIT')?.rule ?? domain;
   const text = rule.length > longestRefused ? rule.slice(0, longestRefused) : rule;

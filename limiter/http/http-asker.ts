@@ -1,4 +1,4 @@
-/** Who asks for decisions over HTTP: how it is let in, what is traced of it, and what the service learns of it. */
+/** The caller of decisions over HTTP: identifies and traces it, and describes it to the service. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   type AdmittedCaller,
@@ -20,7 +20,7 @@ import { peerName, SocketPeer } from '../../process/net/peer.ts';
 
 export interface HttpAsker {
   readonly request: IncomingMessage;
-  /** Undefined where nobody has to say who he is. */
+  /** Undefined if callers need not authenticate. */
   readonly caller: AdmittedCaller | undefined;
   readonly span: CallSpan | undefined;
   /** Its request is beyond the rate of its caller, and is answered as by a limit that is exceeded. */
@@ -28,7 +28,7 @@ export interface HttpAsker {
 }
 
 export interface AdmissionOptions {
-  /** Who may ask. Defaults to everybody. */
+  /** Decides who may ask. Defaults to all callers. */
   gate?: CallerGate | undefined;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
@@ -116,7 +116,7 @@ function connectionOf({ socket }: IncomingMessage): CallerConnection {
   return connection;
 }
 
-/** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
+/** The span ends with the response. A response that could not be written has its intended status. */
 function beginSpan(
   request: IncomingMessage,
   response: ServerResponse,

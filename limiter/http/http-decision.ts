@@ -16,20 +16,20 @@ export interface HttpQuestion {
   domain: string;
   /** Each a list of entries, in their order. */
   descriptors: readonly (readonly Entry[])[];
-  /** Of each descriptor: 0 to 2^53 - 1; 0 looks without counting. */
+  /** Hits of each descriptor: 0 to 2^53 - 1. 0 only reads. */
   hits: number;
 }
 
-/** What became of one descriptor. */
+/** The decision about one descriptor. */
 export interface DescriptorAnswer {
   code: 'OK' | 'OVER_LIMIT';
-  /** Where the rule stands, as elsewhere in /v1; undefined where none matches, or it hides itself. */
+  /** The place of the rule, as elsewhere in /v1. Undefined if no rule matches, or it hides its identity. */
   rule: string | undefined;
-  /** That decided; undefined where none did: no rule matches, it is unlimited, or its counter could not be counted. */
+  /** The limit that decided. Undefined if none did: no rule matches, it is unlimited, or its counter failed. */
   limit: Limit | undefined;
   used: number | undefined;
   left: number | undefined;
-  /** Until the window ends, or a token is there again, in seconds. */
+  /** Seconds until the window ends, or a token is available. */
   resetSeconds: number | undefined;
   /** Its limits that have reached a mark of `warn_at`, and the highest mark of each. */
   warnings: readonly { mark: number; policy: string; left: number }[];
@@ -37,7 +37,7 @@ export interface DescriptorAnswer {
 
 export interface HttpDecision {
   code: 'OK' | 'OVER_LIMIT';
-  /** One a descriptor, in their order. */
+  /** One per descriptor, in order. */
   descriptors: DescriptorAnswer[];
   /** The limit headers of the tightest, whatever the settings for RLS answers; on a refusal Retry-After as well. */
   headers: (readonly [name: string, value: string])[];
@@ -58,7 +58,7 @@ export type DecideForHttp = (
 
 export interface DecideForHttpOptions {
   ask(request: Uint8Array, reply: WholeReply): void;
-  /** That have rules. */
+  /** The domains that have rules. */
   domains(): readonly string[];
 }
 
@@ -75,7 +75,7 @@ export function createDecideForHttp({ ask, domains }: DecideForHttpOptions): Dec
           resolve({ ...decisionOf(response, []), tooLarge: reason }),
         fail: (failure: GrpcStatus) => resolve({ failure }),
       });
-      // As bytes, so that what is remembered of entries is found, and bounds of requests hold.
+      // Encoded, so that remembered entries are found, and the bounds of requests apply.
       ask(encodeRateLimitRequest(domain, descriptors, hits), reply);
     });
 }
@@ -123,7 +123,7 @@ function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
   return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
 }
 
-/** Of others only those are named that the caller may use. */
+/** Of the other domains, only those that the caller may use are named. */
 function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
   const usable = domains.filter((one) => caller === undefined || caller.hasDomain(one));
   const meant = meantBy(domain, usable);

@@ -36,11 +36,11 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
   connections?: HttpConnectionsOptions | undefined;
   /** Defaults to plain text. */
   tls?: HttpTls | undefined;
-  /** Undefined: requests may name any host. Probes may anyway. */
+  /** Undefined: requests may name any host. Probes always may. */
   hosts?: CheckedHosts | undefined;
-  /** How long requests may take at the end before they are cut. */
+  /** How long requests may continue at shutdown before they are ended. */
   closeGraceMs: number;
-  /** What callers may ask besides, by path below `/v1`. */
+  /** Further routes for callers, by path below `/v1`. */
   routes: ReadonlyMap<string, CallerRoute>;
   /** Rejects with an `ApiProblem`. */
   answerForwardAuth(call: HttpCall, asker: HttpAsker): Promise<void>;
@@ -62,7 +62,7 @@ export interface CheckedHosts {
 export interface HttpTls extends TlsFiles {
   /** DNS name, or IP address, that it must have. */
   clientName?: string;
-  /** What messages about the files name besides their paths. */
+  /** The names of the files in messages, beside their paths. */
   fileSettings: TlsFileSettings;
   timers: Timers;
   listener: HttpTlsListener;
@@ -167,7 +167,7 @@ export class ApiListener implements HttpListener {
     }
   }
 
-  /** Who asks comes before anything else is reported. */
+  /** The caller is identified before anything else is answered. */
   async #answerCaller(call: HttpCall): Promise<void> {
     const { target, request } = call;
     const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
@@ -184,7 +184,7 @@ export class ApiListener implements HttpListener {
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.#apiPaths.join(', ')}`);
   }
 
-  /** As spans name it: not by what anybody asks for. */
+  /** The name in spans: a known route, not the path of the request. */
   #routeOf(path: string): string {
     if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
     return this.#apiPaths.includes(path) ? path : '/v1';
@@ -208,7 +208,7 @@ export class ApiListener implements HttpListener {
     return problem;
   }
 
-  /** What is wrong with the certificate that a caller shows, or that it shows none. */
+  /** The problem with the certificate of a caller, or that it has none. */
   #certificateProblem({ socket }: IncomingMessage): string | undefined {
     const { tls } = this.#options;
     if (tls?.clientCaFile === undefined) return undefined;

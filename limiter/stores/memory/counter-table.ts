@@ -12,24 +12,24 @@ export interface KeptCounter {
   expiresAtMs: number;
   queuedTick: number;
   value: number;
-  /** Of a sliding window or a bucket, in place of the value. */
+  /** The state of a sliding window or a token bucket, instead of the value. */
   held: CounterState | undefined;
-  /** Where it is; undefined once it left, though the expiry queue, or who found it, may still hold it. */
+  /** Its position. Undefined after it was removed; the expiry queue or a reader may still refer to it. */
   table: CounterTable | undefined;
   nextInTick: KeptCounter | undefined;
 }
 
-/** What is kept of a counter, and how. */
+/** What is stored of a counter, and how. */
 type Kept = Pick<Operation, 'key' | 'ttlSeconds'>;
 
-/** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
+/** The memory of a counter beside the characters of its key: measured with a million on Node 26, rounded up. */
 const counterOverheadBytes = 176;
 /** And what it holds in place of a value. */
 const heldBytes = 64;
 
 /** Counters whose end moved are queued anew, at most so many for one that is new: then any of them goes. */
 const mostRequeued = 100;
-/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
+/** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
 const leastLifeMs = 1000;
 
 export function heldBy(counter: KeptCounter | undefined, bound: Bound): CounterState | undefined {
@@ -81,18 +81,18 @@ export class CounterTable {
     return undefined;
   }
 
-  /** As counters come and go, those that are there all the while come once. */
+  /** Counters that exist throughout are visited once, even if others come and go. */
   keys(): IterableIterator<string> {
     return this.#counters.keys();
   }
 
-  /** Undefined where there is none, or it has ended. */
+  /** Undefined if there is none, or it has ended. */
   at(key: string, nowMs: number): KeptCounter | undefined {
     const counter = this.#counters.get(key);
     return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
   }
 
-  /** Only for a key that `find` does not know. False when it is too long for the table, even an empty one. */
+  /** Only for a key that `find` does not know. False if it is too long even for an empty table. */
   create(options: {
     key: string;
     value: number;
@@ -146,7 +146,7 @@ export class CounterTable {
     return true;
   }
 
-  /** What others occupy of the same bytes: counters go where that leaves no room. */
+  /** The memory that others use of the same bytes. Counters are removed if that leaves no room. */
   occupy(bytes: number): void {
     this.#otherBytes = bytes;
     this.#makeRoom(0, 0);

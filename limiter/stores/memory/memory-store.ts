@@ -12,11 +12,11 @@ import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
   clock: Clock;
-  /** How many counters are held at most; when full, those nearest to their end go first. */
+  /** The most counters. When full, the counters nearest to their end are removed first. */
   maxCounters: number;
-  /** What they occupy at most, keys included. */
+  /** The most memory of counters, including keys. */
   maxBytes: number;
-  /** Undefined: it keeps no reservations. */
+  /** Undefined: it supports no reservations. */
   reservations?: ReservationBounds | undefined;
   /** Whether it answers messages to ledgers. Not where it counts in place of another store: nobody else would know. Defaults to false. */
   ledgers?: boolean | undefined;
@@ -31,10 +31,10 @@ const sweptPerSizeReading = 10_000;
 export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #table: CounterTable;
-  /** Of the group under way. */
+  /** The states of the current group. */
   readonly #counters: (KeptCounter | undefined)[] = [];
   readonly #reservations: MemoryReservations | undefined;
-  /** What limiters have of counters that are shared out. */
+  /** The shares of limiters in counters that are shared out. */
   readonly #ledgers: WeakMap<KeptCounter, MemoryLedger> | undefined;
   #closed = false;
 
@@ -67,12 +67,12 @@ export class MemoryStore implements Store {
     return this.#table.size;
   }
 
-  /** What the counters occupy now, and the reservations on them. */
+  /** The memory that counters and their reservations use. */
   get bytes(): number {
     return this.#table.bytes + this.reservedBytes;
   }
 
-  /** What the reservations do of that. */
+  /** The part of it that reservations use. */
   get reservedBytes(): number {
     return this.#reservations?.bytes ?? 0;
   }
@@ -131,7 +131,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** How many of these counters were there. */
+  /** The number of these counters that existed. */
   remove(keys: readonly string[]): number {
     let removed = 0;
     for (const key of keys) if (this.#table.remove(key)) removed += 1;
@@ -142,7 +142,7 @@ export class MemoryStore implements Store {
     return this.#table.keys();
   }
 
-  /** What the counter holds; of a fixed window the total and two zeros. */
+  /** The state of the counter; for a fixed window the total and two zeros. */
   look(key: string): CounterState | undefined {
     const counter = this.#table.at(key, this.#clock.nowMs());
     return counter && (counter.held ?? [counter.value, 0, 0]);
