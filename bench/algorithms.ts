@@ -53,7 +53,7 @@ const traffics: Traffic[] = [
   { ...attacked, title: 'the same, the 3 at twice the limit', attack: 2 },
   {
     ...common,
-    title: 'six sources above the limit, some near it; blocked likewise',
+    title: 'six sources above the limit, some near it; also when blocked',
     blockedMinutes: Number.POSITIVE_INFINITY,
   },
   { ...common, title: 'the same; who is refused goes on' },

@@ -1,4 +1,4 @@
-/** The form that lays an override over the rules: it says which limit is in force, and what would be instead, before it does. */
+/** The form that creates an override: it shows the limit in force and the new one before it does. */
 import { Problem } from './api.js';
 import {
   ask,

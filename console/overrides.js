@@ -1,4 +1,4 @@
-/** What lies over the rules for a time: see it, take it away. */
+/** The overrides: shows them and removes them. */
 import { query } from './api.js';
 import { setForm } from './override-form.js';
 import { answered, ask, badge, confirmChange, html, notes, nothing, table } from './parts.js';

@@ -7,7 +7,7 @@ describe('boundedText', () => {
     expect(boundedText(text)).toBe(text);
   });
 
-  it('keeps of a longer one the beginning, and reports it from others that begin likewise', () => {
+  it('keeps of a longer one the beginning, and distinguishes it from others with the same beginning', () => {
     const texts = ['a', 'b'].map((end) => boundedText(`${'x'.repeat(longestText)}${end}`));
     expect(texts[0]).toMatch(/^x{448}\.\.\.\(513 characters, [0-9a-f]{16}\)$/);
     expect(new Set(texts).size).toBe(2);

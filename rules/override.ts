@@ -1,5 +1,5 @@
 /**
- * An override: what lies over the rules for a time. It is read in one way, whatever it came in: a body of the API, a file, `spec`
+ * An override: a temporary change of the rules. It is read in one way, whatever it came in: a body of the API, a file, `spec`
  * of an object, flags of the CLI.
  */
 import { entryFields, overrideFields } from './language/fields.ts';

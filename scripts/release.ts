@@ -156,7 +156,7 @@ function readRelease(options: ReleaseOptions, folder: string): Release {
   return { ...options, version, commit, epochSeconds, sources };
 }
 
-/** All at once, so that they can be mended at once. */
+/** All at once, so that they can be corrected together. */
 function refusals({ version, sources }: Release): string[] {
   const reasons: string[] = [];
   const changed = printed('git', ['status', '--porcelain']).split('\n').filter(Boolean);

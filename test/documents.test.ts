@@ -136,7 +136,7 @@ describe('the rules in the documents', () => {
   const files = blocks.filter(({ text }) => /^domain:/m.test(text));
 
   it.each(files.filter(({ text }) => looksLikeOverrides(text)))(
-    'lie over others as in $place',
+    'override others as in $place',
     ({ text, place }) => {
       const { errors } = readOverrideFile(place, text, { nowMs: Date.now(), maxSeconds: 2_592_000 });
       expect(errors).toEqual([]);

@@ -17,7 +17,7 @@ export interface ExplainedRequest {
 
 /** With what a limiter says of it, if one was asked. */
 export interface ShownDescriptor extends ExplainedDescriptor {
-  /** What lies over the rules, in words. */
+  /** The overrides, in words. */
   overrides?: readonly string[] | undefined;
   /** The limits that come of rules and overrides, and where they count. Undefined if no override matches. */
   inForce?: readonly { words: string; key: string | undefined }[] | undefined;

@@ -14,11 +14,11 @@ export function isLimiter(path: string): boolean {
 
 /** What a limiter knows of a descriptor beyond its rules. */
 export interface KnownBetter {
-  /** What lies over it. */
+  /** The overrides of it. */
   overrides: string[];
   /** The keys of its counters. */
   counters: string[];
-  /** What comes of the rule and of what lies over it; undefined: an older limiter does not say. */
+  /** The effect of the rule and its overrides. Undefined: an older limiter does not report it. */
   inForce?: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] } | undefined;
 }
 

@@ -15,7 +15,7 @@ export interface ShownObject {
   namespace: string;
   name: string;
   className: string;
-  /** Of the rules that are served, else of those that are wished for; likewise the fleet. */
+  /** The domain of the served rules, or else of the wanted ones. The same for the fleet. */
   domain: string;
   fleet: string;
   generation: number;

@@ -31,7 +31,7 @@ export interface RuleInput extends TextsReading {
   otherFiles: string[];
   /** Callers files (CALLERS_FILE); empty unless they were asked for. */
   callersFiles: RuleText[];
-  /** Files of profiles (PROFILES_FILE); likewise. */
+  /** The same for files of profiles (PROFILES_FILE). */
   profilesFiles: RuleText[];
 }
 

@@ -47,7 +47,7 @@ async function ask(
 }
 
 describe('GET /v1/overrides of the control plane', () => {
-  it('says what lies over which domain, and how much time is left', async () => {
+  it('says which overrides each domain has, and how much time is left', async () => {
     const { overrides, notes } = await ask([
       configObject({ name: 'shop' }),
       override('stop', { status: status('True', 'Ready') }),

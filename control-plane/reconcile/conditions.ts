@@ -202,7 +202,7 @@ function counted(count: number, noun: string): string {
 export interface StatusFacts extends ConditionFacts {
   /** What was written last: times of transitions, and what the object was once accepted for, are taken from it. */
   previous: ConfigStatus | undefined;
-  /** That lie over the domain of a RateLimitConfig. */
+  /** The number of overrides of the domain of a RateLimitConfig. */
   overrides?: number;
   /** What the status bears. */
   controllerName?: string | undefined;

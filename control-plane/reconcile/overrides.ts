@@ -1,5 +1,5 @@
 /**
- * What follows from RateLimitOverrides: which of them lie over which domain, until when, and what is said of each. Pure: the
+ * What follows from RateLimitOverrides: which of them are in force in which domain, until when, and the status of each. Pure: the
  * time is passed in, and what was worked out in the round before is given again as long as it holds.
  */
 import { isDeepStrictEqual } from 'node:util';

@@ -22,7 +22,7 @@ const repairPauseMs = 20_000;
 /**
  * One object whose status others write, too.
  *
- *     calm -- overwritten --> repairing -- by another control plane, twice within a minute --> yielding (10 minutes),
+ *     rest -- overwritten --> repairing -- by another control plane, twice within a minute --> yielding (10 minutes),
  *      ^                         |          unless the own name sorts first                       |
  *      |                         +-- five times within a minute --> pausing (20 s) ---------------+
  *      +------------------------------------------------------------------------------------------+

@@ -118,7 +118,7 @@ export function main(context: MainContext<CallersSettings>): MainPart {
 interface PlainListener {
   listener: 'gRPC' | 'HTTP';
   address: string;
-  /** What would mend it. */
+  /** How to correct it. */
   setting: string;
 }
 

@@ -102,7 +102,7 @@ export interface MainPart {
   storeAnswers?(): void;
   /** Before the store is closed. */
   close?(): void | Promise<void>;
-  /** What lies over the rules. */
+  /** The overrides. */
   readonly overrides?: OverridesHere;
   /** How statistics become metrics of Prometheus, in place of the built-in mapping. Throws when the limiter cannot run without it. */
   mapping?(): Mapping;

@@ -20,7 +20,7 @@ export type ReviewOutcome = RulesReview | { problem: string };
 export interface ConfigListener {
   /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
   loaded(result: LoadedRules): void | Promise<void>;
-  /** What a control plane lays over the rules, all of it, when any of it has changed. Settles when it is in force everywhere. */
+  /** All overrides of a control plane, when any of them has changed. Settles when it is in force everywhere. */
   overrides?(overrides: readonly Override[]): Promise<void>;
   /** What was to be loaded is what is in force: also after loads that failed. */
   unchanged(loadMs: number): void;

@@ -241,7 +241,7 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
     if (reader.position !== entryEnd) return false;
     if (isMarkerKey(entry.key)) comesAgain = false;
   }
-  // Values that were mended are to be counted the next time as well.
+  // Values that were repaired are to be counted the next time as well.
   return comesAgain && reader.mendedValues === mendedBefore;
 }
 

@@ -175,7 +175,7 @@ export class WireReader {
     const length = this.passText();
     const end = this.position;
     const start = end - length;
-    return this.#plainText(start, end) ?? this.#mended(start, end);
+    return this.#plainText(start, end) ?? this.#repaired(start, end);
   }
 
   /** Passes over a string and says how many bytes it has. */
@@ -284,7 +284,7 @@ export class WireReader {
     }
   }
 
-  #mended(start: number, end: number): string {
+  #repaired(start: number, end: number): string {
     const bytes = this.#bytes.subarray(start, end);
     try {
       return utf8.decode(bytes);

@@ -186,7 +186,7 @@ export class UnaryCall implements Call, UnaryReply {
   }
 }
 
-/** Ends calls whose deadline passed, in coarse steps: most calls end long before, and a timer for each would be dear. */
+/** Ends calls whose deadline passed, in coarse steps: most calls end long before, and a timer for each would be expensive. */
 export class Deadlines implements DueCalls {
   readonly #clock: Clock;
   readonly #timers: Timers;

@@ -13,7 +13,7 @@ export interface DebugListenerOptions {
   rlconfigLines(): Iterable<string>;
   /** The same rules with all they say, as the lines of one JSON text. */
   ruleFileLines(): Iterable<string>;
-  /** The lines of `/stats`, likewise. */
+  /** The lines of `/stats`, in the same form. */
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
   /** `/v1`, whose guard says who may see the other pages as well: all but `/livez` and the console. Undefined: everybody may. */
   api?: ApiRouter | undefined;

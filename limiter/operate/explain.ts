@@ -50,9 +50,9 @@ export interface ExplainedDescriptor {
 
 /** Where a limit counts. */
 export interface ExplainedCounter {
-  /** With the numbers of what lies over it. */
+  /** With the numbers of its override. */
   limit: Limit;
-  /** What lies over it, the strongest. */
+  /** The strongest override of it. */
   override: Override | undefined;
   /** Another descriptor of the request replaces the limit: nothing is counted. */
   isReplaced: boolean;

@@ -25,7 +25,7 @@ export interface RuleRoutesParts {
   registry: StatsRegistry;
   sampler: RateSampler;
   nowMs(): number;
-  /** What lies over the rules for a descriptor, the strongest first. */
+  /** The overrides of a descriptor, the strongest first. */
   overrides(domain: string, entries: readonly Entry[]): OverridesFound | undefined;
   /** How the limiter is set. */
   explaining: Omit<ExplainOptions, 'domain' | 'descriptors' | 'nowSeconds'>;
@@ -289,7 +289,7 @@ function pathOf(domain: string, steps: readonly ExplainedStep[]): string {
   return [domain, ...steps.flatMap(({ found }) => found?.placed.rule.key ?? [])].join('.');
 }
 
-/** What comes of a limit and what lies over it. */
+/** The effect of a limit and its override. */
 function inForceWords({ limit, override }: ExplainedCounter): string {
   const kind = override?.effect.kind;
   if (kind === 'block') return 'blocked';

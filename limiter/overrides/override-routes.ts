@@ -1,4 +1,4 @@
-/** `/v1/overrides`: what lies over the rules, set and taken back. Those of objects and files are changed where they came from. */
+/** `/v1/overrides`: sets, lists and removes overrides. Those of objects and files are changed where they came from. */
 import { randomUUID } from 'node:crypto';
 import {
   type ApiAnswer,

@@ -19,7 +19,7 @@ interface Recorded {
   failed: GrpcStatus[];
   faults: unknown[];
   tooLarge?: string[];
-  mended?: number[];
+  repaired?: number[];
   long?: number[];
 }
 
@@ -49,7 +49,7 @@ function call(
       recorded.long = [texts];
     },
     onMendedValues: (values) => {
-      recorded.mended = [values];
+      recorded.repaired = [values];
     },
     onFault: (error) => recorded.faults.push(error),
   })(bytes, reply);
@@ -229,10 +229,10 @@ describe('createShouldRateLimit', () => {
     const bytes = Buffer.from('0a01641210' + '0a060a016b1201ff' + '0a060a016b1201fe', 'hex');
     for (let time = 0; time < 2; time += 1) {
       const requests: RateLimitRequest[] = [];
-      const { failed, mended } = call(bytes, (request) => requests.push(request));
+      const { failed, repaired } = call(bytes, (request) => requests.push(request));
       const entry = { key: 'k', value: '\ufffd' };
       expect(requests[0]?.descriptors[0]?.entries).toEqual([entry, entry]);
-      expect([failed, mended]).toEqual([[], [2]]);
+      expect([failed, repaired]).toEqual([[], [2]]);
     }
   });
 

@@ -32,7 +32,7 @@ export interface HttpServerOptions {
   /** Asked first, before the path is looked at; false when it has answered. Without it every request goes on. */
   admit?(request: IncomingMessage, response: ServerResponse): boolean;
   /**
-   * Paths that are served as they came: what stands behind is another request's, which is neither mended nor refused here.
+   * Paths that are served as they came: what stands behind is another request's, which is neither changed nor rejected here.
    * `path` and `clean` of their targets are what was sent.
    */
   isForeign?(url: string): boolean;

@@ -197,10 +197,10 @@ describe('those that wait to be read', () => {
     expect(reads(loop, 3)).toEqual(['a8', 'a9']);
   });
 
-  it('are one in a turn where that is dear, after others but for each fourth', () => {
+  it('are one in a turn where that is expensive, after others but for each fourth', () => {
     const loop = new Loop();
-    loop.turns.markExpensive('dear');
-    for (let i = 0; i < 3; i++) loop.turns.wait(loop.taker('dear', `dear${i}`, 0), 'read');
+    loop.turns.markExpensive('expensive');
+    for (let i = 0; i < 3; i++) loop.turns.wait(loop.taker('expensive', `expensive${i}`, 0), 'read');
     for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('other', `other${i}`, 0), 'read');
     while (!loop.isAtRest) loop.run();
     expect(reads(loop, 1)).toEqual(['other0', 'other1', 'other2', 'other3']);
@@ -208,24 +208,24 @@ describe('those that wait to be read', () => {
     expect([3, 4].map((turn) => reads(loop, turn))).toEqual([['dear1'], ['dear2']]);
   });
 
-  it('are no longer dear after 250 ms', () => {
+  it('are no longer expensive after 250 ms', () => {
     const loop = new Loop();
-    loop.turns.markExpensive('dear');
-    expect(loop.turns.mayBeRead('dear')).toBe(false);
+    loop.turns.markExpensive('expensive');
+    expect(loop.turns.mayBeRead('expensive')).toBe(false);
     loop.nowMs += 250;
-    expect(loop.turns.mayBeRead('dear')).toBe(true);
+    expect(loop.turns.mayBeRead('expensive')).toBe(true);
   });
 
-  it('are remembered as dear for a thousand addresses', () => {
+  it('are remembered as expensive for a thousand addresses', () => {
     const loop = new Loop();
     for (let i = 0; i <= 1000; i++) loop.turns.markExpensive(`${i}`);
     expect(['0', '1', '1000'].map((group) => loop.turns.mayBeRead(group))).toEqual([true, false, false]);
   });
 
-  it('wait longer where that is dear and connections come, for eight turns', () => {
+  it('wait longer where that is expensive and connections come, for eight turns', () => {
     const loop = new Loop();
-    loop.turns.markExpensive('dear');
-    loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
+    loop.turns.markExpensive('expensive');
+    loop.turns.wait(loop.taker('expensive', 'expensive', 0), 'read');
     loop.turns.wait(loop.taker('other', 'other', 0), 'read');
     while (loop.taken.length < 2) {
       loop.turns.accepted();
@@ -233,11 +233,11 @@ describe('those that wait to be read', () => {
     }
     expect(loop.taken).toEqual([
       { who: 'other', turn: 1 },
-      { who: 'dear', turn: 9 },
+      { who: 'expensive', turn: 9 },
     ]);
   });
 
-  it('wait for a fifth of a second at most where that is dear, no matter who comes', () => {
+  it('wait for a fifth of a second at most where that is expensive, no matter who comes', () => {
     const costs = fc.record({
       acceptMs: fc.double({ min: 0.02, max: 0.2, noNaN: true }),
       workMs: fc.double({ min: 0.05, max: 4, noNaN: true }),
@@ -247,13 +247,13 @@ describe('those that wait to be read', () => {
       fc.property(costs, ({ acceptMs, workMs, every }) => {
         const loop = new Loop();
         loop.turns.wait(loop.taker('a', 'busy', workMs, 1_000_000), 'much');
-        loop.turns.markExpensive('dear');
-        loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
+        loop.turns.markExpensive('expensive');
+        loop.turns.wait(loop.taker('expensive', 'expensive', 0), 'read');
         for (let turn = 0; loop.nowMs < 200; turn++) {
           loop.nowMs += acceptMs;
           if (turn % every === 0) loop.turns.accepted();
           loop.run();
-          if (loop.taken.some(({ who }) => who === 'dear')) return;
+          if (loop.taken.some(({ who }) => who === 'expensive')) return;
         }
         expect.unreachable('never read');
       }),

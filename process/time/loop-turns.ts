@@ -93,7 +93,7 @@ interface Steps {
   reads: number;
   /** Connections come first in this turn. */
   isPassed: boolean;
-  /** None of the dear ones is read. */
+  /** None of the expensive ones is read. */
   isCheap: boolean;
 }
 
@@ -111,11 +111,11 @@ const mostComersMs = 6;
 const mostOfTurn = 64;
 /** Chosen: so many of those that wait are read in one turn, */
 const mostReads = 4;
-/** and one of the dear ones, which come after others until those had so many, */
+/** and one of the expensive ones, which come after others until those had so many, */
 const cheapReads = 3;
 /** and not while connections come, for so many turns. */
 const mostTurnsWithoutExpensive = 8;
-/** Chosen: so long what an address sends is dear, after it was. */
+/** Chosen: so long what an address sends is expensive, after it was. */
 const expensiveMs = 250;
 /** Chosen: of more addresses that is not remembered. */
 const mostExpensive = 1000;
@@ -148,10 +148,10 @@ export class LoopTurns {
   #hasAccepted = false;
   /** Connections come first until then, while there are any. */
   #acceptUntilMs = Number.NEGATIVE_INFINITY;
-  /** Since the last one of the dear ones, or of all. */
+  /** Since the last one of the expensive ones, or of all. */
   #cheapReads = 0;
   #turnsWithoutExpensive = 0;
-  /** Addresses, and until when what they send is dear: in the order in which they became so. */
+  /** Addresses, and until when what they send is expensive: in the order in which they became so. */
   readonly #expensive = new Map<string, number>();
 
   constructor(options: LoopTurnsOptions = system) {

@@ -320,7 +320,7 @@ export class FollowUps {
   }
 
   /**
-   * Whether mending what could not be read may well mend this too. `isWritten` says whether the document has a value
+   * Whether correcting the unreadable parts may correct this, too. `isWritten` says whether the document has a value
    * at the problem's path: one that is there, was read and is empty is a mistake of its own.
    */
   includes({ code, path, source }: SourceProblem, isWritten: () => boolean): boolean {

@@ -65,7 +65,7 @@ export interface TextsReading {
   skipped: SkippedObject[];
   /** Rule files that were found within the texts, by the names that errors give them. */
   embedded: EmbeddedText[];
-  /** Overrides that are good: objects, and those of files for OVERRIDES_DIR. They lie over rules and are none. */
+  /** Overrides that are good: objects, and those of files for OVERRIDES_DIR. They change rules and are not rules themselves. */
   overrides: number;
   errors: RuleError[];
   /** Errors, those beyond the listed ones too. */

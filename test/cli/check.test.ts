@@ -477,8 +477,8 @@ descriptors:
       "<stdin> ConfigMap c/shop.yaml:4:25: error: unknown unit 'minuet' [invalid-unit]\n  4 |     rate_limit: { unit: minuet }\n",
     );
     expect(wrong.status).toBe(1);
-    const mended = data['shop.yaml'].replace('minuet', 'minute, requests_per_unit: 0');
-    const { status, stdout, stderr } = runWeir(['check', '--strict', '-'], { input: chart(mended) });
+    const repaired = data['shop.yaml'].replace('minuet', 'minute, requests_per_unit: 0');
+    const { status, stdout, stderr } = runWeir(['check', '--strict', '-'], { input: chart(repaired) });
     expect([status, stdout, stderr]).toEqual([0, 'ok: 2 files, 1 domain, 1 rule\n', '']);
   });
 

@@ -1,6 +1,6 @@
 /**
  * What `weir check` says to the mistakes of a user's first day: the whole answer to each. Every finding ends in one line that
- * names the mend.
+ * names the correction.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -228,7 +228,7 @@ describe('POST /v1/explain', () => {
     ).toBeUndefined();
   });
 
-  it('says what lies over the rules for it', async () => {
+  it('says which overrides apply to it', async () => {
     const limiter = await start();
     const entries = [{ key: 'remote_address', value: '10.0.0.1' }];
     const set = (body: object) =>

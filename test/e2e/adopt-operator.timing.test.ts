@@ -190,7 +190,7 @@ describe.skipIf(!canRun)('four nights', () => {
     expect(await ask(client)).toBe(200);
   }, 120_000);
 
-  it('a merge sets a limit too low: all pass while the rules are mended', async () => {
+  it('a merge sets a limit too low: all pass while the rules are corrected', async () => {
     put(manifest('remote_address', 1));
     const clients = ['198.51.100.1', '198.51.100.2', '198.51.100.3'];
     await eventually(async () => {

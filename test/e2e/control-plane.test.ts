@@ -133,7 +133,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(await limitIn('shop')).toBe(7);
   });
 
-  it('accepts the mended one', async () => {
+  it('accepts the corrected one', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 11 });
     // Who else had the old rules, the control plane that started only now knows after 15 s.
     await eventually(async () => expect(await limitIn('shop')).toBe(11));

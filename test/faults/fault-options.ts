@@ -62,7 +62,7 @@ export function readFaultOptions(
 
 const documentPace: FaultPace = { perSecond: 1000, quietMs: 1500, outageMs: 2000 };
 
-/** Returns the pace of each case: with a seed, calm and outage last from 0.6 to 1.6 times as long. */
+/** Returns the pace of each case: with a seed, rest and outage last from 0.6 to 1.6 times as long. */
 export function faultPaces(seed: number | undefined): () => FaultPace {
   if (seed === undefined) return () => documentPace;
   const random = seededRandom(seed);

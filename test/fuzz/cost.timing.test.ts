@@ -255,7 +255,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
 
 type Request = MessageInitShape<typeof RateLimitRequestSchema>;
 
-/** So many descriptors as largest requests have: each different in each request, as nothing else is dear. */
+/** So many descriptors as largest requests have: each different in each request, as nothing else is expensive. */
 const decided: Record<string, (n: number, salt: number) => Request> = {
   descriptors: (n, salt) => ({
     domain: 'd',

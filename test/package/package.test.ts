@@ -140,7 +140,7 @@ describe('the packed package, alone in an empty folder with production dependenc
     }
   });
 
-  it('runs a control plane, with the library for Kubernetes at hand', async () => {
+  it('runs a control plane, with the library for Kubernetes', async () => {
     const entry = join(folder, 'node_modules', '.bin', 'weir');
     const manifests = join(folder, 'node_modules', 'weir', 'examples', 'manifests');
     const env = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: manifests };

@@ -358,7 +358,7 @@ export class Chance {
 
   // The control plane.
 
-  /** Whether something was due. A short run does not wait until the leader had its calm. */
+  /** Whether something was due. A short run does not wait until the leader was undisturbed. */
   async #disturbAsPlanned(nowMs: number): Promise<boolean> {
     const { pace } = this.#options;
     const { leader } = this.#world;

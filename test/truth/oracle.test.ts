@@ -172,7 +172,7 @@ describe('the oracle of the truth test', () => {
   });
 });
 
-describe('a calm moment', () => {
+describe('a quiet moment', () => {
   const at = (objects: SeenObject[], limiters: SeenLimiter[], former: SeenObject[] = []): string[] => {
     const sight = { atMs: 0, objects, limiters, graceUntilMs: 0, stalledMs: 0 };
     const uids = new Map([

@@ -90,7 +90,7 @@ function deltaError(message: string, refused: SessionRequest['refused']): Status
   return create(StatusSchema, { message, details: [anyPack(RefusedResourcesSchema, listed)] });
 }
 
-/** Chosen: enough to mend a rule by, little enough for the status of a Kubernetes object. */
+/** Chosen: enough to correct a rule, little enough for the status of a Kubernetes object. */
 const maxErrors = 10;
 const maxLength = 4_096;
 

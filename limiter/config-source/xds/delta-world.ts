@@ -20,7 +20,7 @@ import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/xds/resourc
 
 export interface WorldResource {
   version: string;
-  /** It lies over rules, and is none itself. */
+  /** It is an override. */
   isOverride: boolean;
   /** As a field of a DiscoveryResponse. */
   field: Uint8Array;

@@ -20,7 +20,7 @@ export interface SubscriptionOptions {
 }
 
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
-/** Somebody may mend the ACL. */
+/** An operator may correct the ACL. */
 const refusedMs = 30_000;
 const pingMs = 2_000;
 

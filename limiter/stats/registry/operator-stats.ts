@@ -1,4 +1,4 @@
-/** Statistics of what operators do: changes by the admin API, and what lies over the rules. */
+/** Statistics of what operators do: changes by the admin API, and overrides. */
 import type { StatsRegistry } from './stats-registry.ts';
 
 export const adminChanges = ['counters-reset', 'override-set', 'override-removed', 'grant-given'] as const;

@@ -15,7 +15,7 @@ export type WireType = 'c' | 'g' | 'ms';
 // A comma would begin a tag, the others end a name, a value or a line.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const unsafeInTags = /[,|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: likewise
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the same
 const unsafeInNames = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
 /** The tags of the metric come first, EXTRA_TAGS among them, those of the mogrifier behind them. */

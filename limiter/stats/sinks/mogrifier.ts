@@ -11,7 +11,7 @@ export interface MogrifierText {
   pattern: string;
   /** May contain `$0`, `$1` and so on: the match and its groups. */
   name: string;
-  /** Keys and values likewise. */
+  /** The same for keys and values. */
   tags: readonly (readonly [key: string, value: string])[];
 }
 

@@ -97,7 +97,7 @@ export class BreakerStore extends StoreDecorator {
   readonly #options: BreakerStoreOptions;
   readonly #state = new BreakerState({ quietTicks: ticksPerSilence });
   readonly #flights = new Flights();
-  /** One for a whole outage: making errors is dear, and there are many callers. */
+  /** One for a whole outage: making errors is expensive, and there are many callers. */
   #refusal: StoreError | undefined;
   #opened = 0;
   #refused = 0;

@@ -34,7 +34,7 @@ export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Pro
   }
 }
 
-/** The total of a key, 0 when it is missing. Rejects likewise. */
+/** The total of a key, 0 when it is missing. Rejects in the same cases. */
 async function totalHeld(commands: KeyedCommands, key: string): Promise<number> {
   const text = textReply('GET', await commands.send(key, 'get', [key]));
   if (text === undefined) return 0;

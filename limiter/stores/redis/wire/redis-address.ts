@@ -161,7 +161,7 @@ export interface SentinelAddressSettings {
   url: string;
   /** For the master: `password` or `user:password`; empty: none. */
   auth: string;
-  /** For the sentinels, likewise; empty: those of the first sentinel's URL, if any. */
+  /** The same for the sentinels; empty: those of the first sentinel's URL, if any. */
   sentinelAuth: string;
 }
 
