@@ -13,14 +13,14 @@ import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import type { Learn, Shared } from './world.ts';
 
-/** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
+/** The environment of a replica: a cluster with other replicas and an API, or this process alone. */
 export interface Backing {
   readonly source: ObjectSource;
-  /** What statuses bear as `controllerName`; undefined where no other control plane could read them. */
+  /** The `controllerName` in statuses. Undefined if no other control plane can read them. */
   readonly controllerName: string | undefined;
   /** Whether this replica may write statuses, events and webhooks now. */
   readonly leads: boolean;
-  /** Undefined: nobody is known to lead. */
+  /** Undefined: no leader is known. */
   readonly leader: string | undefined;
   /** Undefined: there are no RateLimitFleets. */
   readonly fleets?: FleetStore;
@@ -42,7 +42,7 @@ export interface Backing {
     override(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
   };
-  /** Undefined: unknown fields are errors, as no API server has held specs to a schema. */
+  /** Undefined: unknown fields are errors, because no API server has checked the specs with a schema. */
   readonly schemas?: SchemaStore;
   /**
    * Where the manifest of an object is: `limits.yaml:12`. Present: no last good spec outlives the process, so nothing is served

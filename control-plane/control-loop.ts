@@ -39,7 +39,7 @@ export interface ControlLoopOptions
   serving(): void;
 }
 
-/** Chosen: far below the time in which a status has to be true. */
+/** Far below the time within which a status must be correct. */
 const reportGatherMs = 10;
 const reportIntervalMs = 100;
 /** A leader may be dead for the Lease's duration, and its last status a moment older. */
@@ -185,7 +185,7 @@ export class ControlLoop {
     });
   }
 
-  /** What a leader before may have lost of webhooks is not older. */
+  /** Webhooks that an earlier leader may have lost are not older than this. */
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
   }
@@ -233,7 +233,7 @@ export class ControlLoop {
     const { decision, persisted, isCutOff } = this.#distribution;
     const { leads } = this.backing;
     if (decision === undefined) return;
-    // What another replica knows may be older than what the leader has by now.
+    // The knowledge of another replica may be older than that of the leader.
     this.backing.share({ kept: leads || !isCutOff ? persisted : new Map() });
     if (leads && !isCutOff) this.backing.share({ decision });
   }

@@ -1,4 +1,4 @@
-/** From objects to what limiters are served: decides anew when objects have changed, and hands the snapshots on. */
+/** Decides what limiters are served whenever objects have changed, and passes on the snapshots. */
 import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
@@ -20,7 +20,7 @@ export interface DistributionOptions extends Telemetry {
   decider: Decider;
   /** See `SchemaStore`; missing: there are no schemas. */
   schemas?: Pick<SchemaStore, 'confirms'> | undefined;
-  /** Whose statuses say what is in force; undefined: no other control plane writes any. */
+  /** The controller whose statuses say what is in force. Undefined: no other control plane writes any. */
   controllerName?: string | undefined;
   /** See `Backing`. */
   placeOf?: ((object: ConfigObject) => string | undefined) | undefined;
@@ -31,15 +31,15 @@ export interface DistributionOptions extends Telemetry {
   decided(): void;
 }
 
-/** Chosen: changes that come at once are decided at once. */
+/** Changes that arrive together are decided together. */
 const gatherMs = 5;
-/** Chosen: a storm of changes is decided ten times a second; two changes in a row are no storm, and each is decided at once. */
+/** Many changes are decided ten times a second. Two changes in a row are each decided at once. */
 const intervalMs = 100;
 const burst = 3;
-/** Chosen: what happened meanwhile comes over a watch that is open again in far less. */
+/** Far longer than a watch that is open again needs to deliver what happened meanwhile. */
 const catchUpMs = 1_000;
 
-/** Chosen: a replica that stood still or was cut off, and alone knows a spec, has stored it by then. */
+/** By then, a replica that was paused or disconnected and is the only one with a spec has stored it. */
 const unknownSpecPatienceMs = 30_000;
 
 /** Timers hold no more than 24 days. */
@@ -49,7 +49,7 @@ export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
   #world = unknownWorld;
-  /** As the last round had them. */
+  /** The values of the last round. */
   #objects: ReadonlyMap<string, ConfigObject> = new Map();
   #persisted = VersionedMap.of<StoredSpec>();
   /** Uids of kept specs that came from other processes since the last decision. */
@@ -62,7 +62,7 @@ export class Distribution {
   /** Fields that the log has named. */
   readonly #reportedFields = new Set<string>();
   #callOffReturn = (): void => {};
-  /** Of the wait for specs that other replicas may know; undefined: it has not begun. */
+  /** The wait for specs that other replicas may know. Undefined: it has not begun. */
   #callOffPatience: (() => void) | undefined;
   #isPatienceOver = false;
   #isCutOff = false;
@@ -78,7 +78,7 @@ export class Distribution {
     return this.#decision;
   }
 
-  /** What keeps the first decision from being served: see `Backing.placeOf`. */
+  /** Why the first decision is not served yet: see `Backing.placeOf`. */
   get unread(): readonly string[] {
     return this.#unread;
   }
@@ -137,7 +137,7 @@ export class Distribution {
     else {
       this.#callOffReturn = timers.after(catchUpMs, () => {
         report();
-        // By old objects, a stored spec may have been forgotten that others serve.
+        // Old objects may have made this replica forget a stored spec that others serve.
         this.#join([...(this.#world.kept ?? [])]);
         this.#ask();
       });
@@ -186,7 +186,7 @@ export class Distribution {
     const nowMs = clock.nowMs();
     this.#join([...stored].filter(([uid, { generation }]) => this.#isBehind(uid, generation)));
     const decision = decider.decide(this.#takeChanges(), policy, nowMs);
-    // What newer schemas may say otherwise is not decided: the store asks again.
+    // Objects that newer schemas may change are not decided: the store asks again.
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;
     if (this.#options.schemas?.confirms(doubts) === false) return;
     if (last === undefined && this.#isHeld(decision)) return;
@@ -210,7 +210,7 @@ export class Distribution {
     xds.serve(decision.fleets);
     const durationMs = clock.monotonicMs() - startMs;
     const changedFleets = metrics.decided(decision, durationMs);
-    // Nothing will be sent because of what changed.
+    // The change causes no message to limiters.
     if (changedFleets === 0) this.#unsentChangeMs = undefined;
     if (last === undefined || changedFleets > 0) {
       const { outcomes, fleets } = decision;
@@ -285,7 +285,7 @@ export class Distribution {
   }
 }
 
-/** Of an object that is turned down, for another reason than before, or accepted again. */
+/** Logs an object that is rejected for a new reason, or accepted again. */
 function reportNews(
   log: Logger,
   { object, accepted, served }: ObjectOutcome,

@@ -37,7 +37,7 @@ export interface StatusKeeperOptions extends Telemetry {
   timers: Timers;
   random(): number;
   announcer: Announcer;
-  /** Undefined without webhooks: nobody is notified of them. */
+  /** Undefined without webhooks. */
   removals?: Removals | undefined;
 }
 
@@ -48,7 +48,7 @@ interface WrittenStatus {
   limiters: LimiterCounts | undefined;
 }
 
-/** Chosen: answers of limiters come in bursts. */
+/** Answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
 
@@ -147,7 +147,7 @@ export class StatusKeeper {
     this.#board.clear();
   }
 
-  /** Of the limiters that should have what is served for the object; undefined while none is known. */
+  /** The state of the limiters that should have the served rules of the object. Undefined while none is known. */
   countsFor({ uid }: ConfigObject): LimiterCounts | undefined {
     const served = this.#options.decision()?.outcomes.get(uid)?.served;
     const since = this.#options.ledger.since(uid);
@@ -250,9 +250,9 @@ export interface AnnouncerOptions {
   recordEvent(event: RecordedEvent): void;
   /** See `Webhooks.notify`. */
   notify(event: WebhookEvent, settled?: () => void): void;
-  /** Of the limiters of an object, as far as they are known; undefined: not at all. */
+  /** The known state of the limiters of an object. Undefined: nothing is known. */
   limitersOf(object: ConfigObject): LimiterCounts | undefined;
-  /** How far back a new leader repeats webhooks, which the one before may have lost. */
+  /** How far back a new leader repeats webhooks that its predecessor may have lost. */
   repeatMs: number;
 }
 
@@ -269,7 +269,7 @@ export class Announcer {
     for (const transition of transitions(previous, next)) {
       const { type, reason, message: note } = transition;
       const eventType = reasonRow(reason)?.event;
-      // That an override has ended is said once, though both conditions say it.
+      // The end of an override is reported once, although both conditions change.
       const isTwice = isEnd(reason) && type === 'Programmed';
       if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
     }

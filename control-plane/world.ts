@@ -10,21 +10,21 @@ import type { RemovedObject } from './reconcile/removals.ts';
  * where nothing is new. A reader remembers a world, and compares its parts with those of the next. A part is undefined before it is known.
  */
 export interface World {
-  /** By uid, those of this control plane. */
+  /** The objects of this control plane, by uid. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
   /** Counts changes of objects, other than the status writes of this process. */
   readonly edits: number;
   /** Objects that belong to this control plane no longer, while their statuses still name it. */
   readonly left: readonly ConfigObject[];
-  /** Who may use fleets, who had domains last, and the schemas. */
+  /** Access to fleets, the last owners of domains, and the schemas. */
   readonly policy: Policy | undefined;
   /** Specs that outlived other processes, by uid. */
   readonly kept: ReadonlyMap<string, KeptSpec> | undefined;
   /** Deleted objects, as they are stored for the next leader. */
   readonly removed: readonly RemovedObject[] | undefined;
-  /** Of all living replicas, this one's first. */
+  /** The reports of all living replicas, beginning with this one's. */
   readonly reports: readonly ReplicaReport[];
-  /** Who is expected in each fleet. */
+  /** The limiters that are expected in each fleet. */
   readonly expectations: ReadonlyMap<string, FleetExpectation> | undefined;
   /** RateLimitFleets, with their statuses. */
   readonly fleets: readonly FleetObject[] | undefined;
@@ -59,9 +59,9 @@ export function isCut({ isWatchCut, isLeaseCut }: World): boolean {
 /** Takes the parts that are new. */
 export type Learn = (news: Partial<World>) => void;
 
-/** What a replica wants to outlive its process. */
+/** The values of a replica that must outlive its process. */
 export interface Shared {
-  /** By uid: specs that stay in force. Other replicas than the leader store only newer ones. */
+  /** Specs that stay in force, by uid. Replicas other than the leader store only newer ones. */
   readonly kept: ReadonlyMap<string, StoredSpec>;
   /** The newest decision of a leader. Undefined: it may be older than the objects of the API server. */
   readonly decision: Decision | undefined;

@@ -6,13 +6,13 @@ import {
   overridePlural,
 } from '../../rules/language/kinds.ts';
 
-/** As its source has it. Never changed: a change of the object is a new value. */
+/** An object as its source has it. Immutable: a change of the object is a new value. */
 export interface ConfigObject {
   /** Missing: a RateLimitConfig. */
   kind?: typeof overrideKind | undefined;
   namespace: string;
   name: string;
-  /** The same for one object from its creation to its deletion. */
+  /** Constant for an object from its creation to its deletion. */
   uid: string;
   /** Grows with every change of `spec`. */
   generation: number;
@@ -20,17 +20,17 @@ export interface ConfigObject {
   createdMs: number;
   /** When somebody last changed anything but the status; undefined where the source has no such time. */
   editedMs?: number;
-  /** Of what was read, as the API has it; undefined where the source has no such thing. */
+  /** The `resourceVersion` of the API. Undefined if the source has none. */
   resourceVersion?: string;
-  /** Who wrote the status last, by its managed fields, but for control planes; undefined where nobody else did. */
+  /** The last writer of the status other than a control plane, by its managed fields. Undefined if there is none. */
   statusManager?: string;
-  /** As it was read, unchecked. */
+  /** The unchecked value. */
   spec: unknown;
-  /** What the leader wrote last, as far as it can be read; undefined before the first time. */
+  /** The readable parts of the leader's last status. Undefined before the first one. */
   status: ConfigStatus | undefined;
 }
 
-/** How the API calls the kind of an object, and the list of them. */
+/** The names of a kind and of its list in the API. */
 export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; plural: string } {
   return kind === undefined
     ? { kind: configKind, plural: configPlural }
@@ -51,7 +51,7 @@ export function objectKey({
 
 /** Stands for the spec of a manifest or a rule file that cannot be read; the object's last good spec stays in force. */
 export class UnreadSpec {
-  /** Where the file is wrong, and how. */
+  /** The error in the file, with its place. */
   readonly problem: string;
 
   constructor(problem: string) {
@@ -76,7 +76,7 @@ export interface ConfigStatus {
   observedGeneration: number;
   /** `<namespace>/<LEASE_NAME>` of the control plane that wrote it; missing once it left the object to others. */
   controllerName?: string;
-  /** What the object was last accepted for; both missing while it never was. */
+  /** The domain and fleet that the object was last accepted for. Both are missing if it never was. */
   domain?: string;
   fleet?: string;
   /** Rules that are served for it, of all levels. */
@@ -85,12 +85,12 @@ export interface ConfigStatus {
   servedVersion?: string;
   /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
   servedGeneration?: number;
-  /** Of a RateLimitConfig: overrides in force over its domain; missing while there are none. */
+  /** For a RateLimitConfig: the number of overrides in force in its domain. Missing: none. */
   overrides?: number;
-  /** Of a RateLimitOverride, for people. */
+  /** For a RateLimitOverride: its effect in words. */
   match?: string;
   effect?: string;
-  /** Of a RateLimitOverride with an end, RFC 3339. */
+  /** For a RateLimitOverride with an end: RFC 3339. */
   endsAt?: string;
   conditions: Condition[];
 }

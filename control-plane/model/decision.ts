@@ -3,17 +3,17 @@ import type { FleetSnapshot } from './fleet-snapshot.ts';
 import type { NewerFields } from './newer-fields.ts';
 import type { Reason, RejectionReason } from './reasons.ts';
 
-/** What follows from all objects: what is served, and what is said about each object. */
+/** The outcome of all objects: what limiters are served, and the status of each object. */
 export interface Decision {
-  /** By fleet; only fleets that some object is served to. */
+  /** By fleet. Only fleets that get rules of an object. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
-  /** By uid, one for each object. */
+  /** One for each object, by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** By `domainKey`: whose namespaces have rules of a domain, sorted. The same value while nothing of it changes. */
+  /** By `domainKey`: the namespaces that have rules of a domain, sorted. The same value as long as nothing changes. */
   holders: ReadonlyMap<string, readonly string[]>;
-  /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
+  /** By `domainKey`: the number of served overrides. Missing: none anywhere. */
   overrides?: ReadonlyMap<string, number>;
-  /** What came of fields that a newer CRD has. Missing: there are none. */
+  /** The outcome of fields of a newer CRD. Missing: there are none. */
   newerFields?: NewerFields;
   /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
   dueMs?: number | undefined;
@@ -22,13 +22,13 @@ export interface Decision {
 export interface ObjectOutcome {
   object: ConfigObject;
   accepted: Acceptance;
-  /** What is served for the object; undefined: nothing. */
+  /** The rules that limiters get for the object. Undefined: none. */
   served: ServedConfig | undefined;
-  /** Of an override whose spec can be read. */
+  /** For an override with a readable spec. */
   override?: OverrideText | undefined;
 }
 
-/** What is said of an override, whether it is in force or not. */
+/** The description of an override, whether or not it is in force. */
 export interface OverrideText {
   /** `remote_address=203.0.113.7` */
   match: string;
@@ -36,13 +36,13 @@ export interface OverrideText {
   effect: string;
   /** Milliseconds since 1970; undefined: it has no end of its own, or nobody here knows it. */
   endsMs: number | undefined;
-  /** What its owner should know though it is served. */
+  /** Notes for its owner, although it is served. */
   notes: readonly string[];
 }
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
 
-/** In the words of the condition. */
+/** With the reason and message of the condition. */
 export function acceptedRow(accepted: Acceptance): { status: boolean; reason: Reason; message: string } {
   return accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted;
 }
@@ -50,15 +50,15 @@ export function acceptedRow(accepted: Acceptance): { status: boolean; reason: Re
 export interface ServedConfig {
   fleet: string;
   domain: string;
-  /** Of the object at the time; older than `object.generation` while the newer one is not accepted. */
+  /** The served generation. Older than `object.generation` while the newer one is not accepted. */
   generation: number;
-  /** What it was read from, without fields of a newer CRD. */
+  /** The spec that it was read from, without fields of a newer CRD. */
   spec: unknown;
   /** Fields of a newer CRD that are left out although they do not hold their default; missing: none. */
   without?: readonly string[];
-  /** Of the object's own rules, whatever they are merged with. */
+  /** The hash of the object's own rules, regardless of merging. */
   hash: string;
-  /** What `hash` is of. */
+  /** The bytes that `hash` is computed from. */
   bytes: Uint8Array;
   /** Name of the resource in the fleet's snapshot that holds the rules. */
   resource: string;
@@ -66,7 +66,7 @@ export interface ServedConfig {
   rules: number;
   /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
   ownFields: readonly string[];
-  /** What a limiter has to obey for these rules: see `rulesVersionNeeded`, of an override `overridesRulesVersion`. */
+  /** The rules version that a limiter needs for these rules: see `rulesVersionNeeded`; for an override `overridesRulesVersion`. */
   rulesVersion: number;
   /** Older limiters are served this generation in their place; undefined: nothing, or these rules too. */
   forOld: SpecGeneration | undefined;
@@ -83,12 +83,12 @@ export interface KeptSpec extends SpecGeneration {
   forOld?: SpecGeneration | undefined;
 }
 
-/** With the name of the object that it belongs to. */
+/** A spec with the name of its object. */
 export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
-/** Whose a domain of a fleet was last. */
+/** The last owners of a domain of a fleet. */
 export interface DomainRecord {
-  /** One; with merging all that have rules of the domain. Never empty. */
+  /** One namespace, or with merging all that have rules of the domain. Never empty. */
   namespaces: readonly string[];
   /** Milliseconds since 1970: the domain is free and given to nobody else before; undefined while they have it. */
   heldUntilMs?: number;
@@ -102,7 +102,7 @@ export function domainKey({ fleet, domain }: { fleet: string; domain: string }):
   return `${fleet}/${domain}`;
 }
 
-/** How many are free and kept for those who had them. */
+/** The number of free domains that are held for their last owners. */
 export function heldDomains(records: DomainRecords = new Map()): number {
   return [...records.values()].filter(({ heldUntilMs }) => heldUntilMs !== undefined).length;
 }

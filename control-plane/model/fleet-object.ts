@@ -9,16 +9,16 @@ export interface FleetObject {
   name: string;
   uid: string;
   generation: number;
-  /** Of the whole object; changes with each write to it. */
+  /** The version of the whole object. Changes with each write. */
   resourceVersion?: string | undefined;
   spec: FleetSpec;
-  /** Undefined before the first time, and where it cannot be read. */
+  /** Undefined before the first one, and if it cannot be read. */
   status: FleetStatus | undefined;
 }
 
 /** One address behind a Service, or several of one pod. */
 export interface Endpoint {
-  /** The same over its life: of the pod, else the address. */
+  /** Constant over its life: the uid of the pod, or else the address. */
   key: string;
   /** The pod's name, else the first address. */
   name: string;
@@ -28,13 +28,13 @@ export interface Endpoint {
   isTerminating: boolean;
 }
 
-/** Who is expected to run the rules of a fleet besides those that are connected. */
+/** The limiters that should apply the rules of a fleet, beside the connected ones. */
 export interface FleetExpectation {
   count: number | undefined;
-  /** Undefined: of no Service, or they are not known yet. */
+  /** Undefined: there is no Service, or its endpoints are not known yet. */
   endpoints: readonly Endpoint[] | undefined;
-  /** How long one that went away is expected. */
+  /** How long a disconnected limiter stays expected. */
   graceMs: number;
-  /** Only who is connected counts. */
+  /** Only connected limiters count. */
   ignoresDisconnected: boolean;
 }

@@ -1,10 +1,10 @@
-/** What a fleet is served, and what is known of the limiters that it is served to. */
+/** The rules that a fleet gets, and the known state of its limiters. */
 import { createHash } from 'node:crypto';
 import { budgetsRulesVersion, overridesRulesVersion } from '../../rules/model.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 
 export interface Resource {
-  /** How a limiter's errors name it: `namespace/name`, or of a merged domain the domain. */
+  /** Its name in errors of limiters: `namespace/name`, or the domain if it is merged. */
   name: string;
   domain: string;
   /** A `ratelimit.config.ratelimit.v3.RateLimitConfig`, encoded. */
@@ -19,16 +19,16 @@ export interface FleetSnapshot {
   /** 16 hexadecimal digits. The same for the same resources, on every replica. */
   version: string;
   resources: readonly Resource[];
-  /** For limiters that obey less than `rulesVersion`, where that is something else. */
+  /** For limiters that support less than `rulesVersion`, if they get something else. */
   forOld?: FleetSnapshot;
-  /** What a limiter has to obey to be served it and not `forOld`; 2 where there is one and nothing is said. */
+  /** The rules version that a limiter needs to get it instead of `forOld`. Defaults to 2 if there is a `forOld`. */
   rulesVersion?: number;
 }
 
 /** All that `servedTo` distinguishes. */
 export const rulesVersions = [1, 2, overridesRulesVersion, budgetsRulesVersion] as const;
 
-/** What a limiter is served that obeys rules up to this version. */
+/** The snapshot for a limiter that supports rules up to this version. */
 export function servedTo(snapshot: FleetSnapshot, rulesVersion = oldRulesVersion): FleetSnapshot {
   const { forOld } = snapshot;
   return forOld !== undefined && rulesVersion < neededFor(snapshot)
@@ -36,15 +36,15 @@ export function servedTo(snapshot: FleetSnapshot, rulesVersion = oldRulesVersion
     : snapshot;
 }
 
-/** What a limiter has to obey for all of it. */
+/** The rules version that a limiter needs for all of it. */
 export function neededFor({ forOld, rulesVersion = 2 }: FleetSnapshot): number {
   return forOld === undefined ? oldRulesVersion : rulesVersion;
 }
 
-/** Of limiters that say nothing of it: rules as they were before versions of them were distinguished. */
+/** The version of limiters that report none. */
 export const oldRulesVersion = 1;
 
-/** Of rules: all limiters obey them. Of a limiter: it obeys no others. */
+/** For rules: all limiters support them. For a limiter: it supports no others. */
 export function isOld(rulesVersion = oldRulesVersion): boolean {
   return rulesVersion <= oldRulesVersion;
 }
@@ -59,7 +59,7 @@ export function fleetSnapshot(fleet: string, resources: readonly Resource[]): Fl
   return { fleet, version: versionOf(sorted), resources: sorted };
 }
 
-/** Of resources in the order of their names. */
+/** The version of resources in the order of their names. */
 function versionOf(sorted: readonly { name: string; hash: string }[]): string {
   return versionOfText(sorted.map(versionLine).join(''));
 }
@@ -68,30 +68,30 @@ export function versionLine({ name, hash }: { name: string; hash: string }): str
   return `${name}\0${hash}\n`;
 }
 
-/** Of `versionLine`s in the order of the names, one after the other. */
+/** The version of concatenated `versionLine`s in the order of the names. */
 export function versionOfText(lines: string): string {
   return hashOf(lines);
 }
 
-/** Of the snapshot that has these resources: versions by names. */
+/** The version of the snapshot with these resources: versions by names. */
 export function versionOfResources(versions: ReadonlyMap<string, string>): string {
   const names = [...versions.keys()].sort();
   return versionOf(names.map((name) => ({ name, hash: versions.get(name)! })));
 }
 
-/** Of a snapshot without resources: what a limiter of a fleet without objects is served. */
+/** The version of a snapshot without resources, for fleets without objects. */
 export const versionOfNothing = versionOf([]);
 
-/** What is known of one limiter: one stream to one replica of the control plane. */
+/** The known state of one limiter: one stream to one replica of the control plane. */
 export interface LimiterReport {
   /** Different for every stream of every replica. */
   id: string;
   /** Different for every process of Weir's limiter, the same over its streams; undefined for other limiters. */
   instance: string | undefined;
-  /** For people: the pod's name, else node id and address. */
+  /** A readable name: the name of the pod, or else node id and address. */
   name: string;
   fleet: string;
-  /** Of its pod, as the API server says of its token. */
+  /** The uid of its pod, from the API server's review of its token. */
   podUid?: string | undefined;
   /** The IP address that it is connected from; undefined where a replica of before does not say it. */
   address?: string | undefined;
@@ -99,15 +99,15 @@ export interface LimiterReport {
   isWeir: boolean;
   /** Whether its counters have the Go service's keys, in which two of them could meet. */
   countsCompatibly: boolean;
-  /** What of rules it can never obey as it is set; undefined: it says nothing of that. */
+  /** The parts of rules that it can never apply with its settings. Undefined: it does not report them. */
   ruleSupport?: RuleSupport | undefined;
-  /** Up to which version it obeys rules; undefined: a replica of before does not say it, and serves what all obey. */
+  /** The rules version that it supports. Undefined: an older replica does not report it, and serves what all support. */
   rulesVersion?: number | undefined;
   /** Milliseconds since 1970. */
   connectedMs: number;
   /** Version of the snapshot that it has in force as a whole, as far as it said so. */
   acceptedVersion: string | undefined;
-  /** It was sent this one and has not answered: it may have either in force. */
+  /** The version that it was sent and has not answered. Either may be in force. */
   sentVersion?: string | undefined;
   /** The newest snapshot it refused, while it has accepted none since. */
   refusal: Refusal | undefined;
@@ -116,7 +116,7 @@ export interface LimiterReport {
 export interface Refusal {
   version: string;
   message: string;
-  /** What it refused of the snapshot, the rest of which it has in force. Undefined: it has nothing new of it. */
+  /** The rejected part of the snapshot, if the rest is in force. Undefined: nothing of the snapshot is in force. */
   resources?: readonly RefusedResource[] | undefined;
 }
 
@@ -126,12 +126,12 @@ export interface RefusedResource {
   message: string;
 }
 
-/** The same over the streams of one limiter, as far as that can be known: a name may hold an address and its port. */
+/** Constant over the streams of one limiter, as far as known: a name may contain an address with its port. */
 export function limiterIdentity({ fleet, instance, name }: LimiterReport): string {
   return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
 }
 
-/** What one replica of the control plane knows of its limiters. */
+/** The state of the limiters of one replica of the control plane. */
 export interface ReplicaReport {
   /** Name of the replica: its pod. */
   replica: string;

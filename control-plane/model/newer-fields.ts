@@ -7,7 +7,7 @@ export interface FieldSchema {
   readonly items?: FieldSchema;
 }
 
-/** Of `spec`, by kind. Another value whenever a schema is another one. */
+/** The schemas of `spec`, by kind. A new value whenever a schema changes. */
 export type PublishedSchemas = ReadonlyMap<string, FieldSchema>;
 
 export interface UnknownField {

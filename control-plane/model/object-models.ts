@@ -100,7 +100,7 @@ const domainEntryModel = z
 
 export type DomainEntry = z.infer<typeof domainEntryModel>;
 
-/** Chosen: longer than a limiter takes to come back to another replica, by default. */
+/** Longer than a limiter takes to reconnect to another replica, by default. */
 export const defaultGraceSeconds = 30;
 
 /** The model of `spec` of a fleet. */
@@ -147,7 +147,7 @@ export type FleetSpec = z.infer<typeof fleetSpecModel>;
 export const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
-/** What this version writes. The CRD takes any other one, so that a newer control plane can write on an older CRD. */
+/** The values that this version writes. The CRD accepts any others, so that a newer control plane can write with an older CRD. */
 export const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
 
 export const conditionModel = z

@@ -1,10 +1,10 @@
-/** What limiters say of rules that they can never obey as they are set, and why. */
+/** The rules that limiters report they can never apply with their settings, and why. */
 import { z } from 'zod';
 import { plainText } from '../../process/log/error-text.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import type { LimiterReport, ReplicaReport } from './fleet-snapshot.ts';
 
-/** Chosen: longer than any reason of this version. */
+/** Longer than any reason of this version. */
 const longestReason = 300;
 
 const reason = z
@@ -28,7 +28,7 @@ export const ruleSupportSchema = z
     }),
   );
 
-/** Of the fleet's limiters that can never obey all rules one for each different answer. */
+/** One limiter for each different report, among the limiters of the fleet that can never apply all rules. */
 export function limitedOf(reports: readonly ReplicaReport[], fleet: string): LimiterReport[] {
   const found = new Map<string, LimiterReport>();
   for (const { limiters } of reports)

@@ -15,7 +15,7 @@ interface Parts<Value> {
   lineage: Lineage;
 }
 
-/** Chosen: readers look more often. Of an older version, `changedKeys` compares all entries. */
+/** Readers read more often than this. For an older version, `changedKeys` compares all entries. */
 const mostVersions = 64;
 
 /**
@@ -75,7 +75,7 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     for (const [key, value] of this.entries()) callback(value, key, this);
   }
 
-  /** The same map if nothing is different. */
+  /** Returns the same map if nothing changed. */
   with(changes: Changes<Value>): VersionedMap<Value> {
     const changed = [...changes].filter(([key, value]) => this.get(key) !== value);
     if (changed.length === 0) return this;

@@ -51,9 +51,9 @@ interface Entry<Kind extends StatusOwner> {
   sent?: StatusWrite<Kind> | undefined;
 }
 
-/** Chosen: a watch that lags longer has lost the write, as after a restored backup. */
+/** A watch that lags longer has lost the write, as after restoring a backup. */
 const mostLagMs = 60_000;
-/** Chosen: how long to wait for the watch to show the version that made a write fail. */
+/** How long to wait for the watch to show the version that made a write fail. */
 const mostOutdatedMs = 10_000;
 
 export class WriteLedger<Kind extends StatusOwner> {
