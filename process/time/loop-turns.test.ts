@@ -204,8 +204,8 @@ describe('those that wait to be read', () => {
     for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('other', `other${i}`, 0), 'read');
     while (!loop.isAtRest) loop.run();
     expect(reads(loop, 1)).toEqual(['other0', 'other1', 'other2', 'other3']);
-    expect(reads(loop, 2)).toEqual(['dear0', 'other4']);
-    expect([3, 4].map((turn) => reads(loop, turn))).toEqual([['dear1'], ['dear2']]);
+    expect(reads(loop, 2)).toEqual(['expensive0', 'other4']);
+    expect([3, 4].map((turn) => reads(loop, turn))).toEqual([['expensive1'], ['expensive2']]);
   });
 
   it('are no longer expensive after 250 ms', () => {

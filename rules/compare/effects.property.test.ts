@@ -137,7 +137,7 @@ describe('the effects of a comparison', () => {
           expect(isReported(now.isShared ? tightening : loosening)).toBe(true);
         }
       }),
-      { numRuns: caseCount(500) },
+      { numRuns: caseCount(1_500) },
     );
     expect(Math.min(stricter, looser, gone, shared)).toBeGreaterThan(2);
   });
