@@ -10,7 +10,7 @@ import {
   type ParsedFlags,
   UsageError,
 } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
+import { io, programName } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { Limiters, limiterFlags, limiterHelp, namesLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
@@ -78,7 +78,7 @@ export const statusCommand = commandOf(help, flagTypes, (flags) => {
   const isNamed = namesLimiters(flags);
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
-  const note = (text: string) => void io().stderr.write(`${io().program ?? 'weir'}: ${escaped(text)}\n`);
+  const note = (text: string) => void io().stderr.write(`${programName()}: ${escaped(text)}\n`);
   const look = async (): Promise<Look> => {
     if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
     return reportingClusterErrors(async () => {

@@ -5,7 +5,7 @@ import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { activeCharacters } from './active-characters.ts';
 import { fittedHelp } from './help-text.ts';
-import { io } from './io.ts';
+import { io, programName } from './io.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -83,9 +83,9 @@ export interface Command {
 
 /** Prints the help of a command under the name of the program that runs: operators' commands belong to two. */
 function printHelp(help: string): void {
-  const { program = 'weir', stdout } = io();
   const [, name] = /^Usage: weir (\S+)/.exec(help) ?? [];
-  stdout.write(fittedHelp(name === undefined ? help : help.replaceAll(`weir ${name}`, `${program} ${name}`)));
+  const named = name === undefined ? help : help.replaceAll(`weir ${name}`, `${programName()} ${name}`);
+  io().stdout.write(fittedHelp(named));
 }
 
 /** A command that has flags; `--help` prints its help. */

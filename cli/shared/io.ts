@@ -52,6 +52,11 @@ export function withIo<T>(given: CommandIo, run: () => T): T {
   return given === processIo ? run() : running.run(given, run);
 }
 
+/** What the user calls the program that runs: `weir`, or `kubectl weir`. */
+export function programName(): string {
+  return io().program ?? 'weir';
+}
+
 /** Prints a line to standard output. */
 export function printLine(text: string): void {
   io().stdout.write(`${text}\n`);
