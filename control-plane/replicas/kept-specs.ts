@@ -1,11 +1,11 @@
 /**
- * Kept specs that are served in place of a newer generation, a ConfigMap each: read by every replica, written by the leader, so
- * that no restart drops the limits of a team whose last change was bad, or more than its old limiters obey. A replica that
- * accepted a newer generation than the one stored, which the leader missed, stores its own: all replicas then serve the newest
- * one that any of them accepted. Of two that are kept for one object the older one is where a control plane of the
- * version before looks, which obeys that one too.
+ * Kept specs that are served in place of a newer generation, one ConfigMap for each object. Every replica reads them, and the
+ * leader writes them. So a restart removes no limits if the last change of an object was bad, or if some limiters do not support
+ * it. A replica that accepted a newer generation than the stored one, which the leader missed, stores its own. All replicas then
+ * serve the newest generation that any of them accepted.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { KeptSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
@@ -15,9 +15,8 @@ import type { Codec } from './codec.ts';
 import { type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
-const specKey = 'spec.json.gz';
-/** Of the later one of two. */
-const laterKeys = { generation: 'laterGeneration', spec: 'later-spec.json.gz' } as const;
+/** A list of `{ generation, spec }`, newest first: see `KeptSpec`. */
+const specsKey = 'specs.json.gz';
 /** Chosen: far above what the API server takes as an object. */
 const longestJson = 64 * 1024 * 1024;
 
@@ -26,52 +25,30 @@ function keptSpecName(uid: string): string {
 }
 
 async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
-  const { namespace, name, forOld } = stored;
-  const map = {
-    name: keptSpecName(uid),
-    data: { uid, namespace, name, generation: String((forOld ?? stored).generation) },
-    binaryData: { [specKey]: await encodeSpec(forOld ?? stored, codec) },
-  };
-  if (forOld === undefined) return map;
+  const { namespace, name, generation, spec, forOld } = stored;
+  const specs = [{ generation, spec }, ...(forOld === undefined ? [] : [forOld])];
+  const compressed = await codec.compress(JSON.stringify(specs));
   return {
-    ...map,
-    data: { ...map.data, [laterKeys.generation]: String(stored.generation) },
-    binaryData: { ...map.binaryData, [laterKeys.spec]: await encodeSpec(stored, codec) },
+    name: keptSpecName(uid),
+    data: { uid, namespace, name },
+    binaryData: { [specsKey]: compressed.toString('base64') },
   };
 }
 
-async function encodeSpec({ spec }: SpecGeneration, codec: Codec): Promise<string> {
-  return (await codec.compress(JSON.stringify(spec))).toString('base64');
-}
-
-/** How many bytes of a ConfigMap it takes. */
-function keptSpecBytes({ binaryData }: ConfigMap): number {
-  return Object.values(binaryData).reduce((sum, text) => sum + Buffer.byteLength(text, 'base64'), 0);
-}
+const keptSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
 
 /** Rejects when the ConfigMap does not hold a kept spec. */
 async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
-  const { uid, namespace, name, generation } = map.data;
-  const compressed = map.binaryData[specKey];
+  const { uid, namespace, name } = map.data;
+  const compressed = map.binaryData[specsKey];
   if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
-    throw new Error(`uid, namespace, name or ${specKey} is missing`);
+    throw new Error(`uid, namespace, name or ${specsKey} is missing`);
   }
   if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
-  const first = await decodeSpec(generation, compressed, codec);
-  const later = map.binaryData[laterKeys.spec];
-  if (later === undefined) return { namespace, name, ...first };
-  const second = await decodeSpec(map.data[laterKeys.generation], later, codec);
-  return { namespace, name, ...second, forOld: first };
-}
-
-async function decodeSpec(
-  generation: string | undefined,
-  compressed: string,
-  codec: Codec,
-): Promise<SpecGeneration> {
-  if (!/^[1-9]\d{0,15}$/.test(generation ?? '')) throw new Error(`generation ${generation} is not a number`);
   const json = await codec.decompress(Buffer.from(compressed, 'base64'), longestJson);
-  return { generation: Number(generation), spec: JSON.parse(json) as unknown };
+  const [newest, forOld] = keptSpecsSchema.parse(JSON.parse(json));
+  if (newest === undefined) throw new Error(`${specsKey} has no specs`);
+  return { namespace, name, ...newest, ...(forOld && { forOld }) };
 }
 
 /** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
@@ -92,7 +69,7 @@ function keptSpecFormat({
     decode: ([map]) => decodeKeptSpec(map!, codec),
     encode: async (uid, spec) => {
       const map = await encodeKeptSpec(uid, spec, codec);
-      const bytes = keptSpecBytes(map);
+      const bytes = Buffer.byteLength(map.binaryData[specsKey]!, 'base64');
       if (bytes <= maxConfigMapBytes) return { maps: [map], isWhole: true };
       const object = `${spec.namespace}/${spec.name}`;
       lines.keptSpecTooLarge(log, { object, bytes, mostBytes: maxConfigMapBytes });
