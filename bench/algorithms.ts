@@ -153,7 +153,7 @@ function decide(state: Source, atMicros: number, bound: Bound, traffic: Traffic)
   const window = Math.floor(atMicros / windowMicros);
   if (bound.holdsTotal && window !== state.window) state.held = undefined;
   state.window = window;
-  state.held = bound.heldAt(state.held, atMicros);
+  state.held = bound.stateAt(state.held, atMicros);
   if (bound.room(state.held, atMicros) === 0) {
     state.blockedUntilMicros = atMicros + traffic.blockedMinutes * windowMicros;
     return false;

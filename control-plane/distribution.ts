@@ -271,7 +271,7 @@ export class Distribution {
     const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
     const isNews = problems.join() !== this.#unread.join();
     this.#unread = problems;
-    if (isNews && problems.length > 0) lines.startHeld(log, problems);
+    if (isNews && problems.length > 0) lines.startIsBlocked(log, problems);
     return problems.length > 0;
   }
 

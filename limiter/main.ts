@@ -8,7 +8,7 @@ import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
-import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
+import { type ConnectionMemory, sharedCells } from '../process/net/connection-memory.ts';
 import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
@@ -127,7 +127,7 @@ class Limiter {
   readonly #colleagues: Colleagues;
   readonly #profiles: FollowedProfiles;
   readonly #debug: HttpListener;
-  readonly #held: HeldBytes;
+  readonly #connectionMemory: ConnectionMemory;
   readonly #debugToken: FollowedToken;
   readonly #sink: Sink | undefined;
   readonly #closeStatus: () => void;
@@ -157,11 +157,11 @@ class Limiter {
     registerHealthStats(registry, health, () => this.#listenersAreOpen);
 
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
-    const heldCells = count > 1 ? sharedCells(count + 1) : undefined;
-    const connections = openConnections(context, heldCells && { cells: heldCells, own: 0 });
-    this.#held = connections.held;
+    const memoryCells = count > 1 ? sharedCells(count + 1) : undefined;
+    const connections = openConnections(context, memoryCells && { cells: memoryCells, own: 0 });
+    this.#connectionMemory = connections.connectionMemory;
     const { startThread, resolveSrv } = host;
-    const workers = heldCells && new WorkerPool(context, { count, heldCells, startThread });
+    const workers = memoryCells && new WorkerPool(context, { count, memoryCells, startThread });
     const alone = { modules, connections, storeHealth: health, resolveSrv, worker: 0 };
     const thread = workers === undefined ? openServing(context, alone) : undefined;
     this.#serving = workers ?? thread!;
@@ -365,7 +365,7 @@ class Limiter {
   async #closeDebug(): Promise<void> {
     this.#debugToken.close();
     await this.#debug.close();
-    this.#held.close();
+    this.#connectionMemory.close();
   }
 
   /** From the callers inwards; the debug listener last, so that an end that takes long can be looked at. */

@@ -68,7 +68,7 @@ export interface ReplayOptions {
   onDecision?: ((line: number, decision: ReplayDecision) => void) | undefined;
 }
 
-interface HeldRequest extends RecordedRequest {
+interface UnsortedRequest extends RecordedRequest {
   line: number;
 }
 
@@ -82,7 +82,7 @@ export class Replay {
   readonly requests = newTimes();
   /** Lines without a descriptor, for which a proxy asks nothing. */
   askedNothing = 0;
-  readonly #window: SortWindow<HeldRequest>;
+  readonly #window: SortWindow<UnsortedRequest>;
   readonly #options: ReplayOptions;
   readonly #limits: RequestLimits;
 
@@ -122,7 +122,7 @@ export class Replay {
     this.#window.finish();
   }
 
-  #decide({ timeMs, request, line }: HeldRequest): void {
+  #decide({ timeMs, request, line }: UnsortedRequest): void {
     const decision = this.rules.decide(timeMs, request);
     const other = this.against?.decide(timeMs, request);
     this.#options.onDecision?.(line, decision);

@@ -104,21 +104,21 @@ class AdmissionDesk {
     this.#unread.close();
   }
 
-  async serve({ target, request, response, holding }: HttpCall): Promise<void> {
+  async serve({ target, request, response, memory }: HttpCall): Promise<void> {
     if (target.path !== '/validate') return sendNotFound(response);
     const length = Number(request.headers['content-length'] ?? Number.NaN);
     const problem = headProblem(request, length);
     if (problem !== undefined) {
       // Who is still sending would see a connection that breaks, and no answer.
-      await discardBody(request, { longestMs: discardMs, holding });
+      await discardBody(request, { longestMs: discardMs, memory });
       if (problem.status === 405) response.setHeader('Allow', 'POST');
       this.#refuse(request, response, problem);
       return;
     }
     const callOff = this.#options.timers.after(bodyTimeoutMs, () => request.destroy());
-    const body = await readBody(request, { maxBytes: length, keptBytes: length, holding }).finally(callOff);
+    const body = await readBody(request, { maxBytes: length, keptBytes: length, memory }).finally(callOff);
     if (body.kind === 'whole') {
-      const call = { request, response, holding };
+      const call = { request, response, memory };
       const work = (): Promise<void> => this.#review(request, response, body.bytes);
       if ((await this.#line.take(call, body.bytes.length, work)) === 'shed')
         this.#refuse(request, response, tooMany);

@@ -6,7 +6,7 @@ import { type LineEnd, ReviewLine, type WaitingCall } from './review-line.ts';
 
 interface Review {
   /** Bytes that it holds now. */
-  held(): number;
+  heldBytes(): number;
   giveUp(): void;
   leave(): void;
   /** Undefined while it waits, or is worked on. */
@@ -25,7 +25,7 @@ function makeLine() {
     const response = Object.assign(new EventEmitter(), { destroyed: false });
     let bytes = 0;
     let end: LineEnd | 'failed' | undefined;
-    const holding: WaitingCall['holding'] = {
+    const memory: WaitingCall['memory'] = {
       hold: (held) => {
         bytes = held;
       },
@@ -36,7 +36,7 @@ function makeLine() {
     const call: WaitingCall = {
       request: { socket: { remoteAddress: address } } as unknown as IncomingMessage,
       response: response as unknown as ServerResponse,
-      holding,
+      memory,
     };
     const taken = line.take(call, 100, () => {
       turns.push(name);
@@ -51,8 +51,8 @@ function makeLine() {
       },
     );
     return {
-      held: () => bytes,
-      giveUp: () => holding.giveUp?.(),
+      heldBytes: () => bytes,
+      giveUp: () => memory.giveUp?.(),
       leave: () => response.emit('close'),
       end: () => end,
       done,
@@ -84,14 +84,14 @@ describe('ReviewLine', () => {
     const first = take('first', '10.0.0.1', work);
     const second = take('second', '10.0.0.1');
     await settled();
-    expect([turns, first.held(), second.held()]).toEqual([['first'], 0, 100]);
+    expect([turns, first.heldBytes(), second.heldBytes()]).toEqual([['first'], 0, 100]);
     pass(30);
     finish();
     await first.done;
     await rest(29);
     expect(turns).toEqual(['first']);
     await rest(1);
-    expect([turns, second.end(), second.held()]).toEqual([['first', 'second'], 'turn', 0]);
+    expect([turns, second.end(), second.heldBytes()]).toEqual([['first', 'second'], 'turn', 0]);
   });
 
   it('lets addresses take turns', async () => {
@@ -117,7 +117,7 @@ describe('ReviewLine', () => {
     const many = Array.from({ length: 64 }, (_, n) => take(`${n}`, '10.0.0.1'));
     await settled();
     expect([many[0], many[1], other].map((one) => one?.end())).toEqual(['shed', undefined, undefined]);
-    expect([many[0]!.held(), turns]).toEqual([0, ['busy']]);
+    expect([many[0]!.heldBytes(), turns]).toEqual([0, ['busy']]);
   });
 
   it('does no work for a caller that left, or whose review was given up', async () => {
@@ -129,7 +129,7 @@ describe('ReviewLine', () => {
     gone.leave();
     shed.giveUp();
     await settled();
-    expect([gone, shed].map((one) => [one.end(), one.held()])).toEqual([
+    expect([gone, shed].map((one) => [one.end(), one.heldBytes()])).toEqual([
       ['gone', 0],
       ['shed', 0],
     ]);

@@ -1,6 +1,6 @@
 /** Reviews whose bodies are complete and that wait to be answered, one at a time; addresses take turns. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { RequestHolding } from '../../process/http/http-connection.ts';
+import type { RequestMemory } from '../../process/http/http-connection.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
@@ -14,7 +14,7 @@ export type LineEnd = 'turn' | 'shed' | 'gone';
 export interface WaitingCall {
   request: IncomingMessage;
   response: ServerResponse;
-  holding: RequestHolding;
+  memory: RequestMemory;
 }
 
 interface Waiting {
@@ -34,8 +34,8 @@ export class ReviewLine {
   }
 
   /** Does the work when its turn comes, and then rests for as long as the work took, so that limiters are served meanwhile. */
-  async take(call: WaitingCall, heldBytes: number, work: () => Promise<void>): Promise<LineEnd> {
-    const end = await this.#wait(call, heldBytes);
+  async take(call: WaitingCall, bufferedBytes: number, work: () => Promise<void>): Promise<LineEnd> {
+    const end = await this.#wait(call, bufferedBytes);
     if (end !== 'turn') return end;
     const startMs = this.#clock.monotonicMs();
     try {
@@ -49,7 +49,7 @@ export class ReviewLine {
     return end;
   }
 
-  #wait({ request, response, holding }: WaitingCall, heldBytes: number): Promise<LineEnd> {
+  #wait({ request, response, memory }: WaitingCall, bufferedBytes: number): Promise<LineEnd> {
     return new Promise((resolve) => {
       const leave = (): void => entry.end('gone');
       const entry: Waiting = {
@@ -57,17 +57,17 @@ export class ReviewLine {
         end: (end) => {
           this.#waiting.remove(entry);
           response.off('close', leave);
-          holding.giveUp = undefined;
-          holding.hold(0);
+          memory.giveUp = undefined;
+          memory.hold(0);
           resolve(end);
         },
       };
       if (response.destroyed) return resolve('gone');
       response.once('close', leave);
       this.#waiting.add(entry);
-      holding.giveUp = () => entry.end('shed');
+      memory.giveUp = () => entry.end('shed');
       // To hold this may be what some review is given up for, possibly this one.
-      holding.hold(heldBytes);
+      memory.hold(bufferedBytes);
       if (this.#waiting.size > mostWaiting) this.#waiting.shed()?.end('shed');
       this.#next();
     });

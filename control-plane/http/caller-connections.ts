@@ -5,7 +5,7 @@ import {
   httpRefusalTexts,
 } from '../../process/http/http-connections.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -14,7 +14,7 @@ import * as lines from '../telemetry/log-lines.ts';
 /** Chosen: of each port; far above what API servers, probes, scrapers and operators open. */
 const maxConnections = 1_000;
 /** Chosen: of all ports together; a twelfth of the memory that the chart allows, and eight of the largest reviews. */
-const maxHeldBytes = 64 * 1024 * 1024;
+const maxBufferedBytes = 64 * 1024 * 1024;
 
 export interface CallerConnectionsOptions extends Telemetry {
   clock: Clock;
@@ -23,7 +23,7 @@ export interface CallerConnectionsOptions extends Telemetry {
 
 export class CallerConnections {
   readonly #options: CallerConnectionsOptions;
-  readonly #held: HeldBytes;
+  readonly #connectionMemory: ConnectionMemory;
   readonly #turns = new LoopTurns();
   readonly #cuts: LogThrottle<{ listener: string; peer: string; reason: string }>;
 
@@ -31,7 +31,7 @@ export class CallerConnections {
     const { clock, timers, log, metrics } = options;
     this.#options = options;
     for (const reason of httpRefusals) metrics.all.httpRefused.inc({ reason }, 0);
-    this.#held = new HeldBytes({ maxBytes: maxHeldBytes, timers });
+    this.#connectionMemory = new ConnectionMemory({ maxBytes: maxBufferedBytes, timers });
     this.#cuts = new LogThrottle(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
   }
 
@@ -39,7 +39,7 @@ export class CallerConnections {
   of(listener: string): HttpConnectionsOptions {
     return {
       maxConnections,
-      held: this.#held,
+      connectionMemory: this.#connectionMemory,
       turns: this.#turns,
       changed: () => {},
       refused: (refusal, peer) => {

@@ -79,7 +79,7 @@ export function fileCorrected(log: Logger, file: string): void {
 }
 
 /** At the start. */
-export function startHeld(log: Logger, problems: readonly string[]): void {
+export function startIsBlocked(log: Logger, problems: readonly string[]): void {
   log.error('Limiters get nothing new before you correct these files or move them out of the folder', {
     problems,
   });

@@ -244,7 +244,7 @@ export class SendTurns {
   readonly #options: SendTurnsOptions;
   /** In the order in which they asked. */
   readonly #waiting = new Set<Sender>();
-  #heldBytes = 0;
+  #bufferedBytes = 0;
   #isRunning = false;
 
   constructor(options: SendTurnsOptions) {
@@ -263,7 +263,7 @@ export class SendTurns {
     try {
       for (const sender of this.#waiting) {
         const bytes = sender.dueBytes();
-        if (this.#heldBytes > 0 && this.#heldBytes + bytes > this.#options.maxBytes) break;
+        if (this.#bufferedBytes > 0 && this.#bufferedBytes + bytes > this.#options.maxBytes) break;
         this.#waiting.delete(sender);
         if (bytes > 0) sender.send(this.#hold(bytes));
       }
@@ -279,10 +279,10 @@ export class SendTurns {
       if (!isHeld) return;
       isHeld = false;
       callOff();
-      this.#heldBytes -= bytes;
+      this.#bufferedBytes -= bytes;
       this.#run();
     };
-    this.#heldBytes += bytes;
+    this.#bufferedBytes += bytes;
     const callOff = this.#options.timers.after(this.#options.patienceMs, release);
     return release;
   }

@@ -164,7 +164,7 @@ describe('a hostile client of discovery', () => {
   });
 
   it('that sends half messages loses its connections, and nobody else does', async () => {
-    const running = await startXdsServer({ connections: { maxHeldBytes: 1_000_000 } });
+    const running = await startXdsServer({ connections: { maxBufferedBytes: 1_000_000 } });
     running.server.serve(fleetsOf(v1));
     const good = await startWeirLikeClient({ port: running.port, pod: 'g', reconnects: false });
     onTestFinished(() => good.close());
@@ -177,7 +177,7 @@ describe('a hostile client of discovery', () => {
   });
 
   it('that does not read loses its connection when all of them hold too much', async () => {
-    const running = await startXdsServer({ connections: { maxHeldBytes: 3_000_000 } });
+    const running = await startXdsServer({ connections: { maxBufferedBytes: 3_000_000 } });
     running.server.serve(fleetsOf(testSnapshot('default', ['a'], 1_000_000)));
     // A request of nothing but the type, whose answer is beyond the first window.
     const type = Buffer.from('type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig');

@@ -4,7 +4,11 @@
  */
 import type { Socket } from 'node:net';
 import { OpenSockets } from '../../process/net/bind.ts';
-import { type ConnectionBytes, HeldBytes, type Holder } from '../../process/net/held-bytes.ts';
+import {
+  type ConnectionBytes,
+  ConnectionMemory,
+  type MemoryOwner,
+} from '../../process/net/connection-memory.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
@@ -17,26 +21,26 @@ export interface LimiterConnectionsOptions {
   /** Connections that carry no stream of discovery. Defaults to 1,000. */
   maxIdle?: number;
   /** Of all connections together. Defaults to 128 MiB. */
-  maxHeldBytes?: number;
+  maxBufferedBytes?: number;
 }
 
 /** Chosen: connections that begin, and those of health checks. */
 const defaultMaxIdle = 1_000;
 /** Chosen: a sixth of the memory that the chart allows. */
-const defaultMaxHeldBytes = 128 * 1024 * 1024;
+const defaultMaxBufferedBytes = 128 * 1024 * 1024;
 
 export class LimiterConnections {
   readonly sockets = new OpenSockets();
   readonly #options: LimiterConnectionsOptions;
-  readonly #held: HeldBytes;
+  readonly #connectionMemory: ConnectionMemory;
   readonly #byPeer = new Map<string, LimiterConnection>();
   /** Those without a stream of discovery, by address; the first is idle longest. */
   readonly #idle = new WaitingLine<LimiterConnection>();
 
   constructor(options: LimiterConnectionsOptions) {
-    const { timers, maxHeldBytes: maxBytes = defaultMaxHeldBytes } = options;
+    const { timers, maxBufferedBytes: maxBytes = defaultMaxBufferedBytes } = options;
     this.#options = options;
-    this.#held = new HeldBytes({ maxBytes, timers });
+    this.#connectionMemory = new ConnectionMemory({ maxBytes, timers });
   }
 
   add(socket: Socket): void {
@@ -45,13 +49,13 @@ export class LimiterConnections {
     const { maxIdle = defaultMaxIdle } = this.#options;
     if (this.#idle.size >= maxIdle) this.#idle.shed()?.cut('idle');
     const connection = new LimiterConnection(socket, (reason) => this.#options.wasCut(reason, peer));
-    connection.holding = this.#held.open(socket.remoteAddress, connection);
+    connection.memory = this.#connectionMemory.open(socket.remoteAddress, connection);
     this.#byPeer.set(peer, connection);
     this.#idle.add(connection);
     // Before HTTP/2 has taken over; the connection closes by itself.
     socket.on('error', () => {});
     socket.on('close', () => {
-      connection.holding?.close();
+      connection.memory?.close();
       this.#idle.remove(connection);
       if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
     });
@@ -78,14 +82,14 @@ export class LimiterConnections {
 
   /** No more come. */
   close(): void {
-    this.#held.close();
+    this.#connectionMemory.close();
   }
 }
 
-class LimiterConnection implements Holder {
+class LimiterConnection implements MemoryOwner {
   readonly group: string;
   streams = 0;
-  holding: ConnectionBytes | undefined;
+  memory: ConnectionBytes | undefined;
   readonly #socket: Socket;
   readonly #wasCut: (reason: ConnectionCut) => void;
   #bytes = 0;
@@ -98,12 +102,12 @@ class LimiterConnection implements Holder {
 
   hold(bytes: number): void {
     this.#bytes += bytes;
-    this.holding?.report(this.#bytes);
+    this.memory?.report(this.#bytes);
   }
 
   shed(): boolean {
     this.cut('memory');
-    this.holding?.set(0);
+    this.memory?.set(0);
     return true;
   }
 

@@ -95,7 +95,7 @@ export class LimiterStream implements Sender {
   /** A response was sent since the last request. */
   #isAnswerDue = false;
   /** What its connection holds for this stream. */
-  #heldBytes = 0;
+  #bufferedBytes = 0;
   #report: LimiterReport | undefined;
   #offered: FleetResponse | undefined;
   /** Of the response in flight. */
@@ -373,8 +373,8 @@ export class LimiterStream implements Sender {
 
   /** Exactly so many bytes. */
   #hold(bytes: number): void {
-    this.#call.hold(bytes - this.#heldBytes);
-    this.#heldBytes = bytes;
+    this.#call.hold(bytes - this.#bufferedBytes);
+    this.#bufferedBytes = bytes;
   }
 
   #mayAsk({ length }: Buffer): boolean {

@@ -39,7 +39,7 @@ export interface XdsServerOptions extends Telemetry {
   /** How long it may take for it before it is cut. */
   keepaliveTimeoutMs: number;
   /** Bounds on connections; defaults to the usual ones. */
-  connections?: Pick<LimiterConnectionsOptions, 'maxIdle' | 'maxHeldBytes'>;
+  connections?: Pick<LimiterConnectionsOptions, 'maxIdle' | 'maxBufferedBytes'>;
   /** How long streams may take to end at shutdown before they are cut. */
   shutdownGraceMs: number;
   /** Undefined: no TLS. */

@@ -21,7 +21,7 @@ export interface AlgorithmLua {
   /** Functions that the bodies below need. */
   readonly helpers: string;
   /** The methods of `Bound` in Lua: they return three numbers; `room` and `mostTaken` return one. `take` and `giveBack` can read `hits`. */
-  readonly heldAt: string;
+  readonly stateAt: string;
   readonly room: string;
   readonly take: string;
   readonly mostTaken: string;

@@ -21,7 +21,7 @@ export interface Bound {
   /** Kind and numbers for the script; equal for bounds that do the same. */
   readonly scriptText: string;
   /** The current state of a counter that had the state `held` before. Undefined: it does not exist. */
-  heldAt(held: CounterState | undefined, nowMicros: number): CounterState;
+  stateAt(held: CounterState | undefined, nowMicros: number): CounterState;
   /** The most hits that pass at this moment, 0 to `capacity`. `held` is of this moment, as in the following. */
   room(held: CounterState, nowMicros: number): number;
   /** Takes hits. Call it only for hits that have room, or for at most `mostTaken`. */

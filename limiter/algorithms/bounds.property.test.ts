@@ -41,7 +41,7 @@ function agree(
   for (const { later, share, hits: few, byShare, back } of plan) {
     now += Math.floor((later / 1_000_000) * windowMicros);
     const hits = byShare ? Math.floor((bound.capacity * share) / 100) : few;
-    held = bound.heldAt(held, now);
+    held = bound.stateAt(held, now);
     const room = bound.room(held, now);
     expect(BigInt(room)).toBe(model.room(now));
     if (back && hits > 0) {
@@ -57,7 +57,7 @@ function agree(
 }
 
 function roomAt(bound: Bound, held: CounterState, at: number): number {
-  return bound.room(bound.heldAt(held, at), at);
+  return bound.room(bound.stateAt(held, at), at);
 }
 
 /** That the wait until so many hits pass is neither too short nor too long. */
@@ -105,7 +105,7 @@ describe('a sliding window', () => {
           let held: CounterState | undefined;
           for (const later of laters) {
             now += later * length;
-            held = bound.heldAt(held, now);
+            held = bound.stateAt(held, now);
             const room = bound.room(held, now);
             const exact = Number(model.room(now));
             expect(room).toBeLessThanOrEqual(exact);
@@ -125,25 +125,25 @@ describe('a sliding window', () => {
   it('keeps the next window where the clock went back over its edge, takes later ones for now, forgets older ones', () => {
     const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
     const window = Math.floor(start / 60_000_000);
-    expect(bound.heldAt([window + 1, 3, 4], start)).toEqual([window + 1, 3, 4]);
-    expect(bound.heldAt([window + 9, 3, 4], start)).toEqual([window, 0, 7]);
+    expect(bound.stateAt([window + 1, 3, 4], start)).toEqual([window + 1, 3, 4]);
+    expect(bound.stateAt([window + 9, 3, 4], start)).toEqual([window, 0, 7]);
     const most = Number.MAX_SAFE_INTEGER;
-    expect(bound.heldAt([window + 9, most, 4], start)).toEqual([window, 0, most]);
-    expect(bound.heldAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
-    expect(bound.heldAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
+    expect(bound.stateAt([window + 9, most, 4], start)).toEqual([window, 0, most]);
+    expect(bound.stateAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
+    expect(bound.stateAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
   });
 
   it('waits a window for more than ever passes at once', () => {
     const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
-    const held = bound.take(bound.heldAt(undefined, start), 10);
+    const held = bound.take(bound.stateAt(undefined, start), 10);
     for (const hits of [11, Number.MAX_SAFE_INTEGER])
       expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
 
   it('lets nobody pass by a limit of 0', () => {
     const bound = new SlidingWindow({ requests: 0, windowMicros: 60_000_000 });
-    expect(bound.room(bound.heldAt(undefined, start), start)).toBe(0);
-    expect(bound.untilRoomMicros(bound.heldAt(undefined, start), start)).toBe(60_000_000);
+    expect(bound.room(bound.stateAt(undefined, start), start)).toBe(0);
+    expect(bound.untilRoomMicros(bound.stateAt(undefined, start), start)).toBe(60_000_000);
   });
 });
 
@@ -158,11 +158,11 @@ it.each<[string, Bound]>([
       let held: CounterState | undefined;
       for (const [later, count] of taken) {
         now += later;
-        held = bound.heldAt(held, now);
+        held = bound.stateAt(held, now);
         held = bound.take(held, Math.min(count, bound.room(held, now)));
       }
       const then = now - backMicros;
-      expect(bound.room(bound.heldAt(held, then), then)).toBeLessThanOrEqual(bound.room(held!, now));
+      expect(bound.room(bound.stateAt(held, then), then)).toBeLessThanOrEqual(bound.room(held!, now));
     }),
     { numRuns: caseCount(500) },
   );
@@ -183,18 +183,18 @@ describe('a token bucket', () => {
 
   it('cuts a time beyond a full bucket to that', () => {
     const bound = new TokenBucket({ requests: 60, burst: 10, windowMicros: 60_000_000 });
-    expect(bound.heldAt([start + 99_000_000, 5, 60], start)).toEqual([start + 10_000_000, 0, 60]);
+    expect(bound.stateAt([start + 99_000_000, 5, 60], start)).toEqual([start + 10_000_000, 0, 60]);
   });
 
   it('keeps the time under a new rate, the rest rounded up', () => {
     const bound = new TokenBucket({ requests: 7, burst: 10, windowMicros: 60_000_000 });
-    expect(bound.heldAt([start + 5_000_000, 2, 3], start)).toEqual([start + 5_000_001, 0, 7]);
-    expect(bound.heldAt([start + 5_000_000, 0, 3], start)).toEqual([start + 5_000_000, 0, 7]);
+    expect(bound.stateAt([start + 5_000_000, 2, 3], start)).toEqual([start + 5_000_001, 0, 7]);
+    expect(bound.stateAt([start + 5_000_000, 0, 3], start)).toEqual([start + 5_000_000, 0, 7]);
   });
 
   it('waits a window for more than its burst', () => {
     const bound = new TokenBucket({ requests: 60, burst: 10, windowMicros: 60_000_000 });
-    const held = bound.heldAt(undefined, start);
+    const held = bound.stateAt(undefined, start);
     for (const hits of [11, Number.MAX_SAFE_INTEGER])
       expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
@@ -205,8 +205,8 @@ describe('a token bucket', () => {
       { requests: 9, burst: 0 },
     ]) {
       const bound = new TokenBucket({ ...numbers, windowMicros: 60_000_000 });
-      expect(bound.room(bound.heldAt(undefined, start), start)).toBe(0);
-      expect(bound.untilRoomMicros(bound.heldAt(undefined, start), start)).toBe(60_000_000);
+      expect(bound.room(bound.stateAt(undefined, start), start)).toBe(0);
+      expect(bound.untilRoomMicros(bound.stateAt(undefined, start), start)).toBe(60_000_000);
     }
   });
 

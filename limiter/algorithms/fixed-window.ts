@@ -22,7 +22,7 @@ export class FixedWindow implements Bound {
     this.scriptText = `fixed ${requests}`;
   }
 
-  heldAt(held: CounterState | undefined): CounterState {
+  stateAt(held: CounterState | undefined): CounterState {
     return held ?? unused;
   }
 
@@ -69,7 +69,7 @@ export const fixedWindow: CountingAlgorithm = {
   lua: {
     kind: 'fixed',
     helpers: '',
-    heldAt: 'return a or 0, 0, 0',
+    stateAt: 'return a or 0, 0, 0',
     room: 'return math.max(0, bound[2] - a)',
     take: 'return a + hits, 0, 0',
     mostTaken: 'return max - a',

@@ -38,7 +38,7 @@ export class SlidingWindow implements Bound {
    * The clock may have been set back. In the next window, which has begun before, the counter stays, as at its beginning; what
    * is further ahead is taken for hits of now.
    */
-  heldAt(held: CounterState | undefined, nowMicros: number): CounterState {
+  stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const window = Math.floor(nowMicros / this.#windowMicros);
     if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
     const [at, former, current] = held;
@@ -112,7 +112,7 @@ export const slidingWindow: CountingAlgorithm = {
   lua: {
     kind: 'sliding',
     helpers: '',
-    heldAt: `
+    stateAt: `
 local window = floor(now / bound[3])
 if not a or a + 1 < window then return window, 0, 0 end
 if a < window then return window, c, 0 end

@@ -36,7 +36,7 @@ export class TokenBucket implements Bound {
   }
 
   /** A moment before now is now; one beyond a full bucket is cut to that: a clock was set back, or the burst is smaller. */
-  heldAt(held: CounterState | undefined, nowMicros: number): CounterState {
+  stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const parts = this.#requests;
     if (held === undefined || held[0] < nowMicros) return [nowMicros, 0, parts];
     // A rest of another rate is rounded up.
@@ -102,14 +102,14 @@ export class TokenBucket implements Bound {
     const none: CounterState = [0, 0, parts];
     const since = minus(inParts(returned, parts), inParts(charge.returned, parts));
     const most = this.take(none, Math.min(this.capacity, charge.others));
-    const isBack = minus(this.heldAt(charge.held, nowMicros), isLater(since, most) ? most : since);
-    const own = this.heldAt(isBack, nowMicros);
+    const isBack = minus(this.stateAt(charge.held, nowMicros), isLater(since, most) ? most : since);
+    const own = this.stateAt(isBack, nowMicros);
     const left = this.capacity - this.room(own, nowMicros);
     const given = Math.min(hits, left);
     if (given === 0) return { held, given, returned };
     // To the microsecond: that a part of a token came back is no reason to keep the rest of it.
     const less = given < left ? this.take(none, given) : minus(own, [nowMicros, 0, parts]);
-    const after = this.heldAt(minus(held, less), nowMicros);
+    const after = this.stateAt(minus(held, less), nowMicros);
     return { held: after, given, returned: plus(inParts(returned, parts), minus(held, after)) };
   }
 
@@ -186,7 +186,7 @@ local function roomOfBucket(bound, a, b)
   while tokens < capacity and fits(tokens + 1) do tokens = tokens + 1 end
   return tokens
 end`,
-    heldAt: `
+    stateAt: `
 local parts, fullWhole, fullRest = bound[3], bound[6], bound[7]
 if not a or a < now then return now, 0, parts end
 if c ~= parts and b > 0 then a, b = a + 1, 0 end
@@ -218,16 +218,16 @@ local whole, rest = inParts(returned)
 local since, sinceRest = minus(whole, rest, inParts(charge.returned))
 local most, mostRest = takeOfBucket(bound, 0, 0, math.min(bound[2], charge.others))
 if most < since or (most == since and mostRest < sinceRest) then since, sinceRest = most, mostRest end
-local own, ownRest = heldAt(bound, charge.a, charge.b, charge.c)
+local own, ownRest = stateAt(bound, charge.a, charge.b, charge.c)
 own, ownRest = minus(own, ownRest, since, sinceRest)
-own, ownRest = heldAt(bound, own, ownRest, parts)
+own, ownRest = stateAt(bound, own, ownRest, parts)
 local left = bound[2] - roomOfBucket(bound, own, ownRest)
 local given = math.min(hits, left)
 if given == 0 then return a, b, c, 0 end
 local less, lessRest = own - now, ownRest
 if given < left then less, lessRest = takeOfBucket(bound, 0, 0, given) end
 local after, afterRest = minus(a, b, less, lessRest)
-after, afterRest = heldAt(bound, after, afterRest, parts)
+after, afterRest = stateAt(bound, after, afterRest, parts)
 less, lessRest = minus(a, b, after, afterRest)
 whole, rest = whole + less, rest + lessRest
 if rest >= parts then whole, rest = whole + 1, rest - parts end

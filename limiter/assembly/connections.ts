@@ -7,7 +7,7 @@ import {
 } from '../../process/http/http-connections.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { HeldBytes, type SharedHoldings } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory, type ThreadMemory } from '../../process/net/connection-memory.ts';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import type { HttpTls } from '../http/listener.ts';
 import type { ConnectionEnd } from '../log/connection-lines.ts';
@@ -25,7 +25,7 @@ import type { TlsOptions } from '../sockets/tls-listener.ts';
 import {
   createCertificateStats,
   createRefusalStats,
-  registerHeldStats,
+  registerConnectionMemoryStats,
 } from '../stats/registry/limiter-stats.ts';
 import type { LimiterContext } from './context.ts';
 
@@ -36,7 +36,7 @@ const dayMs = 86_400_000;
 /** The bounds that all connections of a process share. One for each thread. */
 export interface OpenedConnections {
   /** What connections of every listener hold. */
-  held: HeldBytes;
+  connectionMemory: ConnectionMemory;
   /** In which what comes over them is served. */
   turns: LoopTurns;
   /** When answers are written that waited for the store, and what comes alone is sent to it. */
@@ -48,10 +48,10 @@ export interface OpenedConnections {
 /** `shared` with the other threads; undefined where this one is alone. */
 export function openConnections(
   { settings, registry, clock, timers, log }: LimiterContext,
-  shared: SharedHoldings | undefined,
+  shared: ThreadMemory | undefined,
 ): OpenedConnections {
-  const held = new HeldBytes({ maxBytes: settings.connectionsMaxBytes, shared, timers });
-  registerHeldStats(registry, held);
+  const connectionMemory = new ConnectionMemory({ maxBytes: settings.connectionsMaxBytes, shared, timers });
+  registerConnectionMemoryStats(registry, connectionMemory);
   const turns = new LoopTurns();
   let open = 0;
   const count = createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => open);
@@ -59,11 +59,11 @@ export function openConnections(
     lines.httpConnectionRefused(log, { ...end, times }),
   );
   return {
-    held,
+    connectionMemory,
     turns,
     flushTurn: new FlushTurn(),
     http: {
-      held,
+      connectionMemory,
       turns,
       maxConnections: settings.httpMaxConnections,
       changed: (by) => {
@@ -140,7 +140,7 @@ function reportOf(
   const end = { peer, counter, reason, times };
   if (isTlsRefusal(counter)) lines.handshakeFailed(log, end);
   else if (counter === 'unfinished_request') lines.requestUnfinished(log, end);
-  else if (counter === 'too_many_bytes') lines.connectionHeldTooMuch(log, end);
+  else if (counter === 'too_many_bytes') lines.connectionUsedTooMuchMemory(log, end);
   else if (counter === 'idle_timeout') lines.connectionIdle(log, end);
   else lines.connectionRefused(log, end);
 }

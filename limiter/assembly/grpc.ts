@@ -40,7 +40,7 @@ export function openGrpc(
       graceMs: orNever(settings.grpcMaxConnectionAgeGraceMs),
     },
     maxConnections: settings.grpcMaxConnections,
-    held: connections.held,
+    connectionMemory: connections.connectionMemory,
     turns: connections.turns,
     flushTurn: connections.flushTurn,
     tls: serverTls(settings, 'grpc'),

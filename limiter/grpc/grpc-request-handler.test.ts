@@ -156,7 +156,7 @@ describe('a unary call', () => {
     const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request();
     fixture.handler.onData(stream, withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);
-    expect(stream.heldBytes).toBeGreaterThan(8_000);
+    expect(stream.bufferedBytes).toBeGreaterThan(8_000);
     fixture.handler.onShed(stream);
     expect(stream.sections).toEqual(failed(8, 'too many bytes of unfinished requests'));
     fixture.handler.onData(stream, new Uint8Array(16_005), true);
@@ -171,7 +171,7 @@ describe('a unary call', () => {
     const bytes = withPrefix(new Uint8Array(20_000));
     fixture.handler.onData(cut, bytes.subarray(0, 15_000), false);
     fixture.handler.onData(cut, bytes.subarray(15_000), true);
-    expect([whole.heldBytes, cut.heldBytes, replies.length]).toEqual([0, 0, 2]);
+    expect([whole.bufferedBytes, cut.bufferedBytes, replies.length]).toEqual([0, 0, 2]);
   });
 
   it('of the greatest length fits into the share of its connection, though its end comes apart', () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { data, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
@@ -15,7 +15,9 @@ import { createGrpcServer, type GrpcServer } from './server.ts';
 const running: GrpcServer[] = [];
 afterEach(() => Promise.all(running.splice(0).map((server) => server.shutdown())));
 
-async function start(options: { held?: HeldBytes } = {}): Promise<{ server: GrpcServer; port: number }> {
+async function start(
+  options: { connectionMemory?: ConnectionMemory } = {},
+): Promise<{ server: GrpcServer; port: number }> {
   const server = createGrpcServer({
     unary: new Map([['/a.B/Count', (request, reply) => reply.send(Buffer.from(String(request.length)))]]),
     health: new Health(),
@@ -23,7 +25,7 @@ async function start(options: { held?: HeldBytes } = {}): Promise<{ server: Grpc
     timers: systemTimers,
     random: Math.random,
     shutdownGraceMs: 60_000,
-    held: options.held,
+    connectionMemory: options.connectionMemory,
     onCall: () => {},
     onFault: (_, error) => {
       throw error;
@@ -63,8 +65,8 @@ async function sendPart(peer: SocketPeer, id: number, bytes: Uint8Array): Promis
 const statusOf = ({ sections }: PeerStream) => sections.at(-1)?.['grpc-status'];
 
 it('one connection cannot fill what requests of all may hold', async () => {
-  const held = new HeldBytes({ maxBytes: 10_000_000, timers: systemTimers });
-  const { port } = await start({ held });
+  const connectionMemory = new ConnectionMemory({ maxBytes: 10_000_000, timers: systemTimers });
+  const { port } = await start({ connectionMemory });
   const modest = peerOf(port);
   const message = withPrefix(new Uint8Array(1_000));
   modest.send(request(1), data(1, message.subarray(0, 500)));
@@ -75,12 +77,12 @@ it('one connection cannot fill what requests of all may hold', async () => {
   }
   // The one that was begun first, of the connection that holds most.
   await eventually(() => expect([1, 3, 5].map((id) => statusOf(greedy.stream(id)))).toContain('8'));
-  expect(held.bytes).toBeLessThanOrEqual(10_000_000);
+  expect(connectionMemory.bytes).toBeLessThanOrEqual(10_000_000);
   modest.send(data(1, message.subarray(500), Flag.END_STREAM));
   await eventually(() => expect(statusOf(modest.stream(1))).toBe('0'));
   expect(statusOf(greedy.stream(7))).toBe(undefined);
   greedy.close();
-  await eventually(() => expect(held.bytes).toBe(0));
+  await eventually(() => expect(connectionMemory.bytes).toBe(0));
 });
 
 it('the end of the server does not wait for a request that is not complete', async () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { LongestRequest } from '../../process/grpc/handlers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { heldBytes, MessageReader, withPrefix } from './message-reader.ts';
+import { bufferedBytes, MessageReader, withPrefix } from './message-reader.ts';
 
 function reader(
   options: { maxMessageBytes?: number; longest?: LongestRequest; onMessage?: () => void } = {},
@@ -114,7 +114,7 @@ describe('MessageReader', () => {
   it('takes room for what came, not for what was announced', () => {
     const { made, held } = reader();
     const bytes = withPrefix(new Uint8Array(100_000));
-    const besideBytes = heldBytes(new Uint8Array(0));
+    const besideBytes = bufferedBytes(new Uint8Array(0));
     made.push(bytes.subarray(0, 6));
     expect(held.bytes).toBe(besideBytes + 64);
     made.push(bytes.subarray(6, 105));

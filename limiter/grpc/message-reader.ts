@@ -99,7 +99,7 @@ export class MessageReader {
       const larger = new Uint8Array(Math.min(this.#wantedBytes, Math.max(firstRoomBytes, 2 * needed)));
       if (held !== undefined) larger.set(held.subarray(0, this.#gatheredBytes));
       this.#gathered = larger;
-      this.#options.hold(heldBytes(larger) - heldBytes(held));
+      this.#options.hold(bufferedBytes(larger) - bufferedBytes(held));
     }
     this.#gathered?.set(piece, this.#gatheredBytes);
     this.#gatheredBytes = needed;
@@ -118,14 +118,14 @@ export class MessageReader {
   }
 
   #drop(): void {
-    if (this.#gathered !== undefined) this.#options.hold(-heldBytes(this.#gathered));
+    if (this.#gathered !== undefined) this.#options.hold(-bufferedBytes(this.#gathered));
     this.#gathered = undefined;
     this.#gatheredBytes = 0;
   }
 }
 
 /** What a buffer of its own takes. */
-export function heldBytes(buffer: Uint8Array | undefined): number {
+export function bufferedBytes(buffer: Uint8Array | undefined): number {
   return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
@@ -205,7 +205,7 @@ export class SingleMessage {
 
   release(): void {
     this.#reader.release();
-    if (this.#message !== undefined) this.#stream.hold(-heldBytes(this.#message));
+    if (this.#message !== undefined) this.#stream.hold(-bufferedBytes(this.#message));
     this.#message = undefined;
   }
 
@@ -215,7 +215,7 @@ export class SingleMessage {
       return;
     }
     this.#message = Uint8Array.from(message);
-    this.#stream.hold(heldBytes(this.#message));
+    this.#stream.hold(bufferedBytes(this.#message));
   }
 }
 

@@ -87,7 +87,7 @@ export async function readPost(call: HttpCall, options: PostOptions): Promise<Ui
   }
   checkParameters(target.query, []);
   const body = await bodyOf(call, options);
-  if (body instanceof Uint8Array) await new Promise<void>((due) => call.holding.whenDue(body.length, due));
+  if (body instanceof Uint8Array) await new Promise<void>((due) => call.memory.whenDue(body.length, due));
   return body;
 }
 

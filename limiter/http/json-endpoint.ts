@@ -32,7 +32,7 @@ export interface JsonEndpointOptions extends AdmissionOptions {
 }
 
 export async function answerJson(call: HttpCall, options: JsonEndpointOptions): Promise<void> {
-  const { request, response, holding } = call;
+  const { request, response, memory } = call;
   const { bounds, maxBodyBytes } = options;
   const asker = admitted(call, '/json', options);
   if ('refused' in asker) {
@@ -42,7 +42,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   const keptBytes = bounds.limits.maxBytes;
-  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, holding });
+  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, memory });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
     await answerTooLong(call, options);
@@ -65,7 +65,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
-  await new Promise<void>((due) => holding.whenDue(body.bytes.length, due));
+  await new Promise<void>((due) => memory.whenDue(body.bytes.length, due));
   const parsed = requestFromJson(body.bytes, bounds.limits);
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
@@ -203,7 +203,7 @@ export async function refuseAtOnce(
 
 /** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */
 async function refuseUnread(
-  { request, response, holding }: HttpCall,
+  { request, response, memory }: HttpCall,
   { status, text, detail }: Refusal,
 ): Promise<void> {
   const body = `${text}\n`;
@@ -211,6 +211,6 @@ async function refuseUnread(
   response.setHeader('Content-Length', body.length);
   writeErrorHead(response, status, detail);
   response.write(body);
-  await discardBody(request, { longestMs: discardMs, holding });
+  await discardBody(request, { longestMs: discardMs, memory });
   response.end();
 }

@@ -17,7 +17,7 @@ import {
 import { Health } from '../../process/grpc/health.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { BindError } from '../../process/net/bind.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
@@ -58,7 +58,7 @@ interface StartOptions {
   maxBodyBytes?: number;
   closeGraceMs?: number;
   limits?: Partial<RequestLimits>;
-  held?: HeldBytes;
+  connectionMemory?: ConnectionMemory;
   gate?: CallerGate;
   tooLarge?: Partial<TooLargeOptions>;
 }
@@ -101,9 +101,9 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     gate: options.gate,
     closeGraceMs: options.closeGraceMs ?? 5_000,
-    connections: options.held && {
+    connections: options.connectionMemory && {
       maxConnections: 100,
-      held: options.held,
+      connectionMemory: options.connectionMemory,
       changed: () => {},
       refused: (reason) => refused.push(reason),
     },
@@ -382,13 +382,13 @@ describe('bodies over the limit', () => {
 
 describe('bodies that are not complete', () => {
   it('are refused when what they hold is needed, the longest first', async () => {
-    const held = new HeldBytes({ maxBytes: 100_000, timers: systemTimers });
-    const { port, asked } = await start({ held });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 100_000, timers: systemTimers });
+    const { port, asked } = await start({ connectionMemory });
     const begin = async (
       bytes: number,
       length = 90_000,
     ): Promise<{ socket: Socket; answer: Promise<string> }> => {
-      const before = held.bytes;
+      const before = connectionMemory.bytes;
       const socket = connect({ port, host: '127.0.0.1' });
       cleanups.push(() => socket.destroy());
       let text = '';
@@ -399,7 +399,7 @@ describe('bodies that are not complete', () => {
         socket.on('close', () => resolve(text));
       });
       socket.write(`POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n${' '.repeat(bytes)}`);
-      await eventually(() => expect(held.bytes).not.toBe(before));
+      await eventually(() => expect(connectionMemory.bytes).not.toBe(before));
       return { socket, answer };
     };
     const [small, large] = [await begin(10_000, 20_000), await begin(30_000)];
@@ -412,27 +412,27 @@ describe('bodies that are not complete', () => {
     expect(answer).toContain(
       'Weir-Error: unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)',
     );
-    expect(held.bytes).toBeLessThan(100_000);
+    expect(connectionMemory.bytes).toBeLessThan(100_000);
     small.socket.write(JSON.stringify(ask).padStart(10_000));
     await eventually(() => expect(asked).toHaveLength(1));
   });
 
   it('take memory for what came, in however small pieces', async () => {
-    const held = new HeldBytes({ maxBytes: 10_000_000, timers: systemTimers });
-    const { port } = await start({ held });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 10_000_000, timers: systemTimers });
+    const { port } = await start({ connectionMemory });
     const socket = connect({ port, host: '127.0.0.1' });
     cleanups.push(() => socket.destroy());
     socket.write('POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
     socket.write('6\r\n      \r\n'.repeat(1_000));
-    await eventually(() => expect(held.bytes).toBeGreaterThan(5_000));
-    expect(held.bytes).toBeLessThan(20_000);
+    await eventually(() => expect(connectionMemory.bytes).toBeGreaterThan(5_000));
+    expect(connectionMemory.bytes).toBeLessThan(20_000);
     socket.destroy();
-    await eventually(() => expect(held.bytes).toBe(0));
+    await eventually(() => expect(connectionMemory.bytes).toBe(0));
   });
 
   it('are refused in more than 1,000 pieces and one for every 16 bytes, and end their connection', async () => {
-    const held = new HeldBytes({ maxBytes: 10_000_000, timers: systemTimers });
-    const { port, asked, refused } = await start({ held });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 10_000_000, timers: systemTimers });
+    const { port, asked, refused } = await start({ connectionMemory });
     const begin = 'POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
     const post = async (pieces: string): Promise<string> => {
       const socket = connect({ port, host: '127.0.0.1' });
@@ -458,7 +458,7 @@ describe('bodies that are not complete', () => {
     );
     expect(asked).toHaveLength(2);
     expect(refused).toEqual(['too_many_pieces']);
-    expect(held.bytes).toBe(0);
+    expect(connectionMemory.bytes).toBe(0);
   });
 });
 

@@ -65,7 +65,7 @@ export class Http2Connection {
   #peerHasEnded = false;
   /** The transport took nothing from one tick to the next. */
   #isStalled = false;
-  /** What `onHeld` was reported last; -1 after it was asked to hold less. */
+  /** What `onBufferedBytes` was reported last; -1 after it was asked to hold less. */
   #reportedBytes = 0;
 
   constructor(options: Http2ConnectionOptions) {
@@ -110,7 +110,7 @@ export class Http2Connection {
    * What it holds for what the peer has not done yet: end requests, header sections and frames, and take answers. What
    * waits for a full socket counts from the next tick on, since most of it is out by then.
    */
-  get heldBytes(): number {
+  get bufferedBytes(): number {
     if (this.#phase === Phase.CLOSED) return 0;
     const { streams, writer } = this.#context;
     const { block } = this.#dispatch.requests;
@@ -122,7 +122,7 @@ export class Http2Connection {
       writer.queuedBytes +
       this.#reader.partial.length +
       (block === undefined ? 0 : block.bytes) +
-      (this.#isStalled ? this.#pump.heldBytes : 0)
+      (this.#isStalled ? this.#pump.bufferedBytes : 0)
     );
   }
 
@@ -169,7 +169,7 @@ export class Http2Connection {
     this.#flushScheduled = false;
     this.#isStalled = false;
     this.#pump.drained();
-    this.#reportHeld(this.heldBytes);
+    this.#reportBufferedBytes(this.bufferedBytes);
   }
 
   /** Writes what was gathered, at once. */
@@ -177,13 +177,13 @@ export class Http2Connection {
     this.#flushScheduled = false;
     if (this.#phase === Phase.CLOSED) return;
     this.#pump.write();
-    const heldBytes = this.heldBytes;
-    if (heldBytes !== this.#reportedBytes) this.#reportHeld(heldBytes);
+    const bufferedBytes = this.bufferedBytes;
+    if (bufferedBytes !== this.#reportedBytes) this.#reportBufferedBytes(bufferedBytes);
   }
 
-  #reportHeld(heldBytes: number): void {
-    this.#reportedBytes = heldBytes;
-    this.#options.onHeld?.(heldBytes);
+  #reportBufferedBytes(bufferedBytes: number): void {
+    this.#reportedBytes = bufferedBytes;
+    this.#options.onBufferedBytes?.(bufferedBytes);
   }
 
   /**
@@ -237,7 +237,7 @@ export class Http2Connection {
     if (!this.#pump.isBlocked) output.rest();
     else if (!this.#isStalled) {
       this.#isStalled = true;
-      this.#reportHeld(this.heldBytes);
+      this.#reportBufferedBytes(this.bufferedBytes);
       if (this.isClosed) return;
     }
     this.#resetUnfinished(nowMs);
@@ -385,7 +385,7 @@ export class Http2Connection {
   #close(code: ErrorCode): void {
     this.#phase = Phase.CLOSED;
     this.#context.abortAll(code);
-    this.#options.onHeld?.(0);
+    this.#options.onBufferedBytes?.(0);
     this.#options.onClose?.();
   }
 }

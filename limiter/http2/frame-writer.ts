@@ -175,7 +175,7 @@ export class OutputPump {
   }
 
   /** What the process keeps for bytes that cannot be written yet. */
-  get heldBytes(): number {
+  get bufferedBytes(): number {
     return this.isBlocked ? this.#options.output.bytes.length + this.#handedBytes : 0;
   }
 

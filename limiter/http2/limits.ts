@@ -22,7 +22,7 @@ export interface Http2Limits {
   /** The connection's receive window, at least 65,535. */
   connectionWindowBytes: number;
   /** Bodies of requests that are not complete, summed over the connection: the stream that takes it beyond is reset. */
-  maxHeldBytes: number;
+  maxBufferedBytes: number;
   /** SETTINGS_MAX_HEADER_LIST_SIZE: a request above it is answered with 431. RFC 9113, section 10.5.1. */
   maxHeaderListBytes: number;
   /** Compressed bytes of one header section: beyond it the connection ends. */
@@ -70,7 +70,7 @@ export const defaultHttp2Limits: Http2Limits = {
   maxConcurrentStreams: 1024,
   streamWindowBytes: 1_048_576,
   connectionWindowBytes: 4_194_304,
-  maxHeldBytes: 33_554_432,
+  maxBufferedBytes: 33_554_432,
   // Above what proxies take of a client (60 KiB in Envoy), whose tracing headers they hand on.
   maxHeaderListBytes: 98_304,
   maxHeaderBlockBytes: 131_072,
@@ -234,8 +234,8 @@ export interface Http2ConnectionOptions {
   onUnfinishedRequest?(): void;
   /** A request was ended by `shed`. */
   onShed?(): void;
-  /** What it holds has changed: `heldBytes`. Called once for each `flush` at most, and again when it was to hold less. */
-  onHeld?(heldBytes: number): void;
+  /** What it holds has changed: `bufferedBytes`. Called once for each `flush` at most, and again when it was to hold less. */
+  onBufferedBytes?(bufferedBytes: number): void;
   /** Once: no stream is left, and nothing is called any more. */
   onClose?(): void;
 }

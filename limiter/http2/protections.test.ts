@@ -305,7 +305,7 @@ describe('streams', () => {
   });
 
   it('that hold more bodies than allowed are reset', () => {
-    const peer = silentPeer({ maxHeldBytes: 100 });
+    const peer = silentPeer({ maxBufferedBytes: 100 });
     peer.send(peer.headers(1), data(1, 'x'.repeat(60)), peer.headers(3), data(3, 'x'.repeat(60)));
     expect(peer.frames()).toEqual(['RST_STREAM 3 ENHANCE_YOUR_CALM']);
     peer.send(data(1, 'x', END_STREAM), peer.headers(5), data(5, 'x'.repeat(100)));

@@ -411,7 +411,7 @@ export class RequestReader {
       this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
       return;
     }
-    if (streams.heldBytes > limits.maxHeldBytes) {
+    if (streams.bufferedBytes > limits.maxBufferedBytes) {
       this.#context.streamError(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
       return;
     }

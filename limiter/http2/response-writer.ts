@@ -169,7 +169,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   hold(stream: Http2Stream, bytes: number): void {
-    stream.heldBytes += bytes;
+    stream.bufferedBytes += bytes;
     this.#streams.handlerBytes += bytes;
   }
 

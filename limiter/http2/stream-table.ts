@@ -84,7 +84,7 @@ export class Http2Stream implements RequestStream {
   uncreditedBytes = 0;
   bodyBytes = 0;
   /** What the handler keeps of it. */
-  heldBytes = 0;
+  bufferedBytes = 0;
   /** What content-length said, or `noLength`. */
   readonly contentLength: number;
   readonly openedMs: number;
@@ -120,7 +120,7 @@ export class Http2Stream implements RequestStream {
 
   /** It is there for what the peer has still to do: end its request, or take its answer. */
   get waitsForPeer(): boolean {
-    return this.state === StreamState.OPEN || this.queue !== undefined || this.heldBytes > 0;
+    return this.state === StreamState.OPEN || this.queue !== undefined || this.bufferedBytes > 0;
   }
 
   get queuedBytes(): number {
@@ -267,7 +267,7 @@ export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
   /** Bodies of requests that are not complete; of those that are a stream nothing is held but the message under way. */
-  heldBytes = 0;
+  bufferedBytes = 0;
   /** Streams whose request is not complete. */
   unfinished = 0;
   /** What handlers keep of streams. */
@@ -294,13 +294,13 @@ export class StreamTable {
   /** A piece of the body came. */
   hold(stream: Http2Stream, bytes: number): void {
     stream.bodyBytes += bytes;
-    if (!stream.requestIsStream) this.heldBytes += bytes;
+    if (!stream.requestIsStream) this.bufferedBytes += bytes;
   }
 
   /** The request is complete. */
   requestEnded(stream: Http2Stream): void {
     this.unfinished -= 1;
-    if (!stream.requestIsStream) this.heldBytes -= stream.bodyBytes;
+    if (!stream.requestIsStream) this.bufferedBytes -= stream.bodyBytes;
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
@@ -314,8 +314,8 @@ export class StreamTable {
     if (stream.state === StreamState.OPEN) this.requestEnded(stream);
     stream.state = StreamState.CLOSED;
     stream.isOpen = false;
-    this.handlerBytes -= stream.heldBytes;
-    stream.heldBytes = 0;
+    this.handlerBytes -= stream.bufferedBytes;
+    stream.bufferedBytes = 0;
     this.open.delete(stream);
     this.closed.add(stream.id, how);
     if (this.open.size === 0) this.emptySinceMs = this.#time.nowMs;

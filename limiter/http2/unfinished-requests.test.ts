@@ -59,7 +59,7 @@ describe('requests that are not complete', () => {
   });
 
   it('hold nothing for good where they are a stream of messages', () => {
-    const peer = silentPeer({ maxHeldBytes: 100 });
+    const peer = silentPeer({ maxBufferedBytes: 100 });
     peer.send(peer.headers(1));
     (peer.handler.streams.get(1) as RequestStream).requestIsStream = true;
     for (let i = 0; i < 10; i++) peer.send(data(1, 'x'.repeat(50)));
@@ -118,7 +118,7 @@ describe('what a connection holds', () => {
   it('is nothing for requests that wait for their answer', () => {
     const peer = silentPeer({});
     peer.send(peer.call(1), peer.call(3));
-    expect([peer.heldBytes, peer.connection.openStreams, peer.connection.shed()]).toEqual([0, 2, false]);
+    expect([peer.bufferedBytes, peer.connection.openStreams, peer.connection.shed()]).toEqual([0, 2, false]);
     expect(peer.frames()).toEqual([]);
   });
 
@@ -127,7 +127,7 @@ describe('what a connection holds', () => {
     const seen: number[] = [];
     const send = (...pieces: Uint8Array[]): void => {
       peer.send(...pieces);
-      seen.push(peer.heldBytes);
+      seen.push(peer.bufferedBytes);
     };
     send(peer.headers(1));
     peer.handler.streams.get(1)?.hold(500);
@@ -141,34 +141,34 @@ describe('what a connection holds', () => {
     expect(seen).toEqual([one, two, two + 309, two, one + 500, 0]);
     peer.send(peer.headers(5));
     peer.connection.lost();
-    expect(peer.heldBytes).toBe(0);
+    expect(peer.bufferedBytes).toBe(0);
   });
 
   it('is reported when it changed, and anew after it was to be less', () => {
     const peer = silentPeer({});
     peer.send(peer.headers(1), peer.headers(3));
-    peer.heldBytes = -1;
+    peer.bufferedBytes = -1;
     peer.send(ping());
-    expect(peer.heldBytes).toBe(-1);
+    expect(peer.bufferedBytes).toBe(-1);
     expect(peer.connection.shed()).toBe(true);
     peer.send(peer.headers(5));
-    expect(peer.heldBytes).toBe(2 * openStreamBytes);
+    expect(peer.bufferedBytes).toBe(2 * openStreamBytes);
   });
 
   it('is answers that wait for windows, too', () => {
     const peer = Http2Peer.opened();
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), peer.call(1, 'x'.repeat(200)));
-    expect(peer.heldBytes).toBe(waitingAnswerBytes + 200);
+    expect(peer.bufferedBytes).toBe(waitingAnswerBytes + 200);
     expect(peer.connection.shed()).toBe(true);
     expect(peer.frames().at(-1)).toBe('RST_STREAM 1 ENHANCE_YOUR_CALM');
-    expect([peer.connection.heldBytes, peer.sheds, peer.violations]).toEqual([0, 1, []]);
+    expect([peer.connection.bufferedBytes, peer.sheds, peer.violations]).toEqual([0, 1, []]);
   });
 
   it('becomes less by the request that was begun first, and that waits for its peer', () => {
     const peer = silentPeer({});
     peer.send(peer.call(1), peer.headers(3), peer.headers(5));
     peer.connection.shed();
-    expect([peer.frames(), peer.connection.heldBytes]).toEqual([
+    expect([peer.frames(), peer.connection.bufferedBytes]).toEqual([
       ['RST_STREAM 3 ENHANCE_YOUR_CALM'],
       openStreamBytes,
     ]);
@@ -180,9 +180,9 @@ describe('what a connection holds', () => {
   it('becomes less by the whole connection where a header section waits longest', () => {
     const peer = silentPeer({});
     peer.send(frame(FrameType.HEADERS, 0, 1, peer.block(requestFields)));
-    expect(peer.heldBytes).toBeGreaterThan(0);
+    expect(peer.bufferedBytes).toBeGreaterThan(0);
     expect(peer.connection.shed()).toBe(true);
-    expect([peer.violations, peer.sheds, peer.connection.heldBytes]).toEqual([['too_many_bytes'], 0, 0]);
+    expect([peer.violations, peer.sheds, peer.connection.bufferedBytes]).toEqual([['too_many_bytes'], 0, 0]);
     expect(peer.frames()).toEqual(['GOAWAY 0 ENHANCE_YOUR_CALM']);
   });
 
@@ -191,9 +191,9 @@ describe('what a connection holds', () => {
     peer.transport.full = true;
     for (let id = 1; id < 9; id += 2) peer.send(peer.call(id, 'x'.repeat(10_000)));
     // A moment of it is usual.
-    expect([peer.heldBytes, peer.connection.shed()]).toEqual([0, false]);
+    expect([peer.bufferedBytes, peer.connection.shed()]).toEqual([0, false]);
     peer.pass(500);
-    expect(peer.heldBytes).toBeGreaterThan(40_000);
+    expect(peer.bufferedBytes).toBeGreaterThan(40_000);
     expect(peer.connection.shed()).toBe(true);
     expect([peer.violations, peer.transport.calls]).toEqual([['too_many_bytes'], ['destroy']]);
   });
@@ -202,6 +202,6 @@ describe('what a connection holds', () => {
     const peer = silentPeer({ provokedResets: { burst: 3, perRequest: 0, perSecond: 0 } });
     for (let id = 1; id < 20; id += 2) peer.send(peer.headers(id));
     for (let shed = 0; shed < 4; shed += 1) peer.connection.shed();
-    expect([peer.violations, peer.connection.heldBytes]).toEqual([['provoked_reset'], 0]);
+    expect([peer.violations, peer.connection.bufferedBytes]).toEqual([['provoked_reset'], 0]);
   });
 });

@@ -28,7 +28,7 @@ export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
 }
 
 /** Connections hold as much as they may together, and this one, or its address, held most. At most once a minute. */
-export function connectionHeldTooMuch(log: Logger, end: ConnectionEnd): void {
+export function connectionUsedTooMuchMemory(log: Logger, end: ConnectionEnd): void {
   log.warn('A request or a connection was ended to make room for others', { ...end });
 }
 

@@ -141,7 +141,7 @@ describe('log lines', () => {
         lines.connectionIdle(log, { peer, counter: 'idle_timeout', reason: 'it made no call', times: 1 });
         lines.requestUnfinished(log, { peer, counter: 'unfinished_request', reason: 'it went', times: 2 });
         const room = { counter: 'too_many_bytes', reason: 'its address held most', times: 1 };
-        lines.connectionHeldTooMuch(log, { peer, ...room });
+        lines.connectionUsedTooMuchMemory(log, { peer, ...room });
         lines.httpConnectionRefused(log, { listener: 'debug', peer, ...room });
       },
       [

@@ -9,7 +9,7 @@ import type { CounterRef } from './store-admin/store-admin.ts';
 const actor = { name: 'desk', address: '', claims: '', mayRead: () => true, mayChange: () => true };
 
 /** Routes over a store whose slices come when they are let go, in order. */
-function heldStore(keys: readonly string[] = []) {
+function storeWithKeys(keys: readonly string[] = []) {
   const slices: (() => void)[] = [];
   const scan = vi.fn(async () => {
     await new Promise<void>((resolve) => slices.push(resolve));
@@ -45,7 +45,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('/v1/counters', () => {
   it('lists one page at a time, lets eight wait and reports to others when to come again', async () => {
-    const { ask, scan, slices } = heldStore();
+    const { ask, scan, slices } = storeWithKeys();
     const asked = Array.from({ length: 9 }, (_, n) =>
       n % 2 === 0 ? ask('GET', 'domain=shop') : ask('DELETE', 'domain=shop&all=true&over=true'),
     );
@@ -65,7 +65,7 @@ describe('/v1/counters', () => {
   });
 
   it('lists on after a list that failed', async () => {
-    const { ask, scan, slices } = heldStore();
+    const { ask, scan, slices } = storeWithKeys();
     scan.mockRejectedValueOnce(new StoreError('redis is away', { transient: true }));
     const [failed, next] = [ask('GET', 'domain=shop'), ask('GET', 'domain=shop')];
     await expect(failed).rejects.toMatchObject({ status: 503 });
@@ -76,7 +76,7 @@ describe('/v1/counters', () => {
 
   it('reports a reset that failed, as some counters may be gone', async () => {
     const key = `1{shop;k=v}31536000:${Math.floor(Date.now() / 1000)}`;
-    const { ask, slices, reset, changes } = heldStore([key]);
+    const { ask, slices, reset, changes } = storeWithKeys([key]);
     reset.mockRejectedValueOnce(new StoreError('redis is away', { transient: true }));
     const failed = ask('DELETE', 'domain=shop&all=true');
     await eventually(() => expect(slices).toHaveLength(1));

@@ -10,7 +10,7 @@ import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';
 import { used, waitMicros } from '../stores/admission.ts';
-import type { HeldCounter } from '../stores/store.ts';
+import type { StoredCounter } from '../stores/store.ts';
 import type { CounterPart, CounterReading, EntryReading } from './counter-key-reader.ts';
 import type { CounterRef } from './store-admin/store-admin.ts';
 
@@ -70,7 +70,7 @@ export interface CounterNow {
   ref: CounterRef;
   reported: CounterReading;
   /** Undefined: it is not there, and nothing is used. */
-  held: HeldCounter | undefined;
+  held: StoredCounter | undefined;
   nowMs: number;
   limitOf: EffectiveLimit | undefined;
 }
@@ -121,7 +121,7 @@ export function counterJson({ domain, ref, reported, held, nowMs, limitOf }: Cou
 
 function figures(
   limit: Limit | undefined,
-  counter: HeldCounter | undefined,
+  counter: StoredCounter | undefined,
   { nowMs, untilEnd, isFixed }: { nowMs: number; untilEnd: number | null; isFixed: boolean },
 ): Pick<CounterJson, 'used' | 'limit' | 'left' | 'over' | 'reset'> {
   if (limit === undefined) {
@@ -131,7 +131,7 @@ function figures(
   }
   const bound = boundOf(limit);
   const nowMicros = nowMs * 1000;
-  const held = bound.heldAt(counter?.held, nowMicros);
+  const held = bound.stateAt(counter?.held, nowMicros);
   const left = bound.room(held, nowMicros);
   return {
     used: used(bound, held, nowMicros),
@@ -144,14 +144,14 @@ function figures(
 
 function markOf(
   limit: Limit | undefined,
-  counter: HeldCounter | undefined,
+  counter: StoredCounter | undefined,
   nowMs: number,
 ): Pick<CounterJson, 'mark'> {
   if (limit === undefined || limit.warnAt.length === 0) return {};
   const bound = boundOf(limit);
   const nowMicros = nowMs * 1000;
   const marks = marksOf(limit.warnAt, bound.capacity)!;
-  const reached = marksReached(marks, used(bound, bound.heldAt(counter?.held, nowMicros), nowMicros));
+  const reached = marksReached(marks, used(bound, bound.stateAt(counter?.held, nowMicros), nowMicros));
   return reached === 0 ? {} : { mark: marks.percents[reached - 1]! };
 }
 

@@ -42,7 +42,7 @@ export class OverridesInForce {
   readonly #bySource = new Map<Override['source'], readonly Override[]>();
   /** What stands for the place of one, which takes long to write. */
   readonly #places = new WeakMap<Override, string>();
-  #holding: readonly Override[] = [];
+  #winning: readonly Override[] = [];
   #conflicts = new Map<Override, Override>();
   #index = new OverrideIndex([]);
   #last: Promise<void> = Promise.resolve();
@@ -61,7 +61,7 @@ export class OverridesInForce {
   /** How many have not ended and hold. */
   get count(): number {
     const nowMs = this.#options.clock.nowMs();
-    return this.#holding.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
+    return this.#winning.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
   }
 
   get conflicted(): number {
@@ -90,7 +90,7 @@ export class OverridesInForce {
   holderOf(override: Override): Override | undefined {
     const place = overridePlace(override);
     const nowMs = this.#options.clock.nowMs();
-    return this.#holding.find(
+    return this.#winning.find(
       (one) => this.#placeOf(one) === place && (one.endsMs === undefined || one.endsMs > nowMs),
     );
   }
@@ -164,9 +164,9 @@ export class OverridesInForce {
     const overrides = [...holders.values()];
     this.#wake(nowMs);
     // What only ended is known to the threads.
-    const known = new Set(this.#holding);
+    const known = new Set(this.#winning);
     const isNews = overrides.some((one) => !known.has(one)) || this.#hasLost(holders, nowMs);
-    this.#holding = overrides;
+    this.#winning = overrides;
     if (!isNews) return;
     this.#index = new OverrideIndex(overrides);
     await publish(overrides);
@@ -174,7 +174,7 @@ export class OverridesInForce {
 
   /** One that held is gone before its end. */
   #hasLost(holders: ReadonlyMap<string, Override>, nowMs: number): boolean {
-    return this.#holding.some(
+    return this.#winning.some(
       (one) => (one.endsMs === undefined || one.endsMs > nowMs) && holders.get(this.#placeOf(one)) !== one,
     );
   }

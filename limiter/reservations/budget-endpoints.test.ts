@@ -277,7 +277,7 @@ describe('/v1/reserve', () => {
 
 describe('/v1/commit and /v1/release', () => {
   const madeId = 'w1.0123abcd.ff';
-  const question = { domain: 'llm', descriptors: [], isUnheld: false };
+  const question = { domain: 'llm', descriptors: [], isUnlimited: false };
 
   it('settle by the id alone, with what the reservation was about', async () => {
     const budgets = new ScriptedBudgets();

@@ -621,7 +621,7 @@ describe('BudgetService', () => {
     reserve(limiter, { id: 'known', recalled: true });
     reserve(limiter, { id: 'other', amount: 1 });
     expect(await limiter.budgets.recall('known', 'd')).toEqual({
-      ...{ domain: 'd', descriptors: [descriptor('team')], isUnheld: false },
+      ...{ domain: 'd', descriptors: [descriptor('team')], isUnlimited: false },
     });
     expect(await limiter.budgets.recall('other', 'd')).toBeUndefined();
   });

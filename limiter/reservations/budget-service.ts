@@ -15,8 +15,8 @@ import {
   type HoldRequest,
   type PlacedHold,
   ReservesNothing,
-  statusOfHeld,
-  type UnheldNote,
+  statusOfReserved,
+  type UnlimitedNoteFormat,
 } from '../service/reserving.ts';
 import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
@@ -35,7 +35,7 @@ import {
   type UnlimitedDescriptor,
 } from './budgets.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
-import { endOfSame, heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
+import { endOfSame, recalledFrom, reservationNoteOf, unlimitedNoteOf } from './reservation-note.ts';
 
 export interface BudgetOptions {
   /** BUDGET_MAX_TTL. */
@@ -50,7 +50,7 @@ export interface BudgetOptions {
 interface Planned {
   readonly request: RateLimitRequest;
   readonly plans: readonly Plan[];
-  readonly holdings: readonly HoldRequest[];
+  readonly holds: readonly HoldRequest[];
 }
 
 interface PlanTerms {
@@ -97,29 +97,29 @@ export class BudgetService implements Budgets {
       done(planned);
       return;
     }
-    const { plans, holdings } = planned;
+    const { plans, holds } = planned;
     const otherQuotaPasses = plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
     const given = question.id ?? this.#ids.make(domain);
     const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
-    const isUnheldKept =
+    const isUnlimitedNoted =
       question.id !== undefined && planned.request.descriptors.some(({ hitsAddend = 0 }) => hitsAddend > 0);
-    const note: UnheldNote | undefined = isUnheldKept
-      ? { until: (expiresAtMs) => unheldNoteOf(question, { ttlMs, expiresAtMs }), endOfSame }
+    const note: UnlimitedNoteFormat | undefined = isUnlimitedNoted
+      ? { until: (expiresAtMs) => unlimitedNoteOf(question, { ttlMs, expiresAtMs }), endOfSame }
       : undefined;
     this.#parts.reserving.reserve(
-      holdings,
+      holds,
       {
         domain,
         id: stored,
         isMarker: false,
         descriptors: planned.request.descriptors.length,
-        note: recalled ? heldNoteOf(question) : undefined,
-        unheld: { ttlMs, note },
+        note: recalled ? reservationNoteOf(question) : undefined,
+        unlimited: { ttlMs, note },
         otherQuotaPasses,
       },
       asker,
       (reserved) => {
-        const isNothing = reserved.call.width === 0 && !isUnheldKept;
+        const isNothing = reserved.call.width === 0 && !isUnlimitedNoted;
         const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
         done(this.#reserveAnswer({ ...planned, amount }, reserved, id, asker));
       },
@@ -131,8 +131,8 @@ export class BudgetService implements Budgets {
     asker: Caller,
     done: (answer: SettleAnswer | BudgetFailure) => void,
   ): void {
-    const { domain, id, actual, unknown, isUnheld = false } = question;
-    const holdsNothing = isUnheld || kindOfId(id) === 'nothing';
+    const { domain, id, actual, unknown, isUnlimited = false } = question;
+    const holdsNothing = isUnlimited || kindOfId(id) === 'nothing';
     // Without an id hits are reported: they count as those of any other request do.
     const terms = { amount: actual, mixesUnits: id === '' };
     const planned = holdsNothing ? nothingPlanned : this.#plan(question, terms);
@@ -147,10 +147,10 @@ export class BudgetService implements Budgets {
         ? ({ domain, id: this.#options.newId(), isMarker: true, descriptors: 0, unknown: 'charge' } as const)
         : { domain, id: this.#ids.inStore(domain, id), isMarker: false, descriptors, unknown };
     const settle = (): void =>
-      this.#parts.reserving.settle(planned.holdings, settling, asker, (settled) =>
+      this.#parts.reserving.settle(planned.holds, settling, asker, (settled) =>
         done(settleAnswer(settled, { id, nowMs: this.#parts.clock.nowMs() })),
       );
-    if (holdsNothing || planned.holdings.length > 0) settle();
+    if (holdsNothing || planned.holds.length > 0) settle();
     else
       void this.#recalledOther(question).then((failure) =>
         failure === undefined ? settle() : done(failure),
@@ -163,7 +163,7 @@ export class BudgetService implements Budgets {
     const known = await this.recall(id, domain);
     if (known === undefined || 'failure' in known) return known;
     const reserved = known.descriptors.length;
-    if (known.isUnheld || reserved === descriptors.length) return undefined;
+    if (known.isUnlimited || reserved === descriptors.length) return undefined;
     return partialFailure(id, { reserved, named: descriptors.length });
   }
 
@@ -178,7 +178,7 @@ export class BudgetService implements Budgets {
       return;
     }
     const nowMs = this.#parts.clock.nowMs();
-    this.#parts.reserving.look(planned.holdings, asker, (held, error) =>
+    this.#parts.reserving.look(planned.holds, asker, (held, error) =>
       done(error === undefined ? scopesOf(held, nowMs) : failureOf(error)),
     );
   }
@@ -229,14 +229,14 @@ export class BudgetService implements Budgets {
       inForce.noteNoDomain(domain);
       return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
     }
-    const holdings: HoldRequest[] = [];
+    const holds: HoldRequest[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited') continue;
       const own = request.descriptors[index]!.hitsAddend;
-      holdings.push({ index, plan, isQuota: isQuota(plan), amount: own, ttlMs, onExpiry: 'release' });
+      holds.push({ index, plan, isQuota: isQuota(plan), amount: own, ttlMs, onExpiry: 'release' });
     }
-    const mixed = mixesUnits ? undefined : mixedUnitsOf(holdings, amounts);
-    return mixed ?? { request, plans, holdings };
+    const mixed = mixesUnits ? undefined : mixedUnitsOf(holds, amounts);
+    return mixed ?? { request, plans, holds };
   }
 
   #reserveAnswer(
@@ -289,7 +289,7 @@ export class BudgetService implements Budgets {
       const one = held.find((other) => other.index === index);
       if (one !== undefined) {
         const [hit] = isRepeated ? uncounted(one.hits) : one.hits;
-        return statusOfHeld(this.#parts, one, asked, { reports: true, hit: hit! });
+        return statusOfReserved(this.#parts, one, asked, { reports: true, hit: hit! });
       }
       if (plan.kind !== 'unlimited') return okStatus;
       if (plan.metrics !== undefined && !isRepeated)
@@ -303,10 +303,10 @@ export class BudgetService implements Budgets {
 
 /** Why an amount cannot be charged to all of its rules. 0 is nothing of whatever they count. */
 function mixedUnitsOf(
-  holdings: readonly HoldRequest[],
+  holds: readonly HoldRequest[],
   amounts: BudgetQuestion['amounts'],
 ): BudgetFailure | undefined {
-  const charged = holdings.filter(({ amount = 0 }) => amount > 0);
+  const charged = holds.filter(({ amount = 0 }) => amount > 0);
   const isOwn = ({ index }: HoldRequest): boolean => amounts?.[index] !== undefined;
   const shared = charged.filter((one) => !isOwn(one));
   for (const group of [shared, ...charged.filter(isOwn).map((one) => [one])]) {
@@ -326,7 +326,7 @@ function isAmount(amount: number): boolean {
 }
 
 /** Of a settle that has nothing to do. */
-const nothingPlanned: Pick<Planned, 'holdings'> = { holdings: [] };
+const nothingPlanned: Pick<Planned, 'holds'> = { holds: [] };
 
 const fullTexts: Readonly<Record<Fullness['of'], string>> = {
   counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',

@@ -34,12 +34,12 @@ export interface ReserveQuestion extends BudgetQuestion {
 /** What `recall` knows of a reservation. */
 export interface RecalledReservation extends BudgetQuestion {
   /** No limit held it when it was made: it has nothing to settle, whatever limits it now, and no descriptors. */
-  readonly isUnheld: boolean;
+  readonly isUnlimited: boolean;
 }
 
 export interface SettleQuestion extends BudgetQuestion {
   /** As `recall` says; undefined: it was not asked. */
-  readonly isUnheld?: boolean;
+  readonly isUnlimited?: boolean;
   /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and nothing is remembered of it. */
   readonly id: string;
   /** Undefined: the amount reserved. 0 for a release. */

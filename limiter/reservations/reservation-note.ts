@@ -2,21 +2,21 @@
 import type { BudgetQuestion, RecalledReservation, ReserveQuestion } from './budgets.ts';
 import { sha256 } from './reservation-id.ts';
 
-interface HeldNote extends BudgetQuestion {
-  readonly unheld?: undefined;
+interface ReservationNote extends BudgetQuestion {
+  readonly unlimited?: undefined;
 }
 
 /** The note of a reservation that no limit holds. */
-interface UnheldNote {
+interface UnlimitedNote {
   readonly domain: string;
-  readonly unheld: {
+  readonly unlimited: {
     /** Of question, amount and TTL: the same reservation has the same hash. */
     readonly hash: string;
     readonly expiresAtMs: number;
   };
 }
 
-export function heldNoteOf({ domain, descriptors }: BudgetQuestion): string {
+export function reservationNoteOf({ domain, descriptors }: BudgetQuestion): string {
   return JSON.stringify({
     domain,
     descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit })),
@@ -24,30 +24,30 @@ export function heldNoteOf({ domain, descriptors }: BudgetQuestion): string {
 }
 
 /** Its size does not depend on the question. */
-export function unheldNoteOf(
+export function unlimitedNoteOf(
   question: Pick<ReserveQuestion, 'domain' | 'descriptors' | 'amounts' | 'amount'>,
   { ttlMs, expiresAtMs }: { ttlMs: number; expiresAtMs: number },
 ): string {
   const { amount, amounts } = question;
   const asked = JSON.stringify([
-    heldNoteOf(question),
+    reservationNoteOf(question),
     amount,
     ttlMs,
     ...(amounts === undefined ? [] : [amounts]),
   ]);
-  const note: UnheldNote = {
+  const note: UnlimitedNote = {
     domain: question.domain,
-    unheld: { hash: sha256(asked, 'base64url'), expiresAtMs },
+    unlimited: { hash: sha256(asked, 'base64url'), expiresAtMs },
   };
   return JSON.stringify(note);
 }
 
 /** Undefined where the text is no note: something else wrote it. */
-function noteFrom(text: string): HeldNote | UnheldNote | undefined {
+function noteFrom(text: string): ReservationNote | UnlimitedNote | undefined {
   try {
     const note = JSON.parse(text);
     if (typeof note?.domain !== 'string') return undefined;
-    return Array.isArray(note.descriptors) || typeof note.unheld?.hash === 'string' ? note : undefined;
+    return Array.isArray(note.descriptors) || typeof note.unlimited?.hash === 'string' ? note : undefined;
   } catch {
     return undefined;
   }
@@ -57,12 +57,12 @@ function noteFrom(text: string): HeldNote | UnheldNote | undefined {
 export function recalledFrom(text: string): RecalledReservation | undefined {
   const note = noteFrom(text);
   if (note === undefined) return undefined;
-  if (note.unheld !== undefined) return { domain: note.domain, descriptors: [], isUnheld: true };
+  if (note.unlimited !== undefined) return { domain: note.domain, descriptors: [], isUnlimited: true };
   const unsaid = { hitsAddend: undefined, isNegativeHits: false };
   return {
     domain: note.domain,
     descriptors: note.descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })),
-    isUnheld: false,
+    isUnlimited: false,
   };
 }
 
@@ -70,7 +70,7 @@ export function recalledFrom(text: string): RecalledReservation | undefined {
 export function endOfSame(known: string, note: string): number | undefined {
   const former = noteFrom(known);
   const asked = noteFrom(note);
-  if (former?.unheld === undefined || asked?.unheld === undefined) return undefined;
-  const isSame = former.domain === asked.domain && former.unheld.hash === asked.unheld.hash;
-  return isSame ? former.unheld.expiresAtMs : undefined;
+  if (former?.unlimited === undefined || asked?.unlimited === undefined) return undefined;
+  const isSame = former.domain === asked.domain && former.unlimited.hash === asked.unlimited.hash;
+  return isSame ? former.unlimited.expiresAtMs : undefined;
 }

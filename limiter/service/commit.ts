@@ -17,42 +17,42 @@ export class Commit {
 
   /** Commits them whatever the outcome of the request. `done` is called once. */
   settle(decision: Decision, done: (held: readonly PlacedHold[]) => void): void {
-    const calls = holdingsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
-    inTurn(calls, done, (id, holdings, each) => {
+    const calls = holdsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
+    inTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
-      this.#reserving.settle(holdings, terms, decision.asker, ({ held }) => each(held));
+      this.#reserving.settle(holds, terms, decision.asker, ({ held }) => each(held));
     });
   }
 }
 
 /** Groups the amounts of descriptors by reservation id. */
-export function holdingsById(
+export function holdsById(
   indexes: readonly number[],
   decision: Decision,
   amountOf: AmountOf,
   isQuota: (plan: Plan) => boolean,
 ): ById {
-  const holding = (index: number): HoldRequest => {
+  const holdOf = (index: number): HoldRequest => {
     const plan = decision.plans[index] as LimitedPlan;
     const { ttlSeconds, onExpiry } = plan.rule.reserve!;
     const amount = amountOf(decision.request, index, plan);
     return { index, plan, isQuota: isQuota(plan), amount, ttlMs: ttlSeconds * 1000, onExpiry };
   };
   // Most requests have one.
-  if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holding(indexes[0]!)]]];
+  if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holdOf(indexes[0]!)]]];
   const calls = new Map<string, HoldRequest[]>();
   for (const index of indexes) {
     const id = idOf(index, decision);
     const others = calls.get(id);
-    if (others === undefined) calls.set(id, [holding(index)]);
-    else others.push(holding(index));
+    if (others === undefined) calls.set(id, [holdOf(index)]);
+    else others.push(holdOf(index));
   }
   return [...calls];
 }
 
 export type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
-export type ById = readonly (readonly [id: string, holdings: readonly HoldRequest[]])[];
+export type ById = readonly (readonly [id: string, holds: readonly HoldRequest[]])[];
 
 function idOf(index: number, { plans }: Decision): string {
   return (plans[index] as LimitedPlan).marker!.id;
@@ -62,13 +62,13 @@ function idOf(index: number, { plans }: Decision): string {
 export function inTurn(
   calls: ById,
   done: (held: readonly PlacedHold[]) => void,
-  ask: (id: string, holdings: readonly HoldRequest[], each: (held: readonly PlacedHold[]) => void) => void,
+  ask: (id: string, holds: readonly HoldRequest[], each: (held: readonly PlacedHold[]) => void) => void,
 ): void {
   const all: PlacedHold[] = [];
   let left = calls.length;
   if (left === 0) done(all);
-  for (const [id, holdings] of calls) {
-    ask(id, holdings, (held) => {
+  for (const [id, holds] of calls) {
+    ask(id, holds, (held) => {
       all.push(...held);
       left -= 1;
       if (left === 0) done(all);

@@ -69,7 +69,7 @@ export class Prepare {
     }
     const { counting, isQuota } = this.#options;
     if (counting.stopCacheKeyIncrementWhenOverLimit && plans.length > 1)
-      planHoldingBack(plans, hits!, isQuota);
+      planStopWhenOver(plans, hits!, isQuota);
     return { request, epoch: this.#plans.epoch, plans, hits: hits!, ops: ops ?? noOps, marked, asker };
   }
 }
@@ -79,7 +79,7 @@ export class Prepare {
  * refuse the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit refuses it, the
  * other counters are only read. There is one hit per plan, the first of its group, or undefined if nothing is counted.
  */
-function planHoldingBack(
+function planStopWhenOver(
   plans: readonly Plan[],
   hits: readonly (CountedHit | undefined)[],
   isQuota: (plan: Plan) => boolean,

@@ -22,7 +22,7 @@ import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
-import { noteReserved, type PlacedHold, Reserving, statusOfHeld } from './reserving.ts';
+import { noteReserved, type PlacedHold, Reserving, statusOfReserved } from './reserving.ts';
 import { Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
@@ -204,7 +204,7 @@ export class RateLimitService {
     if (wasLeftOut(counted)) throw callAbandoned;
     if (counted.some(({ error }) => error !== undefined)) hitStatuses.acceptFailures(counted);
     for (const one of all) {
-      const status = statusOfHeld(this.#parts, one, decision, { reports });
+      const status = statusOfReserved(this.#parts, one, decision, { reports });
       if (this.#reportsReserved) noteReserved(status, one);
       statuses[one.index] = status;
     }

@@ -4,7 +4,7 @@ import type { DescriptorStatus } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
-import { holdingsById, inTurn, reservedAmount } from './commit.ts';
+import { holdsById, inTurn, reservedAmount } from './commit.ts';
 import type { Decision } from './decision.ts';
 import type { PlacedHold, Reserving } from './reserving.ts';
 
@@ -28,11 +28,11 @@ export class Reserve {
     done: (held: readonly PlacedHold[]) => void,
   ): void {
     const otherQuotaPasses = decision.plans.length > 1 && this.#otherQuotaPasses(decision, statuses);
-    const calls = holdingsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    inTurn(calls, done, (id, holdings, each) => {
+    const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
+    inTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, note: undefined, otherQuotaPasses };
-      this.#options.reserving.reserve(holdings, terms, decision.asker, ({ call, held, error }) => {
+      this.#options.reserving.reserve(holds, terms, decision.asker, ({ call, held, error }) => {
         if (calls.length > 1 && call.outcome === 'refused' && error === undefined) refuseOthers(held);
         each(held);
       });
@@ -49,8 +49,8 @@ export class Reserve {
 
   /** Records that unmarked descriptors limit the request. */
   refuse(decision: Decision): void {
-    const calls = holdingsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    for (const [id, holdings] of calls) this.#options.reserving.refuse(holdings, id, decision.asker);
+    const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
+    for (const [id, holds] of calls) this.#options.reserving.refuse(holds, id, decision.asker);
   }
 
   /** Whether the unmarked descriptors, with these statuses, let the request pass. */

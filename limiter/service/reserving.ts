@@ -38,14 +38,14 @@ export interface HoldRequest {
 }
 
 /** What is stored for a reserve without a limit. */
-interface UnheldTerms {
+interface UnlimitedTerms {
   readonly ttlMs: number;
   /** Undefined: nothing is stored. */
-  readonly note: UnheldNote | undefined;
+  readonly note: UnlimitedNoteFormat | undefined;
 }
 
 /** The text that a store holds instead of a reservation. */
-export interface UnheldNote {
+export interface UnlimitedNoteFormat {
   until(expiresAtMs: number): string;
   /** When the reservation of the text `known` expires, if `text` belongs to the same one; otherwise undefined. */
   endOfSame(known: string, text: string): number | undefined;
@@ -105,7 +105,7 @@ export class Reserving {
 
   /** Reserves all or nothing. If an override blocks it, the counters are only read. */
   reserve(
-    holdings: readonly HoldRequest[],
+    holds: readonly HoldRequest[],
     {
       domain,
       id,
@@ -113,15 +113,15 @@ export class Reserving {
       descriptors,
       note,
       otherQuotaPasses,
-      unheld,
+      unlimited,
     }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'note' | 'otherQuotaPasses'> & {
       domain: string;
-      unheld?: UnheldTerms | undefined;
+      unlimited?: UnlimitedTerms | undefined;
     },
     asker: Caller,
     done: (reserved: Answered) => void,
   ): void {
-    const held = this.#held(holdings, 'reserve');
+    const held = this.#held(holds, 'reserve');
     const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
     const isRefused =
       open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
@@ -129,7 +129,7 @@ export class Reserving {
       ...{ id, owner: ownerOf(domain, asker), isMarker, descriptors, note, otherQuotaPasses },
       width: 0,
       outcome: isRefused ? 'refused' : 'reserved',
-      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
+      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited ?? { ttlMs: 0 }).ttlMs,
     });
     // For a refusal, the store reads the counters, and records for a marker that nothing is held.
     const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
@@ -143,22 +143,22 @@ export class Reserving {
       this.#answerHits(held, open, call, error);
       done({ call, held, error });
     };
-    const unheldNote = ops.length === 0 && !isRefused ? unheld?.note : undefined;
-    if (unheldNote !== undefined) void this.#note(call, unheld!.ttlMs, unheldNote).then(conclude);
+    const unlimitedNote = ops.length === 0 && !isRefused ? unlimited?.note : undefined;
+    if (unlimitedNote !== undefined) void this.#note(call, unlimited!.ttlMs, unlimitedNote).then(conclude);
     else this.#submit(ops, asker, conclude);
   }
 
   /** Records that the id of a marker holds nothing, because something else refuses the request: its commit then charges nothing. */
-  refuse(holdings: readonly HoldRequest[], id: string, asker: Caller): void {
-    for (const one of holdings) this.#countAsked(one);
+  refuse(holds: readonly HoldRequest[], id: string, asker: Caller): void {
+    for (const one of holds) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, refusedElsewhere: true, width: 0 });
-    const ops = this.#operations(this.#held(holdings, 'look'), call, 'reserve');
+    const ops = this.#operations(this.#held(holds, 'look'), call, 'reserve');
     // The answer does not wait for this.
     this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));
   }
 
   settle(
-    holdings: readonly HoldRequest[],
+    holds: readonly HoldRequest[],
     {
       domain,
       id,
@@ -169,7 +169,7 @@ export class Reserving {
     asker: Caller,
     done: (settled: Answered) => void,
   ): void {
-    const held = this.#held(holdings, 'commit');
+    const held = this.#held(holds, 'commit');
     const owner = ownerOf(domain, asker);
     const call = newReservation({ id, owner, isMarker, descriptors, unknown, width: 0 });
     const ops = this.#operations(held, call, 'commit');
@@ -187,11 +187,11 @@ export class Reserving {
 
   /** Reads the counters without counting. */
   look(
-    holdings: readonly HoldRequest[],
+    holds: readonly HoldRequest[],
     asker: Caller,
     done: (held: readonly PlacedHold[], error: StoreError | undefined) => void,
   ): void {
-    const held = this.#held(holdings, 'look');
+    const held = this.#held(holds, 'look');
     const ops = this.#operations(held, newReservation({ id: '', width: 0 }), 'look');
     this.#submit(ops, asker, (error) => {
       this.#noteGivenBack(ops);
@@ -210,19 +210,19 @@ export class Reserving {
     asker: Caller,
     done: () => void,
   ): void {
-    const holdings: HoldRequest[] = [];
+    const holds: HoldRequest[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
       const status = statuses[index]!;
       if (status.plan === undefined || status.reserved !== undefined) continue;
       if (!this.#options.isQuota(plan)) continue;
-      holdings.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
+      holds.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
     }
-    if (holdings.length === 0) {
+    if (holds.length === 0) {
       done();
       return;
     }
-    this.look(holdings, asker, (held, error) => {
+    this.look(holds, asker, (held, error) => {
       if (error === undefined) for (const one of held) noteReserved(statuses[one.index]!, one);
       done();
     });
@@ -232,7 +232,7 @@ export class Reserving {
   async #note(
     call: Reservation,
     ttlMs: number,
-    { until, endOfSame }: UnheldNote,
+    { until, endOfSame }: UnlimitedNoteFormat,
   ): Promise<StoreError | undefined> {
     const text = until(call.expiresAtMs);
     try {
@@ -263,9 +263,9 @@ export class Reserving {
     this.#store.submit(ops, countAll, () => done(ops.find(({ error }) => error !== undefined)?.error));
   }
 
-  #held(holdings: readonly HoldRequest[], verb: Verb): PlacedHold[] {
+  #held(holds: readonly HoldRequest[], verb: Verb): PlacedHold[] {
     const nowMs = this.#options.clock.nowMs();
-    return holdings.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): PlacedHold => {
+    return holds.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): PlacedHold => {
       const hits = this.#hitsOf(plan.limits, asksForHits(verb) ? (amount ?? 0) : 0, verb, nowMs);
       return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, asked: notAsked };
     });
@@ -407,7 +407,7 @@ function outcomeOf(full: Fullness | undefined): BudgetOutcome {
 }
 
 /** The status of a descriptor whose limits were asked for an amount. Reports marks of `warn_at` that are reached. */
-export function statusOfHeld(
+export function statusOfReserved(
   {
     hitStatuses,
     warnings,

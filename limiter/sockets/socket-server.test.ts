@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -242,17 +242,17 @@ describe('Http2SocketServer', () => {
     // Each look at the clock is 5 ms later, and nobody gets another turn.
     const clock = { nowMs: () => nowMs, monotonicMs: () => (nowMs += 5) };
     const turns = new LoopTurns({ clock, later: () => {} });
-    const held = new HeldBytes({ maxBytes: 60_000, timers: systemTimers });
-    const world = await start({ clock, turns, held });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 60_000, timers: systemTimers });
+    const world = await start({ clock, turns, connectionMemory });
     const client = new RawClient(world.port);
     const unknown = Buffer.concat([Buffer.from([0, 4, 0, 0x42, 0, 0, 0, 0, 0]), Buffer.alloc(1024)]);
     client.write(preface, settingsAck, ...new Array<Buffer>(60).fill(unknown));
-    await eventually(() => expect(held.bytes).toBeGreaterThan(30_000));
-    expect([held.bytes <= 47_000, world.refusals]).toEqual([true, []]);
+    await eventually(() => expect(connectionMemory.bytes).toBeGreaterThan(30_000));
+    expect([connectionMemory.bytes <= 47_000, world.refusals]).toEqual([true, []]);
     client.write(...new Array<Buffer>(60).fill(unknown));
     await eventually(() => expect(world.refusals).toEqual(['too_many_bytes']));
     await eventually(() => expect(client.isClosed).toBe(true));
-    expect([client.frameTypes.at(-1), held.bytes]).toEqual([goAway, 0]);
+    expect([client.frameTypes.at(-1), connectionMemory.bytes]).toEqual([goAway, 0]);
   });
 
   it('lets running calls end at its close, and takes no new connection', async () => {

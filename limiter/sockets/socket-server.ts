@@ -8,7 +8,7 @@ import {
   OpenSockets,
   type UnixAddress,
 } from '../../process/net/bind.ts';
-import { type ConnectionBytes, HeldBytes } from '../../process/net/held-bytes.ts';
+import { type ConnectionBytes, ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
 import { type CertificateListener, watchCertificate } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -115,7 +115,7 @@ export interface Http2SocketServerOptions {
   /** Further ones are closed at once. Defaults to no bound. */
   maxConnections?: number | undefined;
   /** What the connections hold is a part of it. Defaults to an account of its own without a bound. */
-  held?: HeldBytes | undefined;
+  connectionMemory?: ConnectionMemory | undefined;
   /** In which what the connections sent is served. Defaults to turns of its own. */
   turns?: LoopTurns | undefined;
   /** When answers are written that did not come at once. Defaults to one of its own. */
@@ -139,7 +139,7 @@ interface OpenConnection {
   age: ConnectionAge;
   transport: SocketTransport;
   peer: string;
-  holding: ConnectionBytes;
+  memory: ConnectionBytes;
 }
 
 /**
@@ -148,7 +148,7 @@ interface OpenConnection {
  */
 export class Http2SocketServer {
   readonly #options: Http2SocketServerOptions;
-  readonly #held: HeldBytes;
+  readonly #connectionMemory: ConnectionMemory;
   readonly #turns: LoopTurns;
   readonly #sockets = new OpenSockets();
   readonly #connections = new Set<OpenConnection>();
@@ -162,8 +162,9 @@ export class Http2SocketServer {
 
   constructor(options: Http2SocketServerOptions) {
     this.#options = options;
-    this.#held =
-      options.held ?? new HeldBytes({ maxBytes: Number.POSITIVE_INFINITY, timers: options.timers });
+    this.#connectionMemory =
+      options.connectionMemory ??
+      new ConnectionMemory({ maxBytes: Number.POSITIVE_INFINITY, timers: options.timers });
     this.#turns = options.turns ?? new LoopTurns();
     this.#flushTurn = options.flushTurn ?? new FlushTurn();
   }
@@ -246,7 +247,7 @@ export class Http2SocketServer {
       credentials: first,
       clientName,
       isUnix: this.#isUnix,
-      held: this.#held,
+      connectionMemory: this.#connectionMemory,
       accept: (socket) => this.#accept(socket),
       refused: (reason, peer, problem) => listener.refused({ reason, peer, problem }),
     });
@@ -274,18 +275,18 @@ export class Http2SocketServer {
       },
       onUnfinishedRequest: () => this.#refused('unfinished_request', peer),
       onShed: () => this.#refused('too_many_bytes', peer),
-      onHeld: (bytes) => holding.report(bytes + transport.unreadBytes),
+      onBufferedBytes: (bytes) => memory.report(bytes + transport.unreadBytes),
     });
-    const holding = this.#held.open(socket.remoteAddress, {
+    const memory = this.#connectionMemory.open(socket.remoteAddress, {
       shed: () => {
         const isLess = http2.shed(transport.unreadBytes > 0);
-        holding.set(http2.heldBytes + transport.unreadBytes);
+        memory.set(http2.bufferedBytes + transport.unreadBytes);
         return isLess;
       },
     });
-    const connection = { http2, transport, peer, holding, age: new ConnectionAge(ages, nowMs, random()) };
+    const connection = { http2, transport, peer, memory, age: new ConnectionAge(ages, nowMs, random()) };
     this.#opened(connection);
-    transport.read(http2, () => holding.report(http2.heldBytes + transport.unreadBytes));
+    transport.read(http2, () => memory.report(http2.bufferedBytes + transport.unreadBytes));
     socket.on('drain', () => http2.onDrain());
     // A reset and the like: 'close' follows.
     socket.on('error', () => {});
@@ -293,7 +294,7 @@ export class Http2SocketServer {
       transport.closed();
       this.#closed(connection);
       http2.lost();
-      holding.close();
+      memory.close();
     });
     // Accepted when the end had begun.
     if (this.#closing !== undefined) http2.drain();
@@ -325,10 +326,10 @@ export class Http2SocketServer {
 
   #tick(): void {
     const nowMs = this.#options.clock.monotonicMs();
-    for (const { http2, age, transport, peer, holding } of this.#connections) {
+    for (const { http2, age, transport, peer, memory } of this.#connections) {
       http2.tick(nowMs);
       // The system hands over a little more of what waits, and reports nobody.
-      if (transport.unreadBytes > 0) holding.report(http2.heldBytes + transport.unreadBytes);
+      if (transport.unreadBytes > 0) memory.report(http2.bufferedBytes + transport.unreadBytes);
       const step = age.due(nowMs);
       if (step === 'nothing') continue;
       if (step === 'drain') http2.ageOut();

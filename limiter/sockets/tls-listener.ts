@@ -1,7 +1,7 @@
 /** The TLS listener of the gRPC port: what it offers, and whose handshake failed and why. */
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import type { ConnectionBytes, HeldBytes } from '../../process/net/held-bytes.ts';
+import type { ConnectionBytes, ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { isOfName, peerName, unixPeer } from '../../process/net/peer.ts';
 import {
   listenerCredentials,
@@ -34,7 +34,7 @@ interface OpenHandshakesOptions {
   report(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
   /** What a peer without an address is called. */
   nameless: string;
-  held: HeldBytes;
+  connectionMemory: ConnectionMemory;
 }
 
 /** Not every library sends the alert for it. */
@@ -43,7 +43,7 @@ const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
 interface Below {
   peer: string;
   socket: Socket;
-  holding: ConnectionBytes | undefined;
+  memory: ConnectionBytes | undefined;
 }
 
 /**
@@ -67,12 +67,12 @@ class OpenHandshakes {
   /** The socket below TLS, as it was accepted. */
   begun(socket: Socket): void {
     const name = peerName(socket);
-    const below: Below = { peer: name ?? this.#options.nameless, socket, holding: undefined };
+    const below: Below = { peer: name ?? this.#options.nameless, socket, memory: undefined };
     // Of one without an address nobody would say when it is over.
     if (name !== undefined) this.#hold(below);
     if (name !== undefined) this.#open.set(name, below);
     socket.on('close', () => {
-      below.holding?.close();
+      below.memory?.close();
       if (name !== undefined && !this.#open.delete(name)) return;
       this.#ended.push(below);
       this.#pair();
@@ -82,7 +82,7 @@ class OpenHandshakes {
   /** The handshake of this peer succeeded. One without an address ends later without a partner. */
   done(name: string | undefined): void {
     if (name === undefined) return;
-    this.#open.get(name)?.holding?.close();
+    this.#open.get(name)?.memory?.close();
     this.#open.delete(name);
   }
 
@@ -98,8 +98,8 @@ class OpenHandshakes {
   }
 
   #hold(below: Below): void {
-    const { held, report } = this.#options;
-    below.holding = held.open(below.socket.remoteAddress, {
+    const { connectionMemory, report } = this.#options;
+    below.memory = connectionMemory.open(below.socket.remoteAddress, {
       shed: () => {
         report('too_many_bytes', below.peer, violationTexts.too_many_bytes);
         // Reported already: what else is said of its end is no news.
@@ -108,7 +108,7 @@ class OpenHandshakes {
         return true;
       },
     });
-    below.holding.set(handshakeBytes);
+    below.memory.set(handshakeBytes);
   }
 
   #pair(): void {
@@ -176,14 +176,14 @@ export function createTlsListener(options: {
   /** On a Unix socket peers have no address. */
   isUnix: boolean;
   /** What handshakes hold is a part of it. */
-  held: HeldBytes;
+  connectionMemory: ConnectionMemory;
   accept(socket: TLSSocket): void;
   refused(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
 }): { server: Server; useCredentials(credentials: SecureContextOptions): void } {
-  const { credentials, clientName, isUnix, held, accept, refused } = options;
+  const { credentials, clientName, isUnix, connectionMemory, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
   const nameless = isUnix ? unixPeer : 'unknown';
-  const handshakes = new OpenHandshakes({ report: refused, nameless, held });
+  const handshakes = new OpenHandshakes({ report: refused, nameless, connectionMemory });
   const server = createServer({
     ...secureContextOptions(credentials),
     ALPNProtocols: ['h2'],

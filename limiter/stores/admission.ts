@@ -24,7 +24,7 @@ export function admit(
   for (let i = first; i < end; i += 1) {
     const op = ops[i]!;
     const bound = op.counter.bound!;
-    const held = bound.heldAt(op.held, nowMicros);
+    const held = bound.stateAt(op.held, nowMicros);
     const room = bound.room(held, nowMicros);
     op.held = held;
     op.over = hits > room;
@@ -55,7 +55,7 @@ export function admit(
 /** A missing counter stays missing. */
 function giveBack(op: Operation, nowMicros: number): void {
   const bound = op.counter.bound!;
-  const before = bound.heldAt(op.held, nowMicros);
+  const before = bound.stateAt(op.held, nowMicros);
   const held = bound.giveBack(before, op.hits, nowMicros);
   if (op.held !== undefined) op.held = held;
   op.applied = op.hits;

@@ -75,7 +75,7 @@ export interface StoreLimits {
 }
 
 /** A counter, as operators read it. */
-export interface HeldCounter {
+export interface StoredCounter {
   /** The stored numbers; for a fixed window the total and two zeros. */
   readonly held: CounterState;
   /** Hits of the total that limiters have leased and not yet reported. */

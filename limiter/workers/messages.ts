@@ -1,7 +1,7 @@
 /** What the main thread and a worker thread send each other. Plain data: it is copied, or shared, between them. */
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
-import type { SharedHoldings } from '../../process/net/held-bytes.ts';
+import type { ThreadMemory } from '../../process/net/connection-memory.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { SentMessage } from '../capabilities/messages.ts';
@@ -23,7 +23,7 @@ export interface WorkerStart {
   /** Health of the whole process. */
   healthy: boolean;
   /** What connections of all threads hold, and its own cell of that. */
-  held: SharedHoldings;
+  connectionMemory: ThreadMemory;
   /** Whether the main thread wants durations. */
   timers: boolean;
 }

@@ -4,7 +4,7 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/pino-logger.ts';
-import { sharedCells } from '../../process/net/held-bytes.ts';
+import { sharedCells } from '../../process/net/connection-memory.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -79,7 +79,7 @@ async function serving(): Promise<WorkerPool> {
     threads.push(thread);
     return thread as unknown as Worker;
   };
-  const pool = new WorkerPool(context, { count: 2, heldCells: sharedCells(3), startThread });
+  const pool = new WorkerPool(context, { count: 2, memoryCells: sharedCells(3), startThread });
   await pool.connectStore();
   await pool.listenForGrpc({ host: '127.0.0.1', port: 0 });
   return pool;

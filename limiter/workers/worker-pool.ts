@@ -55,7 +55,7 @@ interface WorkerPoolOptions {
   /** At least 2. */
   count: number;
   /** What connections of all threads hold: a cell for each worker, by its number. */
-  heldCells: Int32Array;
+  memoryCells: Int32Array;
   /** Defaults to a thread of Node. */
   startThread?: StartThread | undefined;
 }
@@ -83,7 +83,7 @@ export class WorkerPool implements Serving {
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
     this.#context = context;
     const { registry, health, settings } = context;
-    const { count, heldCells, startThread = startNodeThread } = options;
+    const { count, memoryCells, startThread = startNodeThread } = options;
     const stats = createWorkerStats(registry, () => this.#ready().length);
     const joined = new JoinedGauges(registry);
     const place = (number: number): WorkerPlace =>
@@ -95,7 +95,7 @@ export class WorkerPool implements Serving {
         beginning: () => ({
           worker: number,
           settings,
-          held: { cells: heldCells, own: number },
+          connectionMemory: { cells: memoryCells, own: number },
           rules: [...this.#rules.values()],
           profiles: this.#profiles,
           published: [...this.#published.values()],

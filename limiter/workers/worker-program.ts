@@ -14,7 +14,8 @@ import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-news.ts';
 
-const { settings, rules, profiles, published, healthy, timers, worker, held } = workerData as WorkerStart;
+const { settings, rules, profiles, published, healthy, timers, worker, connectionMemory } =
+  workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -42,7 +43,7 @@ registerRefusedMetrics(context.registry);
 context.health.set('process', healthy);
 const storeHealth = new Health();
 storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
-const connections = openConnections(context, held);
+const connections = openConnections(context, connectionMemory);
 
 const modules = await loadServingModules(settings);
 
@@ -83,7 +84,7 @@ const handlers: TaskHandlers = {
   'close-store': () => serving?.closeStore(),
   end: () => {
     statistics.end();
-    connections.held.close();
+    connections.connectionMemory.close();
   },
 };
 

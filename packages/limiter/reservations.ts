@@ -95,7 +95,7 @@ export class Reservations {
     const commit = (cost: number | readonly number[] | undefined) => this.#commit(cost, answer, about);
     return {
       allowed,
-      reason: allowed ? whyHeld(answer) : 'limit',
+      reason: allowed ? whyReserved(answer) : 'limit',
       id: allowed ? id : undefined,
       amount,
       expiresAt: allowed && expiresAtMs > 0 ? new Date(expiresAtMs) : undefined,
@@ -169,7 +169,7 @@ function isChosenId(id: unknown): boolean {
 }
 
 /** Why an amount is held although a limit may be exceeded; undefined: it fits. */
-function whyHeld({ amount, plans, scopes }: ReserveAnswer): Reason {
+function whyReserved({ amount, plans, scopes }: ReserveAnswer): Reason {
   if (plans.every(({ kind }) => kind !== 'limited'))
     return plans.some(({ kind }) => kind === 'unlimited') ? 'unlimited' : 'no-rule';
   return amount !== 0 && scopes.some((one) => one.refused || one.isExceeded) ? 'shadow' : undefined;

@@ -1,13 +1,13 @@
 /** One connection of an HTTP listener: the requests of it, one after another, and what it holds for its peer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ConnectionBytes, Holder } from '../net/held-bytes.ts';
+import type { ConnectionBytes, MemoryOwner } from '../net/connection-memory.ts';
 import { addressGroup } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
 import type { LoopTurns, TurnTaker } from '../time/loop-turns.ts';
 
 /** What a request holds while its peer has not sent all of it, and what work it makes. */
-export interface RequestHolding {
+export interface RequestMemory {
   /** So many bytes now. */
   hold(bytes: number): void;
   /** One more piece of its body, of so many bytes. False when there are too many: the request is to be refused. */
@@ -19,7 +19,7 @@ export interface RequestHolding {
 }
 
 /** Of a request whose connection nobody watches. */
-export const unwatched = (): RequestHolding => ({
+export const unwatched = (): RequestMemory => ({
   hold: () => {},
   piece: () => true,
   whenDue: (_, serve) => serve(),
@@ -50,7 +50,7 @@ export function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | und
   return undefined;
 }
 
-interface OpenRequest extends RequestHolding {
+interface OpenRequest extends RequestMemory {
   request: IncomingMessage;
   bytes: number;
   /** It had its turn as a whole. */
@@ -58,9 +58,9 @@ interface OpenRequest extends RequestHolding {
 }
 
 interface WaitingRequest {
-  holding: OpenRequest;
+  opened: OpenRequest;
   response: ServerResponse;
-  serve(holding: RequestHolding): void;
+  serve(memory: RequestMemory): void;
 }
 
 interface HttpConnectionOptions {
@@ -78,12 +78,12 @@ interface HttpConnectionOptions {
  *
  *   reading ──a request waits, or pieces──> paused ──its turn: nothing waits──> reading
  */
-export class HttpConnection implements Holder, TurnTaker {
+export class HttpConnection implements MemoryOwner, TurnTaker {
   readonly name: string;
   readonly group: string;
   /** Counts changes among all connections: larger is later. Of the last one between idle and busy. */
   since = 0;
-  holding: ConnectionBytes | undefined;
+  memory: ConnectionBytes | undefined;
   readonly #options: HttpConnectionOptions;
   readonly #accepted: Socket;
   /** Of what the peer says; the same as the accepted one without TLS. */
@@ -142,17 +142,17 @@ export class HttpConnection implements Holder, TurnTaker {
     this.look();
   }
 
-  begin(request: IncomingMessage, response: ServerResponse, serve: (holding: RequestHolding) => void): void {
-    const holding = this.#open(request);
-    this.#requests.set(response, holding);
+  begin(request: IncomingMessage, response: ServerResponse, serve: (memory: RequestMemory) => void): void {
+    const opened = this.#open(request);
+    this.#requests.set(response, opened);
     if (this.#requests.size > 1) this.look();
     const { turns } = this.#options;
     if (this.#served === undefined && this.#waiting.length === 0 && !turns.isSpent()) {
       this.#served = response;
-      serve(holding);
+      serve(opened);
       return;
     }
-    this.#waiting.push({ holding, response, serve });
+    this.#waiting.push({ opened, response, serve });
     this.#pause();
     if (this.#served === undefined) turns.wait(this, this.#requests.size === 1 ? 'little' : 'much');
     this.#workedOn();
@@ -184,11 +184,11 @@ export class HttpConnection implements Holder, TurnTaker {
     }
     // Its end will ask for a turn.
     if (this.#served !== undefined) return;
-    const { holding, response, serve } = this.#waiting.shift() as WaitingRequest;
+    const { opened, response, serve } = this.#waiting.shift() as WaitingRequest;
     this.#served = response;
-    holding.isDue = holding.request.complete;
+    opened.isDue = opened.request.complete;
     if (this.#waiting.length === 0) this.#options.turns.wait(this, 'read');
-    serve(holding);
+    serve(opened);
   }
 
   /** Reads no more in this turn. */
@@ -203,11 +203,11 @@ export class HttpConnection implements Holder, TurnTaker {
     this.#waiting = [];
     this.#due = undefined;
     this.#options.turns.leave(this);
-    this.holding?.close();
+    this.memory?.close();
   }
 
   look(): void {
-    this.holding?.report(this.measure());
+    this.memory?.report(this.measure());
   }
 
   measure(): number {
@@ -225,7 +225,7 @@ export class HttpConnection implements Holder, TurnTaker {
 
   shed(): boolean {
     this.#options.shed(this);
-    this.holding?.set(this.measure());
+    this.memory?.set(this.measure());
     return true;
   }
 

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { HeldBytes } from '../net/held-bytes.ts';
+import { ConnectionMemory } from '../net/connection-memory.ts';
 import { LoopTurns } from '../time/loop-turns.ts';
 import type { HttpRefusal } from './http-connections.ts';
 import { type HttpCall, HttpServer } from './http-server.ts';
@@ -44,7 +44,7 @@ interface Options {
 
 async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Options = {}) {
   const timers = new ManualTimers();
-  const held = new HeldBytes({ maxBytes, timers });
+  const connectionMemory = new ConnectionMemory({ maxBytes, timers });
   const refused: HttpRefusal[] = [];
   const calls: HttpCall[] = [];
   let open = 0;
@@ -59,7 +59,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
     },
     connections: {
       maxConnections,
-      held,
+      connectionMemory,
       turns,
       changed: (by) => {
         open += by;
@@ -83,7 +83,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
     cleanups.push(() => made.socket.destroy());
     return made;
   };
-  return { server, held, timers, refused, calls, peer, connectAs, open: () => open };
+  return { server, connectionMemory, timers, refused, calls, peer, connectAs, open: () => open };
 }
 
 /** Of the clock of turns: on a busy machine this thread may stand still for longer than a share lasts. */
@@ -170,13 +170,13 @@ describe('HttpServer', () => {
   });
 
   it('counts what heads that do not end hold, and closes the one that holds most', async () => {
-    const { peer, held, timers, refused } = await start({ maxBytes: 40_000 });
+    const { peer, connectionMemory, timers, refused } = await start({ maxBytes: 40_000 });
     const [small, large] = [await peer(), await peer()];
     small.socket.write(`GET / HTTP/1.1\r\nHost: a\r\nA: ${'b'.repeat(1_000)}`);
     large.socket.write(`GET / HTTP/1.1\r\nHost: a\r\nA: ${'b'.repeat(7_000)}`);
     await eventually(() => {
       timers.advance(250);
-      expect(held.bytes).toBeGreaterThan(30_000);
+      expect(connectionMemory.bytes).toBeGreaterThan(30_000);
     });
     large.socket.write('b'.repeat(3_000));
     await eventually(() => {
@@ -188,7 +188,7 @@ describe('HttpServer', () => {
     await eventually(() => expect(small.received).toContain('200 OK'));
     await eventually(() => {
       timers.advance(250);
-      expect(held.bytes).toBeLessThan(2_048);
+      expect(connectionMemory.bytes).toBeLessThan(2_048);
     });
   });
 
@@ -206,29 +206,29 @@ describe('HttpServer', () => {
   });
 
   it('serves requests of a connection one after another, and counts those that were sent before their turn came', async () => {
-    const { peer, held, calls } = await start();
+    const { peer, connectionMemory, calls } = await start();
     const one = await peer();
     for (let i = 0; i < 11; i++) one.socket.write(`GET /wait?${i} HTTP/1.1\r\nHost: a\r\n\r\n`);
-    await eventually(() => expect(held.bytes).toBe(10 * 4_096));
+    await eventually(() => expect(connectionMemory.bytes).toBe(10 * 4_096));
     expect(calls).toHaveLength(1);
     for (let i = 0; i < 11; i++) {
       await eventually(() => expect(calls).toHaveLength(i + 1));
       expect(calls[i]?.request.url).toBe(`/wait?${i}`);
       calls[i]?.response.end();
     }
-    await eventually(() => expect(held.bytes).toBe(0));
+    await eventually(() => expect(connectionMemory.bytes).toBe(0));
   });
 
   it('reads no further while a request waits for the one before it', async () => {
-    const { peer, calls, held, timers } = await start();
+    const { peer, calls, connectionMemory, timers } = await start();
     const one = await peer();
     const get = 'GET /wait HTTP/1.1\r\nHost: a\r\n\r\n';
     one.socket.write(get.repeat(2));
-    await eventually(() => expect(held.bytes).toBe(4_096));
+    await eventually(() => expect(connectionMemory.bytes).toBe(4_096));
     one.socket.write(get.repeat(50));
     await new Promise((resolve) => setTimeout(resolve, 50));
     timers.advance(250);
-    expect(held.bytes).toBe(4_096);
+    expect(connectionMemory.bytes).toBe(4_096);
     for (let i = 0; i < 52; i++) {
       await eventually(() => expect(calls).toHaveLength(i + 1));
       calls[i]?.response.end('ok');
@@ -257,7 +257,7 @@ describe('HttpServer', () => {
   });
 
   it('counts answers that are not read', async () => {
-    const { peer, held, timers, calls, refused } = await start();
+    const { peer, connectionMemory, timers, calls, refused } = await start();
     const slow = await peer();
     slow.socket.pause();
     slow.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -265,14 +265,14 @@ describe('HttpServer', () => {
     calls[0]?.response.write(Buffer.alloc(9_000_000));
     await eventually(() => {
       timers.advance(250);
-      expect(held.bytes).toBeGreaterThan(1_000_000);
+      expect(connectionMemory.bytes).toBeGreaterThan(1_000_000);
     });
     calls[0]?.response.write(Buffer.alloc(9_000_000));
     await eventually(() => {
       timers.advance(250);
       expect(refused).toEqual(['too_many_bytes']);
     });
-    expect(held.bytes).toBe(0);
+    expect(connectionMemory.bytes).toBe(0);
   });
 
   it('opens a connection that comes in its turn', async () => {
@@ -311,39 +311,39 @@ describe('HttpServer', () => {
   it('serves a whole request in its turn, and counts it meanwhile', async () => {
     const { turns, release } = heldTurns();
     release();
-    const { peer, calls, held } = await start({ turns });
+    const { peer, calls, connectionMemory } = await start({ turns });
     const one = await peer();
     one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
     await eventually(() => expect(calls).toHaveLength(1));
     const served: string[] = [];
     const whenDue = (name: string): void =>
-      calls[0]?.holding.whenDue(5_000, () => {
+      calls[0]?.memory.whenDue(5_000, () => {
         served.push(name);
       });
     whenDue('at once');
-    expect([served, held.bytes]).toEqual([['at once'], 0]);
+    expect([served, connectionMemory.bytes]).toEqual([['at once'], 0]);
     await spend(turns);
     whenDue('in its turn');
-    expect([served, held.bytes]).toEqual([['at once'], 5_000]);
+    expect([served, connectionMemory.bytes]).toEqual([['at once'], 5_000]);
     await eventually(() => expect(served).toEqual(['at once', 'in its turn']));
-    expect(held.bytes).toBe(0);
+    expect(connectionMemory.bytes).toBe(0);
   });
 
   it('serves nothing of a connection that ended for what it would keep', async () => {
     const { turns, release } = heldTurns();
     release();
-    const { peer, calls, held, refused } = await start({ turns, maxBytes: 10_000 });
+    const { peer, calls, connectionMemory, refused } = await start({ turns, maxBytes: 10_000 });
     const one = await peer();
     one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
     await eventually(() => expect(calls).toHaveLength(1));
     let isServed = false;
     await spend(turns);
-    calls[0]?.holding.whenDue(20_000, () => {
+    calls[0]?.memory.whenDue(20_000, () => {
       isServed = true;
     });
     await eventually(() => expect(one.isClosed).toBe(true));
     await new Promise((resolve) => setTimeout(resolve, 20));
-    expect([isServed, refused, held.bytes]).toEqual([false, ['too_many_bytes'], 0]);
+    expect([isServed, refused, connectionMemory.bytes]).toEqual([false, ['too_many_bytes'], 0]);
   });
 
   it('ends with those that wait to be opened', async () => {

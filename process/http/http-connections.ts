@@ -10,10 +10,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { HeldBytes } from '../net/held-bytes.ts';
+import type { ConnectionMemory } from '../net/connection-memory.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
 import { LoopTurns, type TurnTaker, WaitingLine } from '../time/loop-turns.ts';
-import { HttpConnection, type RequestHolding, unwatched } from './http-connection.ts';
+import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
 /** Why a connection was closed, or a request of it refused, and what that says in words. */
 export const httpRefusalTexts = {
@@ -28,7 +28,7 @@ export const httpRefusals = Object.keys(httpRefusalTexts) as HttpRefusal[];
 
 export interface HttpConnectionsOptions {
   maxConnections: number;
-  held: HeldBytes;
+  connectionMemory: ConnectionMemory;
   /** Shared with the other listeners of the thread. Defaults to turns of its own. */
   turns?: LoopTurns | undefined;
   /** One more is open, or one less. */
@@ -75,7 +75,7 @@ export class HttpConnections {
   }
 
   /** A request's head is complete. Calls `serve` when its turn has come: not at all if its connection ends before. */
-  begin(request: IncomingMessage, response: ServerResponse, serve: (holding: RequestHolding) => void): void {
+  begin(request: IncomingMessage, response: ServerResponse, serve: (memory: RequestMemory) => void): void {
     const connection = this.#find(request.socket);
     if (connection === undefined) {
       // One that was refused in the middle of a read has none any more for what else came with it.
@@ -157,7 +157,7 @@ export class HttpConnections {
       tooManyPieces: (peer) => this.#options.refused('too_many_pieces', peer),
       shed: (one) => this.#refuse(one, 'too_many_bytes'),
     });
-    connection.holding = this.#options.held.open(socket.remoteAddress, connection);
+    connection.memory = this.#options.connectionMemory.open(socket.remoteAddress, connection);
     connection.look();
     this.#byName.set(name, connection);
     this.#moved(connection);

@@ -7,7 +7,7 @@ import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
 import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
-import { mostHeadBytes, type RequestHolding, unwatched } from './http-connection.ts';
+import { mostHeadBytes, type RequestMemory, unwatched } from './http-connection.ts';
 import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
 import { createServer, STATUS_CODES } from './node-http.ts';
 import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
@@ -25,7 +25,7 @@ export interface HttpCall {
   request: IncomingMessage;
   response: ServerResponse;
   /** What it keeps of the request before that is complete. */
-  holding: RequestHolding;
+  memory: RequestMemory;
 }
 
 export interface HttpServerOptions {
@@ -84,7 +84,7 @@ export class HttpServer implements HttpListener {
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
       this.#responses.set(request.socket, response);
       if (this.#closed !== undefined) response.setHeader('Connection', 'close');
-      const serve = (holding: RequestHolding): void => void this.#serve(request, response, holding);
+      const serve = (memory: RequestMemory): void => void this.#serve(request, response, memory);
       if (this.#connections === undefined) serve(unwatched());
       else this.#connections.begin(request, response, serve);
     };
@@ -123,13 +123,13 @@ export class HttpServer implements HttpListener {
     return this.#closed;
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse, holding: RequestHolding): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse, memory: RequestMemory): Promise<void> {
     response.on('finish', () => {
       if (this.#closed !== undefined) setImmediate(() => this.#server.closeIdleConnections());
     });
     try {
       if (this.#options.admit?.(request, response) === false) return;
-      await this.#route(request, response, holding);
+      await this.#route(request, response, memory);
     } catch (error) {
       this.#options.onFault(error);
       if (response.headersSent) response.destroy();
@@ -137,12 +137,12 @@ export class HttpServer implements HttpListener {
     }
   }
 
-  async #route(request: IncomingMessage, response: ServerResponse, holding: RequestHolding): Promise<void> {
+  async #route(request: IncomingMessage, response: ServerResponse, memory: RequestMemory): Promise<void> {
     const url = request.url ?? '/';
     const target = this.#options.isForeign?.(url) === true ? foreignPath(url) : requestPath(url);
     if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
     else if (target.path !== target.clean) sendRedirect(response, target.location);
-    else await this.#options.serve({ target, request, response, holding });
+    else await this.#options.serve({ target, request, response, memory });
   }
 
   /**

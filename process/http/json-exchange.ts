@@ -24,14 +24,14 @@ export interface JsonBodyBounds {
  * `ApiProblem`; 413 for one that is longer than it may be.
  */
 export async function readJsonBody(
-  { request, holding }: HttpCall,
+  { request, memory }: HttpCall,
   { bytes: maxBytes, setting, kept: keptBytes = maxBytes }: JsonBodyBounds,
 ): Promise<Uint8Array | { droppedBytes: number }> {
   const type = request.headers['content-type'] ?? '';
   if (!/^application\/json\s*(;|$)/i.test(type)) {
     throw new ApiProblem(415, `the body must be application/json (Content-Type), not ${shown(type)}`);
   }
-  const body = await readBody(request, { maxBytes, keptBytes, holding });
+  const body = await readBody(request, { maxBytes, keptBytes, memory });
   switch (body.kind) {
     case 'whole':
       return body.bytes;
@@ -76,7 +76,7 @@ export async function sendProblem(
 
 /** An answer to a request of whose body nobody may have read anything, which is dropped, or ends the connection. */
 export async function endAnswer(
-  { request, response, holding }: HttpCall,
+  { request, response, memory }: HttpCall,
   status: number,
   headers: Readonly<Record<string, string>>,
   body = '',
@@ -93,6 +93,6 @@ export async function endAnswer(
   }
   if (body === '') response.flushHeaders();
   else response.write(body);
-  await discardBody(request, { longestMs: discardMs, holding });
+  await discardBody(request, { longestMs: discardMs, memory });
   response.end();
 }

@@ -1,6 +1,6 @@
 /** Reads the body of a request up to a bound. */
 import type { IncomingMessage } from 'node:http';
-import type { RequestHolding } from './http-connection.ts';
+import type { RequestMemory } from './http-connection.ts';
 
 /**
  * `tooLong`, `tooManyPieces` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending.
@@ -19,7 +19,7 @@ export interface BodyBounds {
   maxBytes: number;
   /** And so much kept meanwhile. */
   keptBytes: number;
-  holding: RequestHolding;
+  memory: RequestMemory;
 }
 
 /** Chosen: the first room for a body. It doubles: pieces that are kept as they come may be many, and a byte each. */
@@ -29,7 +29,7 @@ const noRoom: Buffer = Buffer.alloc(0);
 
 export function readBody(
   request: IncomingMessage,
-  { maxBytes, keptBytes, holding }: BodyBounds,
+  { maxBytes, keptBytes, memory }: BodyBounds,
 ): Promise<RequestBody> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve({ kind: 'tooLong' });
   return new Promise((resolve) => {
@@ -37,11 +37,11 @@ export function readBody(
     let length = 0;
     const keep = (larger: Buffer): void => {
       room = larger;
-      holding.hold(room.length);
+      memory.hold(room.length);
     };
     const settle = (body: RequestBody): void => {
       request.off('data', onData);
-      holding.giveUp = undefined;
+      memory.giveUp = undefined;
       keep(noRoom);
       resolve(body);
     };
@@ -52,7 +52,7 @@ export function readBody(
     const onData = (chunk: Buffer): void => {
       const before = length;
       length += chunk.length;
-      if (!holding.piece(chunk.length)) giveUp('tooManyPieces');
+      if (!memory.piece(chunk.length)) giveUp('tooManyPieces');
       else if (length > maxBytes) giveUp('tooLong');
       else if (length > keptBytes) keep(noRoom);
       else {
@@ -61,7 +61,7 @@ export function readBody(
         if (room.length >= length) room.set(chunk, before);
       }
     };
-    holding.giveUp = () => giveUp('givenUp');
+    memory.giveUp = () => giveUp('givenUp');
     request.on('data', onData);
     request.on('end', () => {
       if (length > keptBytes) settle({ kind: 'dropped', length });
@@ -84,7 +84,7 @@ function grown(bytes: Buffer, needed: number, mostBytes: number): Buffer {
  */
 export function discardBody(
   request: IncomingMessage,
-  { longestMs, holding }: { longestMs: number; holding: RequestHolding },
+  { longestMs, memory }: { longestMs: number; memory: RequestMemory },
 ): Promise<void> {
   if (request.readableEnded || request.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
@@ -94,7 +94,7 @@ export function discardBody(
       resolve();
     };
     const onData = (chunk: Buffer): void => {
-      if (holding.piece(chunk.length)) return;
+      if (memory.piece(chunk.length)) return;
       request.pause();
       settle();
     };

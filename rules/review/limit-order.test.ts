@@ -82,17 +82,17 @@ class Counter {
   }
 
   room(storeMicros: number, limiterMicros: number): number {
-    return this.#bound.room(this.#heldAt(storeMicros, limiterMicros), storeMicros);
+    return this.#bound.room(this.#stateAt(storeMicros, limiterMicros), storeMicros);
   }
 
   add(hits: number, storeMicros: number, limiterMicros: number): void {
-    const held = this.#heldAt(storeMicros, limiterMicros);
+    const held = this.#stateAt(storeMicros, limiterMicros);
     const next = hits < 0 ? this.#bound.giveBack(held, -hits, storeMicros) : this.#bound.take(held, hits);
     this.#held.set(this.#windowAt(limiterMicros), next);
   }
 
-  #heldAt(storeMicros: number, limiterMicros: number): CounterState {
-    return this.#bound.heldAt(this.#held.get(this.#windowAt(limiterMicros)), storeMicros);
+  #stateAt(storeMicros: number, limiterMicros: number): CounterState {
+    return this.#bound.stateAt(this.#held.get(this.#windowAt(limiterMicros)), storeMicros);
   }
 
   #windowAt(micros: number): number {

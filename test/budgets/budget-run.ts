@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { countersInRedis } from '../faults/counters-in-redis.ts';
 import { defaultSettings } from '../faults/fault-case.ts';
-import { heldInRedis } from '../faults/held-in-redis.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { BudgetClient } from './budget-client.ts';
 import { type BudgetFigures, BudgetLedger } from './budget-ledger.ts';
@@ -86,7 +86,7 @@ async function underFaults(scene: Scene, limiters: readonly LimiterProcess[]): P
       ...planStreams(load).map((stream) => live(stream, scene)),
     ]);
     if (way.reserves) ledger.leaked = await reservedAfterTtl(scene);
-    const held = await heldInRedis({ port: await store.port() }, domain);
+    const held = await countersInRedis({ port: await store.port() }, domain);
     return ledger.figures(way.name, held, client.retries);
   } finally {
     isOver = true;
@@ -120,7 +120,7 @@ async function sampled({ store, ledger }: Scene, isOver: () => boolean): Promise
   while (!isOver()) {
     const held = await store
       .port()
-      .then((port) => heldInRedis({ port, retries: 1 }, domain))
+      .then((port) => countersInRedis({ port, retries: 1 }, domain))
       .catch(() => undefined);
     if (held !== undefined) ledger.look(held);
     await sleep(sampleMs);

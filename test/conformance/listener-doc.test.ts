@@ -38,7 +38,7 @@ const bounds: Record<keyof Http2Limits, [beginning: string, bound: string] | und
   maxConcurrentStreams: ['streams at a time', grouped(limits.maxConcurrentStreams)],
   streamWindowBytes: ['receive window of a stream', bytes(limits.streamWindowBytes)],
   connectionWindowBytes: ['receive window of the connection', bytes(limits.connectionWindowBytes)],
-  maxHeldBytes: ['bodies of incomplete requests', bytes(limits.maxHeldBytes)],
+  maxBufferedBytes: ['bodies of incomplete requests', bytes(limits.maxBufferedBytes)],
   maxHeaderListBytes: ['header list', bytes(limits.maxHeaderListBytes)],
   maxHeaderBlockBytes: ['header section, compressed', bytes(limits.maxHeaderBlockBytes)],
   maxContinuationFrames: ['CONTINUATION frames', String(limits.maxContinuationFrames)],

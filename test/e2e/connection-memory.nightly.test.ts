@@ -21,7 +21,7 @@ const patience = { timeoutMs: 25_000 };
 
 /** A quarter of what the limiter of the chart has to hold, for a quarter of the processor time. */
 const attackers = 25;
-const heldBytes = 16 * mebibyte;
+const bufferedBytes = 16 * mebibyte;
 const mostResidentBytes = 250 * mebibyte;
 
 const cleanups: (() => unknown)[] = [];
@@ -114,7 +114,7 @@ const attacks: Record<string, (limiter: LimiterProcess, connection: number) => v
 describe(`what ${attackers} attackers hold`, () => {
   for (const [name, attack] of Object.entries(attacks)) {
     it(`is bounded, and no other caller notices: ${name}`, async () => {
-      const limiter = await start({ CONNECTIONS_MAX_BYTES: String(heldBytes) });
+      const limiter = await start({ CONNECTIONS_MAX_BYTES: String(bufferedBytes) });
       const client = new LimiterClient(limiter.ports.grpc);
       cleanups.push(() => client.close());
       let answers = 0;
@@ -138,7 +138,7 @@ describe(`what ${attackers} attackers hold`, () => {
       await asking;
       console.log(name, mostResident(limiter.pid) / mebibyte);
       expect(mostResident(limiter.pid)).toBeLessThan(mostResidentBytes);
-      expect(await statistic(limiter, 'ratelimit.connections.held_bytes')).toBeLessThanOrEqual(heldBytes);
+      expect(await statistic(limiter, 'ratelimit.connections.held_bytes')).toBeLessThanOrEqual(bufferedBytes);
       expect(limiter.program.output).toContain('counter=too_many_bytes');
     });
   }
@@ -162,9 +162,9 @@ describeWithServer('redis-server', redisProgram, (path) => {
       expect(await statistic(limiter, 'ratelimit_server.http2.too_many_bytes')).toBeGreaterThan(1_000);
     }, patience);
     await eventually(async () => {
-      const heldBytes = await statistic(limiter, 'ratelimit.connections.held_bytes');
-      expect(heldBytes).toBeLessThanOrEqual(16 * mebibyte);
-      expect(heldBytes).toBeGreaterThan(8 * mebibyte);
+      const bufferedBytes = await statistic(limiter, 'ratelimit.connections.held_bytes');
+      expect(bufferedBytes).toBeLessThanOrEqual(16 * mebibyte);
+      expect(bufferedBytes).toBeGreaterThan(8 * mebibyte);
     }, patience);
   });
 });

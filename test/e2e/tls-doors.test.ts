@@ -14,7 +14,7 @@ import { webhookAgent } from '../../control-plane/webhooks/target-address.ts';
 import { AdsTransport } from '../../limiter/config-source/xds/ads-credentials.ts';
 import { ClientTls, dial } from '../../limiter/stores/client-tls.ts';
 import { bind } from '../../process/net/bind.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { holdTlsFloor } from '../../process/net/tls-floor.ts';
 import { systemClock, systemTimers, type Timers } from '../../process/time/clock.ts';
 import {
@@ -63,7 +63,7 @@ const telemetry = () => {
 };
 const connections = () => ({
   maxConnections: 100,
-  held: new HeldBytes({ maxBytes: 1 << 20, timers: systemTimers }),
+  connectionMemory: new ConnectionMemory({ maxBytes: 1 << 20, timers: systemTimers }),
   changed: () => {},
   refused: () => {},
 });

@@ -5,7 +5,7 @@ import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 const maxMessageBytes = 8192;
 /** Twice a message's bytes, and what two buffers take beside them. */
-const mostHeldBytes = 3 * maxMessageBytes;
+const mostBufferedBytes = 3 * maxMessageBytes;
 
 interface Reading {
   messages: string[];
@@ -13,13 +13,13 @@ interface Reading {
 }
 
 function read(body: Uint8Array, seed: number): Reading {
-  let heldBytes = 0;
+  let bufferedBytes = 0;
   const messages: string[] = [];
   const reader = new MessageReader({
     maxMessageBytes,
     hold: (bytes) => {
-      heldBytes += bytes;
-      must(heldBytes <= mostHeldBytes, `${heldBytes} bytes are held`);
+      bufferedBytes += bytes;
+      must(bufferedBytes <= mostBufferedBytes, `${bufferedBytes} bytes are held`);
     },
     onMessage: (message) => {
       must(message.length <= maxMessageBytes, `a message has ${message.length} bytes`);
@@ -34,7 +34,7 @@ function read(body: Uint8Array, seed: number): Reading {
     break;
   }
   reader.release();
-  must(heldBytes === 0, `${heldBytes} bytes are not given back`);
+  must(bufferedBytes === 0, `${bufferedBytes} bytes are not given back`);
   return { messages, refusal };
 }
 
@@ -53,7 +53,7 @@ function readSingle(body: Uint8Array, seed: number): string {
     outcome = end instanceof Uint8Array ? 'message' : end.message;
   }
   single.release();
-  must(stream.heldBytes === 0, `${stream.heldBytes} bytes are not given back`);
+  must(stream.bufferedBytes === 0, `${stream.bufferedBytes} bytes are not given back`);
   return outcome;
 }
 

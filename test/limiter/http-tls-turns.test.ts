@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
 import { type HttpCall, HttpServer } from '../../process/http/http-server.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -14,7 +14,7 @@ describeWithServer('an HTTP connection over TLS', opensslProgram, (openssl) => {
   it('is read no further while a request waits', async () => {
     const authority = createAuthority(openssl, temporaryFolder(), 'authority');
     const { certFile, keyFile } = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
-    const held = new HeldBytes({ maxBytes: 1e9, timers: systemTimers });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 1e9, timers: systemTimers });
     const calls: HttpCall[] = [];
     const server = new HttpServer({
       serve: (call) => void calls.push(call),
@@ -23,7 +23,7 @@ describeWithServer('an HTTP connection over TLS', opensslProgram, (openssl) => {
         throw error;
       },
       tls: { cert: readFileSync(certFile), key: readFileSync(keyFile) },
-      connections: { maxConnections: 10, held, changed: () => {}, refused: () => {} },
+      connections: { maxConnections: 10, connectionMemory, changed: () => {}, refused: () => {} },
     });
     onTestFinished(() => server.close());
     const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
@@ -36,6 +36,6 @@ describeWithServer('an HTTP connection over TLS', opensslProgram, (openssl) => {
     await new Promise((resolve) => setTimeout(resolve, 300));
     // Those of one read wait; the other nine tenths were never parsed.
     expect(calls).toHaveLength(1);
-    expect(held.bytes / 4_096).toBeLessThan(4_000);
+    expect(connectionMemory.bytes / 4_096).toBeLessThan(4_000);
   });
 });

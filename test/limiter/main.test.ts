@@ -252,8 +252,8 @@ const processRows: Row[] = [
       );
       await eventually(async () => {
         const stats = await limiter.stats();
-        const heldBytes = stats.get('ratelimit.connections.held_bytes') ?? 0;
-        expect(heldBytes > 1_500_000 || answer !== '').toBe(true);
+        const bufferedBytes = stats.get('ratelimit.connections.held_bytes') ?? 0;
+        expect(bufferedBytes > 1_500_000 || answer !== '').toBe(true);
       });
       // The limiter would wait for the rest at its end.
       unfinished.destroy();

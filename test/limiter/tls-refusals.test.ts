@@ -10,7 +10,7 @@ import {
   type Http2SocketServerOptions,
   type RefusedConnection,
 } from '../../limiter/sockets/socket-server.ts';
-import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { handshakeBytes } from '../../process/net/tls-handshake.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority } from '../support/certificates.ts';
@@ -26,7 +26,7 @@ const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, o
 
 /** One that says nothing but whom it refused. */
 function createSockets(
-  options: Pick<Http2SocketServerOptions, 'tls' | 'held'> & { refused: RefusedConnection[] },
+  options: Pick<Http2SocketServerOptions, 'tls' | 'connectionMemory'> & { refused: RefusedConnection[] },
 ): Http2SocketServer {
   const { refused, ...rest } = options;
   const sockets = new Http2SocketServer({
@@ -105,17 +105,17 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
       alternativeNames: 'IP:127.0.0.1',
     });
     const refused: RefusedConnection[] = [];
-    const held = new HeldBytes({ maxBytes: 3 * handshakeBytes, timers: systemTimers });
-    const sockets = createSockets({ held, tls: server, refused });
+    const connectionMemory = new ConnectionMemory({ maxBytes: 3 * handshakeBytes, timers: systemTimers });
+    const sockets = createSockets({ connectionMemory, tls: server, refused });
     const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
     const open = async (localAddress: string): Promise<Socket> => {
-      const before = held.bytes + refused.length;
+      const before = connectionMemory.bytes + refused.length;
       const socket = connectTcp({ port, host: '127.0.0.1', localAddress });
       onTestFinished(() => void socket.destroy());
       socket.on('error', () => {}).resume();
       // The beginning of a handshake record.
       socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00]));
-      await eventually(() => expect(held.bytes + refused.length).not.toBe(before));
+      await eventually(() => expect(connectionMemory.bytes + refused.length).not.toBe(before));
       return socket;
     };
     const other = await open('127.0.0.2');
@@ -124,7 +124,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     // All hold as much: the one that came first.
     await eventually(() => expect(first.closed).toBe(true));
     expect([second.closed, third.closed]).toEqual([false, false]);
-    expect([other.closed, held.bytes, refused.map(({ reason }) => reason)]).toEqual([
+    expect([other.closed, connectionMemory.bytes, refused.map(({ reason }) => reason)]).toEqual([
       false,
       3 * handshakeBytes,
       ['too_many_bytes'],
@@ -133,7 +133,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     onTestFinished(() => void caller.destroy());
     await once(caller, 'secureConnect');
     // What is established holds nothing any more.
-    await eventually(() => expect(held.bytes).toBe(2 * handshakeBytes));
+    await eventually(() => expect(connectionMemory.bytes).toBe(2 * handshakeBytes));
     await eventually(() =>
       expect(refused.map(({ reason }) => reason)).toEqual(['too_many_bytes', 'too_many_bytes']),
     );

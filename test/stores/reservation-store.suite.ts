@@ -664,7 +664,7 @@ export function reservationStoreSuite(
       reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, amount, ttlMs: 86_400_000 });
     await reserve(freshId(), [counter(7)]);
     const nowMicros = (clock?.nowMs() ?? Date.now()) * 1000;
-    const held = bound.take(bound.heldAt(undefined, nowMicros), 7);
+    const held = bound.take(bound.stateAt(undefined, nowMicros), 7);
     for (const amount of [4, 5, 10, 11]) {
       const [refused] = (await reserve(freshId(), [counter(amount)])).counters;
       const wait = bound.untilRoomMicros(held, nowMicros, amount);

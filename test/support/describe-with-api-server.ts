@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { ApiServer } from './api-server.ts';
 import type { PoolQuestion } from './api-servers/api-server-pool.ts';
-import { HeldApiServer } from './api-servers/held-api-server.ts';
+import { PooledApiServer } from './api-servers/pooled-api-server.ts';
 import { apiServerProgram, etcdProgram, findServer, kubectlProgram } from './find-server.ts';
 import { type OwnApiServer, startApiServer } from './own-api-server.ts';
 import { TcpProxy } from './tcp-proxy.ts';
@@ -15,19 +15,19 @@ const hookTimeoutMs = 10 * 60_000;
  * a program is missing the suite is skipped, with the reason in its name; with CI=true it fails instead.
  */
 export function describeWithApiServer(name: string, suite: (api: () => ApiServer) => void): void {
-  describeWithHeldServer({ suite: name, kinds: true }, suite);
+  describeWithPooledServer({ suite: name, kinds: true }, suite);
 }
 
 /** As `describeWithApiServer`, without our kinds: for a suite that is about their installation. */
 export function describeWithBareApiServer(name: string, suite: (api: () => ApiServer) => void): void {
-  describeWithHeldServer({ suite: name, kinds: false }, suite);
+  describeWithPooledServer({ suite: name, kinds: false }, suite);
 }
 
-function describeWithHeldServer(question: PoolQuestion, suite: (api: () => ApiServer) => void): void {
+function describeWithPooledServer(question: PoolQuestion, suite: (api: () => ApiServer) => void): void {
   describeWithPrograms(question.suite, () => {
-    let server: HeldApiServer | undefined;
+    let server: PooledApiServer | undefined;
     beforeAll(async () => {
-      server = await HeldApiServer.take(question);
+      server = await PooledApiServer.take(question);
     }, hookTimeoutMs);
     afterAll(async () => {
       await server?.release();

@@ -3,7 +3,7 @@ import type { Store } from '../../limiter/stores/store.ts';
 import type { StoreError } from '../../limiter/stores/store-error.ts';
 
 /** A request that waits for the test to say what the store answers. */
-export interface HeldRequest {
+export interface UnansweredRequest {
   readonly ops: Operation[];
   answer(after: number): void;
   fail(error: StoreError): void;
@@ -12,7 +12,7 @@ export interface HeldRequest {
 /** Keeps every request and every ping until the test answers. */
 export class HandDrivenStore implements Store {
   connected = true;
-  readonly requests: HeldRequest[] = [];
+  readonly requests: UnansweredRequest[] = [];
   readonly pings: PromiseWithResolvers<void>[] = [];
 
   submit(ops: Operation[], _options: unknown, done: () => void): void {

@@ -14,14 +14,14 @@ export class ExactCounts {
   }
 }
 
-interface Held {
+interface Sketch {
   total: number;
   missed: number;
   keys: Iterable<HeavyKey>;
 }
 
 /** That what is held says nothing wrong about what came. */
-export function expectTrue({ total, missed, keys }: Held, exact: ExactCounts): void {
+export function expectTrue({ total, missed, keys }: Sketch, exact: ExactCounts): void {
   const held = new Map(Array.from(keys, (entry) => [entry.key, entry]));
   expect(total).toBe(exact.total);
   for (const { key, count, error } of held.values()) {

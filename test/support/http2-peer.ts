@@ -92,7 +92,7 @@ export class Http2Peer {
   unfinishedRequests = 0;
   sheds = 0;
   /** What the connection said last that it holds. */
-  heldBytes = 0;
+  bufferedBytes = 0;
   readonly connection: Http2Connection;
   nowMs = 1000;
   closes = 0;
@@ -123,8 +123,8 @@ export class Http2Peer {
       onShed: () => {
         this.sheds += 1;
       },
-      onHeld: (bytes) => {
-        this.heldBytes = bytes;
+      onBufferedBytes: (bytes) => {
+        this.bufferedBytes = bytes;
       },
       onClose: () => {
         this.closes += 1;

@@ -17,7 +17,7 @@ export class PlayedStream implements RequestStream {
   readonly body: Uint8Array[] = [];
   resetCode: ErrorCode | undefined;
   /** What the handler keeps of it. */
-  heldBytes = 0;
+  bufferedBytes = 0;
 
   respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead = new Uint8Array(0)): void {
     this.sendHeaders(fields, false);
@@ -39,7 +39,7 @@ export class PlayedStream implements RequestStream {
   }
 
   hold(bytes: number): void {
-    this.heldBytes += bytes;
+    this.bufferedBytes += bytes;
   }
 
   reset(code: ErrorCode): void {

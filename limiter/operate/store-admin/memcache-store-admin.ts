@@ -1,5 +1,5 @@
 import { newOperation, type Operation, plainCounter, type Verb } from '../../stores/operation.ts';
-import type { HeldCounter } from '../../stores/store.ts';
+import type { StoredCounter } from '../../stores/store.ts';
 import { countAll, type Store } from '../../stores/store.ts';
 import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRefusal } from './store-admin.ts';
 
@@ -25,7 +25,7 @@ export class MemcacheStoreAdmin implements StoreAdmin {
     throw new StoreAdminRefusal(cannotList);
   }
 
-  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+  async read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]> {
     const ops = await this.#submit(counters, 'add', 0);
     return ops.map(({ after }) => ({ held: [after, 0, 0], leased: 0 }));
   }

@@ -1,5 +1,5 @@
 import type { CounterState } from '../../algorithms/bound.ts';
-import type { HeldCounter } from '../../stores/store.ts';
+import type { StoredCounter } from '../../stores/store.ts';
 import {
   type CounterRef,
   type NewsListener,
@@ -64,7 +64,7 @@ export class MemoryStoreAdmin implements StoreAdmin {
     return { counters, scanned: count, place, notes: [] };
   }
 
-  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+  async read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]> {
     return counters.map(({ key }) => {
       const held = this.#counters.look(key);
       return held && { held, leased: 0 };

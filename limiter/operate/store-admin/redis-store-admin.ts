@@ -11,7 +11,7 @@ import {
   UnexpectedReply,
 } from '../../stores/redis/wire/reply-checks.ts';
 import { ReplyError } from '../../stores/redis/wire/resp.ts';
-import type { HeldCounter } from '../../stores/store.ts';
+import type { StoredCounter } from '../../stores/store.ts';
 import { StoreError } from '../../stores/store-error.ts';
 import type { RedisServers, ServerToScan } from './redis-servers.ts';
 import { RedisSubscription } from './redis-subscription.ts';
@@ -129,7 +129,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     return { counters, scanned, place: placeText({ ...place, server: at.name, cursor: next }), notes };
   }
 
-  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+  async read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]> {
     return this.#each(counters, ({ key }, servers) => readCounter(servers.commands, key, this.#options));
   }
 

@@ -2,7 +2,7 @@
  * The process's own way to its store, for operators: away from the connections that count, opened when something is first
  * asked. What cannot be done is reported, and never ends or fails the process.
  */
-import type { HeldCounter } from '../../stores/store.ts';
+import type { StoredCounter } from '../../stores/store.ts';
 
 /** Where a counter is. */
 export interface CounterRef {
@@ -54,7 +54,7 @@ export interface StoreAdmin {
   /** One slice of keys of counters. A key may come twice, and one that is not there all the while not at all. */
   scan(question: ScanQuestion): Promise<ScannedKeys>;
   /** In their order; undefined: not there, or no counter. */
-  read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]>;
+  read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]>;
   /** With the ledgers of their leases, and what is reserved on them. Gives how many were there. */
   remove(counters: readonly CounterRef[]): Promise<number>;
   /** What was refused when it was tried last. */

@@ -183,8 +183,11 @@ export function createRefusalStats<Reason extends string>(
 }
 
 /** What connections of all listeners hold for what their peers have not done yet. */
-export function registerHeldStats(registry: StatsRegistry, held: { readonly bytes: number }): void {
-  registry.gaugePart('ratelimit.connections.held_bytes', () => held.bytes);
+export function registerConnectionMemoryStats(
+  registry: StatsRegistry,
+  connectionMemory: { readonly bytes: number },
+): void {
+  registry.gaugePart('ratelimit.connections.held_bytes', () => connectionMemory.bytes);
 }
 
 /** What to call for every request of a path, whatever becomes of it. */

@@ -89,7 +89,7 @@ function namesOfTheProgram(): string[] {
   stats.registerLocalCacheStats(registry, {} as stats.LocalCacheFigures);
   createMemcacheStats(registry);
   registerMemcacheNodes(registry, { figures: { nodes: 0, down: 0, connections: 0 } });
-  stats.registerHeldStats(registry, { bytes: 0 });
+  stats.registerConnectionMemoryStats(registry, { bytes: 0 });
   stats.createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => 0);
   for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
   const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));

@@ -25,14 +25,14 @@ type Kept = Pick<Operation, 'key' | 'ttlSeconds'>;
 /** The memory of a counter beside the characters of its key: measured with a million on Node 26, rounded up. */
 const counterOverheadBytes = 176;
 /** And what it holds in place of a value. */
-const heldBytes = 64;
+const bufferedBytes = 64;
 
 /** Counters whose end moved are queued anew, at most so many for one that is new: then any of them goes. */
 const mostRequeued = 100;
 /** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
 const leastLifeMs = 1000;
 
-export function heldBy(counter: KeptCounter | undefined, bound: Bound): CounterState | undefined {
+export function stateOf(counter: KeptCounter | undefined, bound: Bound): CounterState | undefined {
   if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
@@ -100,7 +100,7 @@ export class CounterTable {
     expiresAtMs: number;
   }): boolean {
     const { key, value, held, expiresAtMs } = options;
-    const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
+    const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : bufferedBytes);
     if (bytes > this.maxBytes) return false;
     this.#makeRoom(1, bytes);
     const counter: KeptCounter = {
@@ -154,7 +154,7 @@ export class CounterTable {
 
   /** Whether a counter of this key fits into an empty table. */
   fits(key: string): boolean {
-    return keyBytes(key) + counterOverheadBytes + heldBytes <= this.maxBytes;
+    return keyBytes(key) + counterOverheadBytes + bufferedBytes <= this.maxBytes;
   }
 
   /** False where there is none. */

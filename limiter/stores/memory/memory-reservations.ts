@@ -11,7 +11,7 @@ import {
 } from '../operation.ts';
 import type { Claims, Note, Notes, ReservationBounds } from '../store.ts';
 import { ByteShares } from './byte-shares.ts';
-import { CounterTable, heldBy, keyTooLong } from './counter-table.ts';
+import { CounterTable, keyTooLong, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
   type KeptReservation,
@@ -303,7 +303,7 @@ export class MemoryReservations implements Notes, Claims {
     const hold = counter.hold!;
     const nowMicros = nowMs * 1000;
     const found = this.#options.table.find(counter, nowMs);
-    const held = bound.heldAt(heldBy(found, bound), nowMicros);
+    const held = bound.stateAt(stateOf(found, bound), nowMicros);
     const tally = book.tally(counter.key);
     counter.after = used(bound, held, nowMicros);
     // Of a bucket some of it has come back by itself.
@@ -373,7 +373,7 @@ function refuses(
       const bound = counter.counter.charging!;
       const { isShadow, amount } = counter.hold!;
       const nowMicros = nowMs * 1000;
-      const held = bound.heldAt(heldBy(table.find(counter, nowMs), bound), nowMicros);
+      const held = bound.stateAt(stateOf(table.find(counter, nowMs), bound), nowMicros);
       if (isShadow || (amount ?? 0) <= bound.room(held, nowMicros)) continue;
       counter.hold!.outcome = 'refused';
       section.isRefused = true;

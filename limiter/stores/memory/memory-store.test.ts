@@ -211,7 +211,7 @@ describe('MemoryStore', () => {
       const store = openMemoryStore({ clock });
       for (const seconds of [0, 100]) {
         clock.ms += seconds * 1000;
-        const held = bucket.take(bucket.heldAt(undefined, clock.ms * 1000), 60);
+        const held = bucket.take(bucket.stateAt(undefined, clock.ms * 1000), 60);
         store.learn(counterOp({ key: 'key', bound: bucket, after: 60, held, ttlSeconds: 120 }));
       }
       clock.ms += 30_000;

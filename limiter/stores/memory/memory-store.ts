@@ -7,7 +7,7 @@ import { failAll, failOp, type LeaseTerms, type Operation } from '../operation.t
 import { holdBack } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
-import { CounterTable, heldBy, type KeptCounter, keyTooLong } from './counter-table.ts';
+import { CounterTable, type KeptCounter, keyTooLong, stateOf } from './counter-table.ts';
 import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
@@ -165,7 +165,7 @@ export class MemoryStore implements Store {
       op.after = counter?.value ?? 0;
     } else {
       const nowMicros = nowMs * 1000;
-      op.after = used(bound, bound.heldAt(heldBy(counter, bound), nowMicros), nowMicros);
+      op.after = used(bound, bound.stateAt(stateOf(counter, bound), nowMicros), nowMicros);
     }
   }
 
@@ -209,7 +209,7 @@ export class MemoryStore implements Store {
       const op = ops[first + i]!;
       const counter = this.#table.find(op, nowMs);
       counters[i] = counter;
-      op.held = heldBy(counter, op.counter.bound!);
+      op.held = stateOf(counter, op.counter.bound!);
     }
     if (!admit(ops, first, nowMs * 1000, applied < hits)) return;
     for (let i = 0; i < groupSize; i += 1) {

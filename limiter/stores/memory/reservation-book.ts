@@ -14,7 +14,7 @@ import {
 import { chargeAnyway, used, waitMicros } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation, ReservationOwner } from '../operation.ts';
-import { type CounterTable, heldBy, type KeptCounter } from './counter-table.ts';
+import { type CounterTable, type KeptCounter, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
 /** What of one counter is reserved. */
@@ -314,7 +314,7 @@ export class ReservationBook implements Expiring {
     const bound = op.counter.charging!;
     const nowMicros = nowMs * 1000;
     const found = table.find(op, nowMs);
-    const before = bound.heldAt(heldBy(found, bound), nowMicros);
+    const before = bound.stateAt(stateOf(found, bound), nowMicros);
     const { held, taken } = chargeAnyway(bound, before, hits, nowMicros);
     if (taken === 0) return { counter: found, held, taken };
     op.waitMicros = waitMicros(bound, held, bound.room(held, nowMicros), nowMicros);
@@ -444,7 +444,7 @@ function lostOf(
 ): number {
   if (!bound.holdsTotal) return 0;
   if (counter?.table === undefined || counter.expiresAtMs <= nowMs) return taken;
-  const held = bound.heldAt(heldBy(counter, bound), nowMs * 1000);
+  const held = bound.stateAt(stateOf(counter, bound), nowMs * 1000);
   const own = state === 'open' ? 0 : taken;
   const missing = tally.counter === counter ? tally.reserved + own - used(bound, held, nowMs * 1000) : 0;
   return Math.min(taken, Math.max(0, missing));
@@ -455,7 +455,7 @@ function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   const { tally, counter, bound } = charge;
   if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;
   const nowMicros = nowMs * 1000;
-  const held = bound.heldAt(heldBy(counter, bound), nowMicros);
+  const held = bound.stateAt(stateOf(counter, bound), nowMicros);
   const most = Math.min(hits, charge.taken);
   const after = bound.giveBackOf(charge, { held, hits: most, returned: tally.returned, nowMicros });
   counter.table.keep({ key: counter.key, ttlSeconds: 0 }, bound, after.held, counter, nowMs);

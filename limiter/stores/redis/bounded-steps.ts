@@ -153,7 +153,7 @@ export function pushStepKeys(args: Arguments, steps: readonly Step[]): void {
 }
 
 /** Writes the answers from what the keys of all steps held. */
-export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
+export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
   for (const step of steps) {
     const { ops, first, size, rest, heldBack } = step;
     step.nowMicros = texts.nowMicros;
@@ -189,7 +189,7 @@ export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: nu
  * What the scripts report groups, read one after another: a text of each key's, with a space behind it, nothing for a key
  * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
  */
-export class HeldTexts {
+export class CounterTexts {
   /** 0 where the server does not report the time: every group has an error then. */
   readonly nowMicros: number;
   /** What is said of keys that are over. */
@@ -204,7 +204,11 @@ export class HeldTexts {
   #isBroken = false;
 
   /** Undefined when the reply is not one of those scripts, with so many plain values first. */
-  static of(reply: unknown, plain: number, translate: (error: unknown) => StoreError): HeldTexts | undefined {
+  static of(
+    reply: unknown,
+    plain: number,
+    translate: (error: unknown) => StoreError,
+  ): CounterTexts | undefined {
     if (!Array.isArray(reply) || reply.length < plain + 2) return undefined;
     const text: unknown = reply[plain];
     const nowMicros: unknown = reply[plain + 1];
@@ -212,12 +216,12 @@ export class HeldTexts {
     const errors: unknown[] = reply.slice(plain + 2);
     const over = errors.at(-1) instanceof Buffer ? keysOver(errors.pop()) : [];
     if (over === undefined) return undefined;
-    return new HeldTexts(text, { nowMicros, over, errors, translate });
+    return new CounterTexts(text, { nowMicros, over, errors, translate });
   }
 
   private constructor(
     text: Buffer,
-    given: Pick<HeldTexts, 'nowMicros' | 'over'> & {
+    given: Pick<CounterTexts, 'nowMicros' | 'over'> & {
       errors: readonly unknown[];
       translate: (error: unknown) => StoreError;
     },

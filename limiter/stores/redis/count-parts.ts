@@ -6,8 +6,8 @@ import type { StoreError } from '../store-error.ts';
 import {
   answerSteps,
   BoundTable,
+  CounterTexts,
   failSteps,
-  HeldTexts,
   noteStepsOver,
   pushStepKeys,
   type Step,
@@ -476,8 +476,8 @@ function answerPlain(op: Operation, reply: unknown, errors: RedisErrors): boolea
   return true;
 }
 
-function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors): HeldTexts | undefined {
-  return HeldTexts.of(reply, plain, (error) => errors.fromCommand(error));
+function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors): CounterTexts | undefined {
+  return CounterTexts.of(reply, plain, (error) => errors.fromCommand(error));
 }
 
 function hitsArgument(op: Operation): string {

@@ -23,19 +23,19 @@ export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Pro
   // The ledger hears nothing.
   run.lease = undefined;
   if (run.isLook) {
-    run.answer(await totalHeld(commands, run.key));
+    run.answer(await totalOf(commands, run.key));
     return;
   }
   try {
     run.answer(await (run.isAddition ? add(commands, run, run.shift) : clamp(commands, run)));
   } catch (error) {
     if (!(error instanceof ReplyError && error.message.startsWith('OOM '))) throw error;
-    run.answerUncounted(await totalHeld(commands, run.key), commands.translate(error));
+    run.answerUncounted(await totalOf(commands, run.key), commands.translate(error));
   }
 }
 
 /** The total of a key, 0 when it is missing. Rejects in the same cases. */
-async function totalHeld(commands: KeyedCommands, key: string): Promise<number> {
+async function totalOf(commands: KeyedCommands, key: string): Promise<number> {
   const text = textReply('GET', await commands.send(key, 'get', [key]));
   if (text === undefined) return 0;
   if (/^-?\d{1,19}$/.test(text)) return Math.min(maxTotal, Math.max(0, Number(text)));
@@ -48,7 +48,7 @@ async function totalHeld(commands: KeyedCommands, key: string): Promise<number> 
  */
 async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const { key } = run;
-  const before = await marking(true, commands, totalHeld(commands, key));
+  const before = await marking(true, commands, totalOf(commands, key));
   const after = Math.min(run.high, Math.max(run.low, before + run.shift));
   if (after > before) return add(commands, run, after - before);
   if (after === before) return before;
@@ -167,11 +167,11 @@ export class PlainStop {
   /** What each key may count. Runs that only look need not be applied: they are answered here. */
   judge(): FoldedRun[] {
     const expected = new Map(this.totals);
-    const held = heldBefore(this.looks);
+    const held = statesBefore(this.looks);
     for (const ops of this.#requests) {
       for (const op of ops) {
         if (op.counter.bound === undefined) readTotal(op, expected.get(op.key));
-        else readHeld(op, held.get(op.key)!);
+        else readState(op, held.get(op.key)!);
       }
       holdBack(ops);
       for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
@@ -206,7 +206,7 @@ export class PlainStop {
     }
   }
 
-  #judgeGroup(ops: readonly Operation[], first: number, held: ReadonlyMap<string, HeldBefore>): void {
+  #judgeGroup(ops: readonly Operation[], first: number, held: ReadonlyMap<string, StateBefore>): void {
     const { groupSize, applied, hits, key } = ops[first]!;
     const group = ops.slice(first, first + groupSize);
     const failed = group.find(({ error }) => error !== undefined);
@@ -247,14 +247,14 @@ function looksAt(ops: readonly Operation[], first: number): Operation[] {
 }
 
 /** Of one key, as the requests before leave it. */
-interface HeldBefore {
+interface StateBefore {
   held: CounterState | undefined;
   nowMicros: number;
   error: StoreError | undefined;
 }
 
-function heldBefore(looks: Steps): Map<string, HeldBefore> {
-  const before = new Map<string, HeldBefore>();
+function statesBefore(looks: Steps): Map<string, StateBefore> {
+  const before = new Map<string, StateBefore>();
   for (const step of looks.list) {
     const { nowMicros } = step;
     for (const { key, held, error } of opsOf(step))
@@ -263,13 +263,13 @@ function heldBefore(looks: Steps): Map<string, HeldBefore> {
   return before;
 }
 
-function readHeld(op: Operation, { held, nowMicros, error }: HeldBefore): void {
+function readState(op: Operation, { held, nowMicros, error }: StateBefore): void {
   const bound = op.counter.bound!;
   if (error !== undefined) {
     failOp(op, error);
     return;
   }
-  op.after = used(bound, bound.heldAt(held, nowMicros), nowMicros);
+  op.after = used(bound, bound.stateAt(held, nowMicros), nowMicros);
   op.error = undefined;
 }
 
@@ -312,7 +312,7 @@ export class PlainCounting implements PlainCommands {
     await this.byPlace({
       items: [...stop.totals.keys()],
       keyOf: (key) => key,
-      work: async (key) => void stop.totals.set(key, await totalHeld(commands, key)),
+      work: async (key) => void stop.totals.set(key, await totalOf(commands, key)),
       fail: (key, error) => void stop.totals.set(key, error.marked(true)),
     });
     await looks;

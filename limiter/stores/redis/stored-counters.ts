@@ -1,7 +1,7 @@
 /** Single counters, with what Redis keeps beside them: for operators, away from the requests that count. */
 import { type CounterState, exactMost } from '../../algorithms/bound.ts';
 import { ledgerKeyOf } from '../../allocate/ledger.ts';
-import type { HeldCounter } from '../store.ts';
+import type { StoredCounter } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
@@ -18,7 +18,7 @@ export async function readCounter(
   commands: KeyedCommands,
   key: string,
   { leases }: StoredCounterOptions,
-): Promise<HeldCounter | undefined> {
+): Promise<StoredCounter | undefined> {
   const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
     commands
       .send(args[0]!, command, args)
@@ -33,7 +33,7 @@ export async function readCounter(
     ask('get', [key], counterReply),
     ledgerKey === undefined ? undefined : ask('hmget', [ledgerKey, 't'], ledgerReply),
   ]);
-  const held = heldOf(text);
+  const held = stateOf(text);
   const leased = Number(ledger ?? 0);
   return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
 }
@@ -78,7 +78,7 @@ function ledgerReply(reply: unknown): string | undefined {
 }
 
 /** A number, or the three numbers of a sliding window or a bucket, as `luaBoundKinds` writes them; undefined for any other text. */
-function heldOf(text: string | undefined): CounterState | undefined {
+function stateOf(text: string | undefined): CounterState | undefined {
   if (text === undefined) return undefined;
   if (/^-?\d+$/.test(text)) return [Math.min(exactMost, Math.max(0, Number(text))), 0, 0];
   const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];

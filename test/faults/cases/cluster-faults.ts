@@ -28,13 +28,13 @@ function clusterInDanger(
     return {
       env: { REDIS_TYPE: 'cluster', REDIS_URL: cluster.url },
       act: (scene) => act(cluster, scene),
-      held: () => heldInCluster(cluster, survivors(cluster.members)),
+      held: () => countersInCluster(cluster, survivors(cluster.members)),
       stop: () => cluster.stop(),
     };
   };
 }
 
-async function heldInCluster(
+async function countersInCluster(
   cluster: RedisCluster,
   members: readonly ClusterMember[],
 ): Promise<Map<string, number>> {

@@ -23,14 +23,14 @@ function nodesInDanger(act: (victim: MemcachedServer, scene: FaultScene) => Prom
         await act(nodes[1], scene);
         await nodesDown(scene.limiter, 0);
       },
-      held: () => heldInMemcache(nodes, answers),
+      held: () => countersInMemcache(nodes, answers),
       stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
     };
   };
 }
 
 /** Throws when the first node, to which nothing happened, does not hold exactly what was answered. */
-async function heldInMemcache(nodes: Nodes, answers: readonly Answer[]): Promise<Map<string, number>> {
+async function countersInMemcache(nodes: Nodes, answers: readonly Answer[]): Promise<Map<string, number>> {
   const yearStart = Math.floor(Date.now() / 1000 / yearS) * yearS;
   const counted = Map.groupBy(answers, ({ counter }) => `${counter}_${yearStart}`);
   const held = new Map<string, number>();

@@ -3,8 +3,8 @@ import { opensslProgram, redisProgram } from '../../support/find-server.ts';
 import { freePort } from '../../support/free-port.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { tlsArguments } from '../../support/redis-tls-server.ts';
+import { countersInRedis } from '../counters-in-redis.ts';
 import { type CasePlace, type FaultCase, type StoreInDanger, slowestMs } from '../fault-case.ts';
-import { heldInRedis } from '../held-in-redis.ts';
 import { keepsEverything } from './redis-killed.ts';
 
 /** A Redis under TLS whose files are exchanged for those of a certificate that has ended, and back. */
@@ -27,7 +27,7 @@ async function certificateEnds({ folder, program }: CasePlace): Promise<StoreInD
       overwritePair(good, used);
       await server.start();
     },
-    held: () => heldInRedis({ port: server.port }),
+    held: () => countersInRedis({ port: server.port }),
     stop: () => server.stop(),
   };
 }

@@ -4,6 +4,7 @@ import { httpAsk } from '../../support/http-ask.ts';
 import { type LimiterProcess, startLimiter } from '../../support/limiter-process.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { domain } from '../counter-plan.ts';
+import { countersInRedis, withRedis } from '../counters-in-redis.ts';
 import {
   type CasePlace,
   defaultSettings,
@@ -12,7 +13,6 @@ import {
   type StoreInDanger,
   slowestMs,
 } from '../fault-case.ts';
-import { heldInRedis, withRedis } from '../held-in-redis.ts';
 
 /** With these Redis holds what it answered, whatever happens to it. */
 export const keepsEverything: readonly string[] = ['--appendonly', 'yes', '--appendfsync', 'always'];
@@ -28,7 +28,7 @@ export function redisInDanger(
     return {
       env: { REDIS_URL: `127.0.0.1:${redis.port}`, ...env },
       act: (scene) => act(redis, scene),
-      held: () => heldInRedis({ port: redis.port }),
+      held: () => countersInRedis({ port: redis.port }),
       stop: () => redis.stop(),
     };
   };
@@ -160,7 +160,7 @@ const leases: FaultCase = {
       env: { REDIS_URL: `127.0.0.1:${redis.port}`, ...leasing },
       act: (scene) => killWithLeases(folder, redis, scene),
       settled: () => leasesAreBack(redis),
-      held: () => heldInRedis({ port: redis.port }),
+      held: () => countersInRedis({ port: redis.port }),
       stop: () => redis.stop(),
     };
   },

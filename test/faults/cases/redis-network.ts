@@ -2,6 +2,7 @@ import { redisProgram } from '../../support/find-server.ts';
 import { machineLoad } from '../../support/machine-load.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { TcpProxy } from '../../support/tcp-proxy.ts';
+import { countersInRedis } from '../counters-in-redis.ts';
 import {
   type CasePlace,
   type FaultCase,
@@ -9,7 +10,6 @@ import {
   type StoreInDanger,
   slowestMs,
 } from '../fault-case.ts';
-import { heldInRedis } from '../held-in-redis.ts';
 
 /** A Redis that is well, behind a proxy that is not. */
 function behindProxy(
@@ -22,7 +22,7 @@ function behindProxy(
     return {
       env: { REDIS_URL: `127.0.0.1:${proxy.port}`, ...env() },
       act: (scene) => act(proxy, scene),
-      held: () => heldInRedis({ port: redis.port }),
+      held: () => countersInRedis({ port: redis.port }),
       stop: async () => {
         await proxy.close();
         await redis.stop();

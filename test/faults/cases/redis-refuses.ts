@@ -1,8 +1,8 @@
 import { eventually } from '../../support/eventually.ts';
 import { redisProgram } from '../../support/find-server.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { countersInRedis, withRedis } from '../counters-in-redis.ts';
 import { type CasePlace, type FaultCase, type StoreInDanger, slowestMs } from '../fault-case.ts';
-import { heldInRedis, withRedis } from '../held-in-redis.ts';
 import { redisInDanger } from './redis-killed.ts';
 
 const needs = [redisProgram];
@@ -34,7 +34,7 @@ async function demotedMaster({ program }: CasePlace): Promise<StoreInDanger> {
       await outage();
       await exchangeRoles(second, first);
     },
-    held: () => heldInRedis({ port: first.port }),
+    held: () => countersInRedis({ port: first.port }),
     stop: async () => void (await Promise.all([first.stop(), second.stop()])),
   };
 }
@@ -80,7 +80,7 @@ async function passwordChanged({ program }: CasePlace): Promise<StoreInDanger> {
       await outage();
       await change('other', 'right');
     },
-    held: () => heldInRedis({ port: redis.port, password: 'right' }),
+    held: () => countersInRedis({ port: redis.port, password: 'right' }),
     stop: () => redis.stop(),
   };
 }

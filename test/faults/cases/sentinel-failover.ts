@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { eventually } from '../../support/eventually.ts';
 import { redisProgram } from '../../support/find-server.ts';
 import { type SentinelTrio, startSentinelTrio } from '../../support/redis-sentinels.ts';
+import { countersInRedis } from '../counters-in-redis.ts';
 import {
   type CasePlace,
   type FaultCase,
@@ -11,7 +12,6 @@ import {
   type StoreInDanger,
   slowestMs,
 } from '../fault-case.ts';
-import { heldInRedis } from '../held-in-redis.ts';
 
 /** What Redis may have acknowledged and not yet replicated when it is killed: far less than is answered in 0.1 s. */
 export const unreplicated = 50;
@@ -25,7 +25,7 @@ async function startTrio({ program }: CasePlace): Promise<StoreInDanger> {
   return {
     env: { REDIS_TYPE: 'sentinel', REDIS_URL: trio.url },
     act: (scene) => killMaster(trio, scene),
-    held: async () => heldInRedis({ port: await trio.masterPort() }),
+    held: async () => countersInRedis({ port: await trio.masterPort() }),
     stop: async () => {
       await trio.stop();
       rmSync(folder, { recursive: true, force: true });

@@ -9,7 +9,7 @@ import { eventually } from '../eventually.ts';
 import { rateLimitConfigText } from '../rate-limit-config.ts';
 import { ApiServerPool } from './api-server-pool.ts';
 import { ApiServerProcesses } from './api-server-processes.ts';
-import { HeldApiServer } from './held-api-server.ts';
+import { PooledApiServer } from './pooled-api-server.ts';
 
 const patience = 300_000;
 
@@ -73,8 +73,8 @@ describeWithPrograms('the API servers of a run', () => {
   });
   beforeAll(() => pool.listen());
   afterAll(() => pool.close());
-  const take = (suite: string, kinds = false): Promise<HeldApiServer> =>
-    HeldApiServer.take({ suite, kinds }, pool.socketPath);
+  const take = (suite: string, kinds = false): Promise<PooledApiServer> =>
+    PooledApiServer.take({ suite, kinds }, pool.socketPath);
 
   it('are handed from suite to suite without a trace', { timeout: patience }, async () => {
     const first = await take('first');

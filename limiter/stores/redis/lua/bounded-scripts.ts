@@ -68,7 +68,7 @@ end
 -- An unknown one is an error, lest it be counted as another.
 local function unknown(kind) error('no algorithm is named ' .. tostring(kind)) end
 ${algorithmsLua.map(({ helpers }) => helpers).join('')}
-${luaOfAlgorithms('heldAt')}
+${luaOfAlgorithms('stateAt')}
 ${luaOfAlgorithms('room')}
 ${luaOfAlgorithms('take')}
 ${luaOfAlgorithms('giveBack')}
@@ -113,7 +113,7 @@ local function step(first, size, at, stride, hits, times)
     if type(text) == 'table' then return text end
     before[i] = text
     if hits > 0 or (text and hits < 0) then
-      a, b, c = heldAt(bound, a, b, c)
+      a, b, c = stateAt(bound, a, b, c)
       if hits > 0 then
         local fitting = floor(room(bound, a, b, c) / hits)
         if fitting < wanted then isOver(first + i) end
@@ -154,7 +154,7 @@ end
  * keys there are, the bounds, the groups, the leases (`leaseArgument`), 1 in a cluster, what `luaCountSection` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys its life and the number of its bound. Answers for the plain keys as `luaCountSection`, with three numbers for
- * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
+ * each key with leases (`answerLeased`), then with what all others held before (`CounterTexts`), the time in microseconds, an error
  * for each group that has one, and what `luaReportOver` says.
  */
 export const luaBoundedCountSection = `${luaCounting}
@@ -225,7 +225,7 @@ if argc == 2 then
     if not bound then return look(key) end
     local text, a, b, c = read(key, bound)
     if not now or type(text) == 'table' then return false end
-    a, b, c = heldAt(bound, a, b, c)
+    a, b, c = stateAt(bound, a, b, c)
     if bound[1] == 'fixed' then return a end
     return bound[2] - room(bound, a, b, c)
   end

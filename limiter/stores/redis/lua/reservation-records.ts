@@ -121,11 +121,11 @@ function my.counterOf(key, side, tail, bound, life)
     local text, a, b, c = read(key, bound)
     if type(text) == 'table' then return nil, text end
     counter = { key = key, text = text }
-    counter.a, counter.b, counter.c = heldAt(bound, a, b, c)
+    counter.a, counter.b, counter.c = stateAt(bound, a, b, c)
     counters[key] = counter
     counterList[#counterList + 1] = counter
   else
-    counter.a, counter.b, counter.c = heldAt(bound, counter.a, counter.b, counter.c)
+    counter.a, counter.b, counter.c = stateAt(bound, counter.a, counter.b, counter.c)
   end
   counter.side, counter.tail, counter.bound, counter.life = side, tail, bound, life
   return counter

@@ -1,68 +1,68 @@
 /**
- * What all connections together hold for callers that have not done their part: requests that are not complete, answers
- * that are not read, handshakes. One bound for all; at the bound the address that holds most ends what it left unfinished
- * longest, on the connection of it that holds most. Nobody else notices.
+ * The memory of all connections for the unfinished work of their callers: requests that are not complete, responses that are
+ * not read, handshakes. One bound applies to the sum. At the bound, the address that uses most loses its oldest unfinished
+ * work, on its connection that uses most. No other caller notices.
  *
- * An account belongs to one thread. Those of several threads share the bound: while all together are within it, each holds
- * what it likes, and beyond it those that hold more than an equal part end something.
+ * Each thread has its own account, and all accounts share the bound. Beyond it, threads that use more than an equal part end
+ * something.
  */
 import type { Timers } from '../time/clock.ts';
 import { addressGroup } from './peer.ts';
 
-/** A connection as the account sees it. */
-export interface Holder {
+/** The account's view of a connection. */
+export interface MemoryOwner {
   /**
-   * Ends what is unfinished longest, says so to whom it concerns, and sets the holding to what is left. False when there
+   * Ends the oldest unfinished work, reports that to its caller, and sets the bytes to what is left. Returns false if there
    * is nothing to end.
    */
   shed(): boolean;
-  /** Bytes that it holds now: for connections of which nobody hears when that changes. */
+  /** The bytes that it holds now. Only for connections that do not report changes. */
   measure?(): number;
 }
 
-/** What one connection holds. */
+/** The memory of one connection. */
 export interface ConnectionBytes {
-  /** What the account knows of. */
+  /** The bytes that the account knows of. */
   readonly bytes: number;
-  /** Exactly so many. */
+  /** Sets the exact number. */
   set(bytes: number): void;
-  /** About so many: small changes are not worth the account's time. */
+  /** Reports an approximate number. Small changes are ignored, because each one costs the account time. */
   report(bytes: number): void;
-  /** The connection is gone. */
+  /** Called when the connection is gone. */
   close(): void;
 }
 
-/** Of the threads of a process, each with a cell: KiB that it holds. */
-export interface SharedHoldings {
+/** The memory of all threads of a process. Each has a cell with its number of KiB. */
+export interface ThreadMemory {
   cells: Int32Array;
   own: number;
 }
 
-export interface HeldBytesOptions {
+export interface ConnectionMemoryOptions {
   maxBytes: number;
-  /** Undefined: this thread is the only one. */
-  shared?: SharedHoldings | undefined;
+  /** Undefined if this thread is the only one. */
+  shared?: ThreadMemory | undefined;
   timers: Timers;
 }
 
-/** Chosen: what a connection may hold more, or less, than the account knows. 10,000 of them are 20 MiB. */
+/** Chosen: the difference between what a connection holds and what the account knows. 10,000 connections differ by 20 MiB. */
 const coarseBytes = 2048;
 
-/** Chosen: how often those that do not report are asked. */
+/** Chosen: the interval at which connections that do not report are asked. */
 const lookMs = 250;
 
-/** For so many threads. */
+/** Makes cells for this number of threads. */
 export function sharedCells(threads: number): Int32Array<SharedArrayBuffer> {
   return new Int32Array(new SharedArrayBuffer(4 * threads));
 }
 
-export class HeldBytes {
+export class ConnectionMemory {
   readonly maxBytes: number;
-  readonly #shared: SharedHoldings | undefined;
+  readonly #shared: ThreadMemory | undefined;
   readonly #ownPart: number;
-  readonly #byName = new Map<string, AddressHoldings>();
-  readonly #addresses = new LargestFirst<AddressHoldings>();
-  readonly #measured = new Map<ConnectionHolding, () => number>();
+  readonly #byName = new Map<string, AddressUse>();
+  readonly #addresses = new LargestFirst<AddressUse>();
+  readonly #measured = new Map<ConnectionUse, () => number>();
   readonly #timers: Timers;
   /** Set while there are connections. */
   #endLooks: (() => void) | undefined;
@@ -71,7 +71,7 @@ export class HeldBytes {
   #isShedding = false;
   #isClosed = false;
 
-  constructor({ maxBytes, shared, timers }: HeldBytesOptions) {
+  constructor({ maxBytes, shared, timers }: ConnectionMemoryOptions) {
     this.maxBytes = maxBytes;
     this.#shared = shared;
     this.#timers = timers;
@@ -79,41 +79,41 @@ export class HeldBytes {
     this.#publish();
   }
 
-  /** Of this thread. */
+  /** The bytes of this thread. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** `remoteAddress` as sockets name it; undefined where there is none. */
-  open(remoteAddress: string | undefined, holder: Holder): ConnectionBytes {
+  /** Opens the account of a connection. `remoteAddress` is as sockets name it, or undefined if there is none. */
+  open(remoteAddress: string | undefined, owner: MemoryOwner): ConnectionBytes {
     const name = addressGroup(remoteAddress);
     this.#opened += 1;
     let address = this.#byName.get(name);
     if (address === undefined) {
-      address = new AddressHoldings(name, this.#opened);
+      address = new AddressUse(name, this.#opened);
       this.#byName.set(name, address);
       this.#addresses.add(address);
     }
-    const holding = new ConnectionHolding(this, address, holder, this.#opened);
-    address.connections.add(holding);
-    const { measure } = holder;
-    if (measure !== undefined) this.#measured.set(holding, () => measure.call(holder));
+    const use = new ConnectionUse(this, address, owner, this.#opened);
+    address.connections.add(use);
+    const { measure } = owner;
+    if (measure !== undefined) this.#measured.set(use, () => measure.call(owner));
     if (this.maxBytes !== Number.POSITIVE_INFINITY && !this.#isClosed) {
       this.#endLooks ??= this.#timers.every(lookMs, () => this.#look());
     }
-    return holding;
+    return use;
   }
 
-  /** The listeners have ended; the last connections may still be about to go. */
+  /** Called when the listeners have ended. The last connections may still be open. */
   close(): void {
     this.#isClosed = true;
     this.#endLooks?.();
   }
 
-  /** Of a holding alone. */
-  changed(holding: ConnectionHolding, change: number): void {
-    const { address } = holding;
-    address.connections.moved(holding);
+  /** Only a `ConnectionUse` calls this. */
+  changed(use: ConnectionUse, change: number): void {
+    const { address } = use;
+    address.connections.moved(use);
     address.bytes += change;
     this.#addresses.moved(address);
     this.#bytes += change;
@@ -121,11 +121,11 @@ export class HeldBytes {
     if (change > 0) this.#shed();
   }
 
-  /** Of a holding alone, which holds nothing any more. */
-  closed(holding: ConnectionHolding): void {
-    const { address } = holding;
-    this.#measured.delete(holding);
-    address.connections.remove(holding);
+  /** Only a `ConnectionUse` calls this, when it holds nothing any more. */
+  closed(use: ConnectionUse): void {
+    const { address } = use;
+    this.#measured.delete(use);
+    address.connections.remove(use);
     if (address.connections.largest !== undefined) return;
     this.#addresses.remove(address);
     this.#byName.delete(address.name);
@@ -134,9 +134,9 @@ export class HeldBytes {
     this.#endLooks = undefined;
   }
 
-  /** Asks those that do not report, and does what other threads' holdings ask of this one. */
+  /** Asks connections that do not report, and ends work if other threads have used up the bound. */
   #look(): void {
-    for (const [holding, measure] of this.#measured) holding.report(measure());
+    for (const [use, measure] of this.#measured) use.report(measure());
     this.#shed();
   }
 
@@ -145,11 +145,11 @@ export class HeldBytes {
     this.#isShedding = true;
     try {
       while (this.#isOver()) {
-        const holding = this.#addresses.largest?.connections.largest;
-        if (holding === undefined || holding.bytes === 0) return;
+        const use = this.#addresses.largest?.connections.largest;
+        if (use === undefined || use.bytes === 0) return;
         const before = this.#bytes;
-        // One that has nothing to end holds for others than its caller: it is asked again once it reports anew.
-        if (!holding.holder.shed() || this.#bytes >= before) holding.set(0);
+        // A connection without unfinished work holds memory for others than its caller. It is asked again after its next report.
+        if (!use.owner.shed() || this.#bytes >= before) use.set(0);
       }
     } finally {
       this.#isShedding = false;
@@ -171,19 +171,19 @@ export class HeldBytes {
   }
 }
 
-class ConnectionHolding implements ConnectionBytes {
+class ConnectionUse implements ConnectionBytes {
   bytes = 0;
   place = 0;
-  readonly address: AddressHoldings;
-  readonly holder: Holder;
+  readonly address: AddressUse;
+  readonly owner: MemoryOwner;
   readonly number: number;
-  readonly #account: HeldBytes;
+  readonly #account: ConnectionMemory;
   #isClosed = false;
 
-  constructor(account: HeldBytes, address: AddressHoldings, holder: Holder, number: number) {
+  constructor(account: ConnectionMemory, address: AddressUse, owner: MemoryOwner, number: number) {
     this.#account = account;
     this.address = address;
-    this.holder = holder;
+    this.owner = owner;
     this.number = number;
   }
 
@@ -207,12 +207,12 @@ class ConnectionHolding implements ConnectionBytes {
   }
 }
 
-class AddressHoldings {
+class AddressUse {
   bytes = 0;
   place = 0;
   readonly name: string;
   readonly number: number;
-  readonly connections = new LargestFirst<ConnectionHolding>();
+  readonly connections = new LargestFirst<ConnectionUse>();
 
   constructor(name: string, number: number) {
     this.name = name;
@@ -222,13 +222,13 @@ class AddressHoldings {
 
 interface Ranked {
   readonly bytes: number;
-  /** They are numbered as they come. */
+  /** Numbers follow the order of arrival. */
   readonly number: number;
-  /** Where it stands; the heap's own. */
+  /** The index in the heap. Only the heap writes it. */
   place: number;
 }
 
-/** Of two that hold as much, the one that came first. */
+/** Compares by size, and by arrival where the sizes are equal. */
 function outranks(one: Ranked, other: Ranked): boolean {
   return one.bytes > other.bytes || (one.bytes === other.bytes && one.number < other.number);
 }
@@ -254,7 +254,7 @@ class LargestFirst<Member extends Ranked> {
     this.moved(last);
   }
 
-  /** Its bytes are others. */
+  /** Called when its bytes have changed. */
   moved(member: Member): void {
     this.#rise(member);
     this.#sink(member);

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { domain, nameInKey } from './counter-plan.ts';
 
-export interface HeldInRedisOptions {
+export interface CountersInRedisOptions {
   port: number;
   password?: string;
   /** How often a command waits for another connection. Defaults to what ioredis does. */
@@ -9,8 +9,8 @@ export interface HeldInRedisOptions {
 }
 
 /** What a Redis without TLS holds of the counters of a domain, that of the load unless reported, by name. */
-export async function heldInRedis(
-  options: HeldInRedisOptions,
+export async function countersInRedis(
+  options: CountersInRedisOptions,
   counted = domain,
 ): Promise<Map<string, number>> {
   return withRedis(options, async (client) => {
@@ -22,7 +22,7 @@ export async function heldInRedis(
 
 /** Talks to the server itself, past the limiter. */
 export async function withRedis<T>(
-  { port, password, retries }: HeldInRedisOptions,
+  { port, password, retries }: CountersInRedisOptions,
   act: (client: Redis) => Promise<T>,
 ): Promise<T> {
   const client = new Redis(port, '127.0.0.1', {

@@ -10,7 +10,7 @@ import { programsConnectedTo } from './connected-programs.ts';
 const patience = { timeoutMs: 2_000 };
 
 /** A server of the run's pool, for one suite alone until `release`. */
-export class HeldApiServer extends ApiServer {
+export class PooledApiServer extends ApiServer {
   readonly #socket: Socket;
   readonly #port: number;
 
@@ -21,7 +21,7 @@ export class HeldApiServer extends ApiServer {
   }
 
   /** Waits until one is clean or started, with our kinds or without. */
-  static async take(question: PoolQuestion, path = process.env[poolVariable]): Promise<HeldApiServer> {
+  static async take(question: PoolQuestion, path = process.env[poolVariable]): Promise<PooledApiServer> {
     if (path === undefined)
       throw new Error(
         'this vitest project lacks the globalSetup test/support/api-servers/api-server-pool.ts',
@@ -37,7 +37,7 @@ export class HeldApiServer extends ApiServer {
     ]);
     socket.write(`${JSON.stringify(question)}\n`);
     const answer = JSON.parse((await answered)[0]) as PoolAnswer;
-    if ('place' in answer) return new HeldApiServer(answer.place, socket);
+    if ('place' in answer) return new PooledApiServer(answer.place, socket);
     socket.destroy();
     throw new Error(answer.error);
   }

@@ -1,24 +1,29 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { type ConnectionBytes, HeldBytes, type Holder, sharedCells } from './held-bytes.ts';
+import {
+  type ConnectionBytes,
+  ConnectionMemory,
+  type MemoryOwner,
+  sharedCells,
+} from './connection-memory.ts';
 
 const timers = new ManualTimers();
 
 /** A connection whose pieces were begun one after the other. */
-class PlayedConnection implements Holder {
+class PlayedConnection implements MemoryOwner {
   readonly name: string;
-  readonly holding: ConnectionBytes;
+  readonly use: ConnectionBytes;
   /** Pieces that can be ended. */
   readonly pieces: { begun: number; bytes: number }[] = [];
   /** Waits for others than its caller. */
   stuckBytes = 0;
   readonly #ended: string[];
 
-  constructor(account: HeldBytes, name: string, address: string, ended: string[]) {
+  constructor(account: ConnectionMemory, name: string, address: string, ended: string[]) {
     this.name = name;
     this.#ended = ended;
-    this.holding = account.open(address, this);
+    this.use = account.open(address, this);
   }
 
   get bytes(): number {
@@ -27,22 +32,22 @@ class PlayedConnection implements Holder {
 
   begin(begun: number, bytes: number): void {
     this.pieces.push({ begun, bytes });
-    this.holding.set(this.bytes);
+    this.use.set(this.bytes);
   }
 
   shed(): boolean {
     const piece = this.pieces.shift();
     if (piece === undefined) return false;
     this.#ended.push(`${this.name} ${piece.begun}`);
-    this.holding.set(this.bytes);
+    this.use.set(this.bytes);
     return true;
   }
 }
 
-describe('HeldBytes', () => {
+describe('ConnectionMemory', () => {
   it('ends what is unfinished longest of the largest connection of the largest address', () => {
     const ended: string[] = [];
-    const account = new HeldBytes({ maxBytes: 100, timers });
+    const account = new ConnectionMemory({ maxBytes: 100, timers });
     const [small, large, other] = [
       new PlayedConnection(account, 'small', '192.0.2.1', ended),
       new PlayedConnection(account, 'large', '192.0.2.1', ended),
@@ -62,34 +67,34 @@ describe('HeldBytes', () => {
 
   it('leaves alone who cannot help it, and asks the next one', () => {
     const ended: string[] = [];
-    const account = new HeldBytes({ maxBytes: 100, timers });
+    const account = new ConnectionMemory({ maxBytes: 100, timers });
     const stuck = new PlayedConnection(account, 'stuck', '192.0.2.1', ended);
     const other = new PlayedConnection(account, 'other', '192.0.2.2', ended);
     stuck.stuckBytes = 90;
-    stuck.holding.set(90);
+    stuck.use.set(90);
     other.begin(1, 20);
     expect([ended, account.bytes]).toEqual([[], 20]);
   });
 
   it('does not look at small changes that are reported, and sees those that add up', () => {
-    const account = new HeldBytes({ maxBytes: 100_000, timers });
-    const holding = account.open('192.0.2.1', { shed: () => false });
+    const account = new ConnectionMemory({ maxBytes: 100_000, timers });
+    const use = account.open('192.0.2.1', { shed: () => false });
     const seen = [2_000, 2_047, 2_048, 3_000, 4_096, 2_049, 2_048, 1, 0].map((bytes) => {
-      holding.report(bytes);
+      use.report(bytes);
       return account.bytes;
     });
     expect(seen).toEqual([0, 0, 2_048, 2_048, 4_096, 4_096, 2_048, 2_048, 0]);
   });
 
   it('asks those that do not report what they hold', () => {
-    const account = new HeldBytes({ maxBytes: 10_000, timers });
+    const account = new ConnectionMemory({ maxBytes: 10_000, timers });
     let bytes = 9_000;
     let sheds = 0;
-    const holding = account.open('192.0.2.1', {
+    const use = account.open('192.0.2.1', {
       measure: () => bytes,
       shed: () => {
         sheds += 1;
-        holding.set(0);
+        use.set(0);
         return true;
       },
     });
@@ -99,14 +104,14 @@ describe('HeldBytes', () => {
     bytes = 12_000;
     timers.advance(250);
     expect([account.bytes, sheds]).toEqual([0, 1]);
-    holding.close();
+    use.close();
     timers.advance(250);
     expect(account.bytes).toBe(0);
   });
 
   it('sets its timer while there are connections', () => {
     const own = new ManualTimers();
-    const account = new HeldBytes({ maxBytes: 100, timers: own });
+    const account = new ConnectionMemory({ maxBytes: 100, timers: own });
     const sizes = [own.size];
     const [first, second] = ['192.0.2.1', '192.0.2.2'].map((one) => account.open(one, { shed: () => false }));
     sizes.push(own.size);
@@ -122,7 +127,7 @@ describe('HeldBytes', () => {
     const cells = sharedCells(2);
     const ended: string[] = [];
     const [first, second] = [0, 1].map(
-      (own) => new HeldBytes({ maxBytes: 102_400, shared: { cells, own }, timers }),
+      (own) => new ConnectionMemory({ maxBytes: 102_400, shared: { cells, own }, timers }),
     );
     const greedy = new PlayedConnection(first!, 'greedy', '192.0.2.1', ended);
     for (let piece = 1; piece <= 9; piece += 1) greedy.begin(piece, 10_240);
@@ -137,11 +142,11 @@ describe('HeldBytes', () => {
 
   it('takes a cell anew that a thread left full', () => {
     const cells = sharedCells(2);
-    new HeldBytes({ maxBytes: 1_000_000, shared: { cells, own: 1 }, timers })
+    new ConnectionMemory({ maxBytes: 1_000_000, shared: { cells, own: 1 }, timers })
       .open('', { shed: () => false })
       .set(500_000);
     expect(cells[1]).toBe(489);
-    new HeldBytes({ maxBytes: 1_000_000, shared: { cells, own: 1 }, timers });
+    new ConnectionMemory({ maxBytes: 1_000_000, shared: { cells, own: 1 }, timers });
     expect(cells[1]).toBe(0);
   });
 
@@ -154,13 +159,13 @@ describe('HeldBytes', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
         const [ended, wanted]: [string[], string[]] = [[], []];
-        const account = new HeldBytes({ maxBytes: 300, timers });
+        const account = new ConnectionMemory({ maxBytes: 300, timers });
         const naive = new NaiveAccount(300, wanted);
         const open = new Map<number, PlayedConnection>();
         for (const [begun, { connection, kind, bytes }] of steps.entries()) {
           const [name, address] = [`c${connection}`, `192.0.2.${connection % 4}`];
           if (kind === 0) {
-            open.get(connection)?.holding.close();
+            open.get(connection)?.use.close();
             open.delete(connection);
             naive.close(name);
           } else {
