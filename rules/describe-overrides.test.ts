@@ -32,13 +32,13 @@ describe('overrideWords', () => {
     [to({ kind: 'shadow' }), perMinute, 'counted and never refused instead of 5 per minute'],
     [to({ kind: 'grant', hits: 7 }), perMinute, '7 more, once, on top of 5 per minute'],
     // Nothing is known, or nothing counts.
-    [to(hundred), undefined, '100 a window'],
+    [to(hundred), undefined, '100 per window'],
     [to(perDay), [], '100 per day'],
-    [to(hundred), two, '100 a window'],
+    [to(hundred), two, '100 per window'],
     [
       { ...to(hundred), match: [{ key: 'k', value: 'v*' }] },
       [],
-      '100 a window instead of the limits of each rule that counts a match',
+      '100 per window instead of the limits of each rule that counts a match',
     ],
   ])('%# says what changes', (override, limits, words) => {
     expect(overrideWords(override, limits)).toBe(words);

@@ -113,7 +113,7 @@ export function effectWords(effect: OverrideEffect): string {
   if (effect.kind !== 'limit') return effect.kind === 'block' ? 'blocked' : effect.kind;
   const { requestsPerUnit, unit } = effect;
   return unit === undefined
-    ? `${requestsPerUnit} a window`
+    ? `${requestsPerUnit} per window`
     : `${requestsPerUnit} per ${unitName(unit)!.toLowerCase()}`;
 }
 

@@ -25,6 +25,10 @@ import {
 } from '../rules/language/kinds.ts';
 import { overrideSpecSchema, type Schema, specSchema } from './spec-schema.ts';
 
+const weir = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
 /** Words of a structural schema in the order in which people read them; the others follow. */
 const order = ['description', 'type', 'format', 'default', 'enum', 'required', 'properties', 'items'];
 
@@ -150,9 +154,15 @@ function definitionText({ names, description, spec, status, columns, selectableF
   const definition = {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    // Anyone who installed it, Helm never deletes it: with it would go all objects.
+    // Helm never deletes a definition, even if it installed it, because that would delete all objects of the kind.
     metadata: {
       name: `${names.plural}.${group}`,
+      // The chart sets the same labels, so that both ways to install agree on the version.
+      labels: {
+        'app.kubernetes.io/name': 'weir',
+        'app.kubernetes.io/part-of': 'weir',
+        'app.kubernetes.io/version': weir.version,
+      },
       annotations: { 'helm.sh/resource-policy': 'keep' },
     },
     spec: {

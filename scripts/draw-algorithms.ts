@@ -18,9 +18,9 @@ const asking = { from: 50, to: 130 };
 const perSecond = 10;
 
 const panels = [
-  { title: 'fixed_window, 100 a minute', fields: '' },
-  { title: 'sliding_window, 100 a minute', fields: ', algorithm: sliding_window' },
-  { title: 'token_bucket, 100 a minute, burst 20', fields: ', algorithm: token_bucket, burst: 20' },
+  { title: 'fixed_window, 100 per minute', fields: '' },
+  { title: 'sliding_window, 100 per minute', fields: ', algorithm: sliding_window' },
+  { title: 'token_bucket, 100 per minute, burst 20', fields: ', algorithm: token_bucket, burst: 20' },
 ];
 
 /** How many pass in each second, and the most in any minute. */

@@ -37,7 +37,7 @@ it('reports every descriptor whether a limit applies and what is left of it', ()
   expect(describeAnswer(request, response)).toBe(
     [
       'OVER_LIMIT',
-      '  path=/a,plan=: OVER_LIMIT, 0 left, limit 5 a week (per_plan), resets in 37 s',
+      '  path=/a,plan=: OVER_LIMIT, 0 left, limit 5 per week (per_plan), resets in 37 s',
       '  k=v: OK, no rule limits it ("weir explain" shows why)',
       '  free=1: OK, unlimited',
       '  RateLimit-Limit: 5',
@@ -46,20 +46,20 @@ it('reports every descriptor whether a limit applies and what is left of it', ()
   );
 });
 
-it('says an hour', () => {
+it('says the unit of a limit', () => {
   const request = create(RateLimitRequestSchema, { descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] });
   const response = create(RateLimitResponseSchema, {
     overallCode: 1,
     statuses: [{ code: 1, currentLimit: { requestsPerUnit: 5, unit: 3 }, limitRemaining: 4 }],
   });
-  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 left, limit 5 an hour\n');
+  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 left, limit 5 per hour\n');
 });
 
 it.each<[number, Unit, number, string]>([
   [100, Unit.UNKNOWN, 95, '95 left, limit 100'],
-  [10, Unit.MINUTE, 1, '1 left, limit 10 a minute'],
-  [5, Unit.SECOND, 19, '19 left, limit 5 a second'],
-  [4_294_967_295, Unit.DAY, 4_294_967_295, '4294967295 or more left, limit 4294967295 or more a day'],
+  [10, Unit.MINUTE, 1, '1 left, limit 10 per minute'],
+  [5, Unit.SECOND, 19, '19 left, limit 5 per second'],
+  [4_294_967_295, Unit.DAY, 4_294_967_295, '4294967295 or more left, limit 4294967295 or more per day'],
 ])(
   'says what is left of a window that is no unit, of a bucket, and beyond 32 bits: %d, unit %d, %d left',
   (requestsPerUnit, unit, limitRemaining, words) => {

@@ -105,7 +105,7 @@ function refuseBadNames(flags: ParsedFlags): void {
 function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
   for (const problem of problems) printProblem(problem);
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
-  if (losses.length > 0 && !allowLoss) io().stderr.write('weir: --allow-loss leaves that out\n');
+  if (losses.length > 0 && !allowLoss) printProblem('--allow-loss leaves that out');
   return problems.length > 0 || (losses.length > 0 && !allowLoss);
 }
 
@@ -121,7 +121,7 @@ function noteComments({ texts }: RuleInput): void {
     const decoded = decodeYaml(text);
     return typeof decoded === 'string' && /(?:^|\s)#/m.test(decoded);
   });
-  if (hasComments) io().stderr.write('weir: comments are not carried over\n');
+  if (hasComments) printProblem('comments are not carried over');
 }
 
 function written(documents: readonly JsonObject[], format: OutputFormat): string {

@@ -112,7 +112,7 @@ describe('rules of a cluster', () => {
   it('are not read by an older program than what they were written for', () => {
     const { problems } = inForce([object({ name: 'a', spec: { burst: 1 } })]);
     expect(problems).toEqual([
-      expect.stringMatching(/^shop\/a cannot be read by this version of kubectl weir: .*burst/),
+      expect.stringMatching(/^shop\/a cannot be read by this version of weir: .*burst/),
     ]);
   });
 });

@@ -5,8 +5,8 @@ import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ShownObject, shownObject } from '../operate/shown-objects.ts';
 import { clusterCommand, clusterHelp } from '../shared/cluster.ts';
-import { escaped } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
+import { printProblem } from '../shared/flags.ts';
+import { programName } from '../shared/io.ts';
 import { outputFormat } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from './explain-command.ts';
@@ -41,7 +41,7 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
   const { sources, notes, problems } = rulesInForce(objects, options.domain, servedByFlags(flags));
   if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
     notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
-  for (const text of [...notes, ...problems]) io().stderr.write(`kubectl weir: ${escaped(text)}\n`);
+  for (const text of [...notes, ...problems]) printProblem(text);
   if (problems.length > 0) return 2;
   // The control plane has let them in beside each other, so that domains are merged where there are several.
   return printExplanation(sources, options, { format, mergeDomains: true });
@@ -85,7 +85,7 @@ export function rulesInForce(
     if (reading.ok) sources.push(sourceOf(object, reading));
     else if (isOfDomain) {
       const words = reading.errors.map((error) => formatManifestError(error)).join('; ');
-      found.problems.push(`${nameOf(object)} cannot be read by this version of kubectl weir: ${words}`);
+      found.problems.push(`${nameOf(object)} cannot be read by this version of ${programName()}: ${words}`);
     }
   }
   const [holder] = sourcesServedBy(

@@ -78,7 +78,7 @@ function overrideText(override: Json): string {
           ? 'unlimited'
           : requestsPerUnit === undefined
             ? 'shadow mode'
-            : `${requestsPerUnit} ${unit === undefined ? 'a window' : `per ${unit}`}`;
+            : `${requestsPerUnit} ${unit === undefined ? 'per window' : `per ${unit}`}`;
   const words = [
     `override: ${what}`,
     ...(endsAt ? [`until ${endsAt}`] : []),

@@ -11,9 +11,9 @@ import { isLoopback } from '../../process/net/bind.ts';
 import { Cluster, clusterFlags } from '../shared/cluster.ts';
 import {
   CommandError,
-  escaped,
   type FlagTypes,
   type ParsedFlags,
+  printProblem,
   readGiven,
   timeoutFlag,
   timeoutMs,
@@ -304,8 +304,7 @@ function answerOf(
 
 /** One line each on standard error. */
 export function reportSilent(silent: readonly Silent[]): void {
-  for (const { address, problem } of silent)
-    io().stderr.write(`weir: ${escaped(`${address}: ${problem}`)}\n`);
+  for (const { address, problem } of silent) printProblem(`${address}: ${problem}`);
 }
 
 export function endpoint(host: string, port: number): string {

@@ -21,8 +21,7 @@ import { readSpec } from '../../rules/reader/read-spec.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { Cluster, placeText, reportingClusterErrors } from '../shared/cluster.ts';
-import { CommandError, durationMs, type ParsedFlags, UsageError } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
+import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
 import type { OverrideOutcome, OverrideTarget, WhichOverride } from './override-target.ts';
@@ -90,7 +89,7 @@ async function putObject(
   if (namespace === undefined) throw new UsageError('say in which namespace by -n');
   const written = await writtenObject(cluster, namespace, object, wanted);
   const { name } = written.metadata;
-  io().stderr.write(`weir: ratelimitoverride/${name} ${written.did} ${placeText(namespace)}\n`);
+  printProblem(`ratelimitoverride/${name} ${written.did} ${placeText(namespace)}`);
   const shown = await settled(cluster, { namespace, name, waitMs });
   const isDone = shown.isReady || waitMs === 0;
   const notes = isDone ? [] : [`${namespace}/${name} is not Ready: ${shown.why}`];
@@ -126,9 +125,7 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
   const [owner] = places.values();
   if (owner !== undefined) return owner;
   if (cluster !== undefined)
-    io().stderr.write(
-      `weir: no RateLimitConfig of domain ${JSON.stringify(domain)} was found ${placeText(given)}\n`,
-    );
+    printProblem(`no RateLimitConfig of domain ${JSON.stringify(domain)} was found ${placeText(given)}`);
   return {
     namespace: given ?? cluster?.namespace,
     className: className ?? defaultClass,

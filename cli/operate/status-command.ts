@@ -5,12 +5,11 @@ import { Cluster, clusterFlags, reportingClusterErrors } from '../shared/cluster
 import {
   CommandError,
   commandOf,
-  escaped,
   type FlagTypes,
   type ParsedFlags,
+  printProblem,
   UsageError,
 } from '../shared/flags.ts';
-import { io, programName } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { Limiters, limiterFlags, limiterHelp, namesLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
@@ -78,7 +77,7 @@ export const statusCommand = commandOf(help, flagTypes, (flags) => {
   const isNamed = namesLimiters(flags);
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
-  const note = (text: string) => void io().stderr.write(`${programName()}: ${escaped(text)}\n`);
+  const note = (text: string) => printProblem(text);
   const look = async (): Promise<Look> => {
     if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
     return reportingClusterErrors(async () => {

@@ -26,7 +26,7 @@ describe('Progress', () => {
       progress.update(2_100, 510);
     });
     expect(texts).toEqual([
-      `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}]  50% 2,000 requests, 2,000 a second`,
+      `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}]  50% 2,000 requests, 2,000 per second`,
     ]);
   });
 
@@ -50,7 +50,7 @@ describe('Progress', () => {
     expect(texts).toEqual([
       '13 requests replayed in 13 ms\n',
       '1 request replayed in 999 ms\n',
-      '1 request replayed in 1.0 s, 1 a second\n',
+      '1 request replayed in 1.0 s, 1 per second\n',
     ]);
   });
 
@@ -60,6 +60,6 @@ describe('Progress', () => {
       progress.update(10, 10);
       progress.finish(3_000_000);
     });
-    expect(texts).toEqual(['3,000,000 requests replayed in 2.0 s, 1,500,000 a second\n']);
+    expect(texts).toEqual(['3,000,000 requests replayed in 2.0 s, 1,500,000 per second\n']);
   });
 });

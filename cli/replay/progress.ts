@@ -57,7 +57,7 @@ export class Progress {
 
   #speed(requests: number): string {
     const ms = this.#options.nowMs() - this.#startMs;
-    return ms < leastMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} a second`;
+    return ms < leastMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} per second`;
   }
 }
 

@@ -306,7 +306,7 @@ function boundsAreKept({ requests, rules, difference }: ReplayReport, wanted: Wa
   ];
   const broken = bounds.filter(({ bound, count }) => bound?.isExceeded(count, requests) === true);
   for (const { flag, words, bound, count } of broken) {
-    io().stderr.write(`weir: ${count} of ${requests} requests ${words}, more than ${flag} ${bound?.text}\n`);
+    printProblem(`${count} of ${requests} requests ${words}, more than ${flag} ${bound?.text}`);
   }
   return broken.length === 0;
 }

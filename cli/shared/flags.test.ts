@@ -1,6 +1,9 @@
 import { EventEmitter } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { escaped, handleWriteErrors, parseFlags, UsageError } from './flags.ts';
+import { escaped, handleWriteErrors, parseFlags, printProblem, UsageError } from './flags.ts';
+import { processIo, withIo } from './io.ts';
 
 const types = {
   'dial-string': { type: 'string' },
@@ -96,6 +99,17 @@ describe('escaped', () => {
 function errorOf(code: string): Error {
   return Object.assign(new Error(code), { code });
 }
+
+describe('printProblem', () => {
+  it.each([
+    [{}, 'weir: no such file\n'],
+    [{ program: 'kubectl weir' }, 'kubectl weir: no such file\n'],
+  ])('names the program that runs: %j', async (given, printed) => {
+    const stderr = new PassThrough();
+    withIo({ ...processIo, ...given, stderr }, () => printProblem('no such file'));
+    expect(await text(stderr.end())).toBe(printed);
+  });
+});
 
 describe('a stream that cannot be printed to', () => {
   const emit = (...codes: string[]): string[] => {

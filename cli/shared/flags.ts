@@ -294,13 +294,12 @@ export function escaped(text: string): string {
 
 /** Prints a line on standard error. Names of files and texts of rules come from others: none of them begins a line, or acts. */
 export function printProblem(text: string): void {
-  io().stderr.write(`weir: ${escaped(text)}\n`);
+  io().stderr.write(`${programName()}: ${escaped(text)}\n`);
 }
 
-/** `a minute`, `an hour`: what a limit counts for. */
+/** `per minute`, for a unit in either case. */
 export function perUnit(unit: string): string {
-  const name = unit.toLowerCase();
-  return name === 'hour' ? 'an hour' : `a ${name}`;
+  return `per ${unit.toLowerCase()}`;
 }
 
 /** Reads what a command line names. `name` is what the message begins with; `path` may be the number of an open file. @throws UsageError */

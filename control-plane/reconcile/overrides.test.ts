@@ -58,7 +58,7 @@ describe('overrides', () => {
     });
     expect(reported).toEqual({
       match: 'remote_address=203.0.113.7',
-      effect: '100 a window',
+      effect: '100 per window',
       endsMs: createdMs + 2 * hourMs,
       notes: [],
     });
@@ -113,7 +113,7 @@ describe('overrides', () => {
     expect(outcomeOn(ended, 'sale')).toMatchObject({
       accepted: { status: false, reason: 'Expired', message: 'it ended at 2026-11-23T12:00:00Z' },
       served: undefined,
-      override: { effect: '100 a window', endsMs: endMs },
+      override: { effect: '100 per window', endsMs: endMs },
     });
     // A clock that was set back takes it up again.
     expect(names(at(endMs - 1))).toContain('override/default/sale');

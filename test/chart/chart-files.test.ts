@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -84,6 +84,10 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     const { info } = JSON.parse(read('docs/openapi.json')) as { info: { version: string } };
     const library = JSON.parse(read('packages/limiter/package.json')) as { version: string };
     expect([info.version, library.version]).toEqual([own, own]);
+    const definitions = globSync('crds/*.yaml', { cwd: root }).map(
+      (path) => (parse(read(path)) as RenderedObject).metadata.labels['app.kubernetes.io/version'],
+    );
+    expect(definitions).toEqual([own, own, own]);
     const install = read('examples/kubernetes/install.yaml');
     const named = install.matchAll(/(?:app\.kubernetes\.io\/version: |image: \S+\/weir:)(\d\S+)/g);
     expect([...new Set([...named].map(([, one]) => one))]).toEqual([own]);

@@ -139,7 +139,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
             ...['-domain', 'shop', '-descriptors', 'key=v'],
           ]);
         const shown = ['-grpc-cert-file', proxy.certFile, '-grpc-key-file', proxy.keyFile];
-        expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* left, limit 1 a day/);
+        expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* left, limit 1 per day/);
         expect(ask([]).stdout).not.toMatch(/^OK/);
       });
 
@@ -155,7 +155,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           try {
             expect(await pod.program.ended).toEqual({ code: 0, signal: null });
             expect(pod.program.output).toMatch(
-              /^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 left, limit 1 a day/,
+              /^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 left, limit 1 per day/,
             );
           } finally {
             await pod.stop('SIGKILL');

@@ -151,7 +151,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
           api().apply(input);
           expect(await pod.program.ended).toEqual({ code: 0, signal: null });
           expect(pod.program.output).toMatch(
-            /^OVER_LIMIT\n {2}caller=helm-test: OVER_LIMIT, 0 left, limit 3 a minute/,
+            /^OVER_LIMIT\n {2}caller=helm-test: OVER_LIMIT, 0 left, limit 3 per minute/,
           );
         } finally {
           await pod.stop('SIGKILL');

@@ -182,7 +182,7 @@ describe('weir ask', () => {
       const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`];
       const text = weir('ask', ...target, 'mail', 'tenant=acme', '+', 'other=1', '--hits-addend', '3');
       expect(text.stdout).toMatch(
-        /^OK\n {2}tenant=acme: OK, 997 left, limit 1000 a day \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" shows why\)\n$/,
+        /^OK\n {2}tenant=acme: OK, 997 left, limit 1000 per day \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" shows why\)\n$/,
       );
       const acme = [...target, 'mail', 'tenant=acme', '--hits-addend'];
       const look = weir('ask', ...acme, '0', '--output', 'json');
@@ -193,7 +193,7 @@ describe('weir ask', () => {
       expect(look.status).toBe(0);
       weir('ask', ...acme, '-3');
       const refunded = weir('ask', ...acme, '0');
-      expect(refunded.stdout).toContain('1000 left, limit 1000 a day');
+      expect(refunded.stdout).toContain('1000 left, limit 1000 per day');
       const wrong = weir('ask', ...target, '-descriptors', 'a=b');
       expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
@@ -202,7 +202,7 @@ describe('weir ask', () => {
         weir('ask', ...target, 'mail', descriptor, '--until-over-limit', seconds, '--hits-addend', '300');
       const over = many('tenant=other', '20');
       expect([over.status, over.stderr]).toEqual([0, '']);
-      expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 left, limit 1000 a day/);
+      expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 left, limit 1000 per day/);
       const never = many('other=1', '4');
       expect([never.status, never.stdout]).toEqual([1, '']);
       expect(never.stderr).toMatch(

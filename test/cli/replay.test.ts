@@ -96,8 +96,8 @@ describe('weir replay', () => {
     expect(stdout).toContain(
       '\nNewly limited: 3 requests (30.00%), 2026-11-20T09:01:01.000Z to 2026-11-20T09:01:03.000Z\n',
     );
-    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute, sliding window {2}/);
-    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute {2}/);
+    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 per minute, sliding window {2}/);
+    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 per minute {2}/);
     const bucket = replay([
       ...args.with(2, 'token_bucket'),
       '--against',
@@ -146,7 +146,7 @@ descriptors:
       ),
     ).toEqual([
       ['shop.remote_address', '2 limits', '3', '1', '33.33%'],
-      ['', '1s', '1 a second', '2', '1'],
+      ['', '1s', '1 per second', '2', '1'],
       ['', 'steady', '3,000 in 5m, token bucket, burst 2,000', '0', '0'],
     ]);
   });

@@ -119,7 +119,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     await soon(() => expect(now.last?.names).toEqual(['default/shop']));
     const table = api().mustKubectl(['get', 'rlo', 'sale']);
     expect(table).toMatch(/^NAME +DOMAIN +MATCH +EFFECT +ENDS +READY +AGE/);
-    expect(table).toContain(`sale   shop     key=a   100 a window   ${until}   False`);
+    expect(table).toContain(`sale   shop     key=a   100 per window   ${until}   False`);
     await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBeUndefined());
     api().delete('ratelimitoverrides', { name: 'sale', namespace: 'default' });
   }, 120_000);

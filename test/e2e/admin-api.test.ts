@@ -245,7 +245,7 @@ describe('POST /v1/explain', () => {
       grants: [],
     });
     expect(json.inForce).toEqual(['100 per year']);
-    expect(json.text.at(-2)).toMatch(/^over it api ".*": 100 a window$/);
+    expect(json.text.at(-2)).toMatch(/^over it api ".*": 100 per window$/);
     expect(json.text.at(-1)).toMatch(/^limit: 100 per year, counter /);
     expect((await get(limiter, '/v1/status')).json.rules.overrides).toBe(1);
     expect((await get(limiter, '/v1/status')).json.changes['override-set']).toBe(1);

@@ -146,7 +146,7 @@ describe('the first pages', () => {
 
   it('asks over gRPC', () => {
     expect(shell(block('bin/weir ask'))).toMatch(
-      /^(OK|OVER_LIMIT)\n {2}remote_address=203\.0\.113\.7: .* left, limit 5 a minute/,
+      /^(OK|OVER_LIMIT)\n {2}remote_address=203\.0\.113\.7: .* left, limit 5 per minute/,
     );
   });
 

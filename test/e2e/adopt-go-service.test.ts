@@ -68,7 +68,7 @@ describeWithServer('moving over from the Go service', redisProgram, (path) => {
       const last = shell(askHere);
       const first = shell(askHere);
       if (keyNow() !== key) continue;
-      expect(last.output).toMatch(/^OK\n.* 0 left, limit 5 a minute/m);
+      expect(last.output).toMatch(/^OK\n.* 0 left, limit 5 per minute/m);
       expect(first.output).toMatch(/^OVER_LIMIT\n/);
       expect(await direct.get(key)).toBe('6');
       expect(await direct.ttl(key)).toBeGreaterThan(0);

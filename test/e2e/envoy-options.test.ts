@@ -54,7 +54,7 @@ describeWithServer("options of Envoy's rate limit filter", envoyProgram, (envoyP
     for (let i = 0; i < 11; i++) answers.push(await ask(port, '/checkout'));
     const passed = answers.find(({ status }) => status === 200);
     const refused = answers.find(({ status }) => status === 429);
-    // The limit of the path is the other one, 1000 an hour, and is not to be reported.
+    // The limit of the path is the other one, 1000 per hour, and is not to be reported.
     expect(passed?.headers.get('x-ratelimit-limit')).toBe('5, 5;w=60');
     expect(passed?.headers.get('x-ratelimit-remaining')).toBe('4');
     expect(passed?.headers.has('retry-after')).toBe(false);

@@ -86,7 +86,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
       inForce: ['20 per day'],
       text: [
         'level 1, "ip=a": "ip" has the key and no value',
-        `over it api "${posted.body.id}": 20 a window`,
+        `over it api "${posted.body.id}": 20 per window`,
         expect.stringMatching(/^limit: 20 per day, counter shop_ip_a_\d+$/),
       ],
     });

@@ -26,7 +26,7 @@ export type RuleTraits = Partial<Rule> & { key: string; rateLimit?: Limit | unde
 /** A limit's fields, its unit by number or as it is written. */
 export type LimitParts = Partial<Omit<Limit, 'unit'>> & { unit?: Unit | string };
 
-/** 10 a minute unless configured otherwise. */
+/** 10 per minute unless configured otherwise. */
 export function limit({ unit = 'minute', ...parts }: LimitParts = {}): Limit {
   return makeLimit({ unit: typeof unit === 'string' ? unit : unitName(unit), requestsPerUnit: 10, ...parts });
 }
