@@ -246,7 +246,7 @@ describe('rule files', () => {
       '',
       ["4:41: config error, key 'unit_multiplier' belongs to rate_limit"],
     ],
-    ['calendar:', '', ['4:25: calendar must be a map with a unit, found null']],
+    ['calendar:', '', ['4:25: calendar must be a map, found null']],
     ['unit: day, warn_at: [50, 80, 95]', '', []],
     ['unit: day, warn_at: ', '', []],
     [

@@ -336,6 +336,8 @@ describe('readRuleFiles, errors', () => {
       'what is wrong with one of several limits',
       `${head}- key: k\n  rate_limits:\n  - {unit: day, name: n}\n  - {unit: dya}\n  - {unlimited: true}\n  - 5\n`,
       '8:5: config error, yaml file contains list of type other than map: 5',
+      "6:12: invalid rate limit unit 'dya'",
+      '7:17: unlimited cannot be one of rate_limits',
     ],
     [
       'the meaning of several limits',

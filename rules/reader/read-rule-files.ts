@@ -7,7 +7,8 @@ import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { decodeYaml, type SyntaxProblem } from '../yaml/text.ts';
 import type { DocumentProblem } from './document-walk.ts';
-import { FollowUps, readRuleDocument } from './read-rule-document.ts';
+import { FollowUps } from './follow-ups.ts';
+import { readRuleDocument } from './rule-file-reader.ts';
 
 interface RuleFile {
   /** How errors name it. */

@@ -24,7 +24,7 @@ function limits(name: string, rateLimits: unknown, server: string, ...reader: st
 }
 
 const daily = { unit: 'day', requestsPerUnit: 1 };
-const noShare = 'must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found ';
+const noShare = 'lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found ';
 
 function lease(name: string, given: unknown, server: string, reader: string): RefusedSpec {
   const at = 'spec.descriptors[0].lease';
@@ -287,11 +287,11 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'spec.descriptors[0].rateLimits: a rule has either rateLimit or rateLimits, found both',
   ),
   ...[
-    lease('that is no share', '0.02', "in body should match '^(0|(100", `${noShare}the text '0.02'`),
-    lease('of more than all', '100.1%', "in body should match '^(0|(100", `${noShare}the text '100.1%'`),
-    lease('of a number', 2, 'in body should be less than or equal to 0', `${noShare}2`),
-    lease('below nothing', -1, 'in body should be greater than or equal to 0', `${noShare}-1`),
-    lease('that is true', true, 'in body must be of type', `${noShare}true`),
+    lease('that is no share', '0.02', "in body should match '^(0|(100", `${noShare}'0.02'`),
+    lease('of more than all', '100.1%', "in body should match '^(0|(100", `${noShare}'100.1%'`),
+    lease('of a number', 2, 'in body should be less than or equal to 0', `${noShare}'2'`),
+    lease('below nothing', -1, 'in body should be greater than or equal to 0', `${noShare}'-1'`),
+    lease('that is true', true, 'in body must be of type', `${noShare.replace('lease ', '')}true`),
   ],
   ...(
     [

@@ -351,7 +351,7 @@ spec:
     - key: plan
       rateLimit: { unit: minute, requestsPerUnit: 5, algorithm: token_bucket }
 `,
-    answer: `rules.yaml:9:65: error: unknown algorithm 'token_bucket': there are FixedWindow, SlidingWindow and TokenBucket [wrong-type]
+    answer: `rules.yaml:9:65: error: unknown algorithm 'token_bucket': there are FixedWindow, SlidingWindow and TokenBucket [invalid-algorithm]
   9 |       rateLimit: { unit: minute, requestsPerUnit: 5, algorithm: token_bucket }
     |                                                                 ^^^^^^^^^^^^
   hint: did you mean TokenBucket?

@@ -1,0 +1,269 @@
+/** The dialect of rule files: values of YAML as the Go service reads them, with its messages. */
+import type { FieldRow, FieldRows } from '../language/fields.ts';
+import { type FieldTable, fileTable } from '../language/tables.ts';
+import { type JsonObject, type JsonValue, maxUint32, mostRequests, type RuleSource } from '../model.ts';
+import type { RuleErrorCode } from '../rule-error.ts';
+import { NodeKind, type YamlTape } from '../yaml/tape.ts';
+import {
+  booleanValue,
+  integerValue,
+  printedScalar,
+  scalarValue,
+  setOwn,
+  shortTag,
+  typeTag,
+} from '../yaml/values.ts';
+import { type DocumentProblem, DocumentWalk, Stage, Unreadable } from './document-walk.ts';
+import { RuleReader } from './rule-reader.ts';
+
+/** What one YAML document says, as far as it can be understood. */
+type RuleDocument = Omit<RuleSource, 'name'>;
+
+/**
+ * Reads rules out of a YAML document: keys, types and values, but not what they mean together (see `checkSources`).
+ * An element of a list that is not a map leaves a hole, so that the others keep their position. There is no document when
+ * it cannot be read as a whole.
+ */
+export function readRuleDocument(tape: YamlTape): {
+  document: RuleDocument | undefined;
+  problems: DocumentProblem[];
+  warnings: DocumentProblem[];
+} {
+  const walk = new DocumentWalk(tape);
+  let document: RuleDocument | undefined;
+  try {
+    document = new RuleFileReader(walk).file(0);
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+  }
+  return { document, problems: walk.log.problems, warnings: walk.log.warnings };
+}
+
+/** What the Go service's messages call the type that a value must have, by kinds of fields. */
+const goTypes: Readonly<Record<string, string>> = {
+  rules: '[]config.YamlDescriptor',
+  limit: 'config.YamlRateLimit',
+  limits: '[]config.YamlRateLimit',
+  names: '[]config.yamlReplaces',
+  calendar: 'config.YamlCalendar',
+  reserve: 'config.YamlReserve',
+  percents: '[]uint32',
+};
+
+const metadataType = 'map[string]interface {}';
+
+/** Null stands for a type's zero value; what does not fit is reported, and zero. */
+class RuleFileReader extends RuleReader<number> {
+  readonly #walk: DocumentWalk;
+
+  constructor(walk: DocumentWalk) {
+    super();
+    this.#walk = walk;
+  }
+
+  file(node: number): RuleDocument | undefined {
+    if (this.#walk.scalarType(node) === 'null') return { domain: '', descriptors: [] };
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#mismatch(node, 'map[interface {}]interface {}', Stage.DOCUMENT);
+      return undefined;
+    }
+    const { domain = '', descriptors = [] } = this.fields(node, fileTable);
+    return { domain, descriptors };
+  }
+
+  protected override reject(
+    node: number,
+    code: RuleErrorCode,
+    text: string,
+    ...below: (string | number)[]
+  ): void {
+    this.#walk.log.value(node, code, text, ...below);
+  }
+
+  protected override get problemCount(): number {
+    return this.#walk.log.problems.length;
+  }
+
+  protected override get fieldName(): string {
+    return String(this.#walk.log.path.at(-1));
+  }
+
+  protected override isMap(node: number, { kind, isOwn }: FieldRow): boolean {
+    if (this.#walk.tape.kind(node) === NodeKind.MAP) return true;
+    if (isOwn && this.#isNull(node)) this.reject(node, 'wrong-type', `${kind} must be a map, found null`);
+    this.#refuse(node, goTypes[kind]!);
+    return false;
+  }
+
+  protected override eachField<Rows extends FieldRows>(
+    map: number,
+    table: FieldTable<Rows>,
+    take: (name: keyof Rows & string, value: number, key: number) => void,
+  ): void {
+    this.#walk.eachField(map, table, take);
+  }
+
+  protected override isIgnored(node: number): boolean {
+    return this.#isNull(node);
+  }
+
+  protected override maps<Value>(
+    node: number,
+    { kind }: FieldRow,
+    read: (map: number) => Value,
+  ): Value[] | undefined {
+    if (this.#walk.tape.kind(node) === NodeKind.LIST) return this.#walk.maps(node, read);
+    this.#refuse(node, goTypes[kind]!);
+    return this.#isNull(node) ? [] : undefined;
+  }
+
+  /** Integers and booleans are texts too, as they are written. */
+  protected override text(node: number): string | undefined {
+    const type = this.#walk.scalarType(node);
+    if (type === 'null') return '';
+    if (type !== undefined && type !== 'float' && type !== 'huge') return this.#walk.text(node);
+    this.#refuse(node, 'string');
+    return undefined;
+  }
+
+  protected override numberOrText(node: number): string | undefined {
+    const type = this.#walk.scalarType(node);
+    if (type === undefined) this.#refuse(node, 'string');
+    return type === undefined || type === 'null' ? undefined : this.#walk.text(node);
+  }
+
+  protected override spelled(word: string): string {
+    return word;
+  }
+
+  protected override asWord(text: string): string {
+    return text.toLowerCase();
+  }
+
+  protected override boolean(node: number): boolean {
+    if (this.#walk.scalarType(node) === 'bool') return booleanValue(this.#walk.tape.text(node));
+    this.#refuse(node, 'bool');
+    return false;
+  }
+
+  protected override uint32(node: number): number {
+    return this.#whole(node, maxUint32) ?? 0;
+  }
+
+  protected override requests(node: number): number {
+    const small = this.#small(node);
+    if (small >= 0) return small;
+    const type = this.#walk.scalarType(node);
+    const isTooMany =
+      type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > mostRequests);
+    if (!isTooMany) return this.#whole(node, mostRequests) ?? 0;
+    const text = `${this.fieldName} can be at most ${mostRequests} (2^53 - 1), found ${this.#walk.tape.text(node)}`;
+    this.reject(node, 'wrong-type', text);
+    return 0;
+  }
+
+  /** Elements that are no whole numbers are left out. */
+  protected override numbers(list: number): number[] {
+    if (this.#walk.tape.kind(list) === NodeKind.LIST)
+      return this.#walk
+        .elements(list, (node) => this.#whole(node, maxUint32))
+        .filter((value) => value !== undefined);
+    this.#refuse(list, goTypes['percents']!);
+    return [];
+  }
+
+  /** Most numbers are plain and of few digits, and need no look at what else they may be; -1 for others. */
+  #small(node: number): number {
+    const { tape } = this.#walk;
+    const isPlain = tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined;
+    return isPlain ? smallDecimal(tape.text(node)) : -1;
+  }
+
+  #whole(node: number, most: number): number | undefined {
+    const { tape } = this.#walk;
+    const small = this.#small(node);
+    if (small >= 0) return small;
+    if (this.#walk.scalarType(node) === 'int') {
+      const value = integerValue(tape.text(node));
+      if (value >= 0n && value <= most) return Number(value);
+    }
+    this.#refuse(node, 'uint32');
+    return undefined;
+  }
+
+  /** Adds to what an earlier map held. */
+  protected override metadata(
+    node: number,
+    _row: FieldRow,
+    earlier: JsonObject | undefined,
+  ): JsonObject | undefined {
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#refuse(node, metadataType);
+      return undefined;
+    }
+    const object = earlier ?? {};
+    const keyText = (key: number) => (this.#isNull(key) ? '' : this.#walk.text(key));
+    this.#jsonMap(node, object, keyText);
+    return Object.keys(object).length === 0 ? undefined : object;
+  }
+
+  /** Reports a value that is not of the type it must have, unless it is null. */
+  #refuse(node: number, goType: string): void {
+    const type = this.#walk.scalarType(node);
+    if (type === 'null') return;
+    const isMetadata = goType === metadataType;
+    if ((type === 'float' || type === 'huge') && !isMetadata) {
+      this.#walk.refuseUnsupported(node);
+      return;
+    }
+    if (type === undefined && !isMetadata) this.#walk.keysIn(node);
+    this.#mismatch(node, goType, Stage.TYPES);
+  }
+
+  #mismatch(node: number, goType: string, stage: Stage): void {
+    this.#walk.log.type(node, stage, `cannot unmarshal ${this.#typeAndText(node)} into ${goType}`);
+  }
+
+  #typeAndText(node: number): string {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind !== NodeKind.SCALAR) return kind === NodeKind.MAP ? '!!map' : '!!seq';
+    const text = tape.text(node);
+    const tag = tape.tag(node);
+    const type = tag === undefined ? typeTag(this.#walk.scalarType(node) ?? 'string') : shortTag(tag);
+    return `${type} \`${text.length > 10 ? `${text.slice(0, 7)}...` : text}\``;
+  }
+
+  #json(node: number): JsonValue {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind === NodeKind.SCALAR) return this.#walk.checked(node, () => scalarValue(tape, node)) ?? null;
+    if (kind === NodeKind.MAP) {
+      const object: JsonObject = {};
+      this.#jsonMap(node, object, (key) => this.#walk.checked(key, () => printedScalar(tape, key)) ?? '');
+      return object;
+    }
+    return this.#walk.elements(node, (element) => this.#json(element));
+  }
+
+  #jsonMap(map: number, object: JsonObject, keyText: (key: number) => string): void {
+    this.#walk.eachEntry(map, keyText, (key, value) => setOwn(object, key, this.#json(value)));
+  }
+
+  #isNull(node: number): boolean {
+    return this.#walk.scalarType(node) === 'null';
+  }
+}
+
+/** The value of up to nine decimal digits without a leading zero; -1 for anything else. */
+function smallDecimal(text: string): number {
+  const { length } = text;
+  if (length === 0 || length > 9 || (length > 1 && text.charCodeAt(0) === 48)) return -1;
+  let value = 0;
+  for (let index = 0; index < length; index++) {
+    const digit = text.charCodeAt(index) - 48;
+    if (!(digit >= 0 && digit <= 9)) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
+}
