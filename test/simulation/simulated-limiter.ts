@@ -13,7 +13,8 @@ import {
   type LoadedResources,
   loadResources,
 } from '../../limiter/config-source/xds/load-resources.ts';
-import { type StartThread, XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
+import type { StartThread } from '../../limiter/config-source/xds/response-loader.ts';
+import { XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
 import { budgetsRulesVersion } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { reviewLoad } from '../../rules/review/reviewed-load.ts';

@@ -8,7 +8,7 @@ import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { type LoadedResources, loadResources } from './load-resources.ts';
-import { ResponseLoader } from './xds-source.ts';
+import { ResponseLoader } from './response-loader.ts';
 
 const limits = {
   maxHeapMiB: 512,

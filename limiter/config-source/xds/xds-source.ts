@@ -7,7 +7,6 @@ import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import {
-  brokenLoad,
   type ConfigListener,
   type ConfigSource,
   type FailedLoad,
@@ -15,12 +14,6 @@ import {
   type ReviewOutcome,
   unplacedError,
 } from '../config-source.ts';
-import {
-  type LoadThread,
-  type LoadThreadLimits,
-  type LoadThreadOptions,
-  runLoadThread,
-} from '../load-thread.ts';
 import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
 import {
   AdsStream,
@@ -51,13 +44,14 @@ import {
   worldParts,
   worldToReview,
 } from './delta-world.ts';
-import {
-  decodeAnswer,
-  type LoadedResources,
-  loadResources,
-  type ResourcesRequest,
-} from './load-resources.ts';
+import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import { OverrideResources, type ReadOverrides, rulesOf, withRefused } from './override-resources.ts';
+import {
+  ResponseLoader,
+  type ResponseLoaderOptions,
+  type Reviewing,
+  type StartThread,
+} from './response-loader.ts';
 import {
   type LoadResult,
   type SessionAction,
@@ -66,124 +60,6 @@ import {
   type VersionedResponse,
   XdsSession,
 } from './xds-session.ts';
-
-export interface ResponseLoaderOptions extends LoadThreadLimits {
-  /** Longer responses are loaded in a thread. */
-  maxInPlaceBytes: number;
-  /** Rules that change by the second are reviewed when they have settled for so long. */
-  reviewDelayMs: number;
-  timers: Timers;
-  /** Defaults to threads of Node. */
-  startThread?: StartThread;
-}
-
-/** Begins a load where it does not keep anybody waiting. */
-export type StartThread = (
-  request: ResourcesRequest,
-  options: LoadThreadOptions,
-) => LoadThread<LoadedResources>;
-
-/** What is to be looked at, and who learns what was found. */
-interface Reviewing {
-  request: ResourcesRequest;
-  report(review: ReviewOutcome): void;
-}
-
-/** Loads responses: small ones in place, large ones in a thread, so that callers of the limiter need not wait. */
-export class ResponseLoader {
-  readonly #options: ResponseLoaderOptions;
-  #running: { thread: LoadThread<LoadedResources>; request: ResourcesRequest } | undefined;
-  /** What the rules in force are of, until they were reviewed. */
-  #unreviewed: ResourcesRequest | undefined;
-  #callOffReview = (): void => {};
-  #isClosed = false;
-
-  constructor(options: ResponseLoaderOptions) {
-    this.#options = options;
-  }
-
-  /** Never rejects. One load at a time. */
-  async load(request: ResourcesRequest): Promise<LoadedResources | FailedLoad> {
-    await this.#breakOff();
-    if (this.#isClosed) return brokenLoad('response', 'the load ended without a result');
-    const isSmall = request.bytes.length <= this.#options.maxInPlaceBytes;
-    const outcome = isSmall ? loadInPlace(request) : await this.#start(request).outcome;
-    if (outcome.ok && outcome.rules !== undefined) this.#unreviewed = request;
-    return outcome;
-  }
-
-  /**
-   * Call when the rules of the last good load are in force. Says what there is to say of them, unless it was reported, or another
-   * load comes before; never on this thread are they looked at. `begin`: what to look at instead of the last load, where
-   * that is over.
-   */
-  review(report: (review: ReviewOutcome) => void, begin?: () => Reviewing): void {
-    const request = this.#unreviewed;
-    if (request === undefined) return;
-    const running = this.#running;
-    if (running?.request === request && request.parts?.change === undefined) {
-      void this.#follow(running.thread, report);
-      return;
-    }
-    const { timers, reviewDelayMs } = this.#options;
-    this.#callOffReview = timers.after(reviewDelayMs, () => {
-      const reviewing = begin?.() ?? { request, report };
-      void this.#follow(this.#start({ ...reviewing.request, hashInForce: undefined }), reviewing.report);
-    });
-  }
-
-  /** Breaks off a load in a thread; resolves when the thread is gone. */
-  close(): Promise<void> {
-    this.#isClosed = true;
-    return this.#breakOff();
-  }
-
-  #start(request: ResourcesRequest): LoadThread<LoadedResources> {
-    const { startThread = startLoadThread } = this.#options;
-    const thread = startThread(request, this.#options);
-    this.#running = { thread, request };
-    return thread;
-  }
-
-  async #follow(thread: LoadThread<unknown>, report: (review: ReviewOutcome) => void): Promise<void> {
-    const review = await thread.review;
-    if (review === undefined) return;
-    this.#unreviewed = undefined;
-    report(review);
-  }
-
-  async #breakOff(): Promise<void> {
-    this.#callOffReview();
-    const running = this.#running;
-    if (running === undefined) return;
-    running.thread.stop();
-    await running.thread.review;
-    if (this.#running === running) this.#running = undefined;
-  }
-}
-
-const startLoadThread: StartThread = (request, options) => {
-  // A copy, because the bytes may be part of a larger buffer that cannot move to the thread.
-  const bytes = new Uint8Array(request.bytes);
-  return runLoadThread<LoadedResources>(
-    {
-      program: './load-resources-worker',
-      base: import.meta.url,
-      request: { ...request, bytes },
-      transfer: [bytes.buffer],
-      source: 'response',
-    },
-    options,
-  );
-};
-
-function loadInPlace(request: ResourcesRequest): LoadedResources | FailedLoad {
-  try {
-    return loadResources(request).outcome;
-  } catch (error) {
-    return brokenLoad('response', `the load broke off: ${errorText(error)}`);
-  }
-}
 
 export interface XdsConfigSourceOptions
   extends SessionOptions,
@@ -211,26 +87,26 @@ export interface XdsConfigSourceOptions
   startThread?: StartThread;
 }
 
-/** What happens beside the rules. */
+/** Receives events of the connection; `ConfigListener` receives those of the rules. */
 export interface XdsListener {
-  /** The first connection stands; later ones are reported by `ConfigListener.reachable`. */
+  /** The first connection is up. Later ones are reported by `ConfigListener.reachable`. */
   connected(): void;
-  /** Another attempt of an outage that was reported by `ConfigListener.unreachable`. */
+  /** A further attempt to connect failed in an outage that `ConfigListener.unreachable` has reported. */
   attemptFailed(reason: string, retryMs: number): void;
-  /** The server took the stream and has not sent any rules yet. Reported once. */
+  /** The server accepted the stream and has not sent any rules yet. Reported once. */
   noRulesYet(): void;
-  /** TLS files changed and cannot be used: the last good ones stay. */
+  /** The TLS files changed and cannot be used. The last good ones stay in use. */
   tlsFilesRefused(reason: string): void;
-  /** The server does not know incremental xDS. Reported once, until it does. */
+  /** The server does not support incremental xDS. Reported once, and again only if it supported it in between. */
   notIncremental(): void;
 }
 
-/** Chosen: bounds. */
+/** Chosen: bounds of the source, with defaults in `defaultXdsSourceLimits`. */
 export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers' | 'startThread'> &
   Pick<AdsStreamOptions, 'pingTimeoutMs'>;
 
 export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
-  // A few milliseconds of work; a thread takes some 50 to begin.
+  // This much loads in a few milliseconds; a thread takes about 50 ms to start.
   maxInPlaceBytes: 64 * 1024,
   reviewDelayMs: 1_000,
   maxHeapMiB: 4_096,
@@ -239,13 +115,13 @@ export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
   pingTimeoutMs: 15_000,
 };
 
-/** Chosen, as the control plane's for requests: for loads, and for responses that come during one and wait for the next. */
+/** Chosen: the rate of loads, and of responses that arrive during a load. The control plane bounds requests with the same numbers. */
 const responseRate = { burst: 200, perSecond: 20 };
-/** Chosen: a limiter repeats these, or holds one for each resource. Ours have 520 characters at most. */
+/** Chosen: a limiter repeats these texts, or stores one for each resource. Our control plane sends 520 characters at most. */
 const longestText = 4_096;
 
 interface Response extends VersionedResponse {
-  /** The response as it came; of incremental xDS what the server has reported with it. */
+  /** The bytes of the response. With incremental xDS: all resources that the server has sent, this response included. */
   content: Uint8Array | { world: World; typeUrl: string };
 }
 
@@ -253,7 +129,7 @@ type ActionHandlers = {
   [Kind in SessionAction<Response>['do']]: (action: Extract<SessionAction<Response>, { do: Kind }>) => void;
 };
 
-/** Rules from an xDS server. Those of the last good response stay in force for as long as the server is away. */
+/** Loads rules from an xDS server. While the server is unreachable, the rules of the last good response stay in force. */
 export class XdsConfigSource implements ConfigSource {
   readonly #options: XdsConfigSourceOptions;
   readonly #limits: XdsSourceLimits;
@@ -270,18 +146,18 @@ export class XdsConfigSource implements ConfigSource {
   #table: RuleTable | undefined;
   readonly #overrides = new OverrideResources();
   #overridesInForce: readonly Override[] = [];
-  /** The resources of these rules; undefined where they came without names. */
+  /** The resources of the rules in force; undefined if the server sent them without names. */
   #worldInForce: World | undefined;
-  /** What was said of the rules that were reviewed last. */
+  /** The result of the last review. */
   #reviewed: ReviewedWorld | undefined;
-  /** Of the stream that is open, or was last: what the server has reported; undefined: it shows the state of the world. */
+  /** The resources that the server has sent over the current or last stream; undefined if that stream is not incremental. */
   #reported: World | undefined;
-  /** The server has just said that it does not know incremental xDS. */
+  /** The server has just answered that it does not support incremental xDS. */
   #isDeclined = false;
   #isDeclineReported = false;
   #keepaliveMs: number;
   #isClosed = false;
-  /** Of the stream that is open, or was last. */
+  /** The token of the current or last stream. */
   #token: string | undefined;
   readonly #handlers: ActionHandlers = {
     connect: () => this.#connect(),
@@ -314,12 +190,12 @@ export class XdsConfigSource implements ConfigSource {
     return this.#session.isOpen;
   }
 
-  /** Of the resources that the server has sent by incremental xDS; 0 with the state of the world. */
+  /** The size of all resources that the server has sent by incremental xDS; 0 with state of the world. */
   get resourceBytes(): number {
     return worldBytes(this.#reported ?? emptyWorld);
   }
 
-  /** Connects without waiting for it. Rejects with a ConfigSourceError on files that cannot be used. */
+  /** Starts to connect and returns at once. Rejects with a ConfigSourceError if TLS or token files cannot be used. */
   async start(listener: ConfigListener): Promise<void> {
     const { target, tls, listener: news } = this.#options;
     this.#transport = new AdsTransport(target, tls, (reason) => news.tlsFilesRefused(reason));
@@ -343,7 +219,7 @@ export class XdsConfigSource implements ConfigSource {
     }
   }
 
-  /** One timer is enough: a stream that settles and a wait exclude each other. */
+  /** One timer is enough, because the session never waits for a stream to settle and for a retry at the same time. */
   #setTimer(delayMs: number, fire: () => SessionAction<Response>[]): void {
     this.#callOffTimer?.();
     this.#callOffTimer = this.#options.timers.after(delayMs, () => this.#carryOut(fire()));
@@ -394,13 +270,13 @@ export class XdsConfigSource implements ConfigSource {
       this.#carryOut(other);
       return;
     }
-    // gRPC proposal A8: a client that is notified pings half as often.
+    // gRPC proposal A8: after "too many pings", a client doubles its keepalive interval.
     if (tooManyPings) this.#keepaliveMs *= 2;
     const reported = unauthenticated ? `${reason} (${this.#proofToFix()})` : reason;
     this.#carryOut(this.#session.ended(reported, unauthenticated && this.#hasNewToken()));
   }
 
-  /** What an operator is to look at where the server does not know who this is. */
+  /** Names the setting to check when the server does not accept this limiter's identity. */
   #proofToFix(): string {
     const { tokenFile, headers } = this.#options;
     if (tokenFile !== undefined) return 'the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken';
@@ -424,14 +300,14 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #receive(bytes: Uint8Array): void {
-    // A flood waits at the server until the load is over.
+    // If responses arrive too fast during a load, the stream stops reading until the load ends.
     if (this.#session.isLoading && !this.#waiting.take(this.#options.clock.monotonicMs()))
       this.#stream?.pause();
     let response: Response | undefined;
     try {
       response = this.#decode(bytes);
     } catch (error) {
-      // Without its nonce it cannot be refused.
+      // A NACK needs the nonce of the response, so the only answer is to end the stream.
       const kind = this.#reported === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
       this.#endStream(`the server sent what is no ${kind}: ${errorText(error)}`);
       return;
@@ -444,7 +320,7 @@ export class XdsConfigSource implements ConfigSource {
     this.#carryOut(this.#session.ended(reason));
   }
 
-  /** Undefined: it has been refused. @throws on bytes that are no response */
+  /** Returns undefined if the response was rejected. @throws if the bytes are not a response */
   #decode(bytes: Uint8Array): Response | undefined {
     if (this.#reported === undefined) {
       const { version, nonce, typeUrl } = decodeAnswer(bytes);
@@ -468,8 +344,8 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   /**
-   * Sends a NACK and ends the stream: a part of the server's resources is unknown from now on. The next stream begins with what is in
-   * force, and the server says again what is different.
+   * Sends a NACK and ends the stream, because the limiter does not store these resources and cannot apply later changes to them. The
+   * next stream starts from the resources in force, and the server sends every difference again.
    */
   #refuseStream(nonce: string, message: string): void {
     this.#listener?.failed([unplacedError('too-large', 'response', message)], 1);
@@ -502,7 +378,7 @@ export class XdsConfigSource implements ConfigSource {
     );
   }
 
-  /** A server that sends as fast as it can leaves the limiter time for its callers. */
+  /** Limits the rate of loads, so that a server that sends without pause leaves the limiter time for its callers. */
   async #pace(): Promise<void> {
     const { clock, timers } = this.#options;
     const waitMs = this.#loads.waitMs(clock.monotonicMs());
@@ -548,7 +424,7 @@ export class XdsConfigSource implements ConfigSource {
     const { rules, hash, refused } = outcome;
     const resources = refused?.resources ?? [];
     this.#worldInForce = reported && worldInForce(reported, this.#worldInForce, resources);
-    // First, so that no request comes between the first rules and these.
+    // Overrides come first, so that no request is decided by the first rules without their overrides.
     await this.#useOverrides(this.#worldInForce ? this.#overrides.ofWorld(this.#worldInForce) : over);
     if (rules !== undefined) {
       const loaded = loadedRules(rules, loadMs, this.#table);
@@ -578,7 +454,7 @@ function checkLengths(texts: Record<string, string>): void {
       throw new Error(`its ${what} has ${length} characters, and ${longestText} are the most`);
 }
 
-/** What of a response goes where. */
+/** A response, split into rules and overrides. */
 interface LoadParts {
   bytes: Uint8Array;
   parts: Omit<WorldParts, 'bytes'> | undefined;
