@@ -3,54 +3,54 @@ import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 
-/** A good load: replaces all rules of the load before it. */
+/** The result of a good load. It replaces all rules of the load before it. */
 export interface LoadedRules {
   table: RuleTable;
   domains: number;
-  /** Descriptors on all levels. */
+  /** The number of descriptors on all levels. */
   rules: number;
-  /** How many files (or resources) were read. */
+  /** The number of files or resources that were read. */
   sources: number;
-  /** From the start of the load to the table in hand; the wait for a burst of changes to end is not in it. */
+  /** The duration of the load, without the wait for a burst of changes to end. */
   loadMs: number;
 }
 
 export type ReviewOutcome = RulesReview | { problem: string };
 
 export interface ConfigListener {
-  /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
+  /** If it returns a promise, the rules are in force in all workers once it settles. Until then nothing is acknowledged or loaded. */
   loaded(result: LoadedRules): void | Promise<void>;
-  /** All overrides of a control plane, when any of them has changed. Settles when it is in force everywhere. */
+  /** Called with all overrides of the control plane when any of them changed. Settles when they are in force in all workers. */
   overrides?(overrides: readonly Override[]): Promise<void>;
-  /** What was to be loaded is what is in force: also after loads that failed. */
+  /** The loaded rules equal those in force. Loads that failed may have come between. */
   unchanged(loadMs: number): void;
   /**
-   * What is to be said of the rules last loaded: some time after `loaded`, and not of rules that others replace before. Where
-   * nobody could look at them to the end, why.
+   * The review of the rules that were loaded last, some time after `loaded`. Rules that others replace before that are not
+   * reviewed. If the review failed, `review` says why.
    */
   reviewed(review: ReviewOutcome): void;
-  /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
+  /** The load failed, and the rules of the last good load stay in force. `total` also counts errors that `errors` does not list. */
   failed(errors: readonly RuleError[], total: number): void;
-  /** Changes are not noticed until `reachable`. Reported once, however long it lasts. */
+  /** The source cannot see changes until `reachable`. Reported once for each outage. */
   unreachable(reason: string): void;
-  /** Changes are noticed again; a load follows where something may have been missed. */
+  /** The source sees changes again. A load follows if changes may have been missed. */
   reachable(): void;
 }
 
-/** Where rules come from. Loads come one after another, never two at once. */
+/** The origin of rules. It runs one load at a time. */
 export interface ConfigSource {
   /**
    * Follows changes and begins the first load, whose result goes to the listener.
    * Rejects with a ConfigSourceError when rules can never arrive.
    */
   start(listener: ConfigListener): Promise<void>;
-  /** The listener is not called again, not even for a load under way. */
+  /** Stops the source. The listener is not called again, not even for a load that is running. */
   close(): Promise<void>;
 }
 
 export type ConfigSourceErrorCode = 'unwatchable' | 'app-directory-outside' | 'bad-credentials';
 
-/** A source that cannot start: a fault of its settings or of its surroundings, not of the rules. */
+/** The source cannot start, because of its settings or environment and not because of the rules. */
 export class ConfigSourceError extends Error {
   readonly code: ConfigSourceErrorCode;
 
@@ -61,7 +61,7 @@ export class ConfigSourceError extends Error {
   }
 }
 
-/** A good load as a thread hands it over: the bytes of a RuleTable, or of what goes over the one in force. */
+/** A good load as a thread returns it: the bytes of a RuleTable, or of a layer over the one in force. */
 export interface CompiledRules extends RuleLayer {
   ok: true;
   bytes: ArrayBuffer;
@@ -71,7 +71,7 @@ export interface CompiledRules extends RuleLayer {
 export interface FailedLoad {
   ok: false;
   errors: RuleError[];
-  /** Of all errors, those that the list had no room for included. */
+  /** The number of all errors, including those that the list does not hold. */
   total: number;
 }
 
@@ -80,20 +80,20 @@ export function unplacedError(code: RuleErrorCode, source: string, text: string)
   return { code, source, text, path: [], line: undefined, column: undefined };
 }
 
-/** Nothing could be loaded at all. */
+/** A load that could not read anything. */
 export function brokenLoad(source: string, text: string): FailedLoad {
   return { ok: false, errors: [unplacedError('unreadable', source, text)], total: 1 };
 }
 
 export type LoadOutcome = CompiledRules | FailedLoad;
 
-/** A load where it was made: what of it goes to others, and what is there to review; undefined for no new rules. */
+/** The result of a load in its thread: the outcome that the thread returns, and the rules to review, if there are new ones. */
 export interface MadeLoad<Outcome> {
   outcome: Outcome;
   reviewed: (() => ReviewedLoad) | undefined;
 }
 
-/** Throws when the bytes are not those of a table. `before`: the rules in force. */
+/** `before`: the rules in force. @throws if the bytes are not those of a table */
 export function loadedRules(
   { sources, ...layer }: CompiledRules,
   loadMs: number,

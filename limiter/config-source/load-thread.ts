@@ -5,30 +5,30 @@ import type { Timers } from '../../process/time/clock.ts';
 import { type ReviewOptions, reviewLoad } from '../../rules/review/reviewed-load.ts';
 import { brokenLoad, type FailedLoad, type MadeLoad, type ReviewOutcome } from './config-source.ts';
 
-/** `Success` is what comes of a load that went well. */
+/** A load that runs in a thread. `Success` is the type of a good result. */
 export interface LoadThread<Success> {
   /**
-   * Never rejects: a thread that breaks is a load that failed. Settles once the thread and its memory are gone; where the thread
-   * goes on to review the rules, as soon as they are there.
+   * Never rejects: if the thread fails, the load has failed. Settles once the thread and its memory are gone. If the thread goes
+   * on to review the rules, it settles as soon as they are loaded.
    */
   readonly outcome: Promise<Success | FailedLoad>;
-  /** Settles once the thread and its memory are gone; undefined for a thread that was stopped, or had nothing to review. */
+  /** Settles once the thread and its memory are gone; undefined if the thread was stopped or had nothing to review. */
   readonly review: Promise<ReviewOutcome | undefined>;
-  /** Ends the thread; an outcome that is not there yet is then a failure. */
+  /** Ends the thread. If there is no outcome yet, it becomes a failure. */
   stop(): void;
 }
 
 type ThreadMessage<Success> = { outcome: Success | FailedLoad; goesOn: boolean } | { review: ReviewOutcome };
 
 export interface ThreadedLoad {
-  /** Path of the thread's program without extension, and what it is relative to. */
+  /** Path of the thread's program without extension, relative to `base`. */
   program: string;
   base: string;
   /** Plain data for the thread's `workerData`. */
   request: unknown;
   /** Parts of the request that move to the thread instead of being copied. */
   transfer?: readonly Transferable[];
-  /** How errors of a broken thread name what was to be loaded. */
+  /** The source that errors of a failed thread name. */
   source: string;
 }
 
@@ -39,28 +39,28 @@ export interface LoadThreadOptions extends LoadThreadLimits {
 export interface LoadThreadLimits {
   maxHeapMiB: number;
   timeoutMs: number;
-  /** How long the rules are looked at, once they are loaded. */
+  /** The review of loaded rules may take this long. */
   reviewTimeoutMs: number;
 }
 
 /**
- * Chosen: what a load makes it mostly keeps until its end, so a larger space for the newborn only adds to the
- * peak (100,000 rules: 8 MiB saves 50 MB against the default, in the same time).
+ * Chosen: most objects of a load live until its end, so a larger young generation only adds to the peak. With 100,000 rules, 8 MiB
+ * takes 50 MB less than the default, in the same time.
  */
 const maxYoungHeapMiB = 8;
 
-/** Loads in a thread of its own, made for this load: between loads none of its memory stays. */
+/** Loads in a thread that is started for this load, so that its memory is freed afterwards. */
 export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOptions): LoadThread<Success> {
   try {
     return followWorker(startWorker(load, options.maxHeapMiB), load, options);
   } catch (error) {
-    // No thread to be had, for one where the number of threads is bounded: the next change tries again.
+    // No thread could be started, for example because their number is bounded. The next change tries again.
     const outcome = brokenLoad(load.source, brokenThread(error, options.maxHeapMiB).load);
     return { outcome: Promise.resolve(outcome), review: Promise.resolve(undefined), stop: () => {} };
   }
 }
 
-/** The program is `.ts` when run from source, `.js` in the package: the compiler leaves a URL as it is. */
+/** The program is `.ts` from source and `.js` in the package, because the compiler does not rewrite URLs. */
 function startWorker({ program, base, request, transfer }: ThreadedLoad, maxHeapMiB: number): Worker {
   return new Worker(new URL(`${program}${extname(base)}`, base), {
     name: 'load-rules',
@@ -118,7 +118,7 @@ function followWorker<Success>(
   return { outcome: outcomeThere.promise, review: reviewed, stop: () => void worker.terminate() };
 }
 
-/** In the thread: hands over what came of the load, and looks at the rules only then, which may take longer than the load. */
+/** Runs in the thread: returns the outcome of the load first, and then reviews the rules, which may take longer. */
 export function endLoad<Success>(
   { outcome, reviewed }: MadeLoad<Success>,
   { transfer, ...options }: ReviewOptions & { transfer: readonly Transferable[] },

@@ -1,4 +1,4 @@
-/** What happens when rules arrive, or fail to: who learns of it, and what is logged of them. */
+/** Passes loaded rules and failed loads on to the decisions, health, statistics and the log. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -11,12 +11,12 @@ import { createRulesStats, createRuntimeStats, type LimiterStats } from '../stat
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { ConfigListener, LoadedRules, ReviewOutcome } from './config-source.ts';
 
-/** Chosen: so many lines take about a millisecond. */
+/** Chosen: this many lines take about a millisecond. */
 export const linesPerTurn = 256;
 
 /**
- * What is logged of rules that were loaded: what is odd about them, and the debug lines, a line for each. 100,000 rules
- * take a while to write: calls are answered between two slices.
+ * Writes the debug lines of loaded rules, one for each. Writing 100,000 lines takes a while, so the list is written in slices, and
+ * the limiter answers calls between two of them.
  */
 export class LoadedRulesLog {
   readonly #log: Logger;
@@ -26,7 +26,7 @@ export class LoadedRulesLog {
     this.#log = log;
   }
 
-  /** Lists these rules in the background, in place of those that are being listed. Settles when it is through. */
+  /** Lists these rules in the background and stops a list that is being written. Settles at the end of the list. */
   async list(table: { listedRules(): Iterable<ListedRule> }): Promise<void> {
     if (!this.#log.isEnabled('debug')) return;
     if (this.#current !== undefined) lines.listingReplaced(this.#log);
@@ -42,16 +42,16 @@ export class LoadedRulesLog {
     this.#current = undefined;
   }
 
-  /** Nothing more is listed. */
+  /** Stops a list that is being written. */
   stop(): void {
     this.#current = undefined;
   }
 }
 
-/** Chosen, of one load. `weir check` shows all. */
+/** Chosen: warnings logged for one load. `weir check` shows all of them. */
 export const maxWarnings = 100;
 
-/** Warns of what a review found, of each thing once for as long as it stays. */
+/** Logs the warnings of reviews. A warning is logged once and again only after it has gone. */
 export class ReviewLog {
   readonly #log: Logger;
   #known: ReadonlySet<string> = new Set();
@@ -84,25 +84,25 @@ export class ReviewLog {
 }
 
 export interface RulesInForceParts {
-  /** With a promise they are in force everywhere when it settles. */
+  /** If it returns a promise, the rules are in force in all workers once it settles. */
   useRules(table: RuleTable): void | Promise<void>;
   useOverrides(overrides: readonly Override[]): Promise<void>;
   health: Health;
-  /** What has to be loaded to be healthy: rules for a domain, some rules even if there are none in them, or nothing. */
+  /** The limiter is healthy once it has rules for a domain, has loaded rules (which may be empty), or at once. */
   healthNeeds: 'domains' | 'rules' | 'nothing';
   registry: StatsRegistry;
   clock: Clock;
   stats: LimiterStats;
   log: Logger;
-  /** What to log of the place that rules come from. */
+  /** Log lines about the source of the rules. */
   origin: lines.OriginLines;
-  /** Whether rules are files, whose loads have statistics of their own. */
+  /** Whether rules come from files. Loads of files have their own statistics. */
   isFiles: boolean;
 }
 
-/** What happens when rules arrive, or fail to: the decisions, health, statistics and the log learn of it. */
+/** Listens to the source of rules and passes news on to the decisions, health, statistics and the log. */
 export class RulesInForce {
-  /** Settles with the end of the first load, good or bad. */
+  /** Settles when the first load has ended, good or bad. */
   readonly firstLoad: Promise<void>;
   readonly listener: ConfigListener;
   readonly #loadedRules: LoadedRulesLog;
@@ -167,12 +167,12 @@ export class RulesInForce {
     };
   }
 
-  /** Undefined while nothing is loaded. */
+  /** The rules in force; undefined before the first good load. */
   get table(): RuleTable | undefined {
     return this.#table;
   }
 
-  /** When the rules in force came, in milliseconds since 1970. */
+  /** When the rules in force were loaded, in milliseconds since 1970. */
   get loadedMs(): number | undefined {
     return this.#loadedMs;
   }
@@ -181,12 +181,12 @@ export class RulesInForce {
     return this.#lastLoadFailed;
   }
 
-  /** The first one of the last load, if that failed. */
+  /** The first error of the last load, if it failed. */
   get lastError(): RuleError | undefined {
     return this.#lastLoadFailed ? this.#lastError : undefined;
   }
 
-  /** Nothing more is logged of what was loaded. */
+  /** Stops listing the loaded rules in the log. */
   close(): void {
     this.#loadedRules.stop();
   }

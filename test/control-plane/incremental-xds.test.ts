@@ -6,17 +6,17 @@ import { fleetSnapshot, hashOf } from '../../control-plane/model/fleet-snapshot.
 import { Incremental } from '../../control-plane/xds/discovery-form.ts';
 import { FleetResponse } from '../../control-plane/xds/fleet-response.ts';
 import { DeltaDiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import {
-  changedWorld,
-  claimableWorld,
-  decodeDelta,
-  emptyWorld,
-  versionsOf,
-  type World,
-  worldInForce,
-  worldParts,
-} from '../../limiter/config-source/xds/delta-world.ts';
 import { loadResources } from '../../limiter/config-source/xds/load-resources.ts';
+import {
+  claimableResources,
+  decodeDelta,
+  noResources,
+  partsToLoad,
+  type ResourceSet,
+  resourcesInForce,
+  versionsOf,
+  withChanges,
+} from '../../limiter/config-source/xds/resource-set.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { eventually } from '../support/eventually.ts';
@@ -102,16 +102,16 @@ describe('a refusal', () => {
 
 /** What a limiter and the server of its stream know of each other; a lost stream may take a response with it. */
 class Pair {
-  inForce: World | undefined;
+  inForce: ResourceSet | undefined;
   refused: string[] = [];
   claimed = '';
   #form = new Incremental();
-  #reported: World = emptyWorld;
+  #reported: ResourceSet = noResources;
   #hash: string | undefined;
 
   connect(): void {
     this.#form = new Incremental();
-    this.#reported = claimableWorld(this.inForce);
+    this.#reported = claimableResources(this.inForce);
     const first = {
       typeUrl: rateLimitConfigTypeUrl,
       initialResourceVersions: versionsOf(this.#reported),
@@ -129,8 +129,8 @@ class Pair {
       this.connect();
       return;
     }
-    this.#reported = changedWorld(this.#reported, delta);
-    const { bytes, ...parts } = worldParts(this.#reported, this.inForce, {
+    this.#reported = withChanges(this.#reported, delta);
+    const { bytes, ...parts } = partsToLoad(this.#reported, this.inForce, {
       typeUrl: delta.typeUrl,
       share: 1,
     });
@@ -138,7 +138,7 @@ class Pair {
     if (!outcome.ok) return;
     this.#hash = outcome.hash;
     this.refused = (outcome.refused?.resources ?? []).map(({ name }) => name).sort();
-    this.inForce = worldInForce(this.#reported, this.inForce, outcome.refused?.resources ?? []);
+    this.inForce = resourcesInForce(this.#reported, this.inForce, outcome.refused?.resources ?? []);
   }
 }
 

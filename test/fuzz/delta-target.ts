@@ -6,14 +6,14 @@ import {
   type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import {
-  changedWorld,
-  decodeDelta,
-  emptyWorld,
-  worldInForce,
-  worldParts,
-} from '../../limiter/config-source/xds/delta-world.ts';
 import { loadResources } from '../../limiter/config-source/xds/load-resources.ts';
+import {
+  decodeDelta,
+  noResources,
+  partsToLoad,
+  resourcesInForce,
+  withChanges,
+} from '../../limiter/config-source/xds/resource-set.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
@@ -78,7 +78,7 @@ function decoded(bytes: Uint8Array): DeltaDiscoveryResponse | undefined {
 
 /** What a limiter does with the responses of one stream. By changes and by all of it at once, the same is in force. */
 function follow(responses: readonly Uint8Array[]): string {
-  let [reported, inForce] = [emptyWorld, emptyWorld];
+  let [reported, inForce] = [noResources, noResources];
   let table: RuleTable | undefined;
   const outcomes = new Set<string>();
   for (const bytes of responses) {
@@ -87,9 +87,9 @@ function follow(responses: readonly Uint8Array[]): string {
       outcomes.add('unreadable');
       continue;
     }
-    reported = changedWorld(reported, response);
+    reported = withChanges(reported, response);
     const load = (share: number) => {
-      const { bytes: all, ...parts } = worldParts(reported, table && inForce, {
+      const { bytes: all, ...parts } = partsToLoad(reported, table && inForce, {
         ...{ typeUrl: rateLimitConfigTypeUrl, share },
       });
       return loadResources({ bytes: all, parts, mergeDomains: false, hashInForce: undefined }).outcome;
@@ -100,7 +100,7 @@ function follow(responses: readonly Uint8Array[]): string {
       outcomes.add('refused');
       continue;
     }
-    inForce = worldInForce(reported, table && inForce, change.refused?.resources ?? []);
+    inForce = resourcesInForce(reported, table && inForce, change.refused?.resources ?? []);
     if (change.rules !== undefined) table = RuleTable.with(table, change.rules);
     if (table !== undefined && whole.rules !== undefined) {
       const { contentHash } = new RuleTable(whole.rules.bytes);

@@ -17,7 +17,7 @@ export interface RuntimePaths {
 }
 
 /**
- * With `watchRoot` everything in ROOT/SUBDIRECTORY whose config name begins with `APPDIRECTORY.` is read, so also
+ * With `watchRoot`, the limiter reads every file in ROOT/SUBDIRECTORY whose config name begins with `APPDIRECTORY.`. This includes
  * `config.yaml` beside the directory `config`. An empty SUBDIRECTORY means ROOT itself.
  */
 export function fileLayout(paths: RuntimePaths): FileLayout {
@@ -41,15 +41,15 @@ export function fileLayout(paths: RuntimePaths): FileLayout {
   return { readDirectory: parent, namePrefix, ignoreDotFiles, mustExist: false, watch };
 }
 
-/** The directory that has to be there when the service starts. */
+/** Returns the directory that must exist when the service starts. */
 export function watchedDirectory(layout: FileLayout): string {
   return layout.watch.kind === 'root' ? dirname(layout.watch.path) : layout.watch.path;
 }
 
 export interface ChangeListener {
   /**
-   * Rules may have changed: at this path below the watched directory, or undefined when it may be any.
-   * Comes once a file event, so several times for one change.
+   * Rules may have changed at this path below the watched directory, or anywhere if the path is undefined.
+   * Called for each file event, so several times for one change.
    */
   changed(entry: string | undefined): void;
   lost(reason: string): void;
@@ -58,23 +58,23 @@ export interface ChangeListener {
 
 export interface ChangeWatchOptions {
   timers: Timers;
-  /** How often the watched path is checked to lead where it led, and a folder that could not be watched is tried again. */
+  /** The interval at which the watch checks that its path still leads to the same directory and retries folders it cannot watch. */
   checkIntervalMs: number;
-  /** Folders below the app directory that are watched at most. */
+  /** The maximum number of watched folders below the app directory. */
   maxFolders: number;
 }
 
 /**
- * Says what makes a reload. RUNTIME_WATCH_ROOT=true: ROOT was replaced, whether a symbolic link or a directory;
- * neither what happens inside it nor its removal. RUNTIME_WATCH_ROOT=false: anything in the app directory or in a folder
- * below it that is read was created, written, removed, moved in or out, or had its mode changed.
+ * Reports changes that need a reload. With RUNTIME_WATCH_ROOT=true, this is the replacement of ROOT, which is a symbolic link or a
+ * directory. Changes inside ROOT, or its removal, do not count. With RUNTIME_WATCH_ROOT=false, it is any entry of the app
+ * directory, or of a folder below it that is read, that was created, written, removed, moved in or out, or had its mode changed.
  */
 export class ChangeWatch {
   readonly #layout: FileLayout;
   readonly #listener: ChangeListener;
   readonly #options: ChangeWatchOptions;
   readonly #watch: DirectoryWatch;
-  /** By path, without the app directory itself. */
+  /** Watches of folders, by path, without the app directory itself. */
   readonly #folders = new Map<string, DirectoryWatch>();
   #root: FileIdentity | undefined;
   #stopTrying: (() => void) | undefined;
@@ -95,7 +95,7 @@ export class ChangeWatch {
     });
   }
 
-  /** Throws a ConfigSourceError when there is nothing to watch. */
+  /** @throws ConfigSourceError if there is nothing to watch */
   start(): void {
     const path = watchedDirectory(this.#layout);
     try {
@@ -132,7 +132,7 @@ export class ChangeWatch {
     return kind === 'root' ? entryIdentity(path) : undefined;
   }
 
-  /** What is new is watched before anybody reads it. Where another directory took the place, all below it is new. */
+  /** Watches new folders before the load reads them. If another directory replaced one, all folders below it are new. */
   #onFolderEvent(folder: string, entry: string | undefined): void {
     if (entry === undefined) {
       this.#forgetBelow(folder);
@@ -150,12 +150,12 @@ export class ChangeWatch {
         if (!this.#folders.has(path)) this.#watchFolder(path);
       }
     } catch (error) {
-      // What cannot be read is for the load to say; what is gone is reported by its parent.
+      // The load reports a folder that cannot be read. The watch of the parent reports one that is gone.
       if (!isSystemError(error)) throw error;
     }
   }
 
-  /** Watched first, then looked into, so that no folder falls between. */
+  /** Watches a folder first and lists it afterwards, so that no new folder is missed. */
   #watchFolder(path: string): void {
     if (this.#stopTrying !== undefined) return;
     const { timers, maxFolders } = this.#options;
@@ -186,7 +186,7 @@ export class ChangeWatch {
     this.#watchFoldersIn(path);
   }
 
-  /** There are more folders than can be watched: what changes in the others goes unnoticed until there is room. */
+  /** There are more folders than can be watched. Changes in the others are not noticed until a watch is free. */
   #tryAgain(reason: string): void {
     this.#listener.lost(reason);
     this.#stopTrying = this.#options.timers.after(this.#options.checkIntervalMs, () => {
@@ -215,7 +215,7 @@ export class ChangeWatch {
   }
 }
 
-/** False for what is gone or cannot be seen. */
+/** Returns false if the path does not exist or cannot be read. */
 function isDirectory(path: string): boolean {
   try {
     return lstatSync(path).isDirectory();

@@ -22,7 +22,7 @@ import { ChangeWatch, fileLayout, type RuntimePaths } from './change-watch.ts';
 import type { FileLayout } from './list-files.ts';
 import type { LoadRequest } from './load-rules.ts';
 
-/** Reads, checks and compiles rule files in a thread of its own. */
+/** Reads, checks and compiles rule files in a thread. */
 export function startLoadThread(request: LoadRequest, options: LoadThreadOptions): LoadThread<CompiledRules> {
   const source = request.layout.readDirectory;
   return runLoadThread({ program: './load-worker', base: import.meta.url, request, source }, options);
@@ -41,15 +41,15 @@ export interface FileConfigSourceOptions {
 
 /** Chosen: bounds and waits. */
 export interface FileSourceLimits extends LoadThreadLimits {
-  /** A burst of changes ends when nothing changed for so long. */
+  /** A burst of changes ends when nothing has changed for this time. */
   quietMs: number;
-  /** So late at most a load starts after a change, however long the burst. */
+  /** A load starts at most this long after a change, even if the burst has not ended. */
   maxDelayMs: number;
-  /** How often the watched path is checked to still lead to the directory watched. */
+  /** The interval at which the watch checks that its path still leads to the watched directory. */
   checkIntervalMs: number;
-  /** Of all rule files together. */
+  /** The maximum size of all rule files together. */
   maxBytes: number;
-  /** Folders below the app directory that are watched at most, with RUNTIME_WATCH_ROOT=false. */
+  /** The maximum number of watched folders below the app directory, with RUNTIME_WATCH_ROOT=false. */
   maxFolders: number;
 }
 
@@ -64,7 +64,7 @@ export const defaultFileSourceLimits: Readonly<FileSourceLimits> = {
   reviewTimeoutMs: 30_000,
 };
 
-/** Rules from files on disk, loaded anew whenever they change. */
+/** Loads rules from files, and again whenever they change. */
 export class FileConfigSource implements ConfigSource {
   readonly #options: FileConfigSourceOptions;
   readonly #limits: FileSourceLimits;
@@ -81,7 +81,7 @@ export class FileConfigSource implements ConfigSource {
     this.#schedule = new ReloadSchedule(this.#limits);
   }
 
-  /** Watches before it loads, so that no change falls between. */
+  /** Starts to watch before it loads, so that no change is missed. */
   async start(listener: ConfigListener): Promise<void> {
     const layout = fileLayout(this.#options.paths);
     this.#watch = new ChangeWatch(
@@ -107,7 +107,7 @@ export class FileConfigSource implements ConfigSource {
     await this.#endThread();
   }
 
-  /** One that has handed over its rules may still review them. */
+  /** Stops the running thread. A thread that has returned its rules may still be reviewing them. */
   async #endThread(): Promise<void> {
     this.#thread?.stop();
     await this.#thread?.review;
@@ -126,7 +126,7 @@ export class FileConfigSource implements ConfigSource {
     const startMs = this.#options.clock.monotonicMs();
     this.#schedule.started();
     const { checks, review: reviewOptions, timers } = this.#options;
-    // Rules that are in force do not go because their root is missing for a moment.
+    // A root that is missing for a moment does not remove the rules in force.
     const mustExist = layout.mustExist || this.#hasRules;
     const request = {
       layout: { ...layout, mustExist },

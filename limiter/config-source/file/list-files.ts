@@ -4,14 +4,14 @@ import { isSystemError, systemErrorCode, systemErrorReason } from '../../../proc
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { unplacedError } from '../config-source.ts';
 
-/** What the settings mean: which files are rules, and which path is watched. */
+/** The meaning of the settings: which files are rules, and which path is watched. */
 export interface FileLayout {
-  /** Read with its subdirectories; config names are relative to it. */
+  /** The directory that is read, with its subdirectories. Config names are relative to it. */
   readDirectory: string;
-  /** Only config names that begin with it are read; empty: all. */
+  /** Only files whose config names begin with this text are read; empty: all files. */
   namePrefix: string;
   ignoreDotFiles: boolean;
-  /** False: a missing `readDirectory` means no rules. */
+  /** If false, a missing `readDirectory` means that there are no rules. */
   mustExist: boolean;
   watch: { kind: 'root' | 'directory'; path: string };
 }
@@ -24,26 +24,26 @@ export interface ListedFile {
 }
 
 export interface FileListing {
-  /** By config name, bytewise: the order in which wildcards of merged domains match. */
+  /** Rule files, sorted bytewise by config name. Wildcards of merged domains match in this order. */
   files: ListedFile[];
-  /** Files of other names, which are not read: their paths by config name. Hidden ones are not among them. */
+  /** Paths, by config name, of files that are not read because of their extension. Hidden files are left out. */
   others: ReadonlyMap<string, string>;
   errors: RuleError[];
   warnings: RuleError[];
-  /** The paths of what errors and warnings name by config name. */
+  /** The paths of config names in errors and warnings. */
   reported: ReadonlyMap<RuleError, string>;
 }
 
 const ruleExtensions = ['.yaml', '.yml'];
 
-/** Chosen: a directory tree this large is not one of rules, but a wrong path. */
+/** Chosen: a larger directory tree does not hold rules; the path is wrong. */
 const maxEntries = 200_000;
 
 /**
- * Lists the rule files: `*.yaml` and `*.yml`, in subdirectories as well. Symbolic links to files are followed, those
- * to directories are not. In a directory that has a `..data` link, as mounts of Kubernetes ConfigMaps do, entries
- * that begin with `..` are passed over: they hold the same files once more. `directory` is where the layout's leads to
- * now; errors name the latter. `extensions`: other names than those.
+ * Lists the rule files: `*.yaml` and `*.yml`, also in subdirectories. Symbolic links to files are followed, and links to
+ * directories are not. In a directory with a `..data` link, such as the mount of a Kubernetes ConfigMap, entries that begin with
+ * `..` are skipped, because they hold the same files again. `directory` is the directory that the layout's path leads to now;
+ * errors name the path of the layout. `extensions` replaces `.yaml` and `.yml`.
  */
 export function listRuleFiles(
   layout: FileLayout,
@@ -57,14 +57,14 @@ export function listRuleFiles(
   return { files, others, errors, warnings, reported };
 }
 
-/** The directories directly inside `directory` that are read, too. Throws the system's error. */
+/** Returns the directories directly inside `directory` that are read, too. @throws the system's error */
 export function directoriesIn(layout: FileLayout, directory: string): string[] {
   return readEntries(layout, readdirSync(directory, { withFileTypes: true }))
     .filter((entry) => entry.isDirectory())
     .map((entry) => join(directory, entry.name));
 }
 
-/** Those of a directory's entries that are not passed over. */
+/** Returns the entries of a directory that are not skipped. */
 function readEntries({ ignoreDotFiles }: FileLayout, entries: readonly Dirent[]): Dirent[] {
   const isConfigMap = entries.some((entry) => entry.name === '..data' && entry.isSymbolicLink());
   const passedOver = ignoreDotFiles ? '.' : '..';
@@ -144,7 +144,7 @@ class Lister {
   }
 
   #passOver(name: string, path: string): void {
-    // In a name that has `.` for `/`, what begins with a dot follows one.
+    // Config names have `.` for `/`, so a hidden file follows two dots.
     if (name.startsWith('.') || name.includes('..')) return;
     if (name.startsWith(this.#layout.namePrefix)) this.others.set(name, path);
   }
@@ -163,7 +163,7 @@ class Lister {
     return this.#extensions.some((extension) => name.endsWith(extension));
   }
 
-  /** Spares the walk through everything beside the app directory. */
+  /** Whether a subdirectory can hold files of the app directory, so that others are not walked. */
   #mayHoldRules(name: string): boolean {
     const { namePrefix } = this.#layout;
     return name.startsWith(namePrefix) || namePrefix.startsWith(`${name}.`);

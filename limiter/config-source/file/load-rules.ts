@@ -12,11 +12,11 @@ import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source
 import type { FileLayout } from './list-files.ts';
 import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
-/** Chosen: rule files by another name are few and small, and what stands beside rules may be anything. */
+/** Chosen: rule files with another extension are few and small, and any file may lie beside rules. */
 const maxBytes = 1024 * 1024;
 const maxFiles = 1_000;
 
-/** Warnings of files that nobody reads because of their names, and that hold rules: the Go service reads every file. */
+/** Warns of files that hold rules and are not read because of their names. The Go service reads every file. */
 export function passedOverRules(others: ReadonlyMap<string, string>, extensions: string): RuleError[] {
   return [...others].slice(0, maxFiles).flatMap(([name, path]): RuleError[] => {
     if (!holdsRules(path)) return [];
@@ -25,7 +25,7 @@ export function passedOverRules(others: ReadonlyMap<string, string>, extensions:
   });
 }
 
-/** False for what cannot be read: it is not ours. */
+/** Returns false if the file cannot be read. */
 function holdsRules(path: string): boolean {
   try {
     return statSync(path).size <= maxBytes && looksLikeRules(readFileSync(path));
@@ -37,11 +37,14 @@ function holdsRules(path: string): boolean {
 interface FileContents {
   files: { name: string; text: Uint8Array }[];
   errors: RuleError[];
-  /** Names of files that were listed and are not there any more. */
+  /** Names of files that were listed and have gone since. */
   gone: string[];
 }
 
-/** Reads at most `maxBytes` in all, and passes over tests of rules. A file that cannot be read is an error: its rules must not vanish silently. */
+/**
+ * Reads at most `maxBytes` in total and skips tests of rules. A file that cannot be read is an error, because its rules must not vanish
+ * silently.
+ */
 export function readFiles(listed: readonly ListedFile[], maxBytes: number): FileContents {
   const contents: FileContents = { files: [], errors: [], gone: [] };
   let bytes = 0;
@@ -73,13 +76,13 @@ export interface RuleDirectory {
   contents: FileContents;
 }
 
-/** Chosen: swaps come minutes apart, and each of them is followed by a load of its own. */
+/** Chosen: swaps are minutes apart, and a new load follows each of them. */
 const maxAttempts = 3;
 
 /**
- * Lists and reads the rule files as one version: half of one must never be in force. A root that is a link is followed
- * once, so that a swap changes nothing under way; a swap of a Kubernetes volume's `..data`, or a file that was listed
- * and is gone, begins it again.
+ * Lists and reads the rule files as one version, so that files of two versions are never in force together. If the root is a link, it
+ * is followed once, so that a swap does not affect this load. The load starts again after a swap of a Kubernetes volume's
+ * `..data`, or if a listed file has gone.
  */
 function readConsistently(layout: FileLayout, maxBytes: number): RuleDirectory {
   for (let attempt = 1; ; attempt++) {
@@ -96,7 +99,7 @@ function readConsistently(layout: FileLayout, maxBytes: number): RuleDirectory {
   }
 }
 
-/** A link that is not there leads nowhere else; listing says what is wrong. */
+/** Returns `otherwise` if `read` throws: a link that does not exist leads nowhere else, and listing the files reports the error. */
 function textOr(otherwise: string, read: () => string): string {
   try {
     return read();
@@ -105,14 +108,14 @@ function textOr(otherwise: string, read: () => string): string {
   }
 }
 
-/** What one load needs to know. Plain data: it goes to the loading thread. */
+/** The request for one load, as plain data for the thread. */
 export interface LoadRequest extends ReviewOptions, CheckOptions {
   layout: FileLayout;
-  /** Of all rule files together. */
+  /** The maximum size of all rule files together. */
   maxBytes: number;
 }
 
-/** From the paths to the bytes of a RuleTable. Blocks; run where nobody waits for answers. */
+/** Reads the files and compiles the bytes of a RuleTable. It blocks, so it runs in a thread that answers no calls. */
 export function loadRules({
   layout,
   mergeDomains,

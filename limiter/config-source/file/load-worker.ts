@@ -1,4 +1,4 @@
-/** The thread of one load: reads, checks and compiles, hands the bytes over, looks at what it read, and ends. */
+/** The thread of one load: reads, checks and compiles the files, returns the bytes, reviews the rules, and ends. */
 import { workerData } from 'node:worker_threads';
 import { endLoad } from '../load-thread.ts';
 import { type LoadRequest, loadRules } from './load-rules.ts';

@@ -8,15 +8,15 @@ import { type FileListing, listRuleFiles } from './list-files.ts';
 import { passedOverRules, readFiles } from './load-rules.ts';
 
 export interface RuleFolderReading {
-  /** In the order in which a limiter reads them. */
+  /** The files, in the order in which a limiter reads them. */
   files: { path: string; text: Uint8Array }[];
   errors: RuleError[];
   warnings: RuleError[];
 }
 
 /**
- * Reads the files of a folder, or one file of any kind (a pipe as well), once. Files go by their path instead of their
- * config name. `refusal` says why a file in the folder must not be read, which is an error of it. Nothing of it throws.
+ * Reads the files of a folder, or one file of any kind (also a pipe), once. Errors name files by path instead of by config name.
+ * `refusal` returns why a file in the folder must not be read, which becomes an error of that file. Never throws.
  */
 export function readRuleFolder(
   path: string,

@@ -1,4 +1,4 @@
-/** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
+/** Credentials of both sides. Their files are read again for every connection, so that they can rotate. */
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
@@ -9,14 +9,14 @@ import { readPemFile, trustedAuthorities } from '../../../process/net/tls-creden
 import { oldestTls } from '../../../process/net/tls-floor.ts';
 import { ConfigSourceError } from '../config-source.ts';
 
-/** Paths of PEM files; empty ones are none. */
+/** Paths of PEM files; an empty path means no file. */
 export interface AdsTls {
-  /** The client's certificate; with its key, or neither. */
+  /** The client's certificate. It needs its key, and the other way around. */
   certPath: string;
   keyPath: string;
-  /** Trusted besides the usual authorities. */
+  /** Authorities to trust in addition to the default ones. */
   caPath: string;
-  /** Name that the server's certificate must have instead of the host's; empty: the host's. */
+  /** The name that the server's certificate must have; empty: the name of the host. */
   serverName: string;
   /** The setting that names each file, for messages. */
   fileSettings: Readonly<Record<'certPath' | 'keyPath' | 'caPath', string>>;
@@ -27,25 +27,25 @@ export interface AdsCredentials {
   options: ChannelOptions;
 }
 
-/** How connections to one server are made. Files that cannot be used are reported once, and the last good ones stay. */
+/** Makes the credentials for one server. If files cannot be used, they are reported once, and the last good ones stay in use. */
 export class AdsTransport {
   readonly #target: string;
   readonly #serverName: string;
   readonly #context: LastGood<SecureContext> | undefined;
 
-  /** `tls` undefined: none. Throws a ConfigSourceError that names the setting of a file that is missing or no PEM. */
+  /** `tls`: undefined without TLS. @throws ConfigSourceError that names the setting of a file that is missing or not PEM */
   constructor(target: string, tls: AdsTls | undefined, refused: (reason: string) => void) {
     this.#target = target;
     this.#serverName = tls?.serverName ?? '';
     this.#context = tls && orRefuse(() => new LastGood(() => secureContext(tls), refused));
   }
 
-  /** Of the files as they are now. Undefined: no TLS. */
+  /** The context made from the current files; undefined without TLS. */
   get secureContext(): SecureContext | undefined {
     return this.#context?.current();
   }
 
-  /** For one connection. */
+  /** Returns the credentials of one connection. */
   credentials(): AdsCredentials {
     const context = this.secureContext;
     if (context === undefined) return { credentials: credentials.createInsecure(), options: {} };
@@ -59,7 +59,7 @@ function secureContext(tls: AdsTls): SecureContext {
   return createSecureContext({ minVersion: oldestTls, ...authorities(tls), ...clientPair(tls) });
 }
 
-/** None where no certificate is set. */
+/** Returns an empty object if no certificate is set. */
 function clientPair({ certPath, keyPath, fileSettings }: AdsTls): { cert?: Buffer; key?: Buffer } {
   if (certPath === '') return {};
   const { certPath: certSetting, keyPath: keySetting } = fileSettings;
@@ -79,7 +79,7 @@ function authorities({ caPath, fileSettings: { caPath: setting } }: AdsTls): { c
   return { ca: trustedAuthorities(pem, caPath, `${setting}: `) };
 }
 
-/** White space around it is dropped. Throws a ConfigSourceError that names the setting, and does not show the token. */
+/** Returns the token without white space around it. @throws ConfigSourceError that names the setting and does not show the token */
 export function readTokenFile(path: string): string {
   const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
   return orRefuse(() => {

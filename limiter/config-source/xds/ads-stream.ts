@@ -1,4 +1,4 @@
-/** The stream to the xDS server, and what goes out over it. Unlike other clients', each request says who we are, as envoyproxy/ratelimit has it. */
+/** The stream to the xDS server, and its requests. Each request has the node, as those of envoyproxy/ratelimit do. */
 
 import type { Socket } from 'node:net';
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
@@ -29,17 +29,17 @@ import type { FailedLoad } from '../config-source.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
 import type { SessionRequest } from './xds-session.ts';
 
-/** Who the limiter says it is. */
+/** The node of the limiter's requests. */
 export interface XdsNode {
   id: string;
   metadata: JsonObject;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
 }
 
 const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
 
-/** Methods of the stream: aggregated discovery, state of the world or incremental. */
+/** Methods of aggregated discovery: state of the world and incremental. */
 export const adsPaths = {
   stateOfTheWorld: `${service}/StreamAggregatedResources`,
   incremental: `${service}/DeltaAggregatedResources`,
@@ -60,7 +60,7 @@ export function encodeRequest(node: Node, { version, nonce, error }: SessionRequ
   return toBinary(DiscoveryRequestSchema, request);
 }
 
-/** `initial`: with the first request of a stream, versions by the names of the resources that are in force. */
+/** `initial`: the versions of the resources in force, by name, for the first request of a stream. */
 export function encodeDeltaRequest(
   node: Node,
   { nonce, error, refused }: SessionRequest,
@@ -76,25 +76,25 @@ export function encodeDeltaRequest(
   return toBinary(DeltaDiscoveryRequestSchema, request);
 }
 
-/** Chosen: control planes take requests of 1 MiB. */
+/** Chosen: control planes accept requests of 1 MiB. */
 const longestListBytes = 900 * 1024;
 
-/** There is one error for a response: what of it is refused stands in the details. */
+/** A NACK has one error for the whole response. Its details list the rejected resources. */
 function deltaError(message: string, refused: SessionRequest['refused']): Status {
   if (refused === undefined) return create(StatusSchema, { message });
   const resources = refused.map(({ name, message: why }) => ({ name, message: why }));
   const listed = create(RefusedResourcesSchema, { resources });
-  // A server ends a stream with a longer request; an error without a list is of everything.
+  // A server ends the stream if a request is too long. An error without a list rejects the whole response.
   if (toBinary(RefusedResourcesSchema, listed).length > longestListBytes)
     return create(StatusSchema, { message });
   return create(StatusSchema, { message, details: [anyPack(RefusedResourcesSchema, listed)] });
 }
 
-/** Chosen: enough to correct a rule, little enough for the status of a Kubernetes object. */
+/** Chosen: this many errors help to correct rules, and fit into the status of a Kubernetes object. */
 const maxErrors = 10;
 const maxLength = 4_096;
 
-/** What a refused response is answered with: the first error in the Go service's words and form, then the others. */
+/** Returns the message of a NACK: the first error in the form of the Go service, then the others. */
 export function refusalMessage({ errors, total }: FailedLoad): string {
   const listed = errors.slice(0, maxErrors).map(({ source, text }) => `${source}: ${text}`);
   const more = total > listed.length ? [`and ${total - listed.length} more errors`] : [];
@@ -106,10 +106,10 @@ type CreateConnector = ChannelCredentials['_createSecureConnector'];
 /**
  * Lets a channel with these credentials connect to each of its addresses once, and returns the sockets that it connects.
  *
- * grpc-js tries an address that failed again by its own clock, after a second the first time: while another address keeps
- * the channel waiting, and once more when the channel is closed, as the subchannel's timer goes on. The second attempt
- * waits here until the subchannel is given up, which its pool does within 10 s. And a channel that is closed while the
- * server has taken the connection and says nothing leaves it open for ever, and offers no other way to end it.
+ * grpc-js retries a failed address by its own clock, the first time after a second. It does so while the channel waits for
+ * another address, and once more after the channel is closed, because the subchannel's timer goes on. Here the second attempt
+ * waits until the pool drops the subchannel, within 10 s. If a channel is closed while the server has accepted the connection
+ * but sends nothing, grpc-js leaves the connection open forever. The returned sockets are the only way to end it.
  */
 function connectOnce(credentials: ChannelCredentials): ReadonlySet<Socket> {
   const sockets = new Set<Socket>();
@@ -122,7 +122,7 @@ function connectOnce(credentials: ChannelCredentials): ReadonlySet<Socket> {
       socket.once('close', () => sockets.delete(socket));
       return connect(socket);
     };
-    // Comes before the socket is made.
+    // grpc-js calls this before it creates the socket.
     const waitForReady = connector.waitForReady.bind(connector);
     let wasReady = false;
     connector.waitForReady = () => {
@@ -140,16 +140,16 @@ const hints: readonly (readonly [beginning: string, hint: string])[] = [
   ['Failed to connect', 'the connection ended before HTTP/2 began: perhaps one side only speaks TLS'],
 ];
 
-/** Chosen: the server's words may be as long as a header section. */
+/** Chosen: the message of a server may be as long as a header section. */
 const longestReason = 1_024;
 
-/** Why a stream ended, in a line: without what gRPC puts around the reason of a failed connection. */
+/** Returns why a stream ended, in one line, without the text that grpc-js adds around the reason. */
 export function endReason({ code, details }: Pick<StatusObject, 'code' | 'details'>): string {
   if (code === status.OK) return 'the server ended the stream';
   const bare = details
     .replace(/^No connection established\. Last error: (?:\w*Error(?: \[\w+\])?: )?/, '')
     .replace(/\. Resolution note: *$/s, '')
-    // The time of the attempt.
+    // grpc-js appends the time of the attempt.
     .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)$/, '')
     // `40E3...:error:0A00010B:SSL routines:function:words:file:line:more`, of OpenSSL.
     .replace(/^(?:write )?[\dA-F]+:error:[\dA-F]+:[^:]*:[^:]*:([^:]+):.*$/s, 'TLS: $1');
@@ -171,9 +171,9 @@ export interface AdsStreamOptions {
   token: string | undefined;
   userAgent: string;
   maxMessageBytes: number;
-  /** How often a silent server is pinged; 0: never. */
+  /** The client pings a server that has sent nothing for this time; 0: never. */
   keepaliveMs: number;
-  /** So long a ping may go unanswered. */
+  /** The connection ends if a ping is not answered within this time. */
   pingTimeoutMs: number;
   timers: Timers;
 }
@@ -181,39 +181,39 @@ export interface AdsStreamOptions {
 export interface AdsStreamEvents {
   opened(): void;
   received(bytes: Uint8Array): void;
-  /** Once, and nothing after it. */
+  /** Called once, as the last event. */
   ended(end: StreamEnd): void;
 }
 
-/** A stream to the server, whatever carries it: gRPC, or memory in simulations. */
+/** A stream to the server, over gRPC, or in memory in simulations. */
 export interface DiscoveryStream {
-  /** What cannot be sent any more is dropped. */
+  /** Sends a request. If the stream has ended, the request is dropped. */
   send(bytes: Uint8Array): void;
-  /** Nothing comes until `resume`. */
+  /** No response is read until `resume`. */
   pause(): void;
   resume(): void;
-  /** Sends a last request, reads nothing more, and closes a moment later. No event comes after this. */
+  /** Sends a last request, reads nothing more, and closes shortly after. No event follows. */
   closeAfter(bytes: Uint8Array): void;
-  /** No event comes after this. */
+  /** Closes the stream. No event follows. */
   close(): void;
 }
 
-/** Connects at once. Throws on options that cannot be used. */
+/** Opens a stream and starts to connect. @throws if the options cannot be used */
 export type OpenStream = (options: AdsStreamOptions, events: AdsStreamEvents) => DiscoveryStream;
 
 export interface StreamEnd {
   reason: string;
-  /** The server does not want to be asked so often whether it is there. */
+  /** The server rejected the rate of keepalive pings. */
   tooManyPings: boolean;
-  /** The server does not know, or no longer knows, who this is. */
+  /** The server does not accept, or no longer accepts, the limiter's identity. */
   unauthenticated: boolean;
-  /** The server does not know the method. */
+  /** The server does not implement the method. */
   unimplemented: boolean;
 }
 
-/** As gRPC's own first bound on connecting. */
+/** gRPC's own initial timeout for connections. */
 const connectTimeoutMs = 20_000;
-/** Chosen: a server that reads has a last request in far less. */
+/** Chosen: a server that reads receives the last request far sooner. */
 const lastRequestMs = 1_000;
 
 /** One connection with one stream of aggregated discovery, over grpc-js. */
@@ -228,7 +228,7 @@ export class AdsStream implements DiscoveryStream {
   #isOver = false;
   #isClosed = false;
 
-  /** Connects at once. Throws on headers or a target that gRPC does not take. */
+  /** Starts to connect. @throws if gRPC does not accept a header or the target */
   constructor(options: AdsStreamOptions, events: AdsStreamEvents) {
     this.#events = events;
     const { path, target, credentials, headers, token, timers } = options;
@@ -250,7 +250,7 @@ export class AdsStream implements DiscoveryStream {
     this.#call.on('data', (bytes: Buffer) => {
       if (!this.#isOver) events.received(bytes);
     });
-    // The status says the same, and comes at a good end as well.
+    // The 'status' event has the same information and also follows a good end.
     this.#call.on('error', () => {});
     this.#call.on('status', (end: StatusObject) => this.#end(endReason(end), end));
     this.#awaitConnection();
@@ -286,7 +286,7 @@ export class AdsStream implements DiscoveryStream {
     if (!this.#isOpen) for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Failures come as the call's status, which says why. */
+  /** Waits for the connection. A failure arrives as the status of the call, with the reason. */
   #awaitConnection(): void {
     if (this.#isOver) return;
     const channel = this.#client.getChannel();

@@ -1,4 +1,4 @@
-/** From one response of the server to the bytes of a RuleTable. */
+/** Compiles one response of the server into the bytes of a RuleTable. */
 import { createHash } from 'node:crypto';
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Any } from '@bufbuild/protobuf/wkt';
@@ -11,45 +11,45 @@ import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { type CheckOptions, checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
-import type { WorldParts } from './delta-world.ts';
+import type { PartsToLoad } from './resource-set.ts';
 import type { RefusedRules } from './xds-session.ts';
 
 interface DiscoveryAnswer {
   version: string;
   nonce: string;
   typeUrl: string;
-  /** Views of the bytes that were read. */
+  /** Views of the decoded bytes. */
   resources: Any[];
 }
 
-/** Throws on bytes that are no such message. */
+/** @throws if the bytes are not a DiscoveryResponse */
 export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
   const response = fromBinary(DiscoveryResponseSchema, bytes, { readUnknownFields: false });
   const { versionInfo: version, nonce, typeUrl, resources } = response;
   return { version, nonce, typeUrl, resources };
 }
 
-/** Plain data: it may go to a loading thread. */
+/** One load, as plain data, so that it can be sent to a thread. */
 export interface ResourcesRequest extends ReviewOptions, CheckOptions {
   /** A DiscoveryResponse. */
   bytes: Uint8Array;
-  /** `hash` of the load whose rules are in force. */
+  /** `hash` of the load that the rules in force came from. */
   hashInForce: string | undefined;
-  /** With it, what cannot be loaded gives way to what is in force, see `WorldParts`. Undefined: a response is good or bad as a whole. */
-  parts?: Omit<WorldParts, 'bytes'> | undefined;
+  /** With parts, a resource that cannot be loaded is replaced by the one in force. Without, one bad resource rejects the response. */
+  parts?: Omit<PartsToLoad, 'bytes'> | undefined;
 }
 
-/** `rules` undefined: the very resources whose rules are in force. After a new connection that is the usual case. */
+/** `rules` is undefined if the resources are those in force already, as they are after most reconnects. */
 export interface LoadedResources {
   ok: true;
-  /** Of all resources in force; undefined: not known any more, as only some of them were loaded. */
+  /** The hash of all resources in force; undefined if only some of them were loaded. */
   hash: string | undefined;
   rules: CompiledRules | undefined;
-  /** What was left as it was, and all that was wrong. Undefined: nothing was. */
+  /** The resources that were rejected, and all errors; undefined if there were none. */
   refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RefusedRules[] }) | undefined;
 }
 
-/** Blocks for as long as the response is large. */
+/** Blocks for a time proportional to the size of the response. */
 export function loadResources(
   request: Omit<ResourcesRequest, keyof ReviewOptions>,
 ): MadeLoad<LoadedResources | FailedLoad> {
@@ -93,9 +93,9 @@ function compiled(sources: readonly RuleSource[], count: number): CompiledRules 
   return { ok: true, bytes: compileRules(sources), domains: undefined, sources: count };
 }
 
-/** Chosen: more is no longer some, and is refused as a whole. */
+/** Chosen: if more resources are bad, the whole response is rejected. */
 const mostRefused = 1_000;
-/** Chosen: what is said of one resource. */
+/** Chosen: at most this many errors are reported for one resource. */
 const mostTexts = 10;
 const longestWordsOfOne = 1_024;
 const longestWordsOfAll = 200_000;
@@ -109,14 +109,14 @@ function unchanged(hash: string | undefined, refused: LoadedResources['refused']
   return { outcome: { ok: true, hash, rules: undefined, refused }, reviewed: undefined };
 }
 
-/** One resource of a load, and what stands in its place when it is bad. */
+/** One resource of a load, which the one in force can replace. */
 class Place {
-  /** Undefined: a response without names. */
+  /** Undefined if the resources came without names. */
   readonly name: string | undefined;
   resource: Any | undefined;
   source: RuleSource | undefined;
   problems: RuleError[] = [];
-  /** Whether it is what is in force. */
+  /** Whether this is the resource in force. */
   isFormer: boolean;
   readonly #index: number;
   readonly #former: Uint8Array | undefined;
@@ -129,7 +129,7 @@ class Place {
     this.#take(resource);
   }
 
-  /** False where there is nothing to give way to. */
+  /** Replaces the resource by the one in force, or by none. Returns false if it is the one in force already. */
   giveWay(): boolean {
     if (this.isFormer) return false;
     this.isFormer = true;
@@ -158,7 +158,7 @@ class Place {
   }
 }
 
-/** Those that cannot be in force with the others. What is in force goes before what is new: it is the new one that is bad. */
+/** Returns the resources that conflict with others. Of a new resource and one in force, the new one is the bad one. */
 function badPlaces(
   places: readonly Place[],
   options: CheckOptions,
@@ -179,7 +179,7 @@ function badPlaces(
   return bad;
 }
 
-/** Resources have no lines. */
+/** Sources for a review. Resources have no line numbers, so errors have no place. */
 function unplaced(sources: readonly RuleSource[]): ReviewedLoad {
   return {
     sources: sources.map((source) => ({ source, file: source.name, placeOf: () => undefined })),

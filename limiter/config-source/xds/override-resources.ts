@@ -1,6 +1,6 @@
 /**
- * Which resources of a response are overrides, and what they say. They are taken out before rules are loaded, so that no rule is
- * compiled for one that comes or goes.
+ * Separates the overrides of a response from its rules and decodes them. This happens before rules are loaded, so that a new or
+ * removed override compiles no rules.
  */
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
@@ -9,27 +9,27 @@ import { formatManifestError, type RuleError } from '../../../rules/rule-error.t
 import { decodeOverride } from '../../../rules/xds/override-resource.ts';
 import { resourceHead } from '../../../rules/xds/resource.ts';
 import { type FailedLoad, unplacedError } from '../config-source.ts';
-import { responseBytes, type World, type WorldResource } from './delta-world.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
+import { type NamedResource, type ResourceSet, responseBytes } from './resource-set.ts';
 import type { RefusedRules } from './xds-session.ts';
 
 export interface ReadOverrides {
   readonly overrides: readonly Override[];
   readonly errors: RuleError[];
-  /** Of incremental xDS, by their names. */
+  /** The overrides that were rejected, by name; only with incremental xDS. */
   readonly refused: RefusedRules[];
 }
 
-/** What a resource says, or what is wrong with it. */
+/** A decoded override, or the errors in it. */
 type Reading = { override: Override } | { override?: undefined; texts: string[] };
 
-/** The same bytes give the same override, so that what did not change is known to be that. */
+/** Decodes overrides. The same bytes give the same object, so that callers can see which overrides changed. */
 export class OverrideResources {
-  readonly #byResource = new WeakMap<WorldResource, Reading>();
-  /** Of the last response of the state of the world. */
+  readonly #byResource = new WeakMap<NamedResource, Reading>();
+  /** Overrides of the last state-of-the-world response. */
   #byBytes = new Map<string, Reading>();
 
-  /** Of a response of the state of the world, whose other resources are left in `bytes`. Throws where it is none. */
+  /** Reads the overrides of a state-of-the-world response. `bytes` is the response without them. @throws if it cannot be decoded */
   ofResponse(bytes: Uint8Array): ReadOverrides & { bytes: Uint8Array } {
     const { typeUrl, resources } = decodeAnswer(bytes);
     const found = resources.filter(isOverride);
@@ -46,9 +46,9 @@ export class OverrideResources {
     return { ...joined(readings), bytes: responseBytes(rules, typeUrl) };
   }
 
-  ofWorld(world: World): ReadOverrides {
+  ofResources(resources: ResourceSet): ReadOverrides {
     const readings: [string, Reading][] = [];
-    for (const [name, resource] of world) {
+    for (const [name, resource] of resources) {
       if (!resource.isOverride) continue;
       let reading = this.#byResource.get(resource);
       if (reading === undefined) {
@@ -61,11 +61,11 @@ export class OverrideResources {
   }
 }
 
-/** The others. */
-export function rulesOf(world: World): World {
-  for (const { isOverride: isOne } of world.values())
-    if (isOne) return new Map([...world].filter(([, resource]) => !resource.isOverride));
-  return world;
+/** Returns the resources that are not overrides. */
+export function withoutOverrides(resources: ResourceSet): ResourceSet {
+  for (const { isOverride: isOne } of resources.values())
+    if (isOne) return new Map([...resources].filter(([, resource]) => !resource.isOverride));
+  return resources;
 }
 
 function isOverride({ value }: Any): boolean {
@@ -101,7 +101,7 @@ function joined(readings: readonly (readonly [string, Reading])[]): ReadOverride
   return { overrides, errors, refused };
 }
 
-/** Overrides that are no good are refused beside the rules that are none. */
+/** Adds the rejected overrides to the rejected rules of a load. */
 export function withRefused(
   outcome: LoadedResources | FailedLoad,
   { errors, refused }: ReadOverrides,

@@ -1,18 +1,19 @@
 export interface BackoffOptions {
   initialMs: number;
   maxMs: number;
-  /** Each wait is so many times the one before. With 1 or less every wait is the initial one. */
+  /** Each wait is the one before times this factor. With 1 or less, every wait is the initial one. */
   factor: number;
-  /** A random point between the initial wait and the one due, instead of the one due. */
+  /** With jitter, a wait is a random time between the initial wait and the computed one. */
   jitter: boolean;
-  /** The first wait is the initial one with jitter, too, as in envoyproxy/ratelimit. Otherwise it varies as the second does. */
+  /** Whether jitter leaves the first wait alone, as in envoyproxy/ratelimit. If not, the first wait varies as the second does. */
   exactFirst: boolean;
   /** From 0 to below 1. */
   random: () => number;
 }
 
 /**
- * The wait before what failed is tried again. Not `retryDelayMs`: factor and jitter are settings, as in envoyproxy/ratelimit. `attempt` counts from 0. Never below initial nor above max, in whole milliseconds.
+ * Returns the wait before the next attempt, in whole milliseconds, at least `initialMs` and at most `maxMs`. `attempt` counts from 0.
+ * `retryDelayMs` is not used here, because factor and jitter are settings, as in envoyproxy/ratelimit.
  */
 export function backoffMs(options: BackoffOptions, attempt: number): number {
   const { initialMs, maxMs, factor, jitter, exactFirst, random } = options;
@@ -22,8 +23,8 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
   return Math.round(Math.min(maxMs, Math.max(initialMs, waitMs)));
 }
 
-// What an xDS client does next (aggregated, in either form). Pure: the owner carries out the actions and reports
-// what happened.
+// Decides what an xDS client does next, with either form of aggregated discovery. Pure: the owner carries out the actions
+// and reports what happened.
 //
 //              start               opened             settled, or received
 //       idle ────────> connecting ────────> open:new ───────────────────────> open:settled
@@ -36,22 +37,22 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
 //       open:new ──declined──> connecting
 //       any ──close──> closed
 //
-// Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
+// Independently of the stream, the client loads one response at a time:
 //
-//                 received              received: waits, in the place of one that waits already
+//                 received              received: waits, and replaces a response that waits already
 //       resting ───────────> loading ──┐
 //          ^                 │    ^    │
 //          └─────────────────┘    └────┘ loaded, another one waits
 //             loaded: ACK or NACK, if its stream is still the open one
 //
-// A stream that settled, and that the server ended for a token that there is a newer one for by now (`renewable`), is
-// opened again at once, and nobody is notified.
+// If the server ends a settled stream because of its token, and there is a newer token by now (`renewable`), the client opens a
+// new stream at once and reports nothing.
 //
-// An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
-// stood for a while. It is reported once. A server that does not know the form of xDS it is asked for declines: that is no outage,
-// and it is asked in the other form at once. An event that does not fit the state changes nothing.
+// An outage begins when a connection or a stream ends. It ends when a stream has settled: a response arrived, or the stream stayed
+// open for a while. An outage is reported once. A server that does not support the requested form of xDS declines. This is not an
+// outage, and the client requests the other form at once. An event that does not fit the state changes nothing.
 
-/** What has to be known of a response; the rest is the owner's. */
+/** The parts of a response that the session reads. The owner may add others. */
 export interface VersionedResponse {
   version: string;
   nonce: string;
@@ -62,24 +63,24 @@ export type LoadResult =
   | {
       accepted: false;
       message: string;
-      /** What is refused, where the rest is in force. Undefined: everything. */
+      /** The rejected resources, if the others are in force; undefined if the whole response is rejected. */
       refused?: readonly RefusedRules[] | undefined;
     };
 
-/** A resource by its name, and why it is not in force. */
+/** The name of a rejected resource, and why it was rejected. */
 export interface RefusedRules {
   name: string;
   message: string;
 }
 
-/** `version` is always the one last accepted, over all streams; empty before the first. */
+/** A request of the stream. `version` is the last accepted one, over all streams; empty before the first. */
 export interface SessionRequest {
   version: string;
-  /** Of the response that is accepted or refused; empty in the first request of a stream. */
+  /** The nonce of the response that this request acknowledges or rejects; empty in the first request of a stream. */
   nonce: string;
-  /** Why the response is refused. */
+  /** Why the response is rejected; undefined for an ACK. */
   error: string | undefined;
-  /** Of a response that is refused in part. */
+  /** The rejected resources of a response that is rejected in part. */
   refused?: readonly RefusedRules[] | undefined;
 }
 
@@ -87,44 +88,44 @@ export type SessionAction<R> =
   | { do: 'connect' }
   | { do: 'send'; request: SessionRequest }
   | { do: 'load'; response: R }
-  /** Report `due` then. */
+  /** Call `due` after this time. */
   | { do: 'wait'; delayMs: number }
-  /** Report `settled` then, if the stream is still open. */
+  /** Call `settled` after this time, if the stream is still open. */
   | { do: 'settle'; delayMs: number }
-  /** `isNews` at the first failure of an outage. The wait that follows is `retryMs`. */
+  /** `isNews` is true for the first failure of an outage. The next attempt follows after `retryMs`. */
   | { do: 'report-lost'; reason: string; isNews: boolean; retryMs: number }
   | { do: 'report-connected'; afterOutage: boolean }
-  /** The stream stands, and no response ever came. Once. */
+  /** The stream has settled, and no response has arrived on any stream. Reported once. */
   | { do: 'report-no-rules' };
 
 export type SessionState = 'idle' | 'connecting' | 'open:new' | 'open:settled' | 'waiting' | 'closed';
 
 export interface SessionOptions {
   /**
-   * CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: the first wait after an attempt to connect that failed. Further ones
-   * grow as `backoff` says, and start anew with a connection that stands. Where it is above their maximum it stays.
+   * CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: the first wait after a failed attempt to connect. Further waits grow by `backoff`
+   * and start again from this one after a connection. If it is above the maximum of `backoff`, every wait is this one.
    */
   connectRetryMs: number;
-  /** After a stream that broke. Starts anew once a stream settled. */
+  /** Waits after a stream ended. They start again from the initial one once a stream has settled. */
   backoff: BackoffOptions;
 }
 
-/** Chosen: longer than a server takes to refuse a stream, shorter than a person's patience. */
+/** Chosen: a server that rejects a stream does so sooner, and an operator who watches the log waits longer. */
 export const settleMs = 5_000;
 
 export class XdsSession<R extends VersionedResponse> {
   readonly #options: SessionOptions;
   #state: SessionState = 'idle';
-  /** Counts streams, so that an answer never goes to another stream than its response came over. */
+  /** Counts streams, so that an ACK or NACK never goes to another stream than that of its response. */
   #stream = 0;
-  /** Connections refused, and streams broken, one after another. */
+  /** Consecutive failed connections, and consecutive streams that ended before they settled. */
   #refusals = 0;
   #breaks = 0;
   #acceptedVersion = '';
   #loading: { response: R; stream: number } | undefined;
   #next: R | undefined;
   #isOutage = false;
-  /** The next stream goes on where one ended for its token. */
+  /** Whether the next stream replaces one that ended because of its token. */
   #isRenewal = false;
   #hasResponse = false;
 
@@ -140,7 +141,7 @@ export class XdsSession<R extends VersionedResponse> {
     return this.#state === 'open:new' || this.#state === 'open:settled';
   }
 
-  /** A response that comes now waits for another one. */
+  /** Whether a response is being loaded, so that the next one has to wait. */
   get isLoading(): boolean {
     return this.#loading !== undefined;
   }
@@ -151,7 +152,7 @@ export class XdsSession<R extends VersionedResponse> {
     return [{ do: 'connect' }];
   }
 
-  /** The connection stands, and requests can be sent. */
+  /** The connection is up, and requests can be sent. */
   opened(): SessionAction<R>[] {
     if (this.#state !== 'connecting') return [];
     this.#state = 'open:new';
@@ -160,7 +161,7 @@ export class XdsSession<R extends VersionedResponse> {
     return [this.#send('', undefined), { do: 'settle', delayMs: settleMs }];
   }
 
-  /** The stream has stood for `settleMs`. */
+  /** The stream has been open for `settleMs`. */
   settled(): SessionAction<R>[] {
     if (this.#state !== 'open:new') return [];
     return [...this.#settle(), ...(this.#hasResponse ? [] : [{ do: 'report-no-rules' } as const])];
@@ -177,7 +178,7 @@ export class XdsSession<R extends VersionedResponse> {
     return [...reported, this.#load(response)];
   }
 
-  /** The load that was asked for is over. */
+  /** The last load has ended. */
   loaded(loadResult: LoadResult): SessionAction<R>[] {
     const loading = this.#loading;
     if (loading === undefined || this.#state === 'closed') return [];
@@ -193,7 +194,7 @@ export class XdsSession<R extends VersionedResponse> {
     return actions;
   }
 
-  /** An attempt to connect failed, or the stream is over, however. `renewable`: for its token, and there is another. */
+  /** An attempt to connect failed, or the stream ended. `renewable`: it ended because of its token, and there is a newer token. */
   ended(reason: string, renewable = false): SessionAction<R>[] {
     if (this.#state !== 'connecting' && !this.isOpen) return [];
     if (renewable && this.#state === 'open:settled') {
@@ -214,7 +215,7 @@ export class XdsSession<R extends VersionedResponse> {
     ];
   }
 
-  /** The server does not know what it was asked, and can be asked in another way. Nothing where it knew. */
+  /** The server does not support this form of xDS. Returns no actions if the stream has settled, as the server then does support it. */
   declined(): SessionAction<R>[] {
     if (this.#state !== 'open:new') return [];
     this.#state = 'connecting';

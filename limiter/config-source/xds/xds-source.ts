@@ -28,24 +28,29 @@ import {
   type StreamEnd,
   type XdsNode,
 } from './ads-stream.ts';
+import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import {
-  changedWorld,
-  claimableWorld,
+  OverrideResources,
+  type ReadOverrides,
+  withoutOverrides,
+  withRefused,
+} from './override-resources.ts';
+import {
+  claimableResources,
   decodeDelta,
-  emptyWorld,
-  type ReviewedWorld,
+  noResources,
+  type PartsToLoad,
+  partsToLoad,
+  partsToReview,
+  type ResourceSet,
+  type ReviewedResources,
+  resourcesInForce,
   shareToChange,
+  sizeOfResources,
   TooManyBytesError,
   versionsOf,
-  type World,
-  type WorldParts,
-  worldBytes,
-  worldInForce,
-  worldParts,
-  worldToReview,
-} from './delta-world.ts';
-import { decodeAnswer, type LoadedResources } from './load-resources.ts';
-import { OverrideResources, type ReadOverrides, rulesOf, withRefused } from './override-resources.ts';
+  withChanges,
+} from './resource-set.ts';
 import {
   ResponseLoader,
   type ResponseLoaderOptions,
@@ -122,7 +127,7 @@ const longestText = 4_096;
 
 interface Response extends VersionedResponse {
   /** The bytes of the response. With incremental xDS: all resources that the server has sent, this response included. */
-  content: Uint8Array | { world: World; typeUrl: string };
+  content: Uint8Array | { resources: ResourceSet; typeUrl: string };
 }
 
 type ActionHandlers = {
@@ -147,11 +152,11 @@ export class XdsConfigSource implements ConfigSource {
   readonly #overrides = new OverrideResources();
   #overridesInForce: readonly Override[] = [];
   /** The resources of the rules in force; undefined if the server sent them without names. */
-  #worldInForce: World | undefined;
+  #resourcesInForce: ResourceSet | undefined;
   /** The result of the last review. */
-  #reviewed: ReviewedWorld | undefined;
+  #reviewed: ReviewedResources | undefined;
   /** The resources that the server has sent over the current or last stream; undefined if that stream is not incremental. */
-  #reported: World | undefined;
+  #reported: ResourceSet | undefined;
   /** The server has just answered that it does not support incremental xDS. */
   #isDeclined = false;
   #isDeclineReported = false;
@@ -192,7 +197,7 @@ export class XdsConfigSource implements ConfigSource {
 
   /** The size of all resources that the server has sent by incremental xDS; 0 with state of the world. */
   get resourceBytes(): number {
-    return worldBytes(this.#reported ?? emptyWorld);
+    return sizeOfResources(this.#reported ?? noResources);
   }
 
   /** Starts to connect and returns at once. Rejects with a ConfigSourceError if TLS or token files cannot be used. */
@@ -229,7 +234,7 @@ export class XdsConfigSource implements ConfigSource {
     const { node, incremental, openStream } = this.#options;
     const isIncremental = incremental && !this.#isDeclined;
     this.#isDeclined = false;
-    this.#reported = isIncremental ? emptyWorld : undefined;
+    this.#reported = isIncremental ? noResources : undefined;
     try {
       this.#token = this.#readToken();
       const open: OpenStream = openStream ?? ((to, events) => new AdsStream(to, events));
@@ -257,7 +262,7 @@ export class XdsConfigSource implements ConfigSource {
   #encode(request: SessionRequest): Uint8Array {
     if (this.#reported === undefined) return encodeRequest(this.#node, request);
     const isFirst = request.nonce === '';
-    if (isFirst) this.#reported = claimableWorld(this.#worldInForce);
+    if (isFirst) this.#reported = claimableResources(this.#resourcesInForce);
     return encodeDeltaRequest(this.#node, request, isFirst ? versionsOf(this.#reported) : {});
   }
 
@@ -334,13 +339,13 @@ export class XdsConfigSource implements ConfigSource {
     this.#isDeclineReported = false;
     const { bytes: mostBytes, setting } = this.#options.mostBytes;
     try {
-      this.#reported = changedWorld(this.#reported, delta, mostBytes);
+      this.#reported = withChanges(this.#reported, delta, mostBytes);
     } catch (error) {
       if (!(error instanceof TooManyBytesError)) throw error;
       this.#refuseStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
       return undefined;
     }
-    return { version, nonce, content: { world: this.#reported, typeUrl } };
+    return { version, nonce, content: { resources: this.#reported, typeUrl } };
   }
 
   /**
@@ -351,7 +356,7 @@ export class XdsConfigSource implements ConfigSource {
     this.#listener?.failed([unplacedError('too-large', 'response', message)], 1);
     const last = { version: '', nonce, error: message };
     this.#stream?.closeAfter(encodeDeltaRequest(this.#node, last, {}));
-    this.#reported = emptyWorld;
+    this.#reported = noResources;
     this.#carryOut(this.#session.ended(message));
   }
 
@@ -359,8 +364,9 @@ export class XdsConfigSource implements ConfigSource {
     await this.#pace();
     const startMs = this.#options.clock.monotonicMs();
     const { checks, review } = this.#options;
-    const reported = 'world' in content ? content.world : undefined;
-    const { bytes, over, parts } = 'world' in content ? this.#partsOf(content) : this.#partsOfAll(content);
+    const reported = 'resources' in content ? content.resources : undefined;
+    const { bytes, over, parts } =
+      'resources' in content ? this.#partsOf(content) : this.#partsOfAll(content);
     const isBad = reported === undefined && over.errors.length > 0;
     const outcome = isBad
       ? ({ ok: false, errors: over.errors, total: over.errors.length } as const)
@@ -371,7 +377,7 @@ export class XdsConfigSource implements ConfigSource {
     if (this.#isClosed) return;
     this.#stream?.resume();
     this.#carryOut(this.#session.loaded(loadResult));
-    const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
+    const inForce = this.#resourcesInForce && withoutOverrides(this.#resourcesInForce);
     this.#loader.review(
       (found) => this.#reportReview(found, inForce),
       inForce && (() => this.#nextReview(inForce)),
@@ -386,36 +392,36 @@ export class XdsConfigSource implements ConfigSource {
     this.#loads.take(clock.monotonicMs());
   }
 
-  #partsOf({ world, typeUrl }: { world: World; typeUrl: string }): LoadParts {
+  #partsOf({ resources, typeUrl }: { resources: ResourceSet; typeUrl: string }): SplitResponse {
     const share = this.#table === undefined ? 0 : shareToChange(this.#table);
-    const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
-    const { bytes, ...parts } = worldParts(rulesOf(world), inForce, { typeUrl, share });
-    return { bytes, parts, over: this.#overrides.ofWorld(world) };
+    const inForce = this.#resourcesInForce && withoutOverrides(this.#resourcesInForce);
+    const { bytes, ...parts } = partsToLoad(withoutOverrides(resources), inForce, { typeUrl, share });
+    return { bytes, parts, over: this.#overrides.ofResources(resources) };
   }
 
-  #partsOfAll(content: Uint8Array): LoadParts {
+  #partsOfAll(content: Uint8Array): SplitResponse {
     const { bytes, ...over } = this.#overrides.ofResponse(content);
     return { bytes, parts: undefined, over };
   }
 
-  #nextReview(inForce: World): Reviewing {
+  #nextReview(inForce: ResourceSet): Reviewing {
     const { checks, review } = this.#options;
-    const { bytes, parts, join } = worldToReview(inForce, this.#reviewed, review.counterKeys);
+    const { bytes, parts, join } = partsToReview(inForce, this.#reviewed, review.counterKeys);
     return {
       request: { bytes, parts, ...checks, ...review, hashInForce: undefined },
       report: (found) => this.#reportReview('total' in found ? join(found) : found, inForce),
     };
   }
 
-  #reportReview(review: ReviewOutcome, world: World | undefined): void {
+  #reportReview(review: ReviewOutcome, resources: ResourceSet | undefined): void {
     if (this.#isClosed) return;
-    this.#reviewed = 'total' in review && world !== undefined ? { world, review } : undefined;
+    this.#reviewed = 'total' in review && resources !== undefined ? { resources, review } : undefined;
     this.#listener?.reviewed(review);
   }
 
   async #apply(
     outcome: LoadedResources | FailedLoad,
-    { loadMs, reported, over }: { loadMs: number; reported: World | undefined; over: ReadOverrides },
+    { loadMs, reported, over }: { loadMs: number; reported: ResourceSet | undefined; over: ReadOverrides },
   ): Promise<LoadResult> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
@@ -423,9 +429,11 @@ export class XdsConfigSource implements ConfigSource {
     }
     const { rules, hash, refused } = outcome;
     const resources = refused?.resources ?? [];
-    this.#worldInForce = reported && worldInForce(reported, this.#worldInForce, resources);
+    this.#resourcesInForce = reported && resourcesInForce(reported, this.#resourcesInForce, resources);
     // Overrides come first, so that no request is decided by the first rules without their overrides.
-    await this.#useOverrides(this.#worldInForce ? this.#overrides.ofWorld(this.#worldInForce) : over);
+    await this.#useOverrides(
+      this.#resourcesInForce ? this.#overrides.ofResources(this.#resourcesInForce) : over,
+    );
     if (rules !== undefined) {
       const loaded = loadedRules(rules, loadMs, this.#table);
       this.#table = loaded.table;
@@ -455,8 +463,8 @@ function checkLengths(texts: Record<string, string>): void {
 }
 
 /** A response, split into rules and overrides. */
-interface LoadParts {
+interface SplitResponse {
   bytes: Uint8Array;
-  parts: Omit<WorldParts, 'bytes'> | undefined;
+  parts: Omit<PartsToLoad, 'bytes'> | undefined;
   over: ReadOverrides;
 }

@@ -1,10 +1,10 @@
 /**
- * Resources as incremental xDS has them, by names and with versions. Pure.
+ * Resources of incremental xDS, by name and with versions. Pure.
  *
- * Two worlds are kept: what the server reported over the stream that is open, and what is in force. A response changes the first;
- * the domains in which the two differ are then loaded, and what of them is good is in force. So a resource that was refused is
- * tried again with every response, as what it did not go with may be gone; and of responses that come while one is loaded the
- * last one stands for all. A stream begins with what is in force, and says so.
+ * The limiter stores two sets: the resources that the server has sent over the current stream, and the resources in force. A response
+ * changes the first set. The limiter then loads the domains in which both sets differ and puts the good resources in force. So
+ * each response also tries a rejected resource again, because a resource that it conflicted with may be gone. If several
+ * responses arrive during a load, one load of the latest set covers them all. The first request of a stream lists the resources in force.
  */
 import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
@@ -18,41 +18,41 @@ import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/xds/resource.ts';
 
-export interface WorldResource {
+export interface NamedResource {
   version: string;
-  /** It is an override. */
+  /** Whether the resource is an override; otherwise it holds rules. */
   isOverride: boolean;
-  /** As a field of a DiscoveryResponse. */
+  /** The resource, encoded as a field of a DiscoveryResponse. */
   field: Uint8Array;
-  /** Empty: none that can be read. */
+  /** Empty if the resource names no domain or cannot be decoded. */
   domain: string;
 }
 
-/** By name. */
-export type World = ReadonlyMap<string, WorldResource>;
+/** Resources by name. */
+export type ResourceSet = ReadonlyMap<string, NamedResource>;
 
-export const emptyWorld: World = new Map();
+export const noResources: ResourceSet = new Map();
 
-/** Throws on bytes that are no such message. */
+/** @throws if the bytes are not a DeltaDiscoveryResponse */
 export function decodeDelta(bytes: Uint8Array): DeltaDiscoveryResponse {
   return fromBinary(DeltaDiscoveryResponseSchema, bytes, { readUnknownFields: false });
 }
 
-/** The resources of a server have more bytes together than a limiter holds. */
+/** The resources of the server are larger, all together, than the limiter's bound. */
 export class TooManyBytesError extends Error {}
 
 /**
- * Returns the resources that the server has sent so far, with those of this response.
- * @throws TooManyBytesError where that is more than `mostBytes`, before anything is copied
+ * Returns the resources that the server has sent so far, this response included.
+ * @throws TooManyBytesError if they have more than `mostBytes`; nothing is copied in that case
  */
-export function changedWorld(
-  reported: World,
+export function withChanges(
+  reported: ResourceSet,
   { resources, removedResources }: Pick<DeltaDiscoveryResponse, 'resources' | 'removedResources'>,
   mostBytes = Number.POSITIVE_INFINITY,
-): World {
+): ResourceSet {
   const next = new Map(reported);
   for (const name of removedResources) next.delete(name);
-  let bytes = worldBytes(next);
+  let bytes = sizeOfResources(next);
   for (const { name, version, resource } of resources) {
     const known = next.get(name);
     if (known !== undefined) bytes -= bytesOf(name, known.version, known.field.length);
@@ -63,27 +63,27 @@ export function changedWorld(
   return next;
 }
 
-/** Chosen: roughly what a resource takes besides its own bytes, so that a bound on bytes also bounds how many there are. */
+/** Chosen: the approximate overhead of a resource, so that a bound on bytes also bounds the number of resources. */
 const bytesOfEach = 512;
 
 function bytesOf(name: string, version: string, content: number): number {
   return bytesOfEach + name.length + version.length + content;
 }
 
-/** The size of all resources of a world. */
-export function worldBytes(world: World): number {
+/** The size of all resources, in bytes, with the overhead of each. */
+export function sizeOfResources(resources: ResourceSet): number {
   let bytes = 0;
-  for (const [name, { version, field }] of world) bytes += bytesOf(name, version, field.length);
+  for (const [name, { version, field }] of resources) bytes += bytesOf(name, version, field.length);
   return bytes;
 }
 
-/** Numbers of fields. */
+/** Field numbers of DiscoveryResponse and Any. */
 const responseFields = { resources: 2, typeUrl: 4 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 
 function kindOf(
   resource: DeltaDiscoveryResponse['resources'][number]['resource'],
-): Pick<WorldResource, 'domain' | 'isOverride'> {
+): Pick<NamedResource, 'domain' | 'isOverride'> {
   const bytes = resource?.value ?? new Uint8Array();
   try {
     return resourceHead(bytes);
@@ -92,13 +92,13 @@ function kindOf(
   }
 }
 
-/** A DiscoveryResponse with these resources alone. */
+/** Encodes a DiscoveryResponse with only these resources. */
 export function responseBytes(resources: readonly Any[], typeUrl: string): Uint8Array {
   const type = new BinaryWriter().tag(responseFields.typeUrl, WireType.LengthDelimited).string(typeUrl);
   return Buffer.concat([...resources.map(resourceField), type.finish()]);
 }
 
-/** A copy: what it was read from may be a large response of which little is needed for long. */
+/** Copies the resource, so that a large response is not held in memory for the few resources that stay. */
 function resourceField(resource: Any | undefined): Uint8Array {
   const writer = new BinaryWriter();
   writer.tag(responseFields.resources, WireType.LengthDelimited).fork();
@@ -109,66 +109,66 @@ function resourceField(resource: Any | undefined): Uint8Array {
   return writer.join().finish();
 }
 
-/** Chosen: what a server takes for sure. Our control plane takes requests of 4 MiB, other parts included. */
+/** Chosen: a list of this size fits into a request that any server accepts. Our control plane accepts requests of 4 MiB. */
 const longestClaim = 3 * 1024 * 1024;
 
-/** The world that a stream begins with: the one that is in force, where that can be said in one request. */
-export function claimableWorld(inForce: World | undefined): World {
+/** Returns the resources that the first request of a stream lists: those in force, or none if the list is too long for one request. */
+export function claimableResources(inForce: ResourceSet | undefined): ResourceSet {
   let length = 0;
-  for (const [name, { version }] of inForce ?? emptyWorld) {
+  for (const [name, { version }] of inForce ?? noResources) {
     // A character may take three bytes; tags and lengths take the rest.
     length += 3 * name.length + version.length + 16;
-    if (length > longestClaim) return emptyWorld;
+    if (length > longestClaim) return noResources;
   }
-  return inForce ?? emptyWorld;
+  return inForce ?? noResources;
 }
 
-export function versionsOf(world: World): Record<string, string> {
-  return Object.fromEntries([...world].map(([name, { version }]) => [name, version]));
+export function versionsOf(resources: ResourceSet): Record<string, string> {
+  return Object.fromEntries([...resources].map(([name, { version }]) => [name, version]));
 }
 
-/** What is to be loaded of worlds of rules alone, as plain data for a thread. */
-export interface WorldParts {
+/** The rules to load after a response, as plain data for a thread. */
+export interface PartsToLoad {
   /** A DiscoveryResponse with the resources in the order of their names. */
   bytes: Uint8Array;
-  /** In the same order. */
+  /** The names of the resources, in the same order. */
   names: string[];
-  /** Of each resource that is not in force as it is reported: what is in force in its place, a DiscoveryResponse with that alone. */
+  /** For each resource that differs from the one in force: a DiscoveryResponse with only the one in force, if there is one. */
   former: Map<string, Uint8Array | undefined>;
-  /** Undefined: these are all resources. */
-  change: WorldChange | undefined;
+  /** Undefined if these are all resources. */
+  change: PartialChange | undefined;
 }
 
-/** The resources are all that are reported for these domains, and rules in force for others have nothing to do with them. */
-interface WorldChange {
+/** A load of all resources of some domains. The rules of other domains stay in force unchanged. */
+interface PartialChange {
   domains: string[];
-  /** Number of the resources that are not among them. */
+  /** The number of resources of other domains. */
   others: number;
-  /** Something that is in force is not reported any more. */
+  /** Whether a resource in force was removed. */
   removes: boolean;
 }
 
 /**
- * Chosen: what a change may be of all, with the changes before it that were not compiled with the rest. So what is out of date
- * takes a quarter of the memory at most, and 256 changes of different domains share the cost of one load of everything.
+ * Chosen: the largest change that is loaded on its own, as a share of all rules. Earlier changes that were loaded on their own count
+ * too. So outdated rules take at most a quarter of the memory, and 256 changes of different domains share the cost of one full load.
  */
 const mostShare = 1 / 4;
 const mostLayers = 256;
 
-/** What the next change of these rules may be of all. */
+/** Returns how large the next change may be to be loaded on its own, as a share of all rules. */
 export function shareToChange({ layers }: Pick<RuleTable, 'layers'>): number {
   const [whole, ...over] = layers;
   if (over.length >= mostLayers) return 0;
   return mostShare - over.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / whole.bytes.byteLength;
 }
 
-/** `share`: of all bytes, at most so many in a change; else everything is loaded. */
-export function worldParts(
-  reported: World,
-  inForce: World | undefined,
+/** `share`: a change with a larger share of all bytes loads everything. */
+export function partsToLoad(
+  reported: ResourceSet,
+  inForce: ResourceSet | undefined,
   { typeUrl, share }: { typeUrl: string; share: number },
-): WorldParts {
-  const { domains, former, removes } = differences(reported, inForce ?? emptyWorld);
+): PartsToLoad {
+  const { domains, former, removes } = differences(reported, inForce ?? noResources);
   const part = inForce && resourcesOf(reported, typeUrl, domains);
   const isPart = part && (domains.size === 0 || part.bytes.length <= share * lengthOf(reported));
   if (!isPart) return { ...resourcesOf(reported, typeUrl), former, change: undefined };
@@ -176,16 +176,16 @@ export function worldParts(
   return { ...part, former, change: { domains: [...domains], others, removes } };
 }
 
-/** Of both worlds the domains that are not the same, which resources those are now, and whether any is gone. */
+/** Compares two sets: the domains that differ, the resources of `now` that differ, and whether one was removed. */
 function differences(
-  now: World,
-  before: World,
-): { domains: Set<string> } & Pick<WorldParts, 'former'> & Pick<WorldChange, 'removes'> {
+  now: ResourceSet,
+  before: ResourceSet,
+): { domains: Set<string> } & Pick<PartsToLoad, 'former'> & Pick<PartialChange, 'removes'> {
   const domains = new Set<string>();
   const former = new Map<string, Uint8Array | undefined>();
   for (const [name, resource] of now) {
     const known = before.get(name);
-    // Most are the very same; a server may have sent one again.
+    // Most resources are the same object. A server may also send the same bytes again.
     if (known === resource || (known && Buffer.compare(known.field, resource.field) === 0)) continue;
     former.set(name, known?.field);
     domains.add(resource.domain);
@@ -196,38 +196,41 @@ function differences(
   return { domains, former, removes: removed.length > 0 };
 }
 
-function lengthOf(world: World): number {
+function lengthOf(resources: ResourceSet): number {
   let length = 0;
-  for (const { field } of world.values()) length += field.length;
+  for (const { field } of resources.values()) length += field.length;
   return length;
 }
 
-/** By their names; of these domains alone, where some are given. */
+/** Sorts resources by name. With `domains`, returns only their resources. */
 function resourcesOf(
-  world: World,
+  resources: ResourceSet,
   typeUrl: string,
   domains?: ReadonlySet<string>,
-): Pick<WorldParts, 'bytes' | 'names'> {
+): Pick<PartsToLoad, 'bytes' | 'names'> {
   const names: string[] = [];
-  for (const [name, { domain }] of world) if (domains?.has(domain) ?? true) names.push(name);
+  for (const [name, { domain }] of resources) if (domains?.has(domain) ?? true) names.push(name);
   names.sort();
   const type = new BinaryWriter().tag(responseFields.typeUrl, WireType.LengthDelimited).string(typeUrl);
-  return { bytes: Buffer.concat([...names.map((name) => world.get(name)!.field), type.finish()]), names };
+  return { bytes: Buffer.concat([...names.map((name) => resources.get(name)!.field), type.finish()]), names };
 }
 
-/** Resources that were looked at, and what there was to say of them. */
-export interface ReviewedWorld {
-  world: World;
+/** Resources, and the result of their review. */
+export interface ReviewedResources {
+  resources: ResourceSet;
   review: RulesReview;
 }
 
-/** What to look at of what is in force: the domains that have changed since, where that is enough; `join` adds what is known of the others. */
-export function worldToReview(
-  inForce: World,
-  before: ReviewedWorld | undefined,
+/**
+ * Returns the resources to review: only the domains that changed since the last review, if that is enough. `join` adds the results
+ * of the other domains.
+ */
+export function partsToReview(
+  inForce: ResourceSet,
+  before: ReviewedResources | undefined,
   counterKeys: CounterKeys,
-): { bytes: Uint8Array; parts: Omit<WorldParts, 'bytes'>; join(found: RulesReview): RulesReview } {
-  const changed = differences(inForce, before?.world ?? emptyWorld).domains;
+): { bytes: Uint8Array; parts: Omit<PartsToLoad, 'bytes'>; join(found: RulesReview): RulesReview } {
+  const changed = differences(inForce, before?.resources ?? noResources).domains;
   const all = [...inForce.values()].map(({ domain }) => domain);
   const domains = before && domainsToReview(before.review, { changed, all, counterKeys });
   const { bytes, names } = resourcesOf(inForce, rateLimitConfigTypeUrl, domains);
@@ -236,12 +239,12 @@ export function worldToReview(
   return { bytes, parts: { names, former: new Map(), change: undefined }, join };
 }
 
-/** What is in force once all of `reported` is but what was refused. */
-export function worldInForce(
-  reported: World,
-  before: World | undefined,
+/** Returns the resources in force after a load of `reported` in which the resources of `refused` were rejected. */
+export function resourcesInForce(
+  reported: ResourceSet,
+  before: ResourceSet | undefined,
   refused: readonly { name: string }[],
-): World {
+): ResourceSet {
   if (refused.length === 0) return reported;
   const next = new Map(reported);
   for (const { name } of refused) {

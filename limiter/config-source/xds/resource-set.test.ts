@@ -9,23 +9,23 @@ import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resou
 import { caseCount } from '../../../test/support/property-cases.ts';
 import { overlappingRules, shortKey } from '../../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
-import {
-  changedWorld,
-  claimableWorld,
-  emptyWorld,
-  type ReviewedWorld,
-  shareToChange,
-  type World,
-  type WorldParts,
-  worldInForce,
-  worldParts,
-  worldToReview,
-} from './delta-world.ts';
 import { loadResources } from './load-resources.ts';
+import {
+  claimableResources,
+  noResources,
+  type PartsToLoad,
+  partsToLoad,
+  partsToReview,
+  type ResourceSet,
+  type ReviewedResources,
+  resourcesInForce,
+  shareToChange,
+  withChanges,
+} from './resource-set.ts';
 
 type Reported = Record<string, RuleSource>;
 
-function rulesOf(domain: string, requestsPerUnit: number, key = 'k'): RuleSource {
+function withoutOverrides(domain: string, requestsPerUnit: number, key = 'k'): RuleSource {
   return source(domain, [rule({ key, rateLimit: limit({ requestsPerUnit }) })], '');
 }
 
@@ -44,12 +44,12 @@ function response(reported: Reported, removed: readonly string[] = []) {
 
 const review = { counterKeys: 'compatible', sanitizeDescriptorMetricDots: false } as const;
 
-/** A limiter's two worlds, its rules, and what was found in them. */
+/** A limiter's two sets of resources, its rules, and the result of their review. */
 class Limiter {
-  reported: World = emptyWorld;
-  inForce: World | undefined;
+  reported: ResourceSet = noResources;
+  inForce: ResourceSet | undefined;
   table: RuleTable | undefined;
-  reviewed: ReviewedWorld | undefined;
+  reviewed: ReviewedResources | undefined;
   /** Names, with the words of the last load. */
   refused: Record<string, string> = {};
   /** Domains that the last load compiled; undefined: all of them. */
@@ -68,15 +68,15 @@ class Limiter {
 
   /** False when it is refused as a whole. */
   take(reported: Reported, removed: readonly string[] = [], share = 1): boolean {
-    this.reported = changedWorld(this.reported, response(reported, removed));
+    this.reported = withChanges(this.reported, response(reported, removed));
     const typeUrl = rateLimitConfigTypeUrl;
-    const { bytes, ...parts } = worldParts(this.reported, this.inForce, { typeUrl, share });
+    const { bytes, ...parts } = partsToLoad(this.reported, this.inForce, { typeUrl, share });
     const { outcome } = this.#load(bytes, parts, this.#hash);
     this.compiled = [];
     if (!outcome.ok) return false;
     const { rules, hash, refused } = outcome;
     this.#hash = hash;
-    this.inForce = worldInForce(this.reported, this.inForce, refused?.resources ?? []);
+    this.inForce = resourcesInForce(this.reported, this.inForce, refused?.resources ?? []);
     this.refused = Object.fromEntries((refused?.resources ?? []).map(({ name, message }) => [name, message]));
     if (rules === undefined) return true;
     this.table = RuleTable.with(this.table, rules);
@@ -86,18 +86,18 @@ class Limiter {
   }
 
   review(): RulesReview {
-    const world = this.inForce!;
-    const { bytes, parts, join } = worldToReview(world, this.reviewed, review.counterKeys);
+    const resources = this.inForce!;
+    const { bytes, parts, join } = partsToReview(resources, this.reviewed, review.counterKeys);
     const found = reviewLoad(this.#load(bytes, parts, undefined).reviewed!(), review);
-    this.reviewed = { world, review: join(found) };
+    this.reviewed = { resources, review: join(found) };
     return this.reviewed.review;
   }
 
   reconnect(): void {
-    this.reported = claimableWorld(this.inForce);
+    this.reported = claimableResources(this.inForce);
   }
 
-  #load(bytes: Uint8Array, parts: Omit<WorldParts, 'bytes'>, hashInForce: string | undefined) {
+  #load(bytes: Uint8Array, parts: Omit<PartsToLoad, 'bytes'>, hashInForce: string | undefined) {
     return loadResources({ bytes, parts, mergeDomains: this.#mergeDomains, hashInForce });
   }
 }
@@ -105,33 +105,33 @@ class Limiter {
 describe('a limiter with incremental xDS', () => {
   it('has what the responses add up to', () => {
     const limiter = new Limiter();
-    expect(limiter.take({ b: rulesOf('db', 1), a: rulesOf('da', 1) })).toBe(true);
+    expect(limiter.take({ b: withoutOverrides('db', 1), a: withoutOverrides('da', 1) })).toBe(true);
     expect(limiter.rules).toEqual(['da.k 1', 'db.k 1']);
-    expect(limiter.take({ b: rulesOf('db', 2), c: rulesOf('dc', 1) }, ['a'])).toBe(true);
+    expect(limiter.take({ b: withoutOverrides('db', 2), c: withoutOverrides('dc', 1) }, ['a'])).toBe(true);
     expect(limiter.rules).toEqual(['db.k 2', 'dc.k 1']);
   });
 
   it('keeps the former rules of what it refuses, and says why; the rest is in force in one step', () => {
     const limiter = new Limiter();
-    limiter.take({ a: rulesOf('da', 1), b: rulesOf('db', 1) });
-    expect(limiter.take({ a: bad('da'), b: rulesOf('db', 2), c: bad('dc') })).toBe(true);
+    limiter.take({ a: withoutOverrides('da', 1), b: withoutOverrides('db', 1) });
+    expect(limiter.take({ a: bad('da'), b: withoutOverrides('db', 2), c: bad('dc') })).toBe(true);
     expect(limiter.rules).toEqual(['da.k 1', 'db.k 2']);
     expect(limiter.refused).toEqual({
       a: "invalid rate limit unit 'UNKNOWN'",
       c: "invalid rate limit unit 'UNKNOWN'",
     });
     // For as long as it is so.
-    limiter.take({ b: rulesOf('db', 3) });
+    limiter.take({ b: withoutOverrides('db', 3) });
     expect(Object.keys(limiter.refused)).toEqual(['a', 'c']);
-    limiter.take({ a: rulesOf('da', 9) }, ['c']);
+    limiter.take({ a: withoutOverrides('da', 9) }, ['c']);
     expect(limiter.refused).toEqual({});
     expect(limiter.rules).toEqual(['da.k 9', 'db.k 3']);
   });
 
   it('refuses what takes a domain from what is in force, also by an earlier name, until the domain is free', () => {
     const limiter = new Limiter();
-    limiter.take({ b: rulesOf('d', 1) });
-    limiter.take({ a: rulesOf('d', 2), c: rulesOf('d', 3) });
+    limiter.take({ b: withoutOverrides('d', 1) });
+    limiter.take({ a: withoutOverrides('d', 2), c: withoutOverrides('d', 3) });
     expect(limiter.rules).toEqual(['d.k 1']);
     expect(limiter.refused).toEqual({
       a: "duplicate domain 'd' in config file",
@@ -144,15 +144,15 @@ describe('a limiter with incremental xDS', () => {
 
   it('refuses what relies on a change that is refused', () => {
     const limiter = new Limiter();
-    limiter.take({ a: rulesOf('d', 1) });
-    limiter.take({ a: bad('e'), b: rulesOf('d', 2) });
+    limiter.take({ a: withoutOverrides('d', 1) });
+    limiter.take({ a: bad('e'), b: withoutOverrides('d', 2) });
     expect(limiter.rules).toEqual(['d.k 1']);
     expect(Object.keys(limiter.refused).sort()).toEqual(['a', 'b']);
   });
 
   it('says what it has in force when it comes again, and not what it was sent', () => {
     const limiter = new Limiter();
-    limiter.take({ a: rulesOf('da', 1) });
+    limiter.take({ a: withoutOverrides('da', 1) });
     limiter.take({ a: bad('da') });
     limiter.reconnect();
     expect(limiter.reported).toEqual(limiter.inForce);
@@ -165,29 +165,29 @@ describe('a limiter with incremental xDS', () => {
     const limiter = new Limiter();
     expect(limiter.take({ a: bad('a') })).toBe(false);
     const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, i) => [`n${i}`, bad(`d${i}`)]));
-    expect(limiter.take({ ...many, a: rulesOf('a', 1) })).toBe(false);
-    expect(limiter.take({ a: rulesOf('a', 1) }, ['n0'])).toBe(true);
+    expect(limiter.take({ ...many, a: withoutOverrides('a', 1) })).toBe(false);
+    expect(limiter.take({ a: withoutOverrides('a', 1) }, ['n0'])).toBe(true);
     expect(Object.keys(limiter.refused)).toHaveLength(1_000);
   });
 
   it('has no rules when the server has none', () => {
     const limiter = new Limiter();
-    limiter.take({ a: rulesOf('a', 1) });
+    limiter.take({ a: withoutOverrides('a', 1) });
     expect(limiter.take({}, ['a'])).toBe(true);
     expect(limiter.rules).toEqual([]);
   });
 
   it('claims nothing when that would not fit into a request', () => {
     const field = new Uint8Array();
-    const world = new Map(
+    const resources = new Map(
       Array.from({ length: 20_000 }, (_, i) => [
         `${'n'.repeat(50)}${i}`,
         { version: 'v', field, domain: 'd', isOverride: false },
       ]),
     );
-    expect(claimableWorld(world)).toBe(emptyWorld);
+    expect(claimableResources(resources)).toBe(noResources);
     expect(
-      claimableWorld(new Map([['a', { version: 'v', field, domain: 'd', isOverride: false }]])).size,
+      claimableResources(new Map([['a', { version: 'v', field, domain: 'd', isOverride: false }]])).size,
     ).toBe(1);
   });
 
@@ -204,7 +204,7 @@ describe('a limiter with incremental xDS', () => {
     fc.assert(
       fc.property(fc.array(fc.array(change, { maxLength: 4 }), { maxLength: 8 }), (steps) => {
         const limiter = new Limiter();
-        limiter.take({ z: rulesOf('z', 1) });
+        limiter.take({ z: withoutOverrides('z', 1) });
         for (const step of steps) {
           const last = new Map(step.map((one) => [one.name, one]));
           const gone = [...last.values()].filter(({ isRemoved }) => isRemoved).map((one) => one.name);
@@ -212,7 +212,7 @@ describe('a limiter with incremental xDS', () => {
           for (const { name: own, domain, requests, isBad, isRemoved } of last.values()) {
             if (isRemoved) continue;
             const named = domain === 'own' ? `d-${own}` : 'shared';
-            reported[own] = isBad ? bad(named) : rulesOf(named, requests);
+            reported[own] = isBad ? bad(named) : withoutOverrides(named, requests);
           }
           const before = limiter.inForce;
           expect(limiter.take(reported, gone)).toBe(true);
@@ -247,10 +247,10 @@ describe('rules that come by changes', () => {
   );
 
   /** Of all that is in force, as the first response of a stream would bring it. */
-  function whole(inForce: World, mergeDomains: boolean) {
+  function whole(inForce: ResourceSet, mergeDomains: boolean) {
     const limiter = new Limiter({ mergeDomains });
     limiter.inForce = inForce;
-    const { bytes, parts } = worldToReview(inForce, undefined, 'compatible');
+    const { bytes, parts } = partsToReview(inForce, undefined, 'compatible');
     const { outcome, reviewed } = loadResources({ bytes, parts, mergeDomains, hashInForce: undefined });
     if (!outcome.ok || outcome.rules === undefined) throw new Error('what is in force cannot be loaded');
     return { table: new RuleTable(outcome.rules.bytes), review: reviewLoad(reviewed!(), review) };
@@ -286,7 +286,7 @@ describe('rules that come by changes', () => {
       fc.property(fc.boolean(), steps, requests, (mergeDomains, history, asked) => {
         const limiter = new Limiter({ mergeDomains });
         const anew = new Limiter({ mergeDomains });
-        const first = { y: rulesOf('y', 1), z: rulesOf('z', 1) };
+        const first = { y: withoutOverrides('y', 1), z: withoutOverrides('z', 1) };
         for (const one of [limiter, anew]) one.take(first);
         for (const [changes, isReviewed, isWhole] of history) {
           const last = new Map(changes.map((one) => [one.name, one]));
@@ -333,27 +333,29 @@ describe('rules that come by changes', () => {
 
   it('cost what has changed: of that alone is the rest compiled', () => {
     const limiter = new Limiter();
-    const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`n${i}`, rulesOf(`d${i}`, 1)]));
+    const many = Object.fromEntries(
+      Array.from({ length: 50 }, (_, i) => [`n${i}`, withoutOverrides(`d${i}`, 1)]),
+    );
     const share = () => (limiter.table === undefined ? 0 : shareToChange(limiter.table));
     limiter.take(many, [], share());
     expect(limiter.compiled).toBe(undefined);
-    limiter.take({ n7: rulesOf('d7', 2) }, [], share());
+    limiter.take({ n7: withoutOverrides('d7', 2) }, [], share());
     expect(limiter.compiled).toEqual(['d7']);
-    limiter.take({ n7: rulesOf('e7', 2) }, ['n8'], share());
+    limiter.take({ n7: withoutOverrides('e7', 2) }, ['n8'], share());
     expect(limiter.compiled).toEqual(['e7', 'd7', 'd8']);
     expect(limiter.table?.layers).toHaveLength(2);
     limiter.reconnect();
     limiter.take({}, [], share());
     expect(limiter.compiled).toEqual([]);
     // Where the server says it all once more.
-    limiter.reported = emptyWorld;
-    limiter.take({ ...many, n7: rulesOf('e7', 2) }, ['n8'], share());
+    limiter.reported = noResources;
+    limiter.take({ ...many, n7: withoutOverrides('e7', 2) }, ['n8'], share());
     expect(limiter.compiled).toEqual(['d8']);
   });
 
   it('are compiled with all others from time to time, so that little is held twice', () => {
     const limiter = new Limiter();
-    const one = (i: number, requests: number) => ({ [`n${i}`]: rulesOf(`d${i}`, requests) });
+    const one = (i: number, requests: number) => ({ [`n${i}`]: withoutOverrides(`d${i}`, requests) });
     limiter.take(Object.assign({}, ...Array.from({ length: 2_000 }, (_, i) => one(i, 1))));
     let wholes = 0;
     for (let i = 0; i < 1_000; i++) {
