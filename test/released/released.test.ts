@@ -4,10 +4,12 @@
  */
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { fromBinary } from '@bufbuild/protobuf';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { Any } from '@bufbuild/protobuf/wkt';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
+  type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
@@ -163,22 +165,37 @@ describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version 
     expect((await programmed()).message).toContain('limiter-0');
   });
 
-  it('has limiters that this control plane serves by delta xDS', async () => {
-    const { plane } = await controlPlaneOfShop();
+  it('has limiters that this control plane serves by delta xDS, and understands', async () => {
+    const { plane, apply } = await controlPlaneOfShop();
+    const { subscribe, accept, reject } = released.messages.limiter.delta;
     const call = rawStream(plane.ports.xds, 'delta');
-    const first = new Promise<Buffer>((resolve) => call.once('data', resolve));
-    call.write(Buffer.from(released.messages.limiter.delta.subscribe, 'base64'));
-    const { resources, nonce } = fromBinary(DeltaDiscoveryResponseSchema, await first);
+    const responses: DeltaDiscoveryResponse[] = [];
+    call.on('data', (bytes: Buffer) => responses.push(fromBinary(DeltaDiscoveryResponseSchema, bytes)));
+    const answer = async (message: string, count: number): Promise<DeltaDiscoveryResponse> => {
+      await eventually(() => expect(responses).toHaveLength(count));
+      const response = responses[count - 1] as DeltaDiscoveryResponse;
+      call.write(withField(message, 6, response.nonce));
+      return response;
+    };
+    const programmed = async () => (await plane.snapshot()).fleets[0].objects[0].programmed;
+
+    call.write(Buffer.from(subscribe, 'base64'));
+    const { resources } = await answer(accept, 1);
     expect(resources.map(({ resource }) => decodeResource(resource!.value).domain)).toEqual(['shop']);
-    call.write(withField(released.messages.limiter.delta.accept, 6, nonce));
-    await eventually(async () => {
-      const [object] = (await plane.snapshot()).fleets[0].objects;
-      expect(object.programmed).toMatchObject({ reason: 'AllLimiters' });
-    });
+    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
+
+    apply(4);
+    await answer(reject, 2);
+    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'Refused' }));
+    expect((await programmed()).message).toContain('limiter-0');
+
+    apply(5);
+    await answer(accept, 3);
+    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
   });
 
   it.each(['world', 'delta'] as const)(
-    'has a control plane whose rules this limiter runs: %s',
+    'has a control plane whose rules this limiter runs, also after it rejects others: %s',
     async (form) => {
       const server = await AdsServer.start({ incremental: form === 'delta' });
       onTestFinished(() => server.stop());
@@ -190,22 +207,48 @@ describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version 
         },
       });
       const bytes = Buffer.from(released.messages.controlPlane[form], 'base64');
-      const { nonce } = fromBinary(
-        form === 'delta' ? DeltaDiscoveryResponseSchema : DiscoveryResponseSchema,
-        bytes,
-      );
+      const response =
+        form === 'delta'
+          ? fromBinary(DeltaDiscoveryResponseSchema, bytes)
+          : fromBinary(DiscoveryResponseSchema, bytes);
       const stream = await (form === 'delta' ? server.deltaStream() : server.stream());
       await stream.request();
       stream.send(bytes);
-      expect(await stream.request()).toMatchObject({ responseNonce: nonce });
+      expect(await stream.request()).toMatchObject({ responseNonce: response.nonce });
       expect(stream.requests.at(-1)).not.toHaveProperty('errorDetail.message');
       const limiter = await starting;
       onTestFinished(async () => void (await limiter.stop()));
-      const asked = [0, 1, 2, 3].map(() => limiter.ask('shop', [{ key: 'value' }]));
-      expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 200, 429]);
+      const expectLimitOf3 = async (value: string) => {
+        const asked = [0, 1, 2, 3].map(() => limiter.ask('shop', [{ key: value }]));
+        expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 200, 429]);
+      };
+      await expectLimitOf3('accepted');
+
+      stream.send(damaged(response));
+      expect(await stream.request()).toMatchObject({
+        responseNonce: 'damaged',
+        errorDetail: { message: expect.stringMatching(/./) },
+      });
+      await expectLimitOf3('rejected');
     },
   );
 });
+
+/** The next response after this one: the same resources with values that are no rules. */
+function damaged(response: DiscoveryResponse | DeltaDiscoveryResponse): Uint8Array {
+  const damage = (resource: Any): Any => ({ ...resource, value: new Uint8Array([10]) });
+  if (response.$typeName === 'envoy.service.discovery.v3.DiscoveryResponse') {
+    const resources = response.resources.map(damage);
+    const next = { ...response, resources, versionInfo: 'damaged', nonce: 'damaged' };
+    return toBinary(DiscoveryResponseSchema, next);
+  }
+  const resources = response.resources.map((one) => ({
+    ...one,
+    version: 'damaged',
+    resource: damage(one.resource!),
+  }));
+  return toBinary(DeltaDiscoveryResponseSchema, { ...response, resources, nonce: 'damaged' });
+}
 
 function withField(message: string, field: number, text: string): Buffer {
   const writer = new BinaryWriter().tag(field, WireType.LengthDelimited).string(text);

@@ -91,9 +91,10 @@ async function limiterMessages(form: 'world' | 'delta') {
     const stream = await server.deltaStream();
     const next = async () => messages.push(toBinary(DeltaDiscoveryRequestSchema, await stream.request()));
     await next();
-    stream.respond({ version: '1', resources: { shop: ['1', shop] } });
+    // Under the name that a control plane gives it: the limiter repeats that name when it rejects the resource.
+    stream.respond({ version: '1', resources: { 'default/shop': ['1', shop] } });
     await next();
-    stream.respond({ version: '2', resources: { shop: ['2', bad.value] } });
+    stream.respond({ version: '2', resources: { 'default/shop': ['2', bad.value] } });
     await next();
   }
   const limiter = await starting;
