@@ -162,14 +162,11 @@ export class FoldedRun {
       // Any x ends at high from here up, as x is at least 0.
       this.shift = Math.min(this.high, this.shift + hits);
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
-      this.#bound(op.counter.capacity);
+      const limit = op.counter.capacity;
+      // The counter may be over limit by now, and a limit of 0 never has room.
+      if (limit > 0 && (this.high === maxTotal || this.high > limit))
+        this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
     }
-  }
-
-  /** The counter may be over limit by now, and a limit of 0 never has room. */
-  #bound(limit: number): void {
-    if (limit === 0 || (this.high < maxTotal && this.high <= limit)) return;
-    this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
   }
 }
 

@@ -17,7 +17,7 @@ const lookMs = 20;
 class GivenConnection implements ServerConnection {
   readonly counts = { active: 1, total: 1, localClose: 0 };
   readonly errors: RedisErrors;
-  readonly link = { begin: () => this.#begin(), send: (call: SentCall) => this.#send(call) };
+  readonly #link = { begin: () => this.#begin(), send: (call: SentCall) => this.#send(call) };
   readonly #client: IoredisClient | NodeRedisClient;
   readonly #timeoutMs: number;
   #begun: string[] = [];
@@ -30,6 +30,10 @@ class GivenConnection implements ServerConnection {
 
   get connected(): boolean {
     return 'isReady' in this.#client ? this.#client.isReady : this.#client.status === 'ready';
+  }
+
+  get link(): ServerConnection['link'] {
+    return this.connected ? this.#link : undefined;
   }
 
   notConnected(): StoreError {

@@ -16,7 +16,7 @@ import {
 } from './bounded-steps.ts';
 import { answerLeased } from './lua/bounded-scripts.ts';
 import type { Section } from './lua/program.ts';
-import { type KeysOver, keysOverAt, noteKeyOver } from './lua/reserved-keys-over.ts';
+import { type KeysOver, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { replyNumber } from './wire/reply-checks.ts';
@@ -104,8 +104,9 @@ export class CountPart implements Part {
     return this.#steps === undefined && this.#leased === 0 ? 'count' : 'bounded';
   }
 
+  /** Ledgers are keys, too. */
   get keys(): number {
-    return this.#runKeys + (this.#steps?.keys ?? 0);
+    return this.#runs.length + this.#leased + (this.#steps?.keys ?? 0);
   }
 
   get key(): string {
@@ -119,20 +120,23 @@ export class CountPart implements Part {
   /** One group. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
     const op = ops[first]!;
-    if (op.counter.bound === undefined) return this.#addPlain(op, room);
+    if (op.counter.bound !== undefined) return this.#addStep(ops, first, end, room);
+    const run = this.#runOf(op.key);
+    if (run !== undefined) run.add(op);
+    else if (room > 0 && this.#steps?.has(op.key) !== true) {
+      const runs = this.#runs;
+      runs.push(new FoldedRun(op));
+      if (runs.length > 1) this.#nameLast();
+    } else return false;
+    if (op.lease !== undefined) this.#leased += 1;
+    return true;
+  }
+
+  #addStep(ops: readonly Operation[], first: number, end: number, room: number): boolean {
     // A plain window may also be one of several limits.
     for (let i = first; i < end; i += 1) if (this.#runOf(ops[i]!.key) !== undefined) return false;
     this.#steps ??= new Steps();
     return this.#steps.add(ops, first, room);
-  }
-
-  #addPlain(op: Operation, room: number): boolean {
-    const run = this.#runOf(op.key);
-    if (run !== undefined) run.add(op);
-    else if (room > 0 && this.#steps?.has(op.key) !== true) this.#begin(op);
-    else return false;
-    if (op.lease !== undefined) this.#leased += 1;
-    return true;
   }
 
   #runOf(key: string): FoldedRun | undefined {
@@ -141,22 +145,10 @@ export class CountPart implements Part {
     return only?.key === key ? only : undefined;
   }
 
-  #begin(op: Operation): void {
-    const run = new FoldedRun(op);
-    const [first] = this.#runs;
-    this.#runs.push(run);
-    if (this.#byKey !== undefined) this.#byKey.set(run.key, run);
-    else if (first !== undefined) {
-      this.#byKey = new Map([
-        [first.key, first],
-        [run.key, run],
-      ]);
-    }
-  }
-
-  /** Ledgers are keys, too. */
-  get #runKeys(): number {
-    return this.#runs.length + this.#leased;
+  #nameLast(): void {
+    const run = this.#runs.at(-1)!;
+    if (this.#byKey === undefined) this.#byKey = new Map(this.#runs.map((one) => [one.key, one]));
+    else this.#byKey.set(run.key, run);
   }
 
   leaveOutAbandoned(): boolean {
@@ -181,7 +173,13 @@ export class CountPart implements Part {
 
   pushKeys(args: Arguments): void {
     const steps = this.#steps;
-    this.#additions = this.#arrange();
+    const runs = this.#runs;
+    let additions = 0;
+    for (const run of runs) if (run.isAddition) additions += 1;
+    this.#additions = additions;
+    // Additions first, and leases last.
+    this.#sent =
+      additions === runs.length ? runs : runs.toSorted((one, other) => orderOf(one) - orderOf(other));
     const sent = this.#sent;
     const plain = sent.length - this.#leased;
     for (let i = 0; i < sent.length; i += 1) {
@@ -219,16 +217,6 @@ export class CountPart implements Part {
     for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key)[0]);
   }
 
-  /** Additions first, and leases last; gives how many additions there are. */
-  #arrange(): number {
-    const runs = this.#runs;
-    let additions = 0;
-    for (let i = 0; i < runs.length; i += 1) if (runs[i]!.isAddition) additions += 1;
-    this.#sent =
-      additions === runs.length ? runs : runs.toSorted((one, other) => orderOf(one) - orderOf(other));
-    return additions;
-  }
-
   answer(reply: unknown, errors: RedisErrors): boolean {
     const sent = this.#sent;
     const steps = this.#steps;
@@ -236,7 +224,9 @@ export class CountPart implements Part {
     const isPlain = this.section === 'count';
     const plain = sent.length - this.#leased;
     const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
-    const over = isPlain ? keysOverAt(reply, sent.length) : texts?.over;
+    let over: KeysOver | undefined = noKeysOver;
+    if (!isPlain) over = texts?.over;
+    else if (reply.length !== sent.length) over = keysOverAt(reply, sent.length);
     if (over === undefined) return false;
     for (let i = 0; i < plain; i += 1) {
       const run = sent[i] as FoldedRun;

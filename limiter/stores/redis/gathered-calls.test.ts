@@ -4,12 +4,12 @@ import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { CountPart } from './count-parts.ts';
-import { type CallBounds, CallPlaces, TurnGathering } from './gathered-calls.ts';
-import { Batch, maxKeysPerCall } from './turn-batch.ts';
+import { type Batch, type CallBounds, CallPlaces, maxKeysPerCall, TurnGathering } from './gathered-calls.ts';
 
 function places(bounds: Partial<CallBounds> = {}) {
   const timers = new ManualTimers();
   const events: string[] = [];
+  const left: string[] = [];
   const subject = new CallPlaces<string>({
     places: 2,
     whenEmpty: 'CREATE',
@@ -20,18 +20,20 @@ function places(bounds: Partial<CallBounds> = {}) {
     carrier: {
       send: (call) => events.push(`go ${call}`),
       refuse: (call, waitedMs) => events.push(`refuse ${call} ${waitedMs}`),
+      left: (call) => left.push(call),
     },
   });
-  return { timers, events, subject };
+  return { timers, events, left, subject };
 }
 
 describe('CallPlaces', () => {
   it('lets calls wait in order for a place', () => {
-    const { events, subject } = places();
+    const { events, left, subject } = places();
     for (const call of ['a', 'b', 'c', 'd']) subject.take(call);
     expect(events).toEqual(['go a', 'go b']);
     subject.free();
     expect(events).toEqual(['go a', 'go b', 'go c']);
+    expect(left).toEqual(['c']);
     subject.free();
     expect(events).toEqual(['go a', 'go b', 'go c', 'go d']);
     expect(subject.waiting).toBe(0);
@@ -42,12 +44,13 @@ describe('CallPlaces', () => {
     ['ERROR', 1_000, 'refuse c 1000'],
     ['WAIT', 10_000, 'refuse c 10000'],
   ] as const)('does with %s after %i ms what it says', (whenEmpty, afterMs, event) => {
-    const { timers, events, subject } = places({ whenEmpty });
+    const { timers, events, left, subject } = places({ whenEmpty });
     for (const call of ['a', 'b', 'c']) subject.take(call);
     timers.advance(afterMs - 1);
     expect(events).toHaveLength(2);
     timers.advance(1);
     expect(events.at(-1)).toBe(event);
+    expect(left).toEqual(['c']);
     expect(timers.size).toBe(0);
   });
 
@@ -110,7 +113,7 @@ function gathering(windowMs?: number, isFull = () => false) {
     sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
   };
   const subject = new TurnGathering({
-    newBatch: () => new Batch(() => new CountPart()),
+    newPart: () => new CountPart(),
     windowMs,
     timers,
     monotonicMs: () => timers.nowMs,

@@ -10,16 +10,19 @@ import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
 import { CountPart, type Part, type PartKind, StopPart } from './count-parts.ts';
 import {
+  type Batch,
   type CallBounds,
+  type CallCarrier,
   type CallCounts,
   CallPlaces,
   defaultCallBounds,
+  maxKeysPerCall,
+  settle,
   TurnGathering,
 } from './gathered-calls.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
-import { Batch, maxKeysPerCall, settle } from './turn-batch.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './wire/redis-error.ts';
 import { hasSet, textReply } from './wire/reply-checks.ts';
@@ -64,7 +67,7 @@ export interface GatheringStoreOptions {
 }
 
 /** What arrives in one turn of the event loop, or in a window, goes out together, so many calls at a time as have places. */
-export abstract class GatheringStore implements Store {
+export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #errors: RedisErrors;
   readonly #label: string;
   readonly #random: () => number;
@@ -73,11 +76,12 @@ export abstract class GatheringStore implements Store {
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
   readonly #reservationBounds: ReservationBounds;
+  readonly #isCluster: boolean;
   protected readonly names: ReservationNames;
   protected withoutScripts: boolean;
   #closed = false;
 
-  constructor(options: GatheringStoreOptions, label: string, errors: RedisErrors) {
+  constructor(options: GatheringStoreOptions, label: string, errors: RedisErrors, isCluster = false) {
     const { timers, windowMs, timeoutMs, random, scripts = 'auto', calls = defaultCallBounds } = options;
     this.#errors = errors;
     this.#label = label;
@@ -85,27 +89,18 @@ export abstract class GatheringStore implements Store {
     this.withoutScripts = scripts === 'never';
     const { reservations = defaultReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
-    this.names = new ReservationNames(keyPrefix, this.isCluster);
+    this.#isCluster = isCluster;
+    this.names = new ReservationNames(keyPrefix, isCluster);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
     this.#places = new CallPlaces<Batch>({
       ...calls,
       timeoutMs,
       timers: timers ?? attendedTimers,
-      carrier: {
-        send: (batch) => {
-          this.#gathering.left(batch);
-          this.send(batch);
-        },
-        refuse: (batch, waitedMs) => {
-          this.#gathering.left(batch);
-          batch.fail(this.#errors.noPlace(waitedMs));
-          settle(batch);
-        },
-      },
+      carrier: this,
     });
     this.#gathering = new TurnGathering({
-      newBatch: () => new Batch(this.newPart),
+      newPart: this.newPart,
       calls: this.#places,
       windowMs,
       timers: timers ?? systemTimers,
@@ -121,10 +116,6 @@ export abstract class GatheringStore implements Store {
 
   protected abstract readonly commands: KeyedCommands;
 
-  protected get isCluster(): boolean {
-    return false;
-  }
-
   /** One attempt, until something answers. */
   protected abstract attempt(): Promise<void>;
 
@@ -135,8 +126,17 @@ export abstract class GatheringStore implements Store {
   /** The batch has a place until it is given to `settle`. */
   abstract send(batch: Batch): void;
 
+  refuse(batch: Batch, waitedMs: number | undefined): void {
+    batch.fail(this.#errors.noPlace(waitedMs));
+    settle(batch);
+  }
+
+  left(batch: Batch): void {
+    this.#gathering.left(batch);
+  }
+
   protected readonly newPart = (kind: PartKind): Part => {
-    if (kind === 'count') return new CountPart(this.isCluster);
+    if (kind === 'count') return new CountPart(this.#isCluster);
     return kind === 'stop' ? new StopPart() : new ReservationPart(this.#reservationBounds, this.names);
   };
 

@@ -1,14 +1,14 @@
 import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../store-error.ts';
+import type { Batch, BatchSender } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { program } from './lua/program.ts';
 import { PlainCounting } from './plain-counting.ts';
-import type { Batch } from './turn-batch.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
 import { isNoScript } from './wire/redis-error.ts';
-import type { RedisLink, SentCall } from './wire/redis-link.ts';
+import type { RedisLink } from './wire/redis-link.ts';
 import { UnexpectedReply } from './wire/reply-checks.ts';
 import { type Reply, ReplyError } from './wire/resp.ts';
 
@@ -25,28 +25,15 @@ export type RedisStoreOptions = GatheringStoreOptions &
     | { readonly connection: ServerConnection; readonly label: string }
   );
 
-/** A script by its name, or with its source. */
-type How = 'evalsha' | 'eval';
-
-/** What became of a batch. */
-interface Outcome {
-  answered: (batch: Batch, reply: Reply, how: How) => void;
-  failed: (batch: Batch, error: Error) => void;
-}
-
 /**
  * Counts in one Redis server: what arrives in one turn of the event loop, or in a window, goes out in one script call,
  * folded by key.
  * Calls go out in order, so many at a time as there are places for them.
  */
-export class RedisStore extends GatheringStore {
+export class RedisStore extends GatheringStore implements BatchSender {
   readonly #connection: ServerConnection;
   readonly #plain: PlainCounting;
   protected override readonly commands: KeyedCommands;
-  readonly #outcome: Outcome = {
-    answered: (batch, reply, how) => this.#answered(batch, reply, how),
-    failed: (batch, error) => this.#failed(batch, error),
-  };
 
   constructor(options: RedisStoreOptions) {
     const isGiven = 'connection' in options;
@@ -63,7 +50,7 @@ export class RedisStore extends GatheringStore {
   }
 
   override get connected(): boolean {
-    return this.#connection.connected;
+    return this.#connection.link !== undefined;
   }
 
   get connectionCounts(): Readonly<ConnectionCounts> {
@@ -98,43 +85,43 @@ export class RedisStore extends GatheringStore {
   }
 
   #count(batch: Batch): void {
-    if (this.withoutScripts) batch.countPlainly(this.#plain).then(() => this.settle(batch));
-    else this.#sendScript(batch, 'evalsha');
-  }
-
-  #sendScript(batch: Batch, how: How): void {
+    if (this.withoutScripts) {
+      batch.countPlainly(this.#plain).then(() => this.settle(batch));
+      return;
+    }
     const { link } = this.#connection;
     if (link === undefined) {
       // Not at once: who waits for a place behind it is such a one, too, and so on.
-      queueMicrotask(() => this.#failed(batch, this.notConnected()));
+      queueMicrotask(() => this.failed(batch, this.notConnected()));
       return;
     }
-    const { sha1, source } = program;
     const command = link.begin();
-    command.push(how);
-    command.push(how === 'evalsha' ? sha1 : source);
+    command.push(batch.isWithSource ? 'eval' : 'evalsha');
+    command.push(batch.isWithSource ? program.source : program.sha1);
     batch.pushArguments(command);
-    link.send(new ScriptCall(this.#outcome, batch, how));
+    batch.sender = this;
+    link.send(batch);
   }
 
-  #answered(batch: Batch, reply: Reply, how: How): void {
+  answered(batch: Batch, reply: Reply): void {
     const { errors } = this.#connection;
     if (reply instanceof ReplyError) {
-      this.#refused(batch, reply, how);
+      this.#refused(batch, reply);
       return;
     }
     if (!batch.answer(reply, errors)) batch.fail(errors.fromCommand(new UnexpectedReply('EVALSHA', reply)));
     this.settle(batch);
   }
 
-  #refused(batch: Batch, error: ReplyError, how: How): void {
+  #refused(batch: Batch, error: ReplyError): void {
     // Redis ran nothing when it does not know the script, so the same call may go out again.
-    if (how === 'evalsha' && isNoScript(error)) {
-      this.#sendScript(batch, 'eval');
+    if (!batch.isWithSource && isNoScript(error)) {
+      batch.isWithSource = true;
+      this.#count(batch);
       return;
     }
     const again = this.sentAgain(batch, error);
-    if (again === undefined) this.#failed(batch, error);
+    if (again === undefined) this.failed(batch, error);
     else if (again[0] === batch) this.#count(batch);
     else {
       const whole = { callsLeft: again.length, done: () => this.settle(batch) };
@@ -145,31 +132,8 @@ export class RedisStore extends GatheringStore {
     }
   }
 
-  #failed(batch: Batch, error: Error): void {
+  failed(batch: Batch, error: Error): void {
     batch.fail(this.#connection.errors.fromCommand(error));
     this.settle(batch);
-  }
-}
-
-/** A batch under way. */
-class ScriptCall implements SentCall {
-  dueMs = 0;
-  next: SentCall | undefined = undefined;
-  readonly #outcome: Outcome;
-  readonly #batch: Batch;
-  readonly #how: How;
-
-  constructor(outcome: Outcome, batch: Batch, how: How) {
-    this.#outcome = outcome;
-    this.#batch = batch;
-    this.#how = how;
-  }
-
-  answered(reply: Reply): void {
-    this.#outcome.answered(this.#batch, reply, this.#how);
-  }
-
-  failed(error: Error): void {
-    this.#outcome.failed(this.#batch, error);
   }
 }

@@ -3,11 +3,11 @@ import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 import { CountPart } from '../count-parts.ts';
+import { Batch } from '../gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
 import { program } from '../lua/program.ts';
 import { runScript } from '../lua/scripts.ts';
 import { PlainCounting } from '../plain-counting.ts';
-import { Batch } from '../turn-batch.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import {
@@ -51,7 +51,7 @@ export class RedisClusterStore extends GatheringStore {
     const { address, timeoutMs, parallelism, keepsReservations = true, onRefusal } = options;
     const { timers = attendedTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
     const errors = new RedisErrors({ timeoutMs, password: address.password, onRefusal });
-    super(options, address.label, errors);
+    super(options, address.label, errors, true);
     this.#options = options;
     this.#errors = errors;
     this.#nodes = new ClusterNodes({
@@ -117,10 +117,6 @@ export class RedisClusterStore extends GatheringStore {
     const pings = nodes.map((node) => node.connection.ping(patienceMs));
     const outcome = await Promise.any(pings).catch((error: AggregateError) => error);
     if (outcome instanceof AggregateError) throw outcome.errors[0];
-  }
-
-  protected override get isCluster(): boolean {
-    return true;
   }
 
   protected override disconnect(): void {

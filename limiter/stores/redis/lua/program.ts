@@ -2,8 +2,6 @@
  * The one program that runs in Redis: a section for each thing that a call may ask, of which a call runs those that it names. A
  * section makes only the functions that its call needs, so that a long text costs a call no more than a short one.
  */
-
-import type { Arguments } from '../wire/resp.ts';
 import { luaBoundedCountSection, luaStopSection } from './bounded-scripts.ts';
 import { luaReservationSection } from './reservation-script.ts';
 import { luaBase, luaCountSection, redisScript } from './scripts.ts';
@@ -25,13 +23,8 @@ const branches = Object.entries(sections)
 /** How a call says that it has several sections. */
 export const severalSections = 'several';
 
-/** Hands over what a call of one section ends with: nothing for what most calls do. */
-export function pushSection(args: Arguments, section: Section): void {
-  if (section !== 'count') args.push(section);
-}
-
 /**
- * The last of ARGV names the section; where it names none the call counts plain windows. A call of several names each, with how many
+ * The last of ARGV names the section; where it names none the call counts plain windows, as most do. A call of several names each, with how many
  * keys and arguments it has, in the argument before, and is answered with a list of their answers. A section knows `KEYS`, `ARGV` and `argc` as its own, and writes `answer`.
  */
 export const program = redisScript(`${luaBase}

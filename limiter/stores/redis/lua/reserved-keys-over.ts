@@ -54,6 +54,8 @@ end
 /** What the scripts say of keys, by their places in KEYS from 1 on. */
 export type KeysOver = readonly (readonly [key: number, what: KeyOver])[];
 
+export const noKeysOver: KeysOver = [];
+
 const pairs = /^(?:\d{1,6} [12] )+$/;
 
 /** Reads what the scripts say behind all else; undefined for anything else than pairs of numbers. */
@@ -67,10 +69,10 @@ export function keysOver(reported: unknown): KeysOver | undefined {
   ]);
 }
 
-/** The same of a reply that may end before it; undefined for a reply that has something else there, or more. */
-export function keysOverAt(reply: readonly unknown[], at: number): KeysOver | undefined {
-  if (reply.length === at) return [];
-  return reply.length === at + 1 ? keysOver(reply[at]) : undefined;
+/** The same of a reply with `plain` values that may end behind them; undefined for one that has something else there, or more. */
+export function keysOverAt(reply: readonly unknown[], plain: number): KeysOver | undefined {
+  if (reply.length === plain) return noKeysOver;
+  return reply.length === plain + 1 ? keysOver(reply[plain]) : undefined;
 }
 
 /** Writes it into an op of the key. */

@@ -54,10 +54,10 @@ export class RedisConnection {
   readonly #sentinels: Sentinels | undefined;
   /** Which master the sentinels named at the last attempt. */
   #place: MasterPlace | undefined;
+  /** For calls that need no promise. Undefined: no server has answered on a connection, which the system takes for a hung one, too. */
+  link: RedisLink | undefined;
   /** The last that was tried. */
-  #link: RedisLink | undefined;
-  /** That one is connected, and answered: taking a connection says little, the system does that for a hung server. */
-  #connected = false;
+  #tried: RedisLink | undefined;
   #attempt: Promise<void> | undefined;
   /** Reconnecting by itself, which it does not do before the first success. */
   #reconnects = false;
@@ -79,7 +79,7 @@ export class RedisConnection {
   }
 
   get connected(): boolean {
-    return this.#connected;
+    return this.link !== undefined;
   }
 
   /** Why the last attempt to connect failed; undefined when none did since there was a connection. */
@@ -87,14 +87,9 @@ export class RedisConnection {
     return this.#lastFailure;
   }
 
-  /** For calls that need no promise; undefined without a connection. */
-  get link(): RedisLink | undefined {
-    return this.#connected ? this.#link : undefined;
-  }
-
   /** Nothing is under way. */
   get isIdle(): boolean {
-    return this.#link?.isIdle ?? true;
+    return this.#tried?.isIdle ?? true;
   }
 
   /** For ops that arrive without a connection, with the reason why there is none. */
@@ -113,7 +108,7 @@ export class RedisConnection {
 
   /** Settles with the reply; rejects with an error that `errors` translates. */
   send(name: string, args: readonly string[]): Promise<Reply> {
-    return this.#connected ? this.#link!.ask(name, args) : Promise.reject(this.notConnected());
+    return this.link?.ask(name, args) ?? Promise.reject(this.notConnected());
   }
 
   /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */
@@ -141,7 +136,7 @@ export class RedisConnection {
     clearTimeout(this.#retry);
     this.#sentinels?.close();
     this.#down();
-    this.#link?.close();
+    this.#tried?.close();
   }
 
   async #connect(): Promise<void> {
@@ -160,7 +155,7 @@ export class RedisConnection {
       link?.close();
       throw this.#failed(error);
     }
-    this.#connected = true;
+    this.link = link;
     this.#lastFailure = undefined;
     this.counts.active = 1;
     this.counts.total += 1;
@@ -177,10 +172,10 @@ export class RedisConnection {
       timeoutMs,
       flushTurn,
       onEnd: (error) => {
-        if (link === this.#link) this.#lost(error);
+        if (link === this.#tried) this.#lost(error);
       },
     });
-    this.#link = link;
+    this.#tried = link;
     return link;
   }
 
@@ -205,7 +200,7 @@ export class RedisConnection {
   }
 
   #lost(error: Error): void {
-    if (!this.#connected) return;
+    if (!this.connected) return;
     if (isTimeout(error)) {
       this.#down(this.errors.timedOut().message);
     } else {
@@ -231,15 +226,16 @@ export class RedisConnection {
 
   /** Everything under way fails, and a new connection is tried. */
   #leave(reason: string): void {
-    if (!this.#connected) return;
+    const { link } = this;
+    if (link === undefined) return;
     this.#down(reason);
-    this.#link!.close();
+    link.close();
     this.#tryLater();
   }
 
   #down(reason?: string): void {
-    if (!this.#connected) return;
-    this.#connected = false;
+    if (this.link === undefined) return;
+    this.link = undefined;
     this.counts.active = 0;
     this.counts.localClose += 1;
     if (!this.#closing) this.#options.onChange?.(false, reason);

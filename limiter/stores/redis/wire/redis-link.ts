@@ -43,20 +43,21 @@ const readBytes = 16_384;
 export class RedisLink {
   readonly #options: RedisLinkOptions;
   readonly #socket: Socket;
-  readonly #reader = new ReplyReader((reply) => this.#replied(reply));
   readonly #opened = Promise.withResolvers<void>();
   #oldest: SentCall | undefined;
   #latest: SentCall | undefined;
   readonly #writer = new CommandWriter();
+  readonly #reader: ReplyReader;
   #isWatching = false;
   #failure: Error | undefined;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
+    this.#reader = new ReplyReader(this.#replied);
     const { endpoint, tls, timeoutMs } = options;
     // One buffer for all reads, which takes no stream: https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
-    const callback = (length: number, bytes: Uint8Array) => this.#received(bytes as Buffer, length);
-    this.#socket = dial(endpoint, tls, { buffer: Buffer.allocUnsafeSlow(readBytes), callback });
+    const buffer = Buffer.allocUnsafeSlow(readBytes);
+    this.#socket = dial(endpoint, tls, { buffer, callback: this.#received });
     const callOff = attendedTimers.after(timeoutMs, () => this.#end(connectingTimedOut()));
     this.#socket.once(tls === undefined ? 'connect' : 'secureConnect', () => {
       callOff();
@@ -136,9 +137,8 @@ export class RedisLink {
   }
 
   #write(): void {
-    if (this.#writer.isEmpty) return;
     const bytes = this.#writer.take();
-    if (this.#failure !== undefined) return;
+    if (bytes === undefined || this.#failure !== undefined) return;
     // What waits takes no more memory than it has bytes.
     const isToWait = this.#options.tls !== undefined || this.#socket.writableLength > 0;
     this.#socket.write(isToWait ? Buffer.from(bytes) : bytes);
@@ -146,16 +146,16 @@ export class RedisLink {
     if (!isToWait && this.#socket.writableLength > 0) this.#writer.keep();
   }
 
-  #received(bytes: Buffer, length: number): boolean {
+  readonly #received = (length: number, bytes: Uint8Array): boolean => {
     const { flushTurn } = this.#options;
     flushTurn?.begin();
-    const isProtocol = this.#reader.push(bytes, length);
+    const isProtocol = this.#reader.push(bytes as Buffer, length);
     flushTurn?.end();
     if (!isProtocol) this.#end(unexpectedAnswer());
     return true;
-  }
+  };
 
-  #replied(reply: Reply): void {
+  readonly #replied = (reply: Reply): void => {
     const call = this.#shift();
     if (call === undefined) {
       if (this.#options.onMessage === undefined) this.#end(unexpectedAnswer());
@@ -168,7 +168,7 @@ export class RedisLink {
       // A fault of ours, reported as such; the replies behind it belong to others.
       void Promise.reject(error);
     }
-  }
+  };
 
   #shift(): SentCall | undefined {
     const call = this.#oldest;

@@ -138,10 +138,10 @@ describe('CommandWriter', () => {
         const writer = new CommandWriter();
         for (const [whole, pushed] of rounds) {
           for (const words of whole) writer.command(words);
-          expect(read([writer.take()]).replies).toEqual(whole.map(bytes));
+          expect(read([writer.take()!]).replies).toEqual(whole.map(bytes));
           expect(writer.isEmpty).toBe(true);
           for (const word of pushed) writer.push(word);
-          expect(read([writer.take()]).replies).toEqual([bytes(pushed)]);
+          expect(read([writer.take()!]).replies).toEqual([bytes(pushed)]);
         }
       }),
     );
@@ -151,7 +151,7 @@ describe('CommandWriter', () => {
     const writer = new CommandWriter();
     const written = ['first', 'x'.repeat(70_000), 'last'].map((word) => {
       writer.push(word);
-      const taken = writer.take();
+      const taken = writer.take()!;
       writer.keep();
       return taken;
     });

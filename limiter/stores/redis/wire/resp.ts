@@ -40,7 +40,7 @@ export class CommandWriter implements Arguments {
 
   /** A whole command. */
   command(words: readonly string[]): void {
-    this.#reserve(frameBytes);
+    if (this.#at + frameBytes > this.#bytes.length) this.#grow(frameBytes);
     this.#line(star, words.length);
     for (const word of words) this.push(word);
     this.#count = 0;
@@ -51,7 +51,8 @@ export class CommandWriter implements Arguments {
     const { length } = argument;
     this.#count += 1;
     // No character takes more than three bytes of UTF-8.
-    this.#reserve(3 * length + frameBytes);
+    const most = 3 * length + frameBytes;
+    if (this.#at + most > this.#bytes.length) this.#grow(most);
     if (length < 10 && this.#pushShort(argument)) return;
     if (length >= 10 && length < 1_000 && this.#pushCommon(argument)) return;
     this.#line(dollar, Buffer.byteLength(argument));
@@ -59,8 +60,9 @@ export class CommandWriter implements Arguments {
     this.#lineEnd();
   }
 
-  /** What was written. It is overwritten by what follows unless `keep` is called first. */
-  take(): Buffer {
+  /** What was written; undefined for nothing. It is overwritten by what follows unless `keep` is called first. */
+  take(): Buffer | undefined {
+    if (this.#at === headBytes) return undefined;
     let start = headBytes;
     if (this.#count > 0) {
       const head = `*${this.#count}\r\n`;
@@ -93,8 +95,9 @@ export class CommandWriter implements Arguments {
     bytes[this.#at + 1] = zero + length;
     bytes[this.#at + 2] = carriageReturn;
     bytes[this.#at + 3] = lineFeed;
-    this.#at = start + length;
-    this.#lineEnd();
+    bytes[start + length] = carriageReturn;
+    bytes[start + length + 1] = lineFeed;
+    this.#at = start + length + 2;
     return true;
   }
 
@@ -111,8 +114,9 @@ export class CommandWriter implements Arguments {
     bytes[at++] = carriageReturn;
     bytes[at++] = lineFeed;
     if (utf8Write.call(bytes, argument, at, 3 * length) !== length) return false;
-    this.#at = at + length;
-    this.#lineEnd();
+    bytes[at + length] = carriageReturn;
+    bytes[at + length + 1] = lineFeed;
+    this.#at = at + length + 2;
     return true;
   }
 
@@ -127,8 +131,7 @@ export class CommandWriter implements Arguments {
     this.#bytes[this.#at++] = lineFeed;
   }
 
-  #reserve(more: number): void {
-    if (this.#at + more <= this.#bytes.length) return;
+  #grow(more: number): void {
     const larger = Buffer.allocUnsafeSlow(2 * (this.#at + more));
     larger.set(this.#bytes.subarray(0, this.#at));
     this.#bytes = larger;

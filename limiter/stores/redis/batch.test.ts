@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
+import { Batch, maxKeysPerCall, type PendingRequest, settle } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
-import { Batch, maxKeysPerCall, type PendingRequest, settle } from './turn-batch.ts';
 
 const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
 
