@@ -20,6 +20,7 @@ export function openGrpc(
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
   const { shouldRateLimit, connections, tracer, gate, further, reportsCertificates, latencies } = parts;
+  const { onCall, show } = createGrpcCallStats(registry, { ShouldRateLimit: latencies });
   const server = createGrpcServer({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
@@ -48,13 +49,10 @@ export function openGrpc(
       connections: () => server.connections,
       reportsCertificates: reportsCertificates && settings.grpcServerUseTls,
     }),
-    onCall: (method, durationMs) => {
-      count(method, durationMs);
-      if (method === 'ShouldRateLimit') latencies.record(durationMs);
-    },
+    onCall,
     onFault: (method, error) => lines.callFault(log, method, error),
   });
-  const count = createGrpcCallStats(registry, server.unaryMethods);
+  show(server.unaryMethods);
   return server;
 }
 

@@ -8,6 +8,8 @@ import type { Entry } from '../../rules/model.ts';
 const idKey = 'reservation_id';
 const settleKey = 'settle';
 export const markerKeys: readonly string[] = [idKey, settleKey];
+/** By these lengths most entries are no markers. */
+export const [idKeyLength, settleKeyLength] = [idKey.length, settleKey.length];
 /** Of an id in a store. */
 const longestId = 255;
 

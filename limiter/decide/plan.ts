@@ -85,7 +85,8 @@ export class Planner {
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
   readonly #shared = new Map<MatchedRule, SharedPlan[]>();
   readonly #overrides: OverridesNow | undefined;
-  #staleAtMs = Number.POSITIVE_INFINITY;
+  /** The time from which another plan is needed, because an override ends. For reading alone. */
+  staleAtMs = Number.POSITIVE_INFINITY;
 
   constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings, overrides?: OverridesNow) {
     this.#matcher = matcher;
@@ -95,23 +96,20 @@ export class Planner {
     if (overrides !== undefined) this.#endsBy(overrides.index.nextEndMs(overrides.nowMs));
   }
 
-  /** The time from which another plan is needed, because an override ends. */
-  get staleAtMs(): number {
-    return this.#staleAtMs;
-  }
-
   #endsBy(endsMs: number): void {
-    this.#staleAtMs = Math.min(this.#staleAtMs, endsMs);
+    this.staleAtMs = Math.min(this.staleAtMs, endsMs);
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
   plan(domain: string, descriptor: Descriptor): Plan {
     const { known, unmarked, limit } = descriptor;
-    if (limit !== undefined) return this.#newPlan(domain, descriptor);
-    if (known !== undefined) return this.#memoOf(known, domain).plan;
-    if (unmarked === undefined) return this.#newPlan(domain, descriptor);
     // Marker entries are new each time, but not the entries before them.
-    return this.#markedPlan(domain, descriptor, this.#memoOf(unmarked, domain));
+    const before = known ?? unmarked;
+    if (limit !== undefined || before === undefined) return this.#newPlan(domain, descriptor);
+    let memo = this.#memos[before.slot];
+    if (memo === undefined || memo.known !== before || memo.domain !== domain)
+      memo = this.#newMemo(before, domain);
+    return known === undefined ? this.#markedPlan(domain, descriptor, memo) : memo.plan;
   }
 
   /**
@@ -135,9 +133,7 @@ export class Planner {
     return { kind: 'limited', rule: plan.rule, limits: memo.reserved, marker };
   }
 
-  #memoOf(known: KnownEntries, domain: string): Memo {
-    const memo = this.#memos[known.slot];
-    if (memo !== undefined && memo.known === known && memo.domain === domain) return memo;
+  #newMemo(known: KnownEntries, domain: string): Memo {
     const { entries } = known;
     const plan = this.#newPlan(domain, { entries, limit: undefined });
     const made = { known, domain, plan, reserved: undefined };

@@ -62,7 +62,7 @@ export class RequestBounds {
    * read, or a `DecodeError`.
    */
   decode(bytes: Uint8Array): RateLimitRequest {
-    this.checkBytes(bytes.length);
+    if (bytes.length > this.limits.maxBytes) throw this.tooManyBytes(bytes.length);
     const request = decodeRateLimitRequest(bytes, this.limits);
     // U+FFFD takes three bytes for each one that it stands for.
     const mostTextBytes = request.mendedValues === undefined ? bytes.length : 3 * bytes.length;
@@ -84,11 +84,6 @@ export class RequestBounds {
     throw leftOut.descriptors > 0 || crowded === undefined
       ? tooManyDescriptors(request, leftOut)
       : tooManyEntries(request, leftOut, crowded);
-  }
-
-  /** Of the whole request. */
-  checkBytes(bytes: number): void {
-    if (bytes > this.limits.maxBytes) throw this.tooManyBytes(bytes);
   }
 
   tooManyBytes(bytes: number): RequestTooLarge {

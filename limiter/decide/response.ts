@@ -209,7 +209,9 @@ export function assembleResponse(
     options.responseHeaders !== undefined ||
     options.requestHeaders !== undefined ||
     options.retryAfter ||
-    reportsLimits(options)
+    options.identityMetadata ||
+    options.identityHeader !== undefined ||
+    options.ietfUnit !== undefined
   ) {
     addHeaders(response, plans, options);
   }

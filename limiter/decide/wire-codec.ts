@@ -5,7 +5,7 @@
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
 import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import { identityEntry } from './limit-headers.ts';
-import { isMarkerKey, markerEntry, markerKey } from './marker.ts';
+import { idKeyLength, isMarkerKey, markerEntry, markerKey, settleKeyLength } from './marker.ts';
 import type {
   CrowdedDescriptor,
   Descriptor,
@@ -175,7 +175,10 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   const start = reader.position;
   const entriesEnd = reader.endOfFirstFields(end);
   if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return undefined;
-  if (markerEntry(bytes, reader.lastFieldStart + 2) !== undefined) {
+  const lastStart = reader.lastFieldStart + 2;
+  const keyLength = bytes[lastStart + 1];
+  const mayBeMarker = keyLength === idKeyLength || keyLength === settleKeyLength;
+  if (mayBeMarker && markerEntry(bytes, lastStart) !== undefined) {
     const markersStart = startOfMarkers(bytes, start, entriesEnd);
     if (markersStart < entriesEnd) return readMarkedEntries(descriptor, bytes, markersStart, entriesEnd);
   }
@@ -363,11 +366,6 @@ export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array
   return writer.finish();
 }
 
-/** The field's largest number where there is more: headers and metadata say how much. */
-function inField(count: number): number {
-  return Math.min(count, maxUint32);
-}
-
 function writeStatus(status: DescriptorStatus): void {
   const resetSeconds = status.durationUntilResetSeconds;
   if (resetSeconds !== undefined) {
@@ -375,14 +373,15 @@ function writeStatus(status: DescriptorStatus): void {
     if (resetSeconds !== 0) writer.varintField(0x08, resetSeconds);
     writer.messageField(0x22, mark);
   }
-  const remaining = inField(status.limitRemaining);
+  // The field's largest number where there is more: headers and metadata say how much.
+  const remaining = Math.min(status.limitRemaining, maxUint32);
   if (remaining !== 0) writer.varintField(0x18, remaining);
   const limit = status.currentLimit;
   if (limit !== undefined) {
     const mark = writer.mark();
     if (limit.name !== '') writer.stringField(0x1a, limit.name);
     if (limit.unit !== 0) writer.varintField(0x10, limit.unit);
-    if (limit.requestsPerUnit !== 0) writer.varintField(0x08, inField(limit.requestsPerUnit));
+    if (limit.requestsPerUnit !== 0) writer.varintField(0x08, Math.min(limit.requestsPerUnit, maxUint32));
     writer.messageField(0x12, mark);
   }
   if (status.code !== 0) writer.varintField(0x08, status.code);

@@ -129,20 +129,12 @@ export function bufferedBytes(buffer: Uint8Array | undefined): number {
   return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
-const prefix = new Uint8Array(prefixBytes);
-
-/** What stands before the message; valid until the next one is asked for. */
-export function prefixOf({ length }: Uint8Array): Uint8Array {
-  prefix[1] = length >>> 24;
-  prefix[2] = length >>> 16;
-  prefix[3] = length >>> 8;
-  prefix[4] = length;
-  return prefix;
-}
-
 /** The message with its prefix, in a buffer of its own. */
 export function withPrefix(message: Uint8Array): Uint8Array {
-  return Buffer.concat([prefixOf(message), message]);
+  const bytes = Buffer.alloc(prefixBytes + message.length);
+  bytes.writeUInt32BE(message.length, 1);
+  bytes.set(message, prefixBytes);
+  return bytes;
 }
 
 function prefixRefusal(

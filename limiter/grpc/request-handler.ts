@@ -3,7 +3,6 @@
  * grpc-go reports them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
-  type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
   type CallerRefusal,
@@ -28,7 +27,7 @@ import {
   okTrailers,
   trailersOnly,
 } from './call.ts';
-import { defaultGrpcLimits, type GrpcLimits, prefixOf } from './message-reader.ts';
+import { defaultGrpcLimits, type GrpcLimits, withPrefix } from './message-reader.ts';
 import { type DuplexMethod, StreamCall, type StreamMethod } from './stream-call.ts';
 import { Deadlines, UnaryCall, type UnaryMethod } from './unary-call.ts';
 
@@ -201,10 +200,11 @@ export class GrpcRequestHandler implements RequestHandler {
       return;
     }
     const { timeoutMs } = head;
-    const call =
-      method.kind === 'unary'
-        ? this.#beginUnary(stream, method, head, caller)
-        : new StreamCall(stream, method, this.#site, { timeoutMs, caller, fields });
+    let call: Call;
+    if (method.kind === 'unary') {
+      const span = this.#tracer?.begin(head.path, head.fields);
+      call = new UnaryCall(stream, method, this.#site, timeoutMs, head.fields, caller, span);
+    } else call = new StreamCall(stream, method, this.#site, { timeoutMs, caller, fields });
     stream.context = call;
     if (endStream) call.receive(noBytes, true);
   }
@@ -221,19 +221,6 @@ export class GrpcRequestHandler implements RequestHandler {
     for (const text of fields) characters += text.length;
     connection.fieldsMemo = characters <= mostKeptCharacters ? head : undefined;
     return head;
-  }
-
-  #beginUnary(
-    stream: RequestStream,
-    method: UnaryMethod,
-    head: RequestHead,
-    caller: AdmittedCaller | undefined,
-  ): UnaryCall {
-    const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
-    call.caller = caller;
-    call.fields = head.fields;
-    call.span = this.#tracer?.begin(head.path, head.fields);
-    return call;
   }
 
   onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void {
@@ -279,7 +266,7 @@ function refuseCaller(
 ): void {
   const answer = asOverLimit && method.kind === 'unary' ? method.handler.overLimit?.() : undefined;
   if (answer === undefined) stream.sendHeaders(trailersOnly(refused), true);
-  else stream.respond(okHeaders, answer, okTrailers, prefixOf(answer));
+  else stream.respond(okHeaders, withPrefix(answer), okTrailers);
 }
 
 function partsOf(path: string): { service: string; method: string } | undefined {

@@ -23,7 +23,7 @@ import {
   tooMuchUnfinished,
   trailersOnly,
 } from './call.ts';
-import { prefixBytes, prefixOf, SingleMessage } from './message-reader.ts';
+import { prefixBytes, SingleMessage } from './message-reader.ts';
 
 export interface UnaryMethod {
   readonly kind: 'unary';
@@ -33,6 +33,9 @@ export interface UnaryMethod {
   /** Whether everybody may call it, where others have to say who they are. */
   readonly isFree: boolean;
 }
+
+/** What stands before the message of an answer, as the stream copies it: no message is compressed. */
+const prefix = new Uint8Array(prefixBytes);
 
 /** What reading a request in pieces takes, beside the pieces, measured. */
 const piecesBytes = 768;
@@ -56,10 +59,10 @@ export class UnaryCall implements Call, UnaryReply {
   previousDue: DueCall | undefined = undefined;
   nextDue: DueCall | undefined = undefined;
   /** Of a call that is traced. */
-  span: CallSpan | undefined = undefined;
+  readonly span: CallSpan | undefined;
   /** Where callers have to say who they are. */
-  caller: AdmittedCaller | undefined = undefined;
-  fields: HeaderFields | undefined = undefined;
+  readonly caller: AdmittedCaller | undefined;
+  readonly fields: HeaderFields;
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;
@@ -67,7 +70,18 @@ export class UnaryCall implements Call, UnaryReply {
   /** Only of a request that comes in pieces. */
   #pieces: SingleMessage | undefined;
 
-  constructor(stream: RequestStream, method: UnaryMethod, site: CallSite, timeoutMs: number) {
+  constructor(
+    stream: RequestStream,
+    method: UnaryMethod,
+    site: CallSite,
+    timeoutMs: number,
+    fields: HeaderFields,
+    caller: AdmittedCaller | undefined,
+    span: CallSpan | undefined,
+  ) {
+    this.span = span;
+    this.caller = caller;
+    this.fields = fields;
     this.#stream = stream;
     this.#method = method;
     this.#site = site;
@@ -112,7 +126,12 @@ export class UnaryCall implements Call, UnaryReply {
     const stream = this.#stream;
     this.#end(answered);
     this.span?.end(0);
-    stream.respond(okHeaders, message, okTrailers, prefixOf(message));
+    const { length } = message;
+    prefix[1] = length >>> 24;
+    prefix[2] = length >>> 16;
+    prefix[3] = length >>> 8;
+    prefix[4] = length;
+    stream.respond(okHeaders, message, okTrailers, prefix);
   }
 
   fail(status: GrpcStatus): void {

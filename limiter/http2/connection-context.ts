@@ -63,7 +63,7 @@ export class ConnectionContext {
   /** A stream that is no fault of the peer. */
   resetStream(id: number, code: ErrorCode): void {
     writeResetStream(this.output, id, code);
-    const stream = this.streams.open.get(id);
+    const stream = this.streams.get(id);
     if (stream === undefined) this.streams.closed.add(id, ClosedBy.SERVER_RESET);
     else this.abort(stream, code, ClosedBy.SERVER_RESET);
   }
@@ -87,7 +87,7 @@ export class ConnectionContext {
 
   /** Anyone who would end these has gone: requests that are not complete, and answers that have no end. */
   peerEnded(): void {
-    for (const stream of this.streams.open.values()) {
+    for (const stream of this.streams.values()) {
       if (stream.state === StreamState.OPEN || (stream.answerIsStream && stream.isOpen)) {
         this.abort(stream, ErrorCode.CANCEL, ClosedBy.PEER_RESET);
       }
@@ -97,7 +97,7 @@ export class ConnectionContext {
   /** The connection ends. */
   abortAll(code: ErrorCode): void {
     this.isClosed = true;
-    for (const stream of this.streams.open.values()) {
+    for (const stream of this.streams.values()) {
       try {
         this.abort(stream, code, ClosedBy.SERVER_RESET);
       } catch {

@@ -99,7 +99,7 @@ export class Http2Connection {
   }
 
   get openStreams(): number {
-    return this.#context.streams.open.size;
+    return this.#context.streams.size;
   }
 
   get isClosed(): boolean {
@@ -244,7 +244,7 @@ export class Http2Connection {
     if (this.isClosed) return;
     const reaction = this.#watch.look({
       nowMs,
-      openStreams: streams.open.size,
+      openStreams: streams.size,
       emptySinceMs: streams.emptySinceMs,
       blocked: this.#pump.isBlocked,
       queuedBytes: writer.queuedBytes,

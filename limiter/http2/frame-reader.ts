@@ -276,7 +276,7 @@ export class FrameDispatch implements FrameSink {
       throw flowControlError();
     }
     if (streams.isIdle(id)) throw protocolError();
-    const stream = streams.open.get(id);
+    const stream = streams.get(id);
     // On a closed stream it may have been on its way. RFC 9113, section 5.1.
     if (stream === undefined) return;
     if (increment === 0) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);

@@ -257,7 +257,7 @@ export class RequestReader {
 
   onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
     const { streams, limits } = this.#context;
-    const stream = streams.open.get(id);
+    const stream = streams.get(id);
     if (stream === undefined && streams.isIdle(id)) throw protocolError();
     let from = start;
     let to = end;
@@ -279,7 +279,7 @@ export class RequestReader {
   onResetStream(id: number, code: number): void {
     const { streams } = this.#context;
     if (streams.isIdle(id)) throw protocolError();
-    const stream = streams.open.get(id);
+    const stream = streams.get(id);
     if (stream === undefined) {
       this.#context.spendControl(1);
       return;
@@ -301,7 +301,7 @@ export class RequestReader {
   ): void {
     const fields = this.#decoder.fieldsOf(bytes, start, end);
     const { streams } = this.#context;
-    const stream = id <= streams.lastId ? streams.open.get(id) : undefined;
+    const stream = id <= streams.lastId ? streams.get(id) : undefined;
     if (stream !== undefined) {
       if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
       else this.#trailers(stream, fields, endStream);
@@ -320,7 +320,7 @@ export class RequestReader {
 
   #request(id: number, fields: HeaderFields | undefined, endStream: boolean): void {
     const { streams, writer, limits } = this.#context;
-    if (streams.open.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
+    if (streams.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
       this.#refuse(id);
       return;
     }
@@ -482,9 +482,9 @@ export class UnfinishedRequests {
     const { requestTimeoutMs, drainPingMs } = this.#context.limits;
     const drainIsOver = nowMs - this.#drainStartedMs >= drainPingMs;
     const lastOpenedMs = drainIsOver ? nowMs : nowMs - requestTimeoutMs;
-    const { open } = this.#context.streams;
-    const before = open.size;
-    for (const stream of open.values()) {
+    const { streams } = this.#context;
+    const before = streams.size;
+    for (const stream of streams.values()) {
       // They come in the order in which they were opened.
       if (stream.openedMs > lastOpenedMs) break;
       if (!stream.isUnfinished) continue;
@@ -492,7 +492,7 @@ export class UnfinishedRequests {
       if (drainIsOver) this.#context.resetStream(stream.id, ErrorCode.REFUSED_STREAM);
       else this.#resetLate(stream.id);
     }
-    return open.size < before;
+    return streams.size < before;
   }
 
   #resetLate(id: number): void {

@@ -233,7 +233,7 @@ export class ResponseWriter implements StreamWriter {
   changeInitialWindow(size: number): boolean {
     const change = size - this.initialStreamWindow;
     this.initialStreamWindow = size;
-    for (const stream of this.#streams.open.values()) {
+    for (const stream of this.#streams.values()) {
       stream.sendWindow += change;
       if (stream.sendWindow > largest31) return false;
     }

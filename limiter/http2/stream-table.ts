@@ -91,7 +91,7 @@ export class Http2Stream implements RequestStream {
   queue: SendQueue | undefined = undefined;
   requestIsStream = false;
   answerIsStream = false;
-  readonly #writer: StreamWriter;
+  readonly connection: StreamWriter;
 
   constructor(
     writer: StreamWriter,
@@ -101,16 +101,12 @@ export class Http2Stream implements RequestStream {
     contentLength: number,
     openedMs: number,
   ) {
-    this.#writer = writer;
+    this.connection = writer;
     this.id = id;
     this.state = state;
     this.sendWindow = sendWindow;
     this.contentLength = contentLength;
     this.openedMs = openedMs;
-  }
-
-  get connection(): RequestConnection {
-    return this.#writer;
   }
 
   /** Its request is not complete and should be soon: no stream of messages, and not answered already. */
@@ -128,31 +124,31 @@ export class Http2Stream implements RequestStream {
   }
 
   respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead: Uint8Array = noBytes): void {
-    if (this.isOpen) this.#writer.respond(this, fields, body, trailers, lead);
+    if (this.isOpen) this.connection.respond(this, fields, body, trailers, lead);
   }
 
   sendHeaders(fields: HeaderFields, endStream: boolean): void {
-    if (this.isOpen) this.#writer.sendHeaders(this, fields, endStream);
+    if (this.isOpen) this.connection.sendHeaders(this, fields, endStream);
   }
 
   sendData(body: Uint8Array): void {
-    if (this.isOpen) this.#writer.sendData(this, body);
+    if (this.isOpen) this.connection.sendData(this, body);
   }
 
   sendTrailers(fields: HeaderFields): void {
-    if (this.isOpen) this.#writer.sendTrailers(this, fields);
+    if (this.isOpen) this.connection.sendTrailers(this, fields);
   }
 
   hold(bytes: number): void {
-    if (this.state !== StreamState.CLOSED) this.#writer.hold(this, bytes);
+    if (this.state !== StreamState.CLOSED) this.connection.hold(this, bytes);
   }
 
   reset(code: ErrorCode): void {
-    if (this.isOpen) this.#writer.reset(this, code);
+    if (this.isOpen) this.connection.reset(this, code);
   }
 
   probe(onAnswer: () => void): boolean {
-    return this.isOpen && this.queue === undefined && this.#writer.probe(onAnswer);
+    return this.isOpen && this.queue === undefined && this.connection.probe(onAnswer);
   }
 }
 
@@ -227,41 +223,6 @@ class Ring {
   }
 }
 
-/**
- * By identifier. The one that was opened last stands beside the map: its next frame is the likeliest to come, and calls that come
- * one after the other need no map, whose every fourth change makes it anew.
- */
-class OpenStreams {
-  readonly #older = new Map<number, Http2Stream>();
-  #latest: Http2Stream | undefined;
-
-  get size(): number {
-    return this.#latest === undefined ? this.#older.size : this.#older.size + 1;
-  }
-
-  get(id: number): Http2Stream | undefined {
-    const latest = this.#latest;
-    return latest !== undefined && latest.id === id ? latest : this.#older.get(id);
-  }
-
-  /** Its identifier is higher than those of all others. */
-  add(stream: Http2Stream): void {
-    if (this.#latest !== undefined) this.#older.set(this.#latest.id, this.#latest);
-    this.#latest = stream;
-  }
-
-  delete(stream: Http2Stream): void {
-    if (stream === this.#latest) this.#latest = undefined;
-    else this.#older.delete(stream.id);
-  }
-
-  /** The one that was opened first comes first. Any may be closed meanwhile, and none opened. */
-  *values(): Generator<Http2Stream, void> {
-    yield* this.#older.values();
-    if (this.#latest !== undefined) yield this.#latest;
-  }
-}
-
 /** The streams of one connection that are not closed, and what is remembered of the others. */
 export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
@@ -274,9 +235,15 @@ export class StreamTable {
   handlerBytes = 0;
   /** When the last stream closed, or the connection began: means something while there is none. */
   emptySinceMs: number;
-  /** For reading alone. */
-  readonly open = new OpenStreams();
+  /** How many are open. For reading alone. */
+  size = 0;
   readonly closed: ClosedStreams;
+  /**
+   * By identifier. The one that was opened last stands beside the map: its next frame is the likeliest to come, and calls that
+   * come one after the other need no map, whose every fourth change makes it anew.
+   */
+  readonly #older = new Map<number, Http2Stream>();
+  #latest: Http2Stream | undefined;
   readonly #time: { readonly nowMs: number };
 
   /** `maxStreams` is how many may be open. */
@@ -286,8 +253,23 @@ export class StreamTable {
     this.emptySinceMs = time.nowMs;
   }
 
+  /** The open stream of this identifier. */
+  get(id: number): Http2Stream | undefined {
+    const latest = this.#latest;
+    return latest !== undefined && latest.id === id ? latest : this.#older.get(id);
+  }
+
+  /** The open ones. The one that was opened first comes first. Any may be closed meanwhile, and none opened. */
+  *values(): Generator<Http2Stream, void> {
+    yield* this.#older.values();
+    if (this.#latest !== undefined) yield this.#latest;
+  }
+
+  /** Its identifier is higher than those of all others. */
   add(stream: Http2Stream): void {
-    this.open.add(stream);
+    if (this.#latest !== undefined) this.#older.set(this.#latest.id, this.#latest);
+    this.#latest = stream;
+    this.size += 1;
     if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
@@ -306,7 +288,7 @@ export class StreamTable {
 
   /** The one opened first of those that wait for the peer. */
   longestWaiting(): Http2Stream | undefined {
-    for (const stream of this.open.values()) if (stream.waitsForPeer) return stream;
+    for (const stream of this.values()) if (stream.waitsForPeer) return stream;
     return undefined;
   }
 
@@ -316,9 +298,12 @@ export class StreamTable {
     stream.isOpen = false;
     this.handlerBytes -= stream.bufferedBytes;
     stream.bufferedBytes = 0;
-    this.open.delete(stream);
+    const isLatest = stream === this.#latest;
+    if (isLatest) this.#latest = undefined;
+    // It may be closed already: a connection that fails closes all, also while one of them is written.
+    if (isLatest || this.#older.delete(stream.id)) this.size -= 1;
     this.closed.add(stream.id, how);
-    if (this.open.size === 0) this.emptySinceMs = this.#time.nowMs;
+    if (this.size === 0) this.emptySinceMs = this.#time.nowMs;
   }
 
   /** An identifier that the peer has not used. Even ones are the server's, which opens none. */

@@ -25,7 +25,7 @@ import {
 } from '../reservations/budgets.ts';
 import { reservationIdForm } from '../reservations/reservation-id.ts';
 import type { Excess } from '../service/excess.ts';
-import { addendOf } from '../service/hit-maker.ts';
+import { addendOf } from '../service/prepare.ts';
 import {
   isAllowed,
   type RequestReading,
@@ -278,7 +278,8 @@ function readOwn(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
   let sharedStart = 0;
   let sharedEnd = 0;
   try {
-    options.bounds.checkBytes(bytes.length);
+    const { bounds } = options;
+    if (bytes.length > bounds.limits.maxBytes) throw bounds.tooManyBytes(bytes.length);
     reader.reset(bytes);
     while (reader.position < bytes.length) {
       const start = reader.position;

@@ -15,7 +15,9 @@ export class Latencies {
 
   record(durationMs: number): void {
     const micros = Math.min(durationMs * 1000, 0x7fffffff) | 0;
-    this.#counts[bucketOf(micros)]! += 1;
+    const exponent = 31 - Math.clz32(micros);
+    const bucket = micros < 4 ? micros : (exponent - 1) * 4 + ((micros >>> (exponent - 2)) & 3);
+    this.#counts[bucket]! += 1;
   }
 
   /** Since it was asked last. */
@@ -24,12 +26,6 @@ export class Latencies {
     this.#counts.fill(0);
     return counts;
   }
-}
-
-function bucketOf(micros: number): number {
-  if (micros < 4) return micros;
-  const exponent = 31 - Math.clz32(micros);
-  return (exponent - 1) * 4 + ((micros >>> (exponent - 2)) & 3);
 }
 
 /** Milliseconds; of several threads together. Null where nothing was counted. */

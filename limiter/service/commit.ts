@@ -3,7 +3,7 @@
 import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
 import type { Decision } from './decision.ts';
-import { addendOf } from './hit-maker.ts';
+import { addendOf } from './prepare.ts';
 import type { HoldRequest, PlacedHold, Reserving } from './reserving.ts';
 
 export class Commit {

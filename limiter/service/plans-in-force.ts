@@ -27,15 +27,11 @@ export class PlansInForce {
   /** Undefined: there are no overrides. */
   #overrides: OverrideIndex | undefined;
   #planner: Planner | undefined;
-  #epoch = 0;
+  /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. For reading alone. */
+  epoch = 0;
 
   constructor(options: PlansOptions) {
     this.#options = options;
-  }
-
-  /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. */
-  get epoch(): number {
-    return this.#epoch;
   }
 
   useRules(matcher: RuleMatcher): void {
@@ -51,7 +47,7 @@ export class PlansInForce {
   /** An operator reset these counters. Undefined: it is unknown which. */
   forgetCounters(keys: readonly string[] | undefined): void {
     const { localCache } = this.#options;
-    this.#epoch += 1;
+    this.epoch += 1;
     if (keys === undefined) localCache?.clear();
     else for (const key of keys) localCache?.forget(key);
   }
@@ -69,7 +65,14 @@ export class PlansInForce {
       throw new ServiceError('no rate limit configuration loaded', { transient: true });
     if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
     checkAddends(descriptors);
-    const plans = request.leftOut === undefined ? plansOf(planner, request) : plansWithin(planner, request);
+    let plans: Plan[];
+    if (request.leftOut !== undefined) plans = plansWithin(planner, request);
+    else {
+      // Most requests have one descriptor, and an array that is created with its element reserves no further room.
+      plans = [planner.plan(domain, descriptors[0]!)];
+      for (let index = 1; index < descriptors.length; index++)
+        plans.push(planner.plan(domain, descriptors[index]!));
+    }
     let replaces = false;
     for (let index = 0; index < plans.length; index++) {
       const { rule } = plans[index]!;
@@ -91,20 +94,11 @@ export class PlansInForce {
     const overrides = this.#overrides && { index: this.#overrides, nowMs };
     const planner = new Planner(matcher, stats, counting, overrides);
     this.#planner = planner;
-    this.#epoch += 1;
+    this.epoch += 1;
     localCache?.clear();
     onPlansEnded?.();
     return planner;
   }
-}
-
-function plansOf(planner: Planner, { domain, descriptors }: RateLimitRequest): Plan[] {
-  // Most requests have one descriptor, and an array that is created with its element reserves no further room.
-  const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
-  for (let index = 1; index < descriptors.length; index++) {
-    plans.push(planner.plan(domain, descriptors[index]!));
-  }
-  return plans;
 }
 
 /** Finds a descriptor with too many entries. A descriptor with more entries than any rule has levels matches nothing. */

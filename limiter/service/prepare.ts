@@ -1,10 +1,13 @@
 /** The first phase of a decision: plans, and the hits for the store. decision.ts lists the phases. */
 import type { Clock } from '../../process/time/clock.ts';
-import type { Plan } from '../decide/limit-plan.ts';
-import type { RateLimitRequest } from '../decide/messages.ts';
-import type { Caller } from '../stores/operation.ts';
-import type { CountedHit, CountingOptions, Decision, Marked } from './decision.ts';
-import { added, addendOf, type HitMaker } from './hit-maker.ts';
+import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
+import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
+import { enterWindow } from '../decide/plan.ts';
+import { Windows } from '../decide/windows.ts';
+import { type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import { asksForHits, type Caller, newOperation, type Verb } from '../stores/operation.ts';
+import type { CountedHit, CountingOptions, Decision, Marked, ServiceEvents } from './decision.ts';
 import type { PlansInForce } from './plans-in-force.ts';
 
 export interface PrepareOptions {
@@ -29,15 +32,13 @@ export class Prepare {
     this.#hits = options.hits;
   }
 
-  /** Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
+  /**
+   * Counts the requested hits in the rules' statistics, whatever the outcome, and selects the hits for the store. Throws a
+   * `ServiceError` for a request that cannot be decided; nothing is counted then.
+   */
   prepare(request: RateLimitRequest, asker: Caller): Decision {
     const nowMs = this.#options.clock.nowMs();
     const plans = this.#plans.plan(request, nowMs);
-    return this.#gatherHits(request, plans, nowMs, asker);
-  }
-
-  /** Counts the requested hits in the rules' statistics, whatever the outcome, and selects the hits for the store. */
-  #gatherHits(request: RateLimitRequest, plans: readonly Plan[], nowMs: number, asker: Caller): Decision {
     let hits: (CountedHit | undefined)[] | undefined;
     let ops: CountedHit[] | undefined;
     let marked: Marked | undefined;
@@ -112,4 +113,122 @@ function planStopWhenOver(
       other.verb = hit.verb;
     }
   }
+}
+
+export interface HitMakerOptions {
+  readonly stats: RuleStats;
+  readonly localCache: BoundedLocalCache | undefined;
+  readonly clock: Clock;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+  readonly counting: CountingOptions;
+  readonly events: Pick<ServiceEvents, 'onOverridden'>;
+}
+
+/** Makes the hits of plans, counts them in the statistics of the rules, and finds their windows. */
+export class HitMaker {
+  readonly #options: HitMakerOptions;
+  readonly #windows: Windows;
+
+  constructor(options: HitMakerOptions) {
+    this.#options = options;
+    this.#windows = new Windows(options.counting);
+  }
+
+  /** The hits of one limit. Ask the store unless they are `remembered`. */
+  hit(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
+    const { stats } = this.#options;
+    // Refunded hits count only in a statistic of their own.
+    const stat = verb === 'refund' ? RuleStat.totalNegativeHits : RuleStat.totalHits;
+    stats.add(stats.slotOf(plan.metric) + stat, hits);
+    return this.make(plan, hits, verb, nowMs);
+  }
+
+  /** The same, without counting in statistics. */
+  make(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
+    const { localCache, random, counting, clock, events } = this.#options;
+    const nowSeconds = Math.floor(nowMs / 1000);
+    let window = plan.window;
+    if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
+      window = enterWindow(plan, this.#windows.at(plan.limit, plan.isOwn, nowSeconds));
+    }
+    const key = plan.key;
+    const { endSeconds, lifeSeconds } = window;
+    const isSteady = endSeconds === Number.POSITIVE_INFINITY;
+    let secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
+    let ttlSeconds = isSteady ? lifeSeconds! : secondsToReset;
+    if (!counting.countersEndWithWindow) {
+      // The whole window from the first hit on, or the rest of a calendar month.
+      if (lifeSeconds !== undefined) ttlSeconds = lifeSeconds;
+      const jitter = counting.expirationJitterMaxSeconds;
+      if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
+    }
+    // An operation that takes nothing only reads the counter, and no bound refuses it.
+    const asks = asksForHits(verb);
+    const asksCache = localCache !== undefined && asks && (hits > 0 || plan.bound === undefined);
+    // A wait is not a date, because the wall clock may be adjusted.
+    const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
+    const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
+    let full = fullUntilMs !== 0;
+    if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
+    const { override } = plan;
+    if (override !== undefined && asks) {
+      const { kind } = override.effect;
+      events.onOverridden?.(kind, hits);
+      // A blocked hit is not counted, so that no caller is over limit because of it when the block ends.
+      if (kind === 'block') full = true;
+    }
+    const hit = newOperation(plan, key, verb, hits, ttlSeconds);
+    hit.secondsToReset = secondsToReset;
+    if (!isSteady) hit.windowEndSeconds = endSeconds;
+    if (full) {
+      hit.full = true;
+      hit.remembered = true;
+    }
+    if (plan.leaseMost !== 0) hit.mayReturn = true;
+    return hit;
+  }
+
+  /** The store is asked for all of them, or for none if the local cache knows that one is full. */
+  addGroup(first: CountedHit, limits: readonly LimitPlan[], nowMs: number, ops: CountedHit[]): void {
+    const group: CountedHit[] = [];
+    let remembered = false;
+    for (const plan of limits) {
+      const hit = group.length === 0 ? first : this.hit(plan, first.hits, first.verb, nowMs);
+      hit.groupSize = limits.length;
+      if (hit.remembered) remembered = true;
+      group.push(hit);
+    }
+    first.group = group;
+    first.remembered = remembered;
+    if (!remembered) for (const hit of group) ops.push(hit);
+  }
+
+  /** Decided by an override: the store is not asked, but the statistics of the rule count the hits. */
+  countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
+    const { stats, events } = this.#options;
+    const descriptor = request.descriptors[index]!;
+    const addend = addendOf(descriptor, request);
+    if (!descriptor.isNegativeHits) events.onOverridden?.('unlimited', addend);
+    for (const metric of metrics) {
+      const slot = stats.slotOf(metric);
+      if (descriptor.isNegativeHits) stats.add(slot + RuleStat.totalNegativeHits, addend);
+      else {
+        stats.add(slot + RuleStat.totalHits, addend);
+        stats.add(slot + RuleStat.withinLimit, addend);
+      }
+    }
+  }
+}
+
+/** The descriptor's own addend, including 0. Otherwise that of the request, which counts as at least 1. */
+export function addendOf(descriptor: Descriptor, request: RateLimitRequest): number {
+  return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
+}
+
+/** Adds the element, and creates the list with the first one: such an array reserves no further room, which few requests need. */
+export function added<Element>(list: Element[] | undefined, element: Element): Element[] {
+  if (list === undefined) return [element];
+  list.push(element);
+  return list;
 }

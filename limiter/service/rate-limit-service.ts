@@ -12,18 +12,16 @@ import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
 import type { Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { AnsweredHits } from './answered-hits.ts';
 import { Commit } from './commit.ts';
 import { Count } from './count.ts';
 import type { CountingOptions, Decision, ServiceEvents } from './decision.ts';
-import { HitMaker } from './hit-maker.ts';
 import { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
-import { Prepare } from './prepare.ts';
+import { HitMaker, Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
 import { noteReserved, type PlacedHold, Reserving, statusOfReserved } from './reserving.ts';
-import { Respond } from './respond.ts';
+import { AnsweredHits, Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
   store: Store;
@@ -141,7 +139,8 @@ export class RateLimitService {
       let response: RateLimitResponse;
       try {
         const own = decided.response;
-        const statuses = this.#counted(decision, this.#reports || own !== undefined);
+        this.#count.check(decision);
+        const statuses = this.#respond.statuses(decision, this.#reports || own !== undefined);
         if (this.#reportsReserved && own === undefined) {
           this.#answerReserved(decision, statuses, decided, asker);
           return;
@@ -153,11 +152,6 @@ export class RateLimitService {
       }
       decided.answer(response, asker, decision.plans);
     });
-  }
-
-  #counted(decision: Decision, reports: boolean): DescriptorStatus[] {
-    this.#count.check(decision);
-    return this.#respond.statuses(decision, reports);
   }
 
   /** Commits in any case. The counted hits decide whether anything is reserved. */
@@ -174,7 +168,8 @@ export class RateLimitService {
     this.#commit.settle(decision, (settled) =>
       this.#count.submit(decision, () =>
         orRefuse(() => {
-          const statuses = this.#counted(decision, reports);
+          this.#count.check(decision);
+          const statuses = this.#respond.statuses(decision, reports);
           this.#addStatuses(decision, settled, statuses, reports);
           if (!this.#reserve.letsReserve(decision, statuses)) {
             this.#reserve.refuse(decision);

@@ -21,9 +21,9 @@ import {
 import { countAll, type Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { BudgetOutcome, CountedHit, HitsAsked, ServiceEvents } from './decision.ts';
-import { HitMaker, type HitMakerOptions } from './hit-maker.ts';
 import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
+import { HitMaker, type HitMakerOptions } from './prepare.ts';
 
 /** The amount that is requested for one descriptor. */
 export interface HoldRequest {

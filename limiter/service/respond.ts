@@ -1,11 +1,14 @@
 /** The last phase of a decision: the statuses of its descriptors, and the answer. decision.ts lists the phases. */
 import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
+import { Code } from '../decide/messages.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
-import type { AnsweredHits } from './answered-hits.ts';
-import type { Decision, ServiceEvents } from './decision.ts';
-import { added } from './hit-maker.ts';
+import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { reservedAmount } from './commit.ts';
+import type { CountedHit, Decision, ServiceEvents } from './decision.ts';
 import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
+import { added, addendOf } from './prepare.ts';
 
 export interface RespondOptions {
   readonly hitStatuses: HitStatuses;
@@ -48,5 +51,71 @@ export class Respond {
     const answer = assembleResponse({ request, plans, statuses }, own ?? response, events);
     answered.count(decision, answer.overallCode);
     return answer;
+  }
+}
+
+/** Counts the hits of whole requests by their answer: `passed` and `limited` of each limit. */
+export class AnsweredHits {
+  readonly #stats: RuleStats;
+
+  constructor(stats: RuleStats) {
+    this.#stats = stats;
+  }
+
+  /**
+   * Called once for each answer. Hits that were taken back are not counted. Settled amounts are not either, because they
+   * count where they are charged.
+   */
+  count(answered: Decision, code: Code): void {
+    const stat = code === Code.OVER_LIMIT ? RuleStat.limited : RuleStat.passed;
+    const { hits, marked } = answered;
+    for (let index = 0; index < hits.length; index++) {
+      const hit = hits[index];
+      if (hit === undefined) this.#countUncounted(answered, index, stat);
+      else if (hit.group !== undefined) this.#countGroup(hit.group, stat);
+      else if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
+    }
+    if (marked !== undefined) this.#countReserved(answered, marked.reserving, stat);
+  }
+
+  /** The hits of one reserve. */
+  countHeld(hits: readonly CountedHit[], allowed: boolean): void {
+    this.#countGroup(hits, allowed ? RuleStat.passed : RuleStat.limited);
+  }
+
+  /** A descriptor without a limit. It has metrics only where an override made it unlimited. */
+  countUnlimited({ plans, request }: Pick<Decision, 'plans' | 'request'>, allowed: boolean): void {
+    const stat = allowed ? RuleStat.passed : RuleStat.limited;
+    for (let index = 0; index < plans.length; index++) this.#countUncounted({ plans, request }, index, stat);
+  }
+
+  #countUncounted(
+    { plans, request }: Pick<Decision, 'plans' | 'request'>,
+    index: number,
+    stat: number,
+  ): void {
+    const plan = plans[index]!;
+    if (plan.kind !== 'unlimited' || plan.metrics === undefined) return;
+    const descriptor = request.descriptors[index]!;
+    if (descriptor.isNegativeHits) return;
+    const addend = addendOf(descriptor, request);
+    for (const metric of plan.metrics) this.#stats.add(this.#stats.slotOf(metric) + stat, addend);
+  }
+
+  #countGroup(group: readonly CountedHit[], stat: number): void {
+    for (const hit of group) if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
+  }
+
+  #countReserved({ request, plans }: Decision, reserving: readonly number[], stat: number): void {
+    for (const index of reserving) {
+      const plan = plans[index]!;
+      if (plan.kind !== 'limited') continue;
+      const amount = reservedAmount(request, index, plan);
+      for (const limit of plan.limits) this.#add(limit, stat, amount);
+    }
+  }
+
+  #add({ metric }: LimitPlan, stat: number, hits: number): void {
+    this.#stats.add(this.#stats.slotOf(metric) + stat, hits);
   }
 }

@@ -45,7 +45,7 @@ export interface ShouldRateLimit extends UnaryHandler {
 export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRateLimit {
   const decided: Decided<UnaryReply> = {
     answer(response, reply) {
-      noteCode(reply.span, response);
+      if (reply.span !== undefined) noteCode(reply.span, response);
       let message: Uint8Array;
       try {
         message = encodeRateLimitResponse(response);
@@ -58,8 +58,6 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
     refuse: (error, reply) => refuseSized(error, reply, options),
   };
   const { bounds, tooLarge } = options;
-  const handler = (bytes: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void =>
-    ask(bytes, reply, decided, options, leftOut);
   const longest: LongestRequest = {
     maxBytes: bounds.limits.maxBytes,
     refuse: (bytes, origin) => {
@@ -67,7 +65,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
       return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
     },
   };
-  return Object.assign(handler, { longest });
+  return Object.assign(asking(decided, options), { longest });
 }
 
 /** As `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
@@ -79,7 +77,7 @@ export function refuseSized(error: unknown, reply: UnaryReply, options: RequestR
   const answer = options.tooLarge.answer(error, reply.origin);
   reply.noteTooLarge?.(error.message);
   if ('overallCode' in answer) {
-    noteCode(reply.span, answer);
+    if (reply.span !== undefined) noteCode(reply.span, answer);
     reply.send(encodeRateLimitResponse(answer));
   } else reply.fail(answer);
 }
@@ -100,14 +98,14 @@ export function createWholeDecisions(
   const decided: Decided<WholeReply> = {
     response,
     answer(decision, reply, plans) {
-      noteCode(reply.span, decision);
+      if (reply.span !== undefined) noteCode(reply.span, decision);
       reply.answer(decision, plans);
     },
     refuse(error, reply) {
       if (error instanceof RequestTooLarge) {
         const answer = options.tooLarge.answer(error, reply.origin);
         if ('overallCode' in answer) {
-          noteCode(reply.span, answer);
+          if (reply.span !== undefined) noteCode(reply.span, answer);
           reply.answerTooLarge(answer, error.message);
         } else reply.fail(answer);
         return;
@@ -117,25 +115,24 @@ export function createWholeDecisions(
       else refuse(error, reply, options);
     },
   };
-  return (bytes, reply) => ask(bytes, reply, decided, options);
+  return asking(decided, options);
 }
 
-function ask<Reply extends Omit<UnaryReply, 'send'>>(
-  bytes: Uint8Array,
-  reply: Reply,
+function asking<Reply extends Omit<UnaryReply, 'send'>>(
   decided: Decided<Reply>,
   options: ShouldRateLimitOptions,
-  leftOut?: LeftOut,
-): void {
-  let request: RateLimitRequest;
-  try {
-    request = options.bounds.decode(bytes);
-  } catch (error) {
-    decided.refuse(error, reply);
-    return;
-  }
-  if (leftOut !== undefined) request.leftOut = leftOut;
-  if (isAllowed(request, reply, Right.ASK, options)) options.service.decide(request, reply, decided);
+): (bytes: Uint8Array, reply: Reply, leftOut?: LeftOut) => void {
+  return (bytes, reply, leftOut) => {
+    let request: RateLimitRequest;
+    try {
+      request = options.bounds.decode(bytes);
+    } catch (error) {
+      decided.refuse(error, reply);
+      return;
+    }
+    if (leftOut !== undefined) request.leftOut = leftOut;
+    if (isAllowed(request, reply, Right.ASK, options)) options.service.decide(request, reply, decided);
+  };
 }
 
 /** Undefined: the call was rejected because of its bytes or size, or because its caller lacks a right that it needs beside `right`. */
@@ -176,8 +173,8 @@ export function isAllowed(
   return true;
 }
 
-function noteCode(span: CallSpan | undefined, { overallCode }: RateLimitResponse): void {
-  span?.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
+function noteCode(span: CallSpan, { overallCode }: RateLimitResponse): void {
+  span.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
 }
 
 /** The rights that descriptors need beside `ask`, as bits of `Right`. */

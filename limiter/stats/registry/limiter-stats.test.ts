@@ -18,7 +18,7 @@ describe('names of the service’s statistics', () => {
   it('are all there before anything happened', () => {
     const registry = new StatsRegistry();
     createLimiterStats(registry);
-    createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
+    createGrpcCallStats(registry).show(['ShouldRateLimit', 'Check', 'List']);
     registerPoolStats(registry, 'redis_pool', {
       connections: { active: 1, total: 2, localClose: 1 },
       calls: { active: 3, waiting: 4, refused: 5 },
@@ -136,7 +136,10 @@ describe('createGrpcCallStats', () => {
     const registry = new StatsRegistry();
     const recorded: string[] = [];
     registry.onTimer((timer, value) => recorded.push(`${timer.name}:${value}`));
-    const onCall = createGrpcCallStats(registry, ['ShouldRateLimit']);
+    const latencies: number[] = [];
+    const ofDecisions = { record: (ms: number) => void latencies.push(ms) };
+    const { onCall, show } = createGrpcCallStats(registry, { ShouldRateLimit: ofDecisions });
+    show(['ShouldRateLimit']);
     onCall('ShouldRateLimit', 2.99);
     onCall('ShouldRateLimit', 0.4);
     onCall('SomethingElse', 1);
@@ -145,5 +148,6 @@ describe('createGrpcCallStats', () => {
       'ratelimit_server.ShouldRateLimit.response_time:0',
     ]);
     expect([...registry.statsLines()]).toEqual(['ratelimit_server.ShouldRateLimit.total_requests: 2']);
+    expect(latencies).toEqual([2.99, 0.4]);
   });
 });

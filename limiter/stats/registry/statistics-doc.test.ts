@@ -22,7 +22,7 @@ function namesOfTheProgram(): string[] {
   const registry = new StatsRegistry();
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
-  stats.createGrpcCallStats(registry, ['<method>']);
+  stats.createGrpcCallStats(registry).show(['<method>']);
   stats.createRefusalStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
   for (const prefix of ['certs', 'http_certs'] as const) {
     stats.createCertificateStats(registry, prefix, {
