@@ -11,7 +11,7 @@ import { xdsSettings } from '../settings/xds-settings.ts';
 import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
-import type { Store } from '../stores/store.ts';
+import type { ReservationStore, Store } from '../stores/store.ts';
 
 /** How people call this limiter: by its pod, by the id of its node where that was chosen, or by its host. */
 export function limiterName({ podName, xdsNodeId }: LimiterSettings): string {
@@ -31,6 +31,8 @@ export interface OpenedServer {
 export interface OpenedStore extends OpenedServer {
   /** Counts each hit as it comes: inside of `aroundStore`, and of all that is around that. */
   counts: Store;
+  /** Around `store`. Undefined: it keeps none. */
+  reservations?: ReservationStore | undefined;
   /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
   forget?: (keys: readonly string[] | undefined) => void;
   /** BACKEND_TYPE=memory: the store itself. */

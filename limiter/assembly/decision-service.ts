@@ -21,11 +21,13 @@ import {
 } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
-import type { Claims, Store } from '../stores/store.ts';
+import type { Claims, ReservationStore, Store } from '../stores/store.ts';
 import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
   store: Store;
+  /** Undefined: it keeps none. */
+  reservations?: ReservationStore | undefined;
   /** Undefined: nobody wants to know more than is counted. */
   observer?: Observer | undefined;
   /** Undefined: nobody is reported marks of limits. */
@@ -34,13 +36,14 @@ interface DecisionParts {
 
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, observer, warnings }: DecisionParts,
+  { store, reservations, observer, warnings }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
   const budgetStats = createBudgetStats(registry, budgetOutcomes);
   return new RateLimitService({
     store,
+    reservations,
     whyReservesNothing: storeLimits(settings).reservations,
     localCache: createLocalCache(settings, registry),
     stats: registry,

@@ -79,13 +79,14 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   // Whether it counts and logs what becomes of the TLS files, which all threads read.
   const reportsCertificates = worker <= 1;
   const parts = new ThreadParts(context, modules.capabilities, worker);
-  const { store, counts, connect, forget, memory } = openStore(
+  const { store, reservations, counts, connect, forget, memory } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, parts, flushTurn: connections.flushTurn },
   );
   const stats = createLimiterStats(registry);
   const service = createDecisionService(context, {
     store,
+    reservations,
     observer: parts.observer,
     warnings: createWarnings(context, store.claims),
   });

@@ -1,14 +1,14 @@
 /**
  * The store that the settings name, and the decorators before it. A request passes them in this order, each where it is set:
  *
- * 1. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
- * 2. `ReservingStore` bounds owners of reservations, and gives back what expired before hits are refused.
+ * 1. `ReservingStore`, which only calls about reservations pass, bounds their owners, and gives back what expired before hits are refused.
+ * 2. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
  * 3. What capabilities put around the store (`aroundStore`), the first of their list innermost: `LeaseStore` answers hits that a lease covers. It is outside of the breaker, so that leases are spent while Redis is away.
  * 4. From here on each hit is counted as it comes: quota clients get their shares from this one (`counts`).
  * 5. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND); each has the rest for itself.
  * 6. `BreakerStore` answers at once while the store does not.
  * 7. What capabilities put around each server (`aroundServer`), as tracing does. It is inside of the breaker, so that what the breaker answers is no work of the store.
- * 8. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 1, 3 and 7 alone) or `MemoryStore` (with 2 and 3 alone) counts.
+ * 8. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 2, 3 and 7 alone) or `MemoryStore` (with 1 and 3 alone) counts.
  */
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
@@ -59,8 +59,11 @@ export function openStore(
   const aroundStore = (store: Store): Store => decorators?.aroundStore(store) ?? store;
   if (settings.backendType === 'memory') {
     const memory = newMemoryStore(context, reservationBounds(settings));
-    const store = reserving(context, aroundStore(memory), (stem) => memory.knows(stem));
-    return { store, counts: memory, connect: () => memory.ping(), memory };
+    const store = aroundStore(memory);
+    return {
+      ...{ store, counts: memory, memory, connect: () => memory.ping() },
+      reservations: reserving(context, store),
+    };
   }
   const server = (name: 'store' | 'per_second_store', opened: OpenedServer): OpenedServer => ({
     ...opened,
@@ -81,40 +84,36 @@ export function openStore(
   const guarded = (name: 'store' | 'per_second_store', patienceMs: number): OpenedServer =>
     withBreaker(context, { name, patienceMs }, server(name, redis.openRedis(context, name, parts)));
   const main = guarded('store', settings.redisTimeoutMs);
-  let opened = decorated(
+  const opened = decorated(
     settings.redisPerSecond
       ? besides(main, guarded('per_second_store', settings.redisPerSecondTimeoutMs))
       : main,
   );
-  if (storeLimits(settings).reservations === undefined)
-    opened = { ...opened, store: reserving(context, opened.store) };
-  return withLocalFallback(context, opened);
+  const guardedStore = withLocalFallback(context, opened);
+  if (storeLimits(settings).reservations !== undefined) return guardedStore;
+  const { store } = guardedStore;
+  const onCorrected = (ops: readonly Operation[]): void => {
+    if (store instanceof LocalFallbackStore) store.corrected(ops);
+  };
+  return { ...guardedStore, reservations: reserving(context, store, onCorrected) };
 }
 
-/**
- * Bounds what one domain or one caller may have reserved, and gives back what has expired before hits are refused. `knows`: whether
- * anything is reserved, where that is known here; else the store says with its answers whether anything has expired.
- */
+/** Bounds what one domain or one caller may have reserved, and gives back what has expired before hits are refused. */
 function reserving(
   { settings, clock }: LimiterContext,
   store: Store,
-  knows?: (stem: string) => boolean,
+  onCorrected?: (ops: readonly Operation[]) => void,
 ): ReservingStore {
   const bounds = new OwnerBounds({
     ...{ share: store.notes?.share, clock, recordMs: settings.budgetRecordTtlMs },
     maxOfDomain: settings.budgetMaxDomainReservations,
     maxOfCaller: settings.budgetMaxCallerReservations,
   });
-  const ruleOf = ({ counter }: Operation): LimitPlan['rule'] | undefined =>
-    (counter as Partial<LimitPlan>).rule;
-  const looksFor = (op: Operation): 'release' | 'charge' | undefined => {
-    const rule = ruleOf(op);
-    if (rule === undefined || !mayHold(op.counter as LimitPlan)) return undefined;
-    const mayGiveBack = knows === undefined ? op.hasExpired : knows(op.counter.counterStem);
-    return mayGiveBack ? (rule.reserve?.onExpiry ?? 'release') : undefined;
+  const looksFor = ({ counter }: Operation): 'release' | 'charge' | undefined => {
+    const plan = counter as LimitPlan;
+    return mayHold(plan) ? (plan.rule.reserve?.onExpiry ?? 'release') : undefined;
   };
-  const chargesExpired = (op: Operation): boolean => ruleOf(op)?.reserve?.onExpiry === 'charge';
-  return new ReservingStore({ store, bounds, looksFor, chargesExpired, answersAtOnce: knows !== undefined });
+  return new ReservingStore({ store, bounds, looksFor, onCorrected });
 }
 
 /** What a window that ends as soon as any reservation held is not given back. */

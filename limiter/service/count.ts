@@ -1,12 +1,13 @@
 /** The phase of a decision in which the store counts. decision.ts lists the phases. */
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, wasLeftOut } from '../stores/operation.ts';
-import { countAll, type Store } from '../stores/store.ts';
-import type { CountingOptions, Decision } from './decision.ts';
+import { countAll, type ReservationStore, type Store, type SubmitOptions } from '../stores/store.ts';
+import type { CountedHit, CountingOptions, Decision } from './decision.ts';
 import type { HitStatuses } from './hit-statuses.ts';
 
 export interface CountOptions {
   readonly store: Store;
+  readonly reservations?: ReservationStore | undefined;
   readonly localCache: BoundedLocalCache | undefined;
   readonly hitStatuses: HitStatuses;
   readonly counting: Pick<CountingOptions, 'stopCacheKeyIncrementWhenOverLimit'>;
@@ -28,23 +29,41 @@ export class Count {
       return;
     }
     for (const op of ops) op.caller = asker;
-    // In the store, nothing holds back a single operation. The local cache may still have turned it into a read.
-    const stop =
-      this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
-      (ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek');
-    this.#options.store.submit(ops, stop ? stopWhenOver : countAll, done);
+    const { store, counting } = this.#options;
+    store.submit(ops, counting.stopCacheKeyIncrementWhenOverLimit ? stopOptions(ops) : countAll, done);
   }
 
-  /** Call it after `done`. Throws the `StoreError` of the first failed counter, unless STORE_FAILURE_MODE answers for it. */
-  check({ ops }: Decision): void {
-    const { localCache, hitStatuses } = this.#options;
+  /** After a `check` that returned false. `done` as of `submit`. */
+  giveBack({ ops }: Decision, done: () => void): void {
+    const { reservations, counting } = this.#options;
+    const options = counting.stopCacheKeyIncrementWhenOverLimit ? stopOptions(ops) : countAll;
+    reservations!.giveBack(ops, options, done);
+  }
+
+  /**
+   * Call it after `done`. False: hits were refused because of reservations that have expired. Throws the `StoreError` of the first
+   * failed counter, unless STORE_FAILURE_MODE answers for it.
+   */
+  check({ ops }: Decision): boolean {
+    const { localCache, hitStatuses, reservations } = this.#options;
     let anyFailed = false;
-    for (const op of ops) if (op.error !== undefined) anyFailed = true;
+    let anyExpired = false;
+    for (const op of ops) {
+      if (op.error !== undefined) anyFailed = true;
+      if (op.hasExpired) anyExpired = true;
+    }
+    if (anyExpired && reservations !== undefined) return false;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
     // Even if another counter fails the request: hits were given back, or may have been, so the cached refusal is stale.
     if (localCache !== undefined) {
       for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
     }
     if (anyFailed) hitStatuses.acceptFailures(ops);
+    return true;
   }
+}
+
+/** In the store, nothing holds back a single operation. The local cache may still have turned it into a read. */
+function stopOptions(ops: readonly CountedHit[]): SubmitOptions {
+  return ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek' ? stopWhenOver : countAll;
 }

@@ -9,6 +9,7 @@ import {
   countAssessment,
 } from '../decide/assess.ts';
 import type { DescriptorStatus } from '../decide/decided.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
 import { leasedHitsStat, type RuleStats } from '../stats/registry/rule-stats.ts';
@@ -23,6 +24,8 @@ export interface HitStatusOptions {
   readonly localCache: BoundedLocalCache | undefined;
   readonly clock: Clock;
   readonly counting: CountingOptions;
+  /** Whether reservations that expire are charged: they may be committed for less later. */
+  readonly chargesExpired: (plan: LimitPlan) => boolean;
   readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRefused'>;
 }
 
@@ -111,10 +114,8 @@ export class HitStatuses {
       if (hit.over) assessRefused(plan, hits, after, assessment);
       else assessTotal(plan, hits, after, leased, assessment);
       // Newer rules may allow more, and a counter that was reset has hits left.
-      const isCounted = request.foreseenHits === undefined;
-      if (assessment.over && isCounted && !hit.mayReturn && localCache !== undefined) {
-        if (epoch === this.#inForce.epoch) this.#remember(hit, localCache);
-      }
+      const isCounted = request.foreseenHits === undefined && epoch === this.#inForce.epoch;
+      if (assessment.over && isCounted && localCache !== undefined) this.#remember(hit, localCache);
     }
     const slot = stats.slotOf(plan.metric);
     countAssessment(stats, slot, assessment);
@@ -122,9 +123,10 @@ export class HitStatuses {
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
   }
 
-  /** Seconds until a single hit would pass. Undefined if fewer hits than these would pass now. */
+  /** Until a single hit would pass. Not where fewer hits than these would pass now, or some may return before. */
   #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
     const { bound, capacity } = hit.counter;
+    if (hit.mayReturn || this.#options.chargesExpired(hit.counter)) return;
     if (hit.windowEndSeconds !== 0) {
       if (bound === undefined || hit.after >= capacity)
         localCache.remember(hit.key, hit.windowEndSeconds * 1000);

@@ -18,7 +18,7 @@ import {
 } from '../stats/registry/rule-stats.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, type Operation } from '../stores/operation.ts';
-import type { Store, SubmitOptions } from '../stores/store.ts';
+import type { ReservationStore, Store, SubmitOptions } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { CountingOptions } from './decision.ts';
 import { RateLimitService } from './rate-limit-service.ts';
@@ -68,6 +68,7 @@ class WatchedStore implements Store {
   readonly held: (() => void)[] = [];
   failing = new Map<string, Error>();
   onSubmit: (ops: readonly Operation[]) => void = () => {};
+  onAnswered: (op: Operation) => void = () => {};
   holding = false;
 
   constructor(store: Store) {
@@ -89,6 +90,7 @@ class WatchedStore implements Store {
     });
     this.#store.submit(ops, options, () => {
       for (const op of ops) {
+        this.onAnswered(op);
         const error = this.failing.get(op.key);
         if (error !== undefined) op.error = error as StoreError;
       }
@@ -169,11 +171,14 @@ interface ServiceFields {
   response?: Partial<ResponseOptions>;
   localCache?: boolean;
   random?: () => number;
+  reservations?: ReservationStore;
 }
 
-function service({ rules, counting, response, localCache, random }: ServiceFields): RateLimitService {
+function service(fields: ServiceFields): RateLimitService {
+  const { rules, counting, response, localCache, random, reservations } = fields;
   const made = new RateLimitService({
     store,
+    reservations,
     localCache: localCache ? cache : undefined,
     stats,
     clock,
@@ -485,7 +490,65 @@ describe('RateLimitService', () => {
     });
   });
 
+  describe('hits that are over because of reservations that have expired', () => {
+    /** Says of the first hits of each counter that something has expired, which leaves `used` of it. */
+    function expiring(used: number): { given: number; reservations: ReservationStore } {
+      const told = new Set<string>();
+      store.onAnswered = (op) => {
+        op.hasExpired = !told.has(op.key);
+        told.add(op.key);
+      };
+      const fixture = {
+        given: 0,
+        reservations: Object.assign(store, {
+          giveBack(ops: Operation[], _: SubmitOptions, done: () => void) {
+            fixture.given += 1;
+            for (const op of ops) Object.assign(op, { after: used, hasExpired: false });
+            setImmediate(done);
+          },
+        }),
+      };
+      return fixture;
+    }
+
+    it.each([
+      [1, 'OK 2'],
+      [4, 'OVER 0'],
+    ])('are judged by what is used once it was given back: %i', async (used, expected) => {
+      const fixture = expiring(used);
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 3 }) }, ...fixture });
+      const answered = new Promise<RateLimitResponse>((resolve) => {
+        decider.decide(
+          { ...request('k'), hitsAddend: 5 },
+          { abandoned: false },
+          { answer: resolve, refuse: expect.fail },
+        );
+      });
+      const [status] = (await answered).statuses;
+      expect(`${status!.code === Code.OK ? 'OK' : 'OVER'} ${status!.limitRemaining}`).toBe(expected);
+      expect(fixture.given).toBe(1);
+    });
+  });
+
   describe('local cache', () => {
+    it('remembers no counter on which what expired was charged, as it may be committed for less', () => {
+      const reserve = { ttlSeconds: 60, onExpiry: 'charge' } as const;
+      for (const [key, cached] of [
+        ['k', 1],
+        ['charging', 0],
+      ] as const) {
+        const rules = {
+          k: rule({ requestsPerUnit: 1 }),
+          charging: { ...rule({ requestsPerUnit: 1 }), reserve } as MatchedRule,
+        };
+        const decider = service({ rules, localCache: true });
+        times(2, () => answer(decider, request(key)));
+        store.asked.length = 0;
+        answer(decider, request(key));
+        expect(store.asked).toHaveLength(1 - cached);
+      }
+    });
+
     it('answers for a counter known to be over, and leaves the store alone', () => {
       const decider = service({
         rules: { k: rule({ requestsPerUnit: 1 }), other: rule() },

@@ -10,7 +10,7 @@ import { type ResponseOptions, reportsLimits } from '../decide/response.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
-import type { Store } from '../stores/store.ts';
+import type { ReservationStore, Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { Commit } from './commit.ts';
 import { Count } from './count.ts';
@@ -20,11 +20,13 @@ import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { HitMaker, Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
-import { noteReserved, type PlacedHold, Reserving, statusOfReserved } from './reserving.ts';
+import { chargesExpired, noteReserved, type PlacedHold, Reserving, statusOfReserved } from './reserving.ts';
 import { AnsweredHits, Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
   store: Store;
+  /** Around `store`. Undefined: calls about reservations go to `store`, and what has expired is not given back for hits. */
+  reservations?: ReservationStore | undefined;
   /** As of `ReservingOptions`. */
   whyReservesNothing?: string | undefined;
   /** Undefined: off (LOCAL_CACHE_SIZE_IN_BYTES=0). */
@@ -52,6 +54,7 @@ export interface Decided<Asker extends Caller> {
 
 /** The parts of the service, shared with those that reserve for APIs. */
 export interface DecisionParts {
+  /** Of reservations. */
   readonly store: Store;
   readonly clock: Clock;
   readonly warnings: LimitWarnings | undefined;
@@ -82,6 +85,7 @@ export class RateLimitService {
     const { quotaMode } = response;
     const parts = {
       ...options,
+      store: options.reservations ?? options.store,
       whyReservesNothing,
       warnings,
       isQuota: (plan: Plan) => isQuota(plan, quotaMode),
@@ -90,7 +94,7 @@ export class RateLimitService {
       answered: new AnsweredHits(stats),
     };
     const reserving = new Reserving(parts);
-    const hitStatuses = new HitStatuses(options, parts.plans);
+    const hitStatuses = new HitStatuses({ ...options, chargesExpired }, parts.plans);
     this.#events = events;
     this.#parts = { ...parts, reserving, hitStatuses };
     this.#prepare = new Prepare(parts);
@@ -134,24 +138,29 @@ export class RateLimitService {
       this.#decideMarked(decision, decided, asker);
       return;
     }
-    // Must not throw after the store has counted, because other requests of this turn follow.
-    this.#count.submit(decision, () => {
-      let response: RateLimitResponse;
-      try {
-        const own = decided.response;
-        this.#count.check(decision);
-        const statuses = this.#respond.statuses(decision, this.#reports || own !== undefined);
-        if (this.#reportsReserved && own === undefined) {
-          this.#answerReserved(decision, statuses, decided, asker);
-          return;
-        }
-        response = this.#respond.answer(decision, statuses, own);
-      } catch (error) {
-        this.#refuse(error, decided, asker);
+    this.#count.submit(decision, () => this.#answerCounted(decision, decided, asker));
+  }
+
+  /** Must not throw after the store has counted, because other requests of this turn follow. */
+  #answerCounted<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
+    let response: RateLimitResponse;
+    try {
+      const own = decided.response;
+      if (!this.#count.check(decision)) {
+        this.#count.giveBack(decision, () => this.#answerCounted(decision, decided, asker));
         return;
       }
-      decided.answer(response, asker, decision.plans);
-    });
+      const statuses = this.#respond.statuses(decision, this.#reports || own !== undefined);
+      if (this.#reportsReserved && own === undefined) {
+        this.#answerReserved(decision, statuses, decided, asker);
+        return;
+      }
+      response = this.#respond.answer(decision, statuses, own);
+    } catch (error) {
+      this.#refuse(error, decided, asker);
+      return;
+    }
+    decided.answer(response, asker, decision.plans);
   }
 
   /** Commits in any case. The counted hits decide whether anything is reserved. */
@@ -165,10 +174,13 @@ export class RateLimitService {
       }
       decided.answer(this.#respond.answer(decision, statuses, decided.response), asker, decision.plans);
     };
-    this.#commit.settle(decision, (settled) =>
-      this.#count.submit(decision, () =>
+    this.#commit.settle(decision, (settled) => {
+      const counted = (): void =>
         orRefuse(() => {
-          this.#count.check(decision);
+          if (!this.#count.check(decision)) {
+            this.#count.giveBack(decision, counted);
+            return;
+          }
           const statuses = this.#respond.statuses(decision, reports);
           this.#addStatuses(decision, settled, statuses, reports);
           if (!this.#reserve.letsReserve(decision, statuses)) {
@@ -182,9 +194,9 @@ export class RateLimitService {
               answer(statuses);
             }),
           );
-        }),
-      ),
-    );
+        });
+      this.#count.submit(decision, counted);
+    });
   }
 
   /** Writes the statuses of committed and reserved descriptors. */

@@ -85,6 +85,10 @@ export interface ReservingOptions extends HitMakerOptions {
   readonly events: Pick<ServiceEvents, 'onOverridden' | 'onBudgetCall' | 'onReservationsExpired'>;
 }
 
+export function chargesExpired({ rule }: LimitPlan): boolean {
+  return rule.reserve?.onExpiry === 'charge';
+}
+
 export class Reserving {
   readonly #options: ReservingOptions;
   readonly #hits: HitMaker;

@@ -403,6 +403,12 @@ export function asksForHits(verb: Verb): boolean {
   return verb === 'add' || verb === 'peek' || verb === 'reserve';
 }
 
+/** Whether the limit of a counter refused the hits of an answered operation. */
+export function isRefused({ verb, error, counter, after, over }: Operation): boolean {
+  if (verb === 'refund' || error !== undefined) return false;
+  return counter.bound === undefined ? after > counter.capacity : over;
+}
+
 /** The answer to an operation that was left out because its caller gave up: not counted, and no failure of the store. */
 export const callAbandoned = new StoreError('the caller gave up before its hits were sent to the store', {
   transient: true,

@@ -62,6 +62,15 @@ export abstract class StoreDecorator implements Store {
   }
 }
 
+/** A store that keeps reservations: calls about these go through it, hits go to the store behind it. */
+export interface ReservationStore extends Store {
+  /**
+   * For answered operations of one request of which some are over limit because of reservations that have expired (`hasExpired`):
+   * returns what those held, and answers again. Calls `done` exactly once, possibly before it returns.
+   */
+  giveBack(operations: Operation[], options: SubmitOptions, done: () => void): void;
+}
+
 /** What a store can never do with its settings, each with the reason. Undefined: it can. */
 export interface StoreLimits {
   /** Algorithms other than the fixed window. */

@@ -182,7 +182,7 @@ class ProcessLimiter implements Limiter {
     this.#bounds = requestBounds(settings);
     const context = this.#context(settings);
     const modules = { redis, memcache: undefined, capabilities: [] };
-    const { store, connect, memory } = openStore(context, {
+    const { store, reservations, connect, memory } = openStore(context, {
       ...{ modules, flushTurn: new FlushTurn() },
       resolveSrv: undefined,
     });
@@ -190,7 +190,7 @@ class ProcessLimiter implements Limiter {
     this.#connectStore = connect;
     this.#storeAdmin = openStoreAdmin(context, { modules, memory, resolveSrv: undefined });
     this.#service = new RateLimitService({
-      ...{ store, stats: context.registry, clock: context.clock, random: context.random },
+      ...{ store, reservations, stats: context.registry, clock: context.clock, random: context.random },
       whyReservesNothing: storeLimits(settings).reservations,
       localCache: createLocalCache(settings, undefined),
       counting: countingOptions(settings),

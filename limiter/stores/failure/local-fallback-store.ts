@@ -125,6 +125,11 @@ export class LocalFallbackStore extends StoreDecorator {
     if (epoch === this.#epoch) this.#options.local.learn(op);
   }
 
+  /** The store's answers to these ops, which it has heard of, are others now. */
+  corrected(ops: readonly Operation[]): void {
+    if (this.#options.answersOnly === undefined) for (const op of ops) this.#options.local.learn(op);
+  }
+
   #countLocally(ops: readonly Operation[], options: SubmitOptions): void {
     this.#countedLocally += 1;
     const { answersOnly } = this.#options;

@@ -104,6 +104,11 @@ export class MemoryReservations implements Notes, Claims {
     return true;
   }
 
+  /** None was made, or all are forgotten. */
+  get isEmpty(): boolean {
+    return this.#books.size === 0;
+  }
+
   /** Whether any was made for counters of this stem, and is not forgotten. */
   knows(stem: string): boolean {
     return this.#books.has(stem);

@@ -3,7 +3,7 @@ import type { CounterState } from '../../algorithms/bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedAfter } from '../folded-run.ts';
-import { failAll, failOp, type LeaseTerms, type Operation } from '../operation.ts';
+import { failAll, failOp, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
@@ -54,11 +54,6 @@ export class MemoryStore implements Store {
     return this.#reservations;
   }
 
-  /** Whether anything is reserved on counters of this stem. */
-  knows(stem: string): boolean {
-    return this.#reservations?.knows(stem) ?? false;
-  }
-
   /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
   get size(): number {
     const nowMs = this.#clock.nowMs();
@@ -104,6 +99,10 @@ export class MemoryStore implements Store {
         else if (op.counter.bound === undefined) this.#apply(op, nowMs);
         else this.#admit(ops, first, nowMs);
         first += op.groupSize;
+      }
+      if (this.#reservations?.isEmpty === false) {
+        for (const op of ops)
+          if (isRefused(op)) op.hasExpired = this.#reservations.knows(op.counter.counterStem);
       }
     }
     done();

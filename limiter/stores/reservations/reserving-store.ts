@@ -1,6 +1,13 @@
 import { maxTotal } from '../folded-run.ts';
-import { type Hold, newHold, newOperation, newReservation, type Operation } from '../operation.ts';
-import { countAll, type Notes, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
+import { type Hold, isRefused, newHold, newOperation, newReservation, type Operation } from '../operation.ts';
+import {
+  countAll,
+  type Notes,
+  type ReservationStore,
+  type Store,
+  StoreDecorator,
+  type SubmitOptions,
+} from '../store.ts';
 import type { OwnerBounds } from './owner-bounds.ts';
 
 export interface ReservingStoreOptions {
@@ -10,17 +17,15 @@ export interface ReservingStoreOptions {
   readonly bounds: OwnerBounds;
   /** What becomes of reservations on the counter of an op that was refused; undefined where a look has nothing to give back. */
   readonly looksFor: (op: Operation) => Hold['onExpiry'] | undefined;
-  /** Whether what expired on the counter of an op was charged, so that some of it returns if it is settled later. */
-  readonly chargesExpired: (op: Operation) => boolean;
-  /** `store` calls `done` before `submit` returns: then nothing has to be kept meanwhile. */
-  readonly answersAtOnce: boolean;
+  /** The answers of these ops are others, without having been counted once more. */
+  readonly onCorrected?: ((ops: readonly Operation[]) => void) | undefined;
 }
 
 /**
  * What reservations need of any store: bounds on their owners, and that those whose time has passed are given back before
- * hits on their counters are refused. The store is asked once where there are none.
+ * hits on their counters are refused. The store says with its answers where that may be.
  */
-export class ReservingStore extends StoreDecorator {
+export class ReservingStore extends StoreDecorator implements ReservationStore {
   readonly #options: ReservingStoreOptions;
 
   constructor(options: ReservingStoreOptions) {
@@ -40,29 +45,23 @@ export class ReservingStore extends StoreDecorator {
   }
 
   override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
-    if (ops[0]?.hold !== undefined) {
-      this.#options.bounds.submit(this.store, ops, done);
-    } else if (this.#options.answersAtOnce) {
-      this.store.submit(ops, options, nothing);
-      this.#answered(ops, options, done);
-    } else {
-      this.store.submit(ops, options, () => this.#answered(ops, options, done));
-    }
+    if (ops[0]?.hold === undefined) this.store.submit(ops, options, done);
+    else this.#options.bounds.submit(this.store, ops, done);
   }
 
-  #answered(ops: Operation[], options: SubmitOptions, done: () => void): void {
-    let looked: Map<string, Operation> | undefined;
+  giveBack(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    const looked = new Map<string, Operation>();
     for (const op of ops) {
-      if (!isRefused(op)) continue;
-      if (this.#options.chargesExpired(op)) op.mayReturn = true;
-      if (looked?.has(op.key) === true) continue;
+      if (!op.hasExpired || !isRefused(op) || looked.has(op.key)) continue;
       const onExpiry = this.#options.looksFor(op);
-      if (onExpiry === undefined) continue;
-      looked ??= new Map();
-      looked.set(op.key, lookAt(op, onExpiry));
+      if (onExpiry !== undefined) looked.set(op.key, lookAt(op, onExpiry));
     }
-    if (looked === undefined) done();
-    else this.#look(ops, looked, options, done);
+    const end = (): void => {
+      for (const op of ops) op.hasExpired = false;
+      done();
+    };
+    if (looked.size === 0) end();
+    else this.#look(ops, looked, options, end);
   }
 
   #look(
@@ -94,6 +93,7 @@ export class ReservingStore extends StoreDecorator {
     options: SubmitOptions,
     done: () => void,
   ): void {
+    const corrected: Operation[] = [];
     let returned = false;
     for (const op of ops) {
       const hold = looked.get(op.key)?.hold;
@@ -101,19 +101,15 @@ export class ReservingStore extends StoreDecorator {
       if (hold.open > 0) op.mayReturn = true;
       if (hold.givenBack === 0) continue;
       returned = true;
-      if (isCounted(op)) op.after = Math.max(0, op.after - hold.givenBack);
+      if (!isCounted(op)) continue;
+      op.after = Math.max(0, op.after - hold.givenBack);
+      corrected.push(op);
     }
+    if (corrected.length > 0) this.#options.onCorrected?.(corrected);
     const again = returned ? uncounted(ops, looked, options) : [];
     if (again.length === 0) done();
     else this.store.submit(again, options, done);
   }
-}
-
-function nothing(): void {}
-
-function isRefused(op: Operation): boolean {
-  if (op.verb === 'refund' || op.error !== undefined) return false;
-  return op.counter.bound === undefined ? op.after > op.counter.capacity : op.over;
 }
 
 function isCounted({ counter, after }: Operation): boolean {
