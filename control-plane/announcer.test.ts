@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../test/support/config-object-builder.ts';
+import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
+import { Announcer } from './announcer.ts';
 import type { Condition, ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
-import { Announcer } from './status-keeper.ts';
 import type { WebhookEvent } from './webhooks/webhook-event.ts';
 
 const nowMs = Date.UTC(2026, 0, 31, 12);
@@ -15,6 +16,7 @@ let announcer: Announcer;
 /** As another replica has it. */
 function makeAnnouncer(): Announcer {
   return new Announcer({
+    ...recordedTelemetry(),
     clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
     recordEvent: (event) => recorded.push(event),
     notify: (event) => notified.push(event),

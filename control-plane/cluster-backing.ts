@@ -51,7 +51,7 @@ export class ClusterBacking implements Backing {
     const { settings, namespace, replica, learn } = options;
     this.#options = options;
     this.controllerName = `${namespace}/${settings.leaseName}`;
-    const policyChanged = () => learn({ policy: this.#policy });
+    const policyChanged = () => learn({ policy: this.#policy, confirmed: this.schemas.confirmed });
     const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
     this.statusWriter = new StatusWriter({ ...options, addressOf, isSame: sameStatus });
     this.source = new KubernetesSource({
@@ -71,7 +71,7 @@ export class ClusterBacking implements Backing {
       replicaLeaseDurationMs: settings.replicaLeaseDurationMs,
       startedLeading: () => {
         this.fleets.leadChanged();
-        learn({ leads: true });
+        learn({ leads: true, fleets: this.fleets.followed });
       },
       stoppedLeading: () => {
         this.fleets.leadChanged();
@@ -86,8 +86,8 @@ export class ClusterBacking implements Backing {
       ...options,
       services: settings.fleetServices,
       mayWrite: () => this.leads,
-      changed: () => learn({ expectations: this.fleets.expectations() }),
-      shown: () => learn({ fleets: this.fleets.fleets }),
+      changed: () => learn({ expectations: this.fleets.expectations(), fleets: this.fleets.followed }),
+      shown: () => learn({ fleets: this.fleets.followed }),
       accessChanged: policyChanged,
     });
     this.#kept = new KeptSpecStore({

@@ -1,25 +1,38 @@
 /**
- * From objects to what limiters are served, and from what limiters answer to statuses, events and webhooks: all of one replica
- * that needs no port.
+ * All of one replica that needs no port: learns what becomes known, decides, and carries out what comes of it.
+ *
+ *     backing, limiters --> learn --> decide --> apply --> limiters, statuses, shared values, events and webhooks
  */
 import { packageVersion } from '../process/files/package-file.ts';
 import { LogThrottle } from '../process/log/log-throttle.ts';
+import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
+import { Announcer, type AnnouncerOptions } from './announcer.ts';
 import type { Backing, OpenBacking, OpenBackingOptions } from './backing.ts';
-import { Distribution } from './distribution.ts';
-import type { Decision } from './model/decision.ts';
+import { type ConfigObject, kindOf, objectKey } from './model/config-object.ts';
+import type { Decision, ObjectOutcome } from './model/decision.ts';
+import { isEnd } from './model/reasons.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
-import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { Removals } from './reconcile/removals.ts';
+import { type BoardChanges, StatusQueue } from './reconcile/status-board.ts';
+import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
+import {
+  countsFor,
+  decide,
+  firstRound,
+  foresee,
+  type Outcome,
+  type Round,
+  unknownSpecPatienceMs,
+} from './round.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
-import { Announcer, type AnnouncerOptions, StatusKeeper } from './status-keeper.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
-import { isCut, unknownWorld, type World } from './world.ts';
+import { unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
 export interface ControlLoopOptions
@@ -48,18 +61,26 @@ const webhookRepeatMarginMs = 30_000;
 export class ControlLoop {
   readonly backing: Backing;
   readonly streams: LimiterStreams;
-  readonly decider: Decider;
-  readonly statuses: StatusKeeper;
   readonly #options: ControlLoopOptions;
   /** Answers of limiters come in bursts. */
   readonly #reportPace: Pace;
-  readonly #ledger = new VersionLedger();
-  readonly #distribution: Distribution;
+  readonly #queue: StatusQueue;
+  readonly #pump: StatusPump;
   readonly #announcer: Announcer;
   /** Without an API server there are no events. */
   readonly #collisions: CollisionWatch | undefined;
+  readonly #removals: Removals | undefined;
   #world = unknownWorld;
-  #isServing = false;
+  #round: Round;
+  #isDeciding = false;
+  #callOff = (): void => {};
+  /** When the source reported a change that no limiter was sent yet. */
+  #unsentChangeMs: number | undefined;
+  /** Fields that the log has named. */
+  readonly #reportedFields = new Set<string>();
+  /** Statuses are left to the next leader. */
+  #isEnding = false;
+  #isClosed = false;
 
   /** Throws when the settings name no way to the objects. */
   constructor(options: ControlLoopOptions) {
@@ -73,52 +94,51 @@ export class ControlLoop {
       intervalMs: reportIntervalMs,
       run: () => this.backing.publish(this.streams.limiters()),
     });
-    this.decider = this.#createDecider();
-    this.#distribution = new Distribution({
-      ...options,
-      decider: this.decider,
-      schemas: this.backing.schemas,
-      controllerName: this.backing.controllerName,
-      placeOf: this.backing.placeOf && ((object) => this.backing.placeOf!(object)),
-      ledger: this.#ledger,
-      xds: this.streams,
-      decided: () => this.#decided(),
-    });
+    this.#queue = new StatusQueue({ writesPerSecond: settings.statusWritesPerSecond });
+    this.#removals = settings.webhookUrls.length === 0 ? undefined : this.#createRemovals();
     this.#announcer = new Announcer({
       ...options,
       recordEvent: (event) => this.backing.recordEvent(event),
-      limitersOf: (object) => this.statuses.countsFor(object),
+      limitersOf: (object) => countsFor(this.#round, object),
       repeatMs: this.#repeatMs,
     });
-    this.statuses = new StatusKeeper({
-      ...options,
-      backing: this.backing,
-      ledger: this.#ledger,
-      decision: () => this.#distribution.decision,
-      isOversize: (fleet) => this.streams.isOversize(fleet),
-      writesPerSecond: settings.statusWritesPerSecond,
-      announcer: this.#announcer,
-      removals: settings.webhookUrls.length === 0 ? undefined : this.#createRemovals(),
-    });
+    this.#pump = this.#createPump();
+    this.#round = this.#firstRound();
     this.#collisions = settings.source === 'KUBERNETES' ? this.#createCollisions() : undefined;
   }
 
   /** The newest one; undefined before the first complete list. */
   get decision(): Decision | undefined {
-    return this.#distribution.decision;
+    return this.#round.decision;
   }
 
   get world(): World {
     return this.#world;
   }
 
-  /** See `Distribution.unread`. */
+  /** See `Round.unread`. */
   get unread(): readonly string[] {
-    return this.#distribution.unread;
+    return this.#round.unread;
   }
 
   get isServing(): boolean {
-    return this.#isServing;
+    return this.decision !== undefined;
+  }
+
+  /** Statuses that wait to be written. */
+  get statusesWaiting(): number {
+    return this.#queue.size + this.#pump.paused;
+  }
+
+  /** Whether several objects may hold rules for one domain of a fleet. */
+  get mergesDomains(): boolean {
+    return this.#options.settings.mergeDomainConfig;
+  }
+
+  /** What would become of an object that is not stored yet. */
+  foresee(object: ConfigObject): ReturnType<typeof foresee> {
+    const { clock } = this.#options;
+    return foresee(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
   }
 
   async start(): Promise<void> {
@@ -126,9 +146,16 @@ export class ControlLoop {
     await this.backing.source.start(this.#sourceListener());
   }
 
-  /** After `statuses`, and before `backing`: see their `close`. */
+  /** Writes no more statuses; settles when no write is under way any more. */
+  closeStatuses(): Promise<void> {
+    this.#isEnding = true;
+    return this.#pump.close();
+  }
+
+  /** After `closeStatuses`, and before `backing`: see its `close`. */
   closeSource(): Promise<void> {
-    this.#distribution.close();
+    this.#isClosed = true;
+    this.#callOff();
     this.#collisions?.close();
     this.#reportPace.close();
     return this.backing.source.close();
@@ -147,20 +174,123 @@ export class ControlLoop {
   }
 
   #learn(news: Partial<World>): void {
-    const last = this.#world;
-    const world = { ...last, ...news };
-    this.#world = world;
-    this.#distribution.learn(world);
-    if (isCut(world) && !isCut(last)) {
-      this.backing.share({ decision: undefined, ...(this.backing.leads ? {} : { kept: new Map() }) });
+    this.#world = { ...this.#world, ...news };
+    this.#decide();
+  }
+
+  /** What becomes known while an outcome is carried out is decided on after it. */
+  #decide(): void {
+    if (this.#isDeciding || this.#isClosed) return;
+    this.#isDeciding = true;
+    try {
+      do this.#decideOnce();
+      while (this.#world !== this.#round.world);
+    } finally {
+      this.#isDeciding = false;
     }
-    if (world.leads !== last.leads) {
-      this.#share();
-      if (!world.leads) this.#collisions?.stoppedLeading();
-      else if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects.values());
+  }
+
+  #decideOnce(): void {
+    const { clock, timers } = this.#options;
+    const last = this.#round;
+    const startMs = clock.monotonicMs();
+    if (this.#world.edits !== last.world.edits) this.#unsentChangeMs ??= startMs;
+    const moment = { wallMs: clock.nowMs(), monotonicMs: startMs, leads: this.backing.leads };
+    const { round, outcome } = decide(this.#world, last, moment);
+    this.#round = round;
+    this.#apply(outcome, last, clock.monotonicMs() - startMs);
+    this.#callOff();
+    const { waitMs } = outcome;
+    if (waitMs === undefined || this.#isClosed) return;
+    this.#callOff = timers.after(waitMs, () => this.#decide());
+  }
+
+  #apply(outcome: Outcome, last: Round, durationMs: number): void {
+    const { backing, streams } = this;
+    const { decided, lead, doubts, shared } = outcome;
+    const isFirst = decided !== undefined && decided.last === undefined;
+    streams.cutOff(this.#round.isCutOff);
+    if (decided !== undefined) this.#serve(decided, durationMs);
+    if (doubts !== undefined) backing.schemas?.confirm(doubts);
+    if (Object.keys(shared).length > 0) backing.share(shared);
+    if (lead === 'ends') this.#stopLeading();
+    const isNewLeader = this.isServing && backing.leads && (isFirst || lead === 'begins');
+    if (isNewLeader) this.#announcer.startedLeading(backing.source.objects.values());
+    this.#logWaits(outcome, last);
+    if (!this.#isEnding) this.#write(outcome);
+    const isReported = this.#round.world.reports !== last.world.reports;
+    if (decided !== undefined || lead !== undefined || isReported) this.#collisions?.update();
+  }
+
+  #serve({ decision, last, changed }: NonNullable<Outcome['decided']>, durationMs: number): void {
+    const { metrics, log, serving } = this.#options;
+    const { fleets, outcomes, newerFields } = decision;
+    this.streams.serve(fleets);
+    const oversize = new Set([...fleets.keys()].filter((fleet) => this.streams.isOversize(fleet)));
+    if (oversize.symmetricDifference(this.#world.oversize).size > 0) this.#learn({ oversize });
+    const changedFleets = metrics.decided(decision, durationMs);
+    // The change causes no message to limiters.
+    if (changedFleets === 0) this.#unsentChangeMs = undefined;
+    if (last === undefined || changedFleets > 0)
+      lines.decided(log, { objects: outcomes.size, fleets: fleets.size, changedFleets, durationMs });
+    for (const field of newerFields?.ignored.difference(this.#reportedFields) ?? []) {
+      this.#reportedFields.add(field);
+      lines.fieldIgnored(log, field);
     }
-    this.statuses.learn(world);
-    if (world.leads !== last.leads || world.reports !== last.reports) this.#collisions?.update();
+    for (const uid of changed) {
+      const outcome = outcomes.get(uid);
+      if (outcome !== undefined) reportNews(log, outcome, last?.outcomes.get(uid));
+    }
+    if (last === undefined) serving();
+  }
+
+  /** The first limiter is sent what came of a change. */
+  #sent(): void {
+    const { metrics, clock } = this.#options;
+    if (this.#unsentChangeMs === undefined) return;
+    metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
+    this.#unsentChangeMs = undefined;
+  }
+
+  #stopLeading(): void {
+    this.#pump.stop();
+    this.#queue.clear();
+    this.#collisions?.stoppedLeading();
+  }
+
+  #logWaits({ awaited }: Outcome, { unread }: Round): void {
+    const { log } = this.#options;
+    if (this.unread !== unread && this.unread.length > 0) lines.startIsBlocked(log, this.unread);
+    if (awaited === undefined) return;
+    lines.specsUnknown(log, { objects: awaited.join(', '), waitMs: unknownSpecPatienceMs });
+  }
+
+  #write({ statuses, fleetStatuses = [], removed = [] }: Outcome): void {
+    for (const { fleet, status } of fleetStatuses) this.backing.fleets?.writeStatus(fleet, status);
+    for (const { object, total } of removed) {
+      this.#announcer.removed(object, total, () => {
+        this.#removals?.done(object.uid, this.#options.clock.nowMs());
+        this.backing.share({ removed: this.#removals?.objects ?? [] });
+      });
+    }
+    if (statuses !== undefined) this.#writeStatuses(statuses);
+  }
+
+  #writeStatuses({ entries, found }: BoardChanges): void {
+    for (const { object, news } of found) {
+      if (news.is === 'written') this.#announce(news.entry);
+      else this.#announcer.contested(object, news);
+    }
+    for (const [uid, entry] of entries) {
+      if (entry === undefined) this.#queue.withdraw(uid);
+      else this.#queue.offer(entry.object, entry.status);
+    }
+    this.#pump.wake();
+  }
+
+  #announce({ object, status: next }: StatusEntry): void {
+    const limiters = this.#round.memory.board.counts(next);
+    this.#announcer.written({ object, previous: object.status, next, limiters });
   }
 
   #createStreams(replicaName: string): LimiterStreams {
@@ -168,20 +298,41 @@ export class ControlLoop {
       ...this.#options,
       replicaName,
       changed: () => this.#reportPace.ask(),
-      sent: () => this.#distribution.sent(),
+      sent: () => this.#sent(),
     });
   }
 
-  #createDecider(): Decider {
+  #createPump(): StatusPump {
+    return new StatusPump({
+      ...this.#options,
+      queue: this.#queue,
+      writer: this.backing.statusWriter,
+      mayWrite: () => this.backing.leads,
+      written: (entry) => this.#announce(entry),
+      again: () => this.#learn({ setbacks: this.#world.setbacks + 1 }),
+    });
+  }
+
+  #firstRound(): Round {
     const { settings } = this.#options;
+    const { backing } = this;
+    const { controllerName } = backing;
     const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
     if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
-    return new Decider({
-      mergeDomains: settings.mergeDomainConfig,
-      domainOwners: parsed.owners,
-      overridesMaxSeconds: settings.overridesMaxSeconds,
-      controllerName: this.backing.controllerName,
-      version: packageVersion(),
+    return firstRound({
+      decider: new Decider({
+        mergeDomains: settings.mergeDomainConfig,
+        domainOwners: parsed.owners,
+        overridesMaxSeconds: settings.overridesMaxSeconds,
+        controllerName,
+        version: packageVersion(),
+      }),
+      controllerName,
+      placeOf: backing.placeOf && ((object) => backing.placeOf!(object)),
+      isGone: (object) => backing.source.isGone(object),
+      writes: backing.statusWriter.writes,
+      inFlight: (uid) => this.#queue.inFlight(uid),
+      removals: this.#removals,
     });
   }
 
@@ -208,33 +359,34 @@ export class ControlLoop {
   #createCollisions(): CollisionWatch {
     return new CollisionWatch({
       ...this.#options,
-      decision: () => this.#distribution.decision,
+      decision: () => this.decision,
       reports: () => this.#world.reports,
       leads: () => this.backing.leads,
       search: this.#options.searchCollisions,
       recordEvent: (event) => this.backing.recordEvent(event),
     });
   }
+}
 
-  #decided(): void {
-    if (!this.#isServing) {
-      this.#isServing = true;
-      this.#options.serving();
-      // A lead that was won before anything could be decided had nothing to repeat.
-      if (this.backing.leads) this.#announcer.startedLeading(this.backing.source.objects.values());
-    }
-    this.#share();
-    this.statuses.update();
-    this.#collisions?.update();
+/** Logs an object that is rejected for a new reason, or accepted again. */
+function reportNews(
+  log: Logger,
+  { object, accepted, served }: ObjectOutcome,
+  last: ObjectOutcome | undefined,
+): void {
+  const before = last?.accepted;
+  const { generation } = object;
+  const { kind } = kindOf(object);
+  if (accepted.status) {
+    if (before?.status === false) lines.objectAccepted(log, kind, objectKey(object), generation);
+    return;
   }
-
-  /** Before the first decision nobody can say what may be forgotten. */
-  #share(): void {
-    const { decision, persisted, isCutOff } = this.#distribution;
-    const { leads } = this.backing;
-    if (decision === undefined) return;
-    // The knowledge of another replica may be older than that of the leader.
-    this.backing.share({ kept: leads || !isCutOff ? persisted : new Map() });
-    if (leads && !isCutOff) this.backing.share({ decision });
+  const { reason, message } = accepted;
+  if (before?.status === false && before.message === message) return;
+  if (isEnd(reason)) {
+    lines.overrideEnded(log, objectKey(object), message);
+    return;
   }
+  const inForce = served?.generation;
+  lines.objectRejected(log, kind, { object: objectKey(object), generation, inForce, reason, message });
 }

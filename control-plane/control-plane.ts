@@ -161,7 +161,7 @@ export class ControlPlane {
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
     return [
-      { name: 'statuses', timeoutMs, run: () => this.#loop.statuses.close() },
+      { name: 'statuses', timeoutMs, run: () => this.#loop.closeStatuses() },
       { name: 'xDS listener', timeoutMs, run: () => this.#xds.shutdown() },
       { name: 'source', timeoutMs, run: () => this.#loop.closeSource() },
       { name: 'replicas', timeoutMs, run: () => this.#loop.backing.close() },
@@ -174,18 +174,14 @@ export class ControlPlane {
 
   async #openAdmission(): Promise<HttpListener | undefined> {
     const { admissionTlsCert: certFile, admissionTlsKey: keyFile } = this.#options.settings;
-    const { decider, backing } = this.#loop;
-    const { foreseen, schemas } = backing;
+    const { foreseen, schemas } = this.#loop.backing;
     if (certFile === '' || foreseen === undefined) return undefined;
     const view: AdmissionView = {
       ...foreseen,
-      foresee: (object) =>
-        object.kind === undefined
-          ? decider.foresee(object, schemas?.known)
-          : decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.known),
+      foresee: (object) => this.#loop.foresee(object),
       limited: (fleet) => limitedOf(this.#loop.world.reports, fleet),
       isListed: () => this.#loop.isServing,
-      mergeDomains: decider.mergesDomains,
+      mergeDomains: this.#loop.mergesDomains,
     };
     return openAdmissionServer({
       ...this.#parts,
@@ -243,7 +239,7 @@ export class ControlPlane {
         limiters: () => this.#loop.streams.limiters(),
         domainsHeld: () => heldDomains(this.#loop.world.policy?.records),
         replicasAlive: () => this.#loop.world.reports.length,
-        statusWritesWaiting: () => this.#loop.statuses.waiting,
+        statusWritesWaiting: () => this.#loop.statusesWaiting,
         webhookEventsQueued: () => this.#webhooks?.status().reduce((sum, { queued }) => sum + queued, 0) ?? 0,
       },
       version: packageVersion(),

@@ -1,6 +1,6 @@
 import type { ConfigObject } from './model/config-object.ts';
 import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
-import type { FleetExpectation, FleetObject } from './model/fleet-object.ts';
+import type { FleetExpectation, FollowedFleet } from './model/fleet-object.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
 import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
@@ -26,8 +26,14 @@ export interface World {
   readonly reports: readonly ReplicaReport[];
   /** The limiters that are expected in each fleet. */
   readonly expectations: ReadonlyMap<string, FleetExpectation> | undefined;
-  /** RateLimitFleets, with their statuses. */
-  readonly fleets: readonly FleetObject[] | undefined;
+  /** Undefined: there are no RateLimitFleets. */
+  readonly fleets: readonly FollowedFleet[] | undefined;
+  /** Unknown fields that no newer schema explains: see `SchemaStore.confirmed`. Undefined: no schemas are known anywhere. */
+  readonly confirmed: ReadonlySet<string> | undefined;
+  /** Fleets whose snapshot is longer than the default limit of a gRPC client. */
+  readonly oversize: ReadonlySet<string>;
+  /** Counts status writes that are to be decided anew: the object had changed, or the pause after a rejection is over. */
+  readonly setbacks: number;
   /** Whether this replica has come to lead. Before each write, `Backing.leads` says it by the clock. */
   readonly leads: boolean;
   /** Whether the watch of objects has failed. */
@@ -46,6 +52,9 @@ export const unknownWorld: World = {
   reports: [],
   expectations: undefined,
   fleets: undefined,
+  confirmed: undefined,
+  oversize: new Set(),
+  setbacks: 0,
   leads: false,
   isWatchCut: false,
   isLeaseCut: false,

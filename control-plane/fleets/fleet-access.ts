@@ -1,8 +1,7 @@
 /** Who may use a fleet, as its RateLimitFleet and the labels of namespaces say, and what is wrong with that. Pure. */
 import { isDeepStrictEqual } from 'node:util';
-import type { FleetObject } from '../model/fleet-object.ts';
+import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
 import type { NamespaceSelector } from '../model/object-models.ts';
-import type { Reason } from '../model/reasons.ts';
 import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
@@ -12,13 +11,6 @@ export interface KnownNamespaces {
   labels: ReadonlyMap<string, Labels> | undefined;
   /** Why they are not followed now; undefined: they are, or are about to be. */
   outage: string | undefined;
-}
-
-export interface FleetProblem {
-  reason: Reason;
-  message: string;
-  /** What holds meanwhile. */
-  meanwhile: string;
 }
 
 type Fault = Omit<FleetProblem, 'meanwhile'>;

@@ -85,14 +85,14 @@ it('a fleet stays unknown, and others are decided, where the labels may not be r
 it.each([401, 403, 404])('a fleet says at once that its endpoints are answered with %i', async (status) => {
   const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: status } });
   await soon(() => expect(store.fleets).toHaveLength(1));
-  await soon(() => expect(store.problemOf(store.fleets[0]!)?.reason).toBe('EndpointsUnknown'));
+  await soon(() => expect(store.followed[0]!.problem?.reason).toBe('EndpointsUnknown'));
 });
 
 it('a fleet says nothing of an outage that passes', async () => {
   const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: 503 } });
   await soon(() => expect(store.fleets).toHaveLength(1));
   await aMoment();
-  expect(store.problemOf(store.fleets[0]!)).toBeUndefined();
+  expect(store.followed[0]!.problem).toBeUndefined();
 });
 
 it('the endpoints of a former Service are followed no longer', async () => {

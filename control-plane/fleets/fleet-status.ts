@@ -1,10 +1,10 @@
 /** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
 import { isDeepStrictEqual } from 'node:util';
-import type { FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
 import { finding } from '../model/reasons.ts';
 import { progress, shortened, timeText } from '../reconcile/conditions.ts';
-import type { FleetStanding, Since } from '../reconcile/fleet-standing.ts';
-import type { FleetProblem } from './fleet-access.ts';
+import type { FleetStanding, Since, VersionLedger } from '../reconcile/fleet-standing.ts';
+import type { LimiterView } from '../reconcile/limiter-view.ts';
 
 export interface FleetFacts {
   fleet: FleetObject;
@@ -49,6 +49,18 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
     ...(newest === undefined ? {} : { version: newest.version }),
     conditions: findings.map((found) => conditionOf(found, { fleet, previous, nowMs })),
   };
+}
+
+/** What is to be written of fleets. */
+export function fleetStatuses(
+  followed: readonly FollowedFleet[],
+  { limiters, ledger, nowMs }: { limiters: LimiterView; ledger: VersionLedger; nowMs: number },
+): { fleet: FleetObject; status: FleetStatus }[] {
+  return followed.flatMap(({ object: fleet, written, problem }) => {
+    const facts = { fleet, limiters: limiters.fleet(fleet.name), newest: ledger.newest(fleet.name) };
+    const status = fleetStatus({ ...facts, problem, previous: written, nowMs });
+    return sameFleetStatus(status, written) ? [] : [{ fleet, status }];
+  });
 }
 
 /** Whether there is nothing to write. */

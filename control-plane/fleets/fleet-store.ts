@@ -5,25 +5,29 @@
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { Pace } from '../../process/time/pacing.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
-import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import type {
+  Endpoint,
+  FleetExpectation,
+  FleetObject,
+  FleetProblem,
+  FleetStatus,
+  FollowedFleet,
+} from '../model/fleet-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
 import type { FleetAccesses } from '../reconcile/claims.ts';
-import type { VersionLedger } from '../reconcile/fleet-standing.ts';
-import type { LimiterView } from '../reconcile/limiter-view.ts';
 import { Pump } from '../replicas/pump.ts';
 import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { type AccessReading, type FleetProblem, readAccess, selectsNamespaces } from './fleet-access.ts';
+import { type AccessReading, readAccess, selectsNamespaces } from './fleet-access.ts';
 import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
-import { fleetStatus, sameFleetStatus } from './fleet-status.ts';
+import { sameFleetStatus } from './fleet-status.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
@@ -32,9 +36,9 @@ export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   services: ReadonlyMap<string, readonly string[]>;
   /** Whether this process leads. */
   mayWrite(): boolean;
-  /** Fleets expect others. */
+  /** Fleets expect others. `followed` may differ, too. */
   changed(): void;
-  /** A status may not be what was written. */
+  /** `followed` may differ. */
   shown(): void;
   /** `accesses` answers differently. */
   accessChanged(): void;
@@ -132,10 +136,12 @@ export class FleetStore {
     return [...this.#fleets.items.values()].map((fleet) => this.#writer.writes.look(fleet).known);
   }
 
-  /** The status that the fleet has once what is due is written. */
-  nextStatus({ name, resourceVersion, status }: FleetObject): FleetStatus | undefined {
-    const due = this.#statuses.get(name);
-    return due !== undefined && due.object.resourceVersion === resourceVersion ? due.status : status;
+  get followed(): readonly FollowedFleet[] {
+    return this.fleets.map((object) => {
+      const due = this.#statuses.get(object.name);
+      const isDue = due !== undefined && due.object.resourceVersion === object.resourceVersion;
+      return { object, written: isDue ? due.status : object.status, problem: this.#problemOf(object) };
+    });
   }
 
   /** Who may use which fleet; undefined while it is not known. Another value whenever it says something else. */
@@ -143,8 +149,7 @@ export class FleetStore {
     return this.#reported.accesses;
   }
 
-  /** What is wrong with who may use the fleet, or with how it is known who is expected. */
-  problemOf({ name, spec: { service } }: FleetObject): FleetProblem | undefined {
+  #problemOf({ name, spec: { service } }: FleetObject): FleetProblem | undefined {
     const { problem } = this.#accesses.get(name) ?? {};
     if (problem !== undefined || service === undefined) return problem;
     const key = `${service.namespace}/${service.name}`;
@@ -169,6 +174,7 @@ export class FleetStore {
   writeStatus(fleet: FleetObject, status: FleetStatus): void {
     if (!this.#writer.writes.mayWrite(fleet)) return;
     this.#statuses.set(fleet.name, { object: fleet, status });
+    this.#options.shown();
     this.#ask(fleet.name);
   }
 
@@ -365,6 +371,7 @@ export class FleetStore {
     if (next === due) this.#statuses.delete(name);
     else if (next !== undefined && next.object.resourceVersion === due.object.resourceVersion)
       next.object = this.#writer.writes.look(next.object).known;
+    this.#options.shown();
   }
 
   /** Anyone who was faster may have made another one of it, which stays as it is. */
@@ -380,53 +387,6 @@ export class FleetStore {
       lines.fleetCreated(log, name, service);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error;
-    }
-  }
-}
-
-export interface FleetKeeperOptions {
-  store: Pick<FleetStore, 'fleets' | 'nextStatus' | 'problemOf' | 'writeStatus'>;
-  leads(): boolean;
-  limiters: LimiterView;
-  ledger: VersionLedger;
-  clock: Clock;
-  timers: Timers;
-}
-
-const gatherMs = 100;
-const intervalMs = 1_000;
-
-/** Keeps the statuses of RateLimitFleets true, once a second at most. Leaders only. */
-export class FleetKeeper {
-  readonly #options: FleetKeeperOptions;
-  readonly #pace: Pace;
-
-  constructor(options: FleetKeeperOptions) {
-    this.#options = options;
-    const { clock, timers } = options;
-    this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#evaluate() });
-  }
-
-  /** What is known of limiters or fleets has changed. */
-  update(): void {
-    this.#pace.ask();
-  }
-
-  close(): void {
-    this.#pace.close();
-  }
-
-  #evaluate(): void {
-    const { store, leads, limiters, ledger, clock } = this.#options;
-    if (!leads()) return;
-    const nowMs = clock.nowMs();
-    for (const fleet of store.fleets) {
-      const { name } = fleet;
-      const previous = store.nextStatus(fleet);
-      const newest = ledger.newest(name);
-      const problem = store.problemOf(fleet);
-      const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
-      if (!sameFleetStatus(next, previous)) store.writeStatus(fleet, next);
     }
   }
 }

@@ -6,7 +6,8 @@ import { type ApiAnswer, aMoment, ScriptedApi, soon } from '../../test/support/s
 import type { FleetStatus } from '../model/fleet-object.ts';
 import { VersionLedger } from '../reconcile/fleet-standing.ts';
 import { LimiterView } from '../reconcile/limiter-view.ts';
-import { FleetKeeper, FleetStore } from './fleet-store.ts';
+import { fleetStatuses } from './fleet-status.ts';
+import { FleetStore } from './fleet-store.ts';
 
 const path = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/weir-system/ratelimitfleets';
 
@@ -46,11 +47,7 @@ async function setUp({ fleets = ['edge'], services = [] as string[], status = 20
   });
   const ledger = new VersionLedger();
   const limiters = new LimiterView(ledger);
-  const keeper = new FleetKeeper({ store, leads: () => state.leads, limiters, ledger, clock, timers });
-  onTestFinished(async () => {
-    keeper.close();
-    await store.close();
-  });
+  onTestFinished(() => store.close());
   store.start();
   await soon(() => expect(store.accesses).toBeDefined());
   await soon(() => expect(api.watched.get(path)).toBe(1));
@@ -61,10 +58,11 @@ async function setUp({ fleets = ['edge'], services = [] as string[], status = 20
       const { limiters } = (body['status'] ?? {}) as { limiters?: string };
       return limiters === undefined ? `create ${of}` : `${of.split('/').at(-2)} ${limiters}`;
     });
-  /** The keeper looks at all fleets, a second after it did last. */
+  /** A second passes, and all fleets are looked at. */
   const evaluate = async () => {
-    keeper.update();
     timers.advance(1_000);
+    const facts = { limiters, ledger, nowMs: timers.nowMs };
+    for (const { fleet, status } of fleetStatuses(store.followed, facts)) store.writeStatus(fleet, status);
     await aMoment();
   };
   /** The watch shows this status of `edge`. */

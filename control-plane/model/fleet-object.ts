@@ -1,5 +1,6 @@
 /** A RateLimitFleet, and what it says of who should be there. */
 import type { FleetSpec, FleetStatusModel } from './object-models.ts';
+import type { Reason } from './reasons.ts';
 
 export type FleetStatus = FleetStatusModel;
 
@@ -14,6 +15,22 @@ export interface FleetObject {
   spec: FleetSpec;
   /** Undefined before the first one, and if it cannot be read. */
   status: FleetStatus | undefined;
+}
+
+export interface FleetProblem {
+  reason: Reason;
+  message: string;
+  /** What holds meanwhile. */
+  meanwhile: string;
+}
+
+/** A RateLimitFleet, and what its next status follows from. */
+export interface FollowedFleet {
+  object: FleetObject;
+  /** The status that the object has once everything that is due is written. */
+  written: FleetStatus | undefined;
+  /** What is wrong with its access rules, or with how its expected limiters are known. */
+  problem: FleetProblem | undefined;
 }
 
 /** One address behind a Service, or several of one pod. */

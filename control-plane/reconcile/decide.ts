@@ -318,10 +318,6 @@ export class Decider {
     });
   }
 
-  get mergesDomains(): boolean {
-    return this.#options.mergeDomains;
-  }
-
   /** By uid: see `keptChanges`. */
   get kept(): ReadonlyMap<string, KeptSpec> {
     return this.#kept;

@@ -27,12 +27,11 @@ class Leader {
   readonly #limiters = new LimiterView(this.#ledger);
   readonly found: string[] = [];
   readonly board = new StatusBoard({
-    queue: this.queue,
+    inFlight: (uid) => this.queue.inFlight(uid),
     writes: this.writes,
     ledger: this.#ledger,
     limiters: this.#limiters,
     controllerName: own,
-    found: ({ name }, news) => this.found.push(`${name} ${foundText(news)}`),
   });
   readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
   objects: ConfigObject[] = [a, b];
@@ -85,7 +84,12 @@ class Leader {
     this.looked = [];
     const objects = new Map(this.objects.map((object) => [object.uid, object]));
     const evaluation = { decision, objects, left, isOversize: () => isOversize };
-    this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
+    const { entries, found } = this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
+    for (const { object, news } of found) this.found.push(`${object.name} ${foundText(news)}`);
+    for (const [uid, entry] of entries) {
+      if (entry === undefined) this.queue.withdraw(uid);
+      else this.queue.offer(entry.object, entry.status);
+    }
   }
 
   version(): string | undefined {

@@ -1,6 +1,6 @@
 /**
- * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
- * what differs. Each status follows from one version of its object, and is written over that version alone. Leaders only.
+ * Which statuses are to be written: compares what follows from decision and limiters with what was written. Each status follows from
+ * one version of its object, and is written over that version alone. Leaders only.
  */
 import { TokenBucket } from '../../process/time/pacing.ts';
 import {
@@ -21,14 +21,20 @@ import type { LimiterView } from './limiter-view.ts';
 import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {
-  queue: StatusQueue;
   writes: WriteLedger<ConfigObject>;
+  /** By uid: what is being written. */
+  inFlight(uid: string): ConfigStatus | undefined;
   ledger: VersionLedger;
   limiters: LimiterView;
   /** What every status bears; undefined where there is no other control plane. */
   controllerName: string | undefined;
-  /** Reported while `evaluate` runs. */
-  found(object: ConfigObject, news: OwnershipNews): void;
+}
+
+/** What an evaluation came to. */
+export interface BoardChanges {
+  /** By uid, in the order in which they came up: what is to be written; undefined: nothing any more. */
+  entries: ReadonlyMap<string, StatusEntry | undefined>;
+  found: readonly { object: ConfigObject; news: OwnershipNews }[];
 }
 
 export interface Evaluation {
@@ -116,6 +122,9 @@ export class StatusBoard {
   /** Of the last evaluation; undefined: the next one looks at all objects. */
   #decision: Decision | undefined;
   #objects: Evaluation['objects'] = new Map();
+  /** Of the evaluation under way. */
+  #entries = new Map<string, StatusEntry | undefined>();
+  #news: { object: ConfigObject; news: OwnershipNews }[] = [];
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -123,7 +132,9 @@ export class StatusBoard {
   }
 
   /** Call after `VersionLedger.observe` and `LimiterView.update`. */
-  evaluate(evaluation: Evaluation): void {
+  evaluate(evaluation: Evaluation): BoardChanges {
+    this.#entries = new Map();
+    this.#news = [];
     const { decision, objects, nowMs } = evaluation;
     const left = new Set(evaluation.left.map(({ uid }) => uid));
     const due = this.#due(evaluation).union(this.#left);
@@ -137,6 +148,7 @@ export class StatusBoard {
       else if (!left.has(uid)) this.#forget(uid);
     }
     for (const object of evaluation.left) this.#leave(object, nowMs);
+    return { entries: this.#entries, found: this.#news };
   }
 
   /** By uid: objects of which something may be different from what the last evaluation found. */
@@ -188,7 +200,6 @@ export class StatusBoard {
     this.#ownership.clear();
     this.#found.clear();
     this.#countedMs.clear();
-    this.#options.queue.clear();
   }
 
   #evaluate(outcome: ObjectOutcome, shown: ConfigObject, evaluation: Evaluation): void {
@@ -213,12 +224,12 @@ export class StatusBoard {
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs });
     this.#keepOpen(uid, !isWritten || known !== shown);
     const isDone = isWritten || (awaitsLimiters && isHeld) || nowMs < notBeforeMs;
-    if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
+    if (isDone && this.#options.inFlight(uid) === undefined) this.#withdraw(uid);
     else this.#offer(known, status, nowMs);
   }
 
   #keepOpen(uid: string, isOpen: boolean): void {
-    if (isOpen || this.#options.queue.inFlight(uid) !== undefined) this.#open.add(uid);
+    if (isOpen || this.#options.inFlight(uid) !== undefined) this.#open.add(uid);
     else this.#open.delete(uid);
   }
 
@@ -264,28 +275,31 @@ export class StatusBoard {
 
   /** Once: its status has no name of ours afterwards, so that anyone who serves it now may write as it likes. */
   #leave(object: ConfigObject, nowMs: number): void {
-    const { queue, controllerName } = this.#options;
+    const { inFlight: inFlightOf, controllerName } = this.#options;
     const { uid } = object;
     this.#drop(uid);
     const known = this.#look(object, nowMs);
-    const inFlight = queue.inFlight(uid);
+    const inFlight = inFlightOf(uid);
     const isReported = known.status?.controllerName !== controllerName;
     const isBeingReported = inFlight !== undefined && inFlight.controllerName === undefined;
-    if (isReported || isBeingReported) queue.withdraw(uid);
+    if (isReported || isBeingReported) this.#withdraw(uid);
     else this.#offer(known, notWatchedStatus(known, nowMs), nowMs);
   }
 
   #look(shown: ConfigObject, nowMs: number): ConfigObject {
     const { known, news } = this.#ownership.look(shown, nowMs);
-    if (news !== undefined) this.#options.found(known, news);
+    if (news !== undefined) this.#news.push({ object: known, news });
     return known;
   }
 
   #offer(known: ConfigObject, status: ConfigStatus, nowMs: number): void {
-    const { queue } = this.#options;
-    const isOnItsWay = sameStatus(status, queue.inFlight(known.uid));
-    if (isOnItsWay || !this.#ownership.mayWrite(known, nowMs)) queue.withdraw(known.uid);
-    else queue.offer(known, status);
+    const isOnItsWay = sameStatus(status, this.#options.inFlight(known.uid));
+    if (isOnItsWay || !this.#ownership.mayWrite(known, nowMs)) this.#withdraw(known.uid);
+    else this.#entries.set(known.uid, { object: known, status });
+  }
+
+  #withdraw(uid: string): void {
+    this.#entries.set(uid, undefined);
   }
 
   #grounds(outcome: ObjectOutcome, known: ConfigObject, { decision, isOversize }: Evaluation): Grounds {
@@ -341,7 +355,7 @@ export class StatusBoard {
     this.#drop(uid);
     this.#ownership.forget(uid);
     this.#countedMs.delete(uid);
-    this.#options.queue.withdraw(uid);
+    this.#withdraw(uid);
   }
 }
 

@@ -73,30 +73,28 @@ describe('SchemaStore', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('does not wait without doubts', async () => {
-    await begin();
-    expect([store.confirms(none), reads]).toEqual([true, 1]);
-  });
-
   it('waits a second for schemas that may end a doubt, once for each field', async () => {
     await begin();
-    expect(store.confirms(doubts)).toBe(false);
+    store.confirm(doubts);
     await pass(900);
-    expect([store.confirms(doubts), changes]).toEqual([false, 1]);
+    store.confirm(doubts);
+    expect([store.confirmed, changes]).toEqual([none, 1]);
     await pass(200);
-    expect([store.confirms(doubts), changes, reads]).toEqual([true, 2, 4]);
-    expect([store.confirms(none), store.confirms(doubts)]).toEqual([true, true]);
-    expect(store.confirms(doubts.union(new Set(['RateLimitOverride spec.extras'])))).toBe(false);
+    expect([store.confirmed, changes, reads]).toEqual([doubts, 2, 4]);
+    const more = new Set(['RateLimitOverride spec.extras']);
+    store.confirm(more);
+    await pass(1_100);
+    expect(store.confirmed).toEqual(doubts.union(more));
   });
 
   it('stops waiting when it reads other schemas, which may end the doubt', async () => {
     await begin();
-    store.confirms(doubts);
+    store.confirm(doubts);
     await turn();
     answer = publishedFields({ extras: { default: 1 } });
     await pass(300);
     expect([changes, store.schemas?.get(kind)?.properties]).toEqual([2, { extras: { default: 1 } }]);
-    expect(store.confirms(doubts)).toBe(false);
+    expect(store.confirmed).toEqual(none);
   });
 
   it('has no schemas while they cannot be read', async () => {
@@ -148,7 +146,8 @@ describe('SchemaStore', () => {
     await begin();
     answer = refused(403);
     await pass(30_000);
-    expect([store.confirms(doubts), denials]).toEqual([false, []]);
+    store.confirm(doubts);
+    expect([store.confirmed, denials]).toEqual([none, []]);
     await pass(30_000);
     expect([store.schemas?.size, denials]).toEqual([1, [[denial, true]]]);
   });

@@ -13,7 +13,7 @@ export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
   client: Pick<KubernetesApi, 'request' | 'denied'>;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
-  /** `schemas` answers differently, or doubts are confirmed. */
+  /** `schemas` or `confirmed` answers differently. */
   changed(): void;
 }
 
@@ -37,8 +37,7 @@ export class SchemaStore {
   readonly #denied: DeniedAccess;
   #schemas: PublishedSchemas | undefined;
   #reading: Promise<void> | undefined;
-  /** Doubts that decisions have waited for. CRDs have few fields, so no user can add to the set at will. */
-  readonly #confirmed = new Set<string>();
+  #confirmed: ReadonlySet<string> = new Set();
   #isConfirming = false;
   #isClosed = false;
   #callOff = (): void => {};
@@ -73,13 +72,16 @@ export class SchemaStore {
   }
 
   /**
-   * Whether decisions have waited for schemas that may end these doubts. Otherwise reads the schemas and calls `changed`.
-   * Decisions wait once for each doubt, so that no object can hold up the decisions on others.
+   * Doubts that decisions have waited for, once for each, so that no object can hold up the decisions on others. CRDs have few
+   * fields, so no user can add to the set at will.
    */
-  confirms(doubts: NewerFields['doubts']): boolean {
-    if (doubts.isSubsetOf(this.#confirmed)) return true;
+  get confirmed(): ReadonlySet<string> {
+    return this.#confirmed;
+  }
+
+  /** Reads the schemas, which may end these doubts, and calls `changed`. */
+  confirm(doubts: NewerFields['doubts']): void {
     if (!this.#isConfirming) void this.#confirm(doubts);
-    return false;
   }
 
   /** Reads the schemas now; a read that is under way is taken for it. Never rejects. */
@@ -103,7 +105,7 @@ export class SchemaStore {
     if (this.#isClosed) return;
     // A read that finds other schemas has called `changed` already, and they may end the doubts.
     if (this.#schemas === before) {
-      for (const doubt of doubts) this.#confirmed.add(doubt);
+      this.#confirmed = this.#confirmed.union(doubts);
       this.#options.changed();
     }
   }

@@ -69,48 +69,79 @@ export function retryDelayMs({
   return Math.max(Math.ceil(longest * (1 - spread + random() * spread)), retryAfterMs);
 }
 
-export interface PaceOptions {
-  clock: Clock;
-  timers: Timers;
-  /** How long the first call waits for others to join it. */
+export interface RhythmOptions {
+  /** How long the first wish waits for others to join it. */
   gatherMs: number;
   /** Between the starts of two runs, in the long run. */
   intervalMs: number;
   /** So many runs need not keep the interval after a rest. Defaults to 1. */
   burst?: number;
+}
+
+/** When something runs that is asked for: soon, and never too often. A storm of wishes collapses into few runs. Pure. */
+export class Rhythm {
+  readonly #gatherMs: number;
+  readonly #budget: TokenBucket;
+  #dueMs: number | undefined;
+
+  constructor({ gatherMs, intervalMs, burst = 1 }: RhythmOptions) {
+    this.#gatherMs = gatherMs;
+    this.#budget = new TokenBucket({ burst, perSecond: 1000 / intervalMs });
+  }
+
+  /** On the monotonic clock. Undefined: nothing was asked for. */
+  get dueMs(): number | undefined {
+    return this.#dueMs;
+  }
+
+  ask(monotonicMs: number): void {
+    this.#dueMs ??= monotonicMs + Math.max(this.#gatherMs, this.#budget.waitMs(monotonicMs));
+  }
+
+  /** Whether it is to run now. A wish that comes up during the run makes another one. */
+  begin(monotonicMs: number): boolean {
+    if (this.#dueMs === undefined || monotonicMs < this.#dueMs) return false;
+    this.#dueMs = undefined;
+    this.#budget.take(monotonicMs);
+    return true;
+  }
+}
+
+export interface PaceOptions extends RhythmOptions {
+  clock: Clock;
+  timers: Timers;
   run(): void;
 }
 
-/** Runs something soon after it was asked for, and never too often: a storm of wishes collapses into few runs. */
+/** Runs something in a `Rhythm`. */
 export class Pace {
   readonly #options: PaceOptions;
-  readonly #budget: TokenBucket;
+  readonly #rhythm: Rhythm;
   #callOff: (() => void) | undefined;
   #isClosed = false;
 
   constructor(options: PaceOptions) {
-    const { intervalMs, burst = 1 } = options;
     this.#options = options;
-    this.#budget = new TokenBucket({ burst, perSecond: 1000 / intervalMs });
+    this.#rhythm = new Rhythm(options);
   }
 
   ask(): void {
     if (this.#isClosed || this.#callOff !== undefined) return;
-    const { clock, timers, gatherMs } = this.#options;
-    const waitMs = Math.max(gatherMs, this.#budget.waitMs(clock.monotonicMs()));
-    this.#callOff = timers.after(waitMs, () => this.#run());
+    const { clock, timers } = this.#options;
+    const nowMs = clock.monotonicMs();
+    this.#rhythm.ask(nowMs);
+    const dueMs = this.#rhythm.dueMs!;
+    this.#callOff = timers.after(dueMs - nowMs, () => {
+      this.#callOff = undefined;
+      // A timer may be early by a part of a millisecond.
+      this.#rhythm.begin(Math.max(dueMs, clock.monotonicMs()));
+      this.#options.run();
+    });
   }
 
   close(): void {
     this.#isClosed = true;
     this.#callOff?.();
     this.#callOff = undefined;
-  }
-
-  /** A wish that comes up during the run makes another one. */
-  #run(): void {
-    this.#callOff = undefined;
-    this.#budget.take(this.#options.clock.monotonicMs());
-    this.#options.run();
   }
 }

@@ -102,7 +102,7 @@ async function settledPlane({ objects, replicas }: Numbers) {
   }
   for (let i = 0; i < 3; i++) connectLimiter(time, planes[0]!, `limiter-${i}`);
   await time.advance(30_000);
-  while (planes.some(({ loop }) => loop!.statuses.waiting > 0)) await time.advance(5_000);
+  while (planes.some(({ loop }) => loop!.statusesWaiting > 0)) await time.advance(5_000);
   return { time, cluster };
 }
 

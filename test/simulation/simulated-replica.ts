@@ -155,7 +155,7 @@ export class SimulatedReplica {
     if (loop === undefined || this.isStopping) return;
     this.isStopping = true;
     const steps = [
-      () => loop.statuses.close(),
+      () => loop.closeStatuses(),
       async () => loop.streams.end({ code: GrpcCode.UNAVAILABLE, message: 'shutting down' }),
       () => loop.closeSource(),
       () => loop.backing.close().catch(() => {}),

@@ -3,19 +3,27 @@ import { expect, it, onTestFinished } from 'vitest';
 import { configObject, configSpec, configWrites } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
-import { WholeDecider } from '../test/support/whole-decider.ts';
+import type { Backing, OpenBackingOptions } from './backing.ts';
+import { ControlLoop } from './control-loop.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import { type ConfigObject, findCondition } from './model/config-object.ts';
-import type { Decision } from './model/decision.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { VersionedMap } from './model/versioned-map.ts';
-import { anyoneOwnsAnything } from './reconcile/claims.ts';
-import { VersionLedger } from './reconcile/fleet-standing.ts';
-import { Removals } from './reconcile/removals.ts';
+import { noPolicy } from './reconcile/decide.ts';
+import type { RemovedObject } from './reconcile/removals.ts';
 import type { WriteOutcome } from './replicas/status-pump.ts';
-import { Announcer, StatusKeeper } from './status-keeper.ts';
-import { unknownWorld, type World } from './world.ts';
+import { parseControlPlaneSettings } from './settings/settings.ts';
+import type { SourceListener } from './source/kubernetes-source.ts';
+import type { Learn, World } from './world.ts';
 
+const parsed = parseControlPlaneSettings({
+  SOURCE: 'KUBERNETES',
+  XDS_HOST: '127.0.0.1',
+  WEBHOOK_URLS: 'https://receiver.example/',
+  WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
+});
+if (parsed.errors !== undefined) throw new Error(parsed.errors.map(({ message }) => message).join('; '));
+const { settings } = parsed;
 const controllerName = 'weir-system/weir';
 const patienceMs = 15_000;
 
@@ -40,79 +48,84 @@ class Cluster {
   }
 }
 
-/** One replica of the control plane, as far as statuses go; it leads when the test says so. */
+/** One replica of the control plane, without limiters' streams; it leads when the test says so. */
 class Replica {
   leads = false;
   limiters: LimiterReport[] = [];
   answer: (() => WriteOutcome) | undefined;
-  readonly keeper: StatusKeeper;
-  readonly removals = new Removals({ most: 10, forgetAfterMs: 45_000, dropped: () => {} });
+  /** Deleted objects, as they are stored. */
+  removed: readonly RemovedObject[] = [];
   readonly #cluster: Cluster;
-  readonly #ledger = new VersionLedger();
-  readonly #decider = new WholeDecider({
-    mergeDomains: false,
-    domainOwners: anyoneOwnsAnything,
-    controllerName,
-  });
-  #decision: Decision | undefined;
-  #world = unknownWorld;
+  readonly #loop: ControlLoop;
+  #listener: SourceListener | undefined;
+  #learn!: Learn;
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
-    const { timers, events, notified } = cluster;
-    const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
-    const replica = this;
-    this.keeper = new StatusKeeper({
+    const { timers, notified } = cluster;
+    this.#loop = new ControlLoop({
       ...recordedTelemetry(),
-      backing: {
-        get leads() {
-          return replica.leads;
-        },
-        controllerName,
-        source: {
-          start: () => {},
-          get objects() {
-            return cluster.objects;
-          },
-          left: () => [],
-          isGone: ({ uid }) => !cluster.objects.has(uid),
-          close: async () => {},
-        },
-        share: () => {},
-        statusWriter: {
-          writes: configWrites(clock),
-          write: async (object, status) => replica.#write({ ...object, status }),
-        },
-      },
-      ledger: this.#ledger,
-      decision: () => this.#decision,
-      isOversize: () => false,
-      writesPerSecond: 100,
-      clock,
+      settings,
+      env: {},
+      replica: 'r',
+      maxStreams: 10,
+      clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
       timers,
       random: () => 0,
-      removals: this.removals,
-      announcer: new Announcer({
-        clock,
-        recordEvent: ({ reason }) => events.push(reason),
-        notify: ({ type }, settled) => {
-          notified.push(type);
-          settled?.();
-        },
-        limitersOf: () => undefined,
-        repeatMs: 45_000,
-      }),
+      openBacking: (options) => this.#openBacking(options),
+      notify: ({ type }, settled) => {
+        notified.push(type);
+        settled?.();
+      },
+      searchCollisions: () => ({ found: Promise.resolve([]), stop: () => {} }),
+      serving: () => {},
     });
-    onTestFinished(() => this.keeper.close());
+    onTestFinished(async () => {
+      await this.#loop.closeStatuses();
+      await this.#loop.closeSource();
+    });
+    void this.#loop.start();
   }
 
-  /** Decides on the objects as they are, and lets time pass; answers of the server come at once. */
+  #openBacking({ clock, learn }: OpenBackingOptions): Backing {
+    const cluster = this.#cluster;
+    const replica = this;
+    this.#learn = learn;
+    return {
+      get leads() {
+        return replica.leads;
+      },
+      leader: undefined,
+      controllerName,
+      source: {
+        start: (listener) => {
+          replica.#listener = listener;
+          listener.listed();
+        },
+        get objects() {
+          return cluster.objects;
+        },
+        left: () => [],
+        isGone: ({ uid }) => !cluster.objects.has(uid),
+        close: async () => {},
+      },
+      statusWriter: {
+        writes: configWrites(clock),
+        write: async (object, status) => replica.#write({ ...object, status }),
+      },
+      start: () => learn({ policy: noPolicy, kept: new Map() }),
+      publish: () => {},
+      recordEvent: ({ reason }) => cluster.events.push(reason),
+      share: ({ removed }) => {
+        if (removed !== undefined) replica.removed = removed;
+      },
+      close: async () => {},
+    };
+  }
+
+  /** Shows the objects as they are, and lets time pass; answers of the server come at once. */
   async pass(ms: number): Promise<void> {
-    const { timers, objects } = this.#cluster;
-    this.#decision = this.#decider.decideAll([...objects.values()], new Map(), undefined, timers.nowMs);
-    this.#ledger.observe(this.#decision, timers.nowMs);
     this.#show();
-    this.keeper.update();
     await this.wait(ms);
   }
 
@@ -126,7 +139,7 @@ class Replica {
   }
 
   /** A limiter that is connected, and has what is served now in force. */
-  connect(acceptedVersion = this.#decision?.fleets.get('default')?.version): void {
+  connect(acceptedVersion = this.#loop.decision?.fleets.get('default')?.version): void {
     this.limiters = [
       {
         id: '1',
@@ -144,8 +157,7 @@ class Replica {
   }
 
   learn(news: Partial<World>): void {
-    this.#world = { ...this.#world, ...news };
-    this.keeper.learn(this.#world);
+    this.#learn(news);
   }
 
   /** Others may lead from now on. */
@@ -156,7 +168,8 @@ class Replica {
   /** What the cluster has now. */
   #show(): void {
     const { leads, limiters } = this;
-    this.learn({ leads, objects: this.#cluster.objects, reports: [{ replica: 'r', limiters }] });
+    this.#learn({ leads, reports: [{ replica: 'r', limiters }] });
+    this.#listener!.changed();
   }
 
   #write(object: ConfigObject): WriteOutcome {
@@ -265,7 +278,7 @@ it('a new leader reports a deleted object after 15 s, since limiters may still r
   expect(cluster.notified).toEqual([]);
   await next.wait(1_500);
   expect(cluster.notified).toEqual(['ratelimitconfig.removed']);
-  expect(next.removals.objects).toEqual([]);
+  expect(next.removed).toEqual([]);
 });
 
 it('a replica that does not lead writes nothing and reports nothing', async () => {
@@ -274,12 +287,14 @@ it('a replica that does not lead writes nothing and reports nothing', async () =
   await other.pass(60_000);
   cluster.delete(shop);
   await other.pass(1_000);
-  expect(other.removals.objects).toHaveLength(1);
+  other.learn({ removed: [] });
+  expect(other.removed).toHaveLength(1);
   await other.pass(60_000);
   expect([cluster.written, cluster.events, cluster.notified]).toEqual([[], [], []]);
   // By then the leader has reported it.
   await other.pass(1_000);
-  expect(other.removals.objects).toEqual([]);
+  other.learn({ removed: [] });
+  expect(other.removed).toEqual([]);
 });
 
 it('a leader says what it wrote, and nothing of what it could not write', async () => {

@@ -1,65 +1,77 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
+import {
+  configObject,
+  configSpec,
+  configWrites,
+  invalidSpec,
+} from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
-import { Distribution, type DistributionOptions } from './distribution.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { FleetSnapshot } from './model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
-import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { unknownWorld, type World } from './world.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];
-/** Domains of the default fleet, by push. */
+/** Domains of the default fleet, by decision. */
 let served: string[][];
-let cutOff: boolean;
-let distribution: Distribution;
+let round: Round;
 let world: World;
+/** Fields that decisions wait for. */
+let doubted: (doubts: ReadonlySet<string>) => void;
+let callOff: () => void;
 
 beforeEach(() => {
   timers = new ManualTimers();
   objects = [];
   served = [];
-  cutOff = false;
-  distribution = start();
+  callOff = () => {};
+  doubted = () => {};
+  start();
 });
 
 /** What is known from the start on is `news`. */
-function start(
-  options: Partial<DistributionOptions> = {},
-  news: Partial<World> = { policy: noPolicy },
-): Distribution {
+function start(options: Partial<RoundOptions> = {}, news: Partial<World> = { policy: noPolicy }): void {
   world = unknownWorld;
-  const started = new Distribution({
-    ...recordedTelemetry(),
+  round = firstRound({
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
-    ledger: new VersionLedger(),
-    xds: {
-      serve: (fleets: ReadonlyMap<string, FleetSnapshot>) =>
-        served.push(fleets.get('default')?.resources.map(({ domain }) => domain) ?? []),
-      cutOff: (isCutOff: boolean) => {
-        cutOff = isCutOff;
-      },
-    },
-    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
-    timers,
-    decided: () => {},
+    controllerName: undefined,
+    isGone: () => false,
+    writes: configWrites(),
+    inFlight: () => undefined,
     ...options,
   });
-  distribution = started;
   learn(news);
-  return started;
 }
 
 function learn(news: Partial<World>): void {
   world = { ...world, ...news };
-  distribution.learn(world);
+  next();
+}
+
+/** Makes a round, and another one when time alone asks for it. */
+function next(): void {
+  callOff();
+  callOff = () => {};
+  const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+  const { round: made, outcome } = decide(world, round, at);
+  round = made;
+  const { decided, doubts, waitMs } = outcome;
+  if (decided !== undefined) {
+    const resources = decided.decision.fleets.get('default')?.resources ?? [];
+    served.push(resources.map(({ domain }) => domain));
+  }
+  if (doubts !== undefined) doubted(doubts);
+  if (waitMs === undefined) return;
+  // Timers hold no more.
+  expect(waitMs).toBeLessThan(2 ** 31);
+  callOff = timers.after(waitMs, next);
 }
 
 /** The source shows `objects`. */
@@ -72,7 +84,7 @@ const shop = (generation: number, spec: unknown): ConfigObject =>
 
 const known = { domain: {}, descriptors: {} };
 
-describe('Distribution', () => {
+describe('decide', () => {
   it('serves nothing before the first complete list', () => {
     learn({ kept: new Map() });
     learn({ edits: 1 });
@@ -94,7 +106,7 @@ describe('Distribution', () => {
   });
 
   it('serves nothing before it knows who may use what', () => {
-    distribution = start({}, {});
+    start({}, {});
     learn({ kept: new Map() });
     changed();
     timers.advance(10_000);
@@ -105,16 +117,18 @@ describe('Distribution', () => {
   });
 
   it('serves nothing that newer schemas may say otherwise', () => {
-    let isConfirmed = false;
-    distribution = start({ schemas: { confirms: () => isConfirmed } });
-    learn({ kept: new Map() });
+    const doubts: string[] = [];
+    doubted = (found) => doubts.push(...found);
+    const schemas = new Map([['RateLimitConfig', { properties: known }]]);
+    start({}, { kept: new Map(), confirmed: new Set(), policy: { ...noPolicy, schemas } });
+    objects = [shop(1, { ...configSpec({ domain: 'shop' }), plain: true })];
     changed();
     timers.advance(10_000);
-    expect([served, distribution.decision]).toEqual([[], undefined]);
-    isConfirmed = true;
-    learn({ policy: { ...noPolicy } });
+    expect([served, round.decision]).toEqual([[], undefined]);
+    expect(doubts).toEqual(['RateLimitConfig spec.plain']);
+    learn({ confirmed: new Set(doubts), policy: { ...noPolicy, schemas } });
     timers.advance(100);
-    expect(served).toEqual([[]]);
+    expect(served).toEqual([['shop']]);
   });
 
   it.each([
@@ -136,10 +150,11 @@ describe('Distribution', () => {
         client: { request: request as never, denied: undefined },
         clock: { monotonicMs: () => timers.nowMs },
         timers,
-        changed: () => learn({ policy: policy() }),
+        changed: () => learn({ policy: policy(), confirmed: schemas.confirmed }),
       });
       const policy = () => schemas.schemas && { ...noPolicy, schemas: schemas.schemas };
-      distribution = start({ schemas }, {});
+      doubted = (doubts) => schemas.confirm(doubts);
+      start({}, { confirmed: schemas.confirmed });
       learn({ kept: new Map() });
       changed();
       schemas.start();
@@ -177,20 +192,14 @@ describe('Distribution', () => {
         dueMs: timers.nowMs < 30 * days ? 30 * days : undefined,
       }),
     });
-    const waits: number[] = [];
-    const after = (ms: number, then: () => void) => {
-      waits.push(ms);
-      return timers.after(ms, then);
-    };
-    distribution = start({ decider: ending, timers: { after, every: () => () => {} } });
+    start({ decider: ending });
     learn({ kept: new Map() });
     changed();
     timers.advance(30 * days - 1);
-    // Once a day.
-    expect(served).toHaveLength(30);
+    expect(served).toHaveLength(1);
     timers.advance(100);
-    expect(served).toHaveLength(31);
-    expect(Math.max(...waits)).toBeLessThan(2 ** 31);
+    expect(served).toHaveLength(2);
+    timers.advance(2_000);
     expect(timers.size).toBe(0);
   });
 
@@ -199,7 +208,7 @@ describe('Distribution', () => {
     changed();
     timers.advance(100);
     learn({ isWatchCut: true });
-    expect(cutOff).toBe(true);
+    expect(round.isCutOff).toBe(true);
     learn({ isWatchCut: false });
     timers.advance(999);
     learn({ isWatchCut: true });
@@ -207,13 +216,13 @@ describe('Distribution', () => {
     timers.advance(10_000);
     learn({ isWatchCut: false });
     timers.advance(10_000);
-    expect(cutOff).toBe(true);
+    expect(round.isCutOff).toBe(true);
     learn({ isLeaseCut: false });
     timers.advance(999);
-    expect(cutOff).toBe(true);
+    expect(round.isCutOff).toBe(true);
     expect(served).toHaveLength(1);
     timers.advance(200);
-    expect(cutOff).toBe(false);
+    expect(round.isCutOff).toBe(false);
     expect(served).toHaveLength(2);
   });
 
@@ -231,13 +240,13 @@ describe('Distribution', () => {
     learn({ isWatchCut: true });
     learn({ kept: new Map([['u1', { generation: 3, spec: configSpec({ domain: 'shop' }) }]]) });
     timers.advance(100);
-    expect(distribution.persisted.size).toBe(0);
+    expect(round.persisted.size).toBe(0);
     objects = [shop(4, invalidSpec())];
     changed();
     learn({ isWatchCut: false });
     timers.advance(1_200);
     expect(served.at(-1)).toEqual(['shop']);
-    expect(distribution.persisted.get('u1')?.generation).toBe(3);
+    expect(round.persisted.get('u1')?.generation).toBe(3);
   });
 
   it('leaves the last accepted rules in force', () => {
@@ -249,12 +258,12 @@ describe('Distribution', () => {
     changed();
     timers.advance(100);
     expect(served).toEqual([['shop'], ['shop']]);
-    expect(distribution.persisted.get('u1')?.generation).toBe(1);
+    expect(round.persisted.get('u1')?.generation).toBe(1);
     objects = [];
     changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual([]);
-    expect(distribution.persisted.size).toBe(0);
+    expect(round.persisted.size).toBe(0);
   });
 
   it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
@@ -297,7 +306,7 @@ describe('Distribution', () => {
     learn({ kept: new Map([...Object.entries(stored), ['u2', ofMail]]) });
     timers.advance(100);
     expect(served.slice(2)).toEqual([['two', 'one']]);
-    expect(distribution.persisted.get('u1')?.generation).toBe(2);
+    expect(round.persisted.get('u1')?.generation).toBe(2);
   });
 
   describe('of an object that is in force by its status, at a generation whose spec is not stored', () => {
@@ -306,7 +315,7 @@ describe('Distribution', () => {
       ...{ servedGeneration, conditions: [] },
     });
     const begin = (said: ReturnType<typeof status> | undefined): void => {
-      distribution = start({ controllerName: 'ours' });
+      start({ controllerName: 'ours' });
       objects = [{ ...shop(3, invalidSpec()), status: said }];
       learn({ kept: new Map() });
       changed();
@@ -315,10 +324,11 @@ describe('Distribution', () => {
 
     it('waits for a replica that knows it', () => {
       begin(status('ours', 2));
-      expect([served, distribution.decision]).toEqual([[], undefined]);
+      expect([served, round.decision]).toEqual([[], undefined]);
       learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]) });
       timers.advance(100);
       expect(served).toEqual([['shop']]);
+      timers.advance(2_000);
       expect(timers.size).toBe(0);
     });
 
@@ -387,14 +397,5 @@ describe('Distribution', () => {
     }
     timers.advance(1_000);
     expect(served).toHaveLength(13);
-  });
-
-  it('decides nothing more once it is closed', () => {
-    learn({ kept: new Map() });
-    changed();
-    distribution.close();
-    timers.advance(1_000);
-    expect(served).toEqual([]);
-    expect(timers.size).toBe(0);
   });
 });

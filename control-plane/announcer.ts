@@ -1,0 +1,125 @@
+/** Reports to those that follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
+import { LogThrottle } from '../process/log/log-throttle.ts';
+import type { Clock } from '../process/time/clock.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
+import { isEnd, reasonRow, reasons } from './model/reasons.ts';
+import type { RemovedObject } from './reconcile/removals.ts';
+import { type LimiterCounts, transitions } from './reconcile/status-board.ts';
+import type { OwnershipNews } from './reconcile/status-ownership.ts';
+import type { RecordedEvent } from './replicas/event-recorder.ts';
+import type { Telemetry } from './telemetry/control-plane-metrics.ts';
+import * as lines from './telemetry/log-lines.ts';
+import { removedEvent, type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
+
+interface WrittenStatus {
+  object: ConfigObject;
+  previous: ConfigStatus | undefined;
+  next: ConfigStatus;
+  limiters: LimiterCounts | undefined;
+}
+
+export interface AnnouncerOptions extends Telemetry {
+  clock: Clock;
+  recordEvent(event: RecordedEvent): void;
+  /** See `Webhooks.notify`. */
+  notify(event: WebhookEvent, settled?: () => void): void;
+  /** The known state of the limiters of an object. Undefined: nothing is known. */
+  limitersOf(object: ConfigObject): LimiterCounts | undefined;
+  /** How far back a new leader repeats webhooks that its predecessor may have lost. */
+  repeatMs: number;
+}
+
+export class Announcer {
+  readonly #options: AnnouncerOptions;
+  readonly #overwrites: LogThrottle<{ object: string; by: string | undefined; manager: string | undefined }>;
+  readonly #conflicts: LogThrottle<{ object: string; by: string; yields: boolean }>;
+
+  constructor(options: AnnouncerOptions) {
+    const { clock, log } = options;
+    this.#options = options;
+    this.#overwrites = new LogThrottle(clock, (found, times) =>
+      lines.statusOverwritten(log, { ...found, times }),
+    );
+    this.#conflicts = new LogThrottle(clock, (found, times) => lines.classConflict(log, { ...found, times }));
+  }
+
+  written({ object, previous, next, limiters }: WrittenStatus): void {
+    const { clock, recordEvent, notify } = this.#options;
+    for (const transition of transitions(previous, next)) {
+      const { type, reason, message: note } = transition;
+      const eventType = reasonRow(reason)?.event;
+      // The end of an override is reported once, although both conditions change.
+      const isTwice = isEnd(reason) && type === 'Programmed';
+      if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
+    }
+    for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
+      notify(event);
+  }
+
+  /** No limiter runs what was deleted; of all that are expected, so many are known. */
+  removed(object: RemovedObject, total: number, settled: () => void): void {
+    const { clock, notify } = this.#options;
+    notify(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
+  }
+
+  /** Somebody else writes the object's status. */
+  contested(object: ConfigObject, news: Exclude<OwnershipNews, { is: 'written' }>): void {
+    const { metrics, recordEvent } = this.#options;
+    const event = contestedEvent(news);
+    recordEvent({ object, type: reasons[event.reason].event, ...event });
+    const name = objectKey(object);
+    if (news.is === 'overwritten') {
+      metrics.all.statusOverwrites.inc();
+      this.#overwrites.note({ object: name, by: news.by, manager: news.manager });
+    } else {
+      const { by, yields } = news;
+      metrics.all.classConflicts.inc();
+      this.#conflicts.note({ object: name, by, yields }, by);
+    }
+  }
+
+  /**
+   * Webhooks of what changed a moment ago, under the ids that they had: receivers know which they have seen. Call once
+   * this replica leads and has the objects. An edit that leaves a condition's status as it was is news without a new
+   * time in the condition.
+   */
+  startedLeading(objects: Iterable<ConfigObject>): void {
+    const { clock, notify, repeatMs, limitersOf } = this.#options;
+    const nowMs = clock.nowMs();
+    for (const object of objects) {
+      if (object.status === undefined) continue;
+      const limiters = limitersOf(object);
+      for (const event of webhookEvents({
+        object,
+        previous: undefined,
+        next: object.status,
+        limiters,
+        nowMs,
+      })) {
+        const { generation, condition } = event.data;
+        const editedMs = generation === object.generation ? (object.editedMs ?? 0) : 0;
+        const changedMs = Math.max(Date.parse(condition.lastTransitionTime), editedMs);
+        if (nowMs - changedMs < repeatMs) notify(event);
+      }
+    }
+  }
+}
+
+function contestedEvent(news: Exclude<OwnershipNews, { is: 'written' }>): {
+  reason: 'StatusOverwritten' | 'ClassConflict';
+  note: string;
+} {
+  if (news.is === 'overwritten') {
+    const { by, manager } = news;
+    const planes = by === undefined ? '' : ` and now bears the name of control plane ${by}`;
+    const who = manager === undefined ? 'by nobody that its managedFields name' : `by ${manager}`;
+    return {
+      reason: 'StatusOverwritten',
+      note: `the status was changed ${who}${planes}; it is written again`,
+    };
+  }
+  const { by, yields } = news;
+  const what = yields ? 'this one leaves the object to it for ten minutes' : 'this one goes on writing it';
+  const note = `control plane ${by} writes this status as well: two control planes have one class; ${what}`;
+  return { reason: 'ClassConflict', note };
+}

@@ -1,0 +1,440 @@
+/**
+ * The decisions of a replica, as a function of what it knows and of the round before. Calls no other part: the control loop carries out
+ * the outcome, and what comes of that is in the next world.
+ *
+ *     objects, stored specs, policy --> snapshots --+--> statuses, news of deleted objects --> statuses of fleets
+ *                        reports of limiters -------+
+ *
+ * Each stage has a rhythm of its own. An acknowledgement never waits for snapshots, and a status waits a moment for acknowledgements.
+ */
+
+import { Rhythm } from '../process/time/pacing.ts';
+import { fleetStatuses } from './fleets/fleet-status.ts';
+import type { ConfigObject } from './model/config-object.ts';
+import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { PublishedSchemas } from './model/newer-fields.ts';
+import { noNewerFields } from './model/newer-fields.ts';
+import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
+import {
+  type Decider,
+  type Foresight,
+  joinedKept,
+  keptChanges,
+  persistedSpec,
+  withUnknownSpec,
+} from './reconcile/decide.ts';
+import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
+import type { OverrideForesight } from './reconcile/overrides.ts';
+import { unreadSpecs } from './reconcile/rejections.ts';
+import type { Removals, RemovedObject } from './reconcile/removals.ts';
+import {
+  type BoardChanges,
+  type LimiterCounts,
+  limiterCounts,
+  StatusBoard,
+  type StatusBoardOptions,
+} from './reconcile/status-board.ts';
+import { isCut, type Shared, unknownWorld, type World } from './world.ts';
+
+/** Many changes are decided ten times a second. Two changes in a row are each decided at once. */
+const snapshotRhythm = { gatherMs: 5, intervalMs: 100, burst: 3 };
+/** Answers of limiters come in bursts. */
+const statusRhythm = { gatherMs: 20, intervalMs: 100 };
+const fleetRhythm = { gatherMs: 100, intervalMs: 1_000 };
+/** Timers hold no more than 24 days. */
+const longestWaitMs = 86_400_000;
+/** Far longer than a watch that is open again needs to deliver what happened meanwhile. */
+const catchUpMs = 1_000;
+/** By then, a replica that was paused or disconnected and is the only one with a spec has stored it. */
+export const unknownSpecPatienceMs = 30_000;
+
+/** What holds at the moment of a round alone. */
+export interface Moment {
+  wallMs: number;
+  monotonicMs: number;
+  /** By the clock: see `Backing.leads`. */
+  leads: boolean;
+}
+
+export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFlight' | 'controllerName'> {
+  decider: Decider;
+  /** See `Backing.placeOf`. */
+  placeOf?: ((object: ConfigObject) => string | undefined) | undefined;
+  /** See `ObjectSource.isGone`. */
+  isGone(object: ConfigObject): boolean;
+  /** Undefined without webhooks. */
+  removals?: Removals | undefined;
+}
+
+/** What rounds remember. It goes from one round to the next, and a round that is followed by another one is used up. */
+interface Memory {
+  options: RoundOptions;
+  /** Specs that stay in force, and memos of the first stage. */
+  decider: Decider;
+  /** Numbers of snapshots. */
+  ledger: VersionLedger;
+  /** Limiters that were seen. */
+  limiters: LimiterView;
+  /** What statuses were when they were first seen, and memos of the second stage. */
+  board: StatusBoard;
+  rhythms: { snapshots: Rhythm; statuses: Rhythm; fleets: Rhythm };
+  /** Uids of kept specs that came from other processes since the last decision. */
+  joined: Set<string>;
+}
+
+export interface Round {
+  readonly world: World;
+  /** Undefined before the first one. */
+  readonly decision: Decision | undefined;
+  /** Why the first decision is not made yet: see `Backing.placeOf`. */
+  readonly unread: readonly string[];
+  /** By uid: see `persistedSpec`. */
+  readonly persisted: VersionedMap<StoredSpec>;
+  /** Whether the objects may be older than those of the API server. */
+  readonly isCutOff: boolean;
+  readonly memory: Memory;
+  /** The objects that the first stage has looked at. */
+  readonly objects: ReadonlyMap<string, ConfigObject>;
+  /** On the monotonic clock: when objects that are reachable again are the newest. */
+  readonly caughtUpMs: number | undefined;
+  /** On the monotonic clock: until when the first decision waits for specs that other replicas may know. */
+  readonly patienceEndsMs: number | undefined;
+  /** Since when this process leads and knows what limiters should have. */
+  readonly leadsSinceMs: number | undefined;
+  /** When time alone changes statuses. */
+  readonly statusesDueMs: number;
+}
+
+export interface Outcome {
+  /** The decision of this round. Undefined: the one before stays. */
+  decided?: { decision: Decision; last: Decision | undefined; changed: ReadonlySet<string> };
+  /** Objects whose specs in force the first decision waits for. */
+  awaited?: readonly string[];
+  /** Unknown fields that decisions wait for: newer schemas may explain them. */
+  doubts?: ReadonlySet<string>;
+  /** Whether this process has come to lead, or leads no longer. */
+  lead?: 'begins' | 'ends';
+  statuses?: BoardChanges;
+  fleetStatuses?: ReturnType<typeof fleetStatuses>;
+  /** Deleted objects that no limiter runs any more, and how many limiters are known. */
+  removed?: readonly { object: RemovedObject; total: number }[];
+  /** What is to be stored. Missing parts stay as they are. */
+  shared: Partial<Shared>;
+  /** After so long time alone changes something. Undefined: never. */
+  waitMs: number | undefined;
+}
+
+type Draft = { -readonly [Part in keyof Round]: Round[Part] };
+type DraftOutcome = Omit<Outcome, 'shared' | 'waitMs'> & {
+  shared: { -readonly [Part in keyof Shared]?: Shared[Part] };
+};
+
+export function firstRound(options: RoundOptions): Round {
+  const ledger = new VersionLedger();
+  const limiters = new LimiterView(ledger);
+  return {
+    world: unknownWorld,
+    decision: undefined,
+    unread: [],
+    persisted: VersionedMap.of(),
+    isCutOff: false,
+    memory: {
+      options,
+      decider: options.decider,
+      ledger,
+      limiters,
+      board: new StatusBoard({ ...options, ledger, limiters }),
+      rhythms: {
+        snapshots: new Rhythm(snapshotRhythm),
+        statuses: new Rhythm(statusRhythm),
+        fleets: new Rhythm(fleetRhythm),
+      },
+      joined: new Set(),
+    },
+    objects: new Map(),
+    caughtUpMs: undefined,
+    patienceEndsMs: undefined,
+    leadsSinceMs: undefined,
+    statusesDueMs: Number.POSITIVE_INFINITY,
+  };
+}
+
+/** Call whenever something is known, and after `waitMs`. A stage that is not due, or has nothing new to look at, is left out. */
+export function decide(world: World, last: Round, at: Moment): { round: Round; outcome: Outcome } {
+  const next: Draft = { ...last, world };
+  const outcome: DraftOutcome = { shared: {} };
+  const { rhythms } = next.memory;
+  followCut(next, last.world, at, outcome);
+  if (world.kept !== last.world.kept) join(next, world.kept ?? []);
+  followLead(next, last.world, outcome);
+  if (snapshotsMayDiffer(next, last.world, at)) rhythms.snapshots.ask(at.monotonicMs);
+  if (rhythms.snapshots.begin(at.monotonicMs)) decideSnapshots(next, at, outcome);
+  if (outcome.decided || outcome.lead) share(next, at, outcome);
+  if (world.removed !== last.world.removed) useRemoved(next, at, outcome);
+  if (outcome.decided || statusesMayDiffer(next, last.world, at)) rhythms.statuses.ask(at.monotonicMs);
+  if (rhythms.statuses.begin(at.monotonicMs)) {
+    decideStatuses(next, at, outcome);
+    rhythms.fleets.ask(at.monotonicMs);
+  }
+  if (world.fleets !== last.world.fleets) rhythms.fleets.ask(at.monotonicMs);
+  if (rhythms.fleets.begin(at.monotonicMs) && at.leads)
+    outcome.fleetStatuses = fleetStatuses(world.fleets ?? [], { ...next.memory, nowMs: at.wallMs });
+  return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
+}
+
+/** What would become of an object that is not stored yet. Changes nothing. */
+export function foresee(
+  { memory: { decider } }: Round,
+  object: ConfigObject,
+  { nowMs, schemas }: { nowMs: number; schemas: PublishedSchemas | undefined },
+): Foresight | OverrideForesight {
+  return object.kind === undefined
+    ? decider.foresee(object, schemas)
+    : decider.foreseeOverride(object, nowMs, schemas);
+}
+
+/** The state of the limiters that should have the served rules of the object. Undefined while none is known. */
+export function countsFor({ decision, memory }: Round, { uid }: ConfigObject): LimiterCounts | undefined {
+  const served = decision?.outcomes.get(uid)?.served;
+  const since = memory.ledger.since(uid);
+  if (served === undefined || since === undefined) return undefined;
+  const standing = memory.limiters.fleet(served.fleet).of(since);
+  return standing.connected === 0 ? undefined : limiterCounts(standing);
+}
+
+/** Objects that are reachable again are the newest after a moment. */
+function followCut(next: Draft, before: World, { monotonicMs, leads }: Moment, outcome: DraftOutcome): void {
+  if (isCut(next.world)) {
+    next.isCutOff = true;
+    next.caughtUpMs = undefined;
+    if (isCut(before)) return;
+    outcome.shared.decision = undefined;
+    if (!leads) outcome.shared.kept = new Map();
+  } else if (isCut(before)) next.caughtUpMs = monotonicMs + catchUpMs;
+  else if (next.caughtUpMs !== undefined && monotonicMs >= next.caughtUpMs) {
+    next.caughtUpMs = undefined;
+    next.isCutOff = false;
+    // Old objects may have made this replica forget a stored spec that others serve.
+    join(next, next.world.kept ?? []);
+    if (isKnown(next.world)) next.memory.rhythms.snapshots.ask(monotonicMs);
+  }
+}
+
+function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
+  if (next.world.leads === before.leads) return;
+  outcome.lead = next.world.leads ? 'begins' : 'ends';
+  if (next.world.leads) return;
+  next.leadsSinceMs = undefined;
+  next.memory.board.clear();
+}
+
+/** Nothing is decided before objects, specs that others stored, and policy are known. */
+function isKnown({ objects, kept, policy }: World): boolean {
+  return objects !== undefined && kept !== undefined && policy !== undefined;
+}
+
+function snapshotsMayDiffer(
+  { world, decision, patienceEndsMs = Number.POSITIVE_INFINITY }: Draft,
+  before: World,
+  { wallMs, monotonicMs }: Moment,
+): boolean {
+  const isNews = world.edits !== before.edits || world.kept !== before.kept || world.policy !== before.policy;
+  const isOverrideDue = wallMs >= (decision?.dueMs ?? Number.POSITIVE_INFINITY);
+  const isPatienceOver = decision === undefined && monotonicMs >= patienceEndsMs;
+  return isKnown(world) && (isNews || isOverrideDue || isPatienceOver);
+}
+
+/** Statuses follow from other changes of objects once these are decided on. */
+function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: Moment): boolean {
+  const isNews = (part: keyof World): boolean => world[part] !== before[part];
+  const isStatusShown = isNews('objects') && !isNews('edits');
+  const hasBegun = isNews('leads') && world.leads;
+  const isReported = isNews('reports') || isNews('expectations') || isNews('removed');
+  return isStatusShown || hasBegun || isReported || isNews('setbacks') || wallMs >= statusesDueMs;
+}
+
+function decideSnapshots(next: Draft, at: Moment, outcome: DraftOutcome): void {
+  const { world, memory, decision: last } = next;
+  const { decider, ledger, joined } = memory;
+  join(
+    next,
+    [...(world.kept ?? [])].filter(([uid, { generation }]) => isBehind(next, uid, generation)),
+  );
+  for (;;) {
+    const decision = decider.decide(takeChanges(next), world.policy, at.wallMs);
+    const { doubts } = decision.newerFields ?? noNewerFields;
+    // Objects that newer schemas may change are not decided.
+    if (world.confirmed !== undefined && !doubts.isSubsetOf(world.confirmed)) {
+      outcome.doubts = doubts;
+      return;
+    }
+    if (last === undefined && isHeld(next, decision)) return;
+    const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
+    const uids = changed.union(joined);
+    const kept = keptChanges(decision, decider.kept, uids);
+    const surpassed = surpassedSpecs(next, decision, kept);
+    if (surpassed.length > 0) {
+      decider.keep(new Map(surpassed));
+      for (const [uid] of surpassed) joined.add(uid);
+      continue;
+    }
+    joined.clear();
+    decider.keep(kept);
+    if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
+    next.decision = decision;
+    persist(next, uids);
+    ledger.observe(decision, at.wallMs);
+    outcome.decided = { decision, last, changed };
+    return;
+  }
+}
+
+function takeChanges(next: Draft): Changes<ConfigObject> {
+  const objects = next.world.objects ?? next.objects;
+  const uids = changedKeys(objects, next.objects);
+  next.objects = objects;
+  return new Map([...uids].map((uid) => [uid, objects.get(uid)]));
+}
+
+/** Takes over what other processes stored. */
+function join(next: Draft, stored: Iterable<readonly [uid: string, spec: KeptSpec]>): void {
+  const { decider, joined } = next.memory;
+  const specs = new Map([...stored].map(([uid, spec]) => [uid, joinedKept(decider.kept.get(uid), spec)]));
+  decider.keep(specs);
+  persist(next, specs.keys());
+  for (const uid of specs.keys()) joined.add(uid);
+}
+
+function persist(next: Draft, uids: Iterable<string>): void {
+  const { decider } = next.memory;
+  const changed = new Map<string, StoredSpec | undefined>();
+  for (const uid of uids)
+    changed.set(uid, persistedSpec(next.decision?.outcomes.get(uid), decider.kept.get(uid)));
+  next.persisted = next.persisted.with(changed);
+}
+
+/** Objects may be read later than what is stored of them. A decision that knew the generation has forgotten its spec for good. */
+function isBehind({ decision, memory }: Draft, uid: string, generation: number): boolean {
+  const known = memory.decider.kept.get(uid);
+  const newest = known?.generation ?? decision?.outcomes.get(uid)?.object.generation ?? 0;
+  return newest < generation;
+}
+
+/**
+ * A replica that sees an object before what others stored of it may accept a generation that is turned down elsewhere. Once nothing
+ * comes of that generation, the stored one is in force: without this, this replica alone would serve nothing.
+ */
+function surpassedSpecs(
+  { world, memory }: Draft,
+  { outcomes }: Decision,
+  changed: ReadonlyMap<string, KeptSpec | undefined>,
+): [uid: string, stored: KeptSpec][] {
+  const { kept } = memory.decider;
+  return [...changed].flatMap(([uid, spec]) => {
+    const stored = world.kept?.get(uid);
+    if (spec !== undefined || stored === undefined || !outcomes.has(uid)) return [];
+    return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
+  });
+}
+
+/** Limiters keep what they have; a change of the files asks again. */
+function isHeld(next: Draft, decision: Decision): boolean {
+  const { placeOf } = next.memory.options;
+  const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
+  if (problems.join() !== next.unread.join()) next.unread = problems;
+  return problems.length > 0;
+}
+
+/**
+ * A replica that begins may find an object that is not accepted, whose spec in force was not stored before all replicas that knew it
+ * ended or were cut off. One of them may still come back. Before that, nothing is decided.
+ */
+function awaitsSpecs(
+  next: Draft,
+  decision: Decision,
+  { monotonicMs }: Moment,
+  outcome: DraftOutcome,
+): boolean {
+  if (next.patienceEndsMs !== undefined && monotonicMs >= next.patienceEndsMs) return false;
+  const { decider, options } = next.memory;
+  const objects = withUnknownSpec(decision, decider.kept, options.controllerName);
+  if (objects.length === 0) return false;
+  if (next.patienceEndsMs === undefined) outcome.awaited = objects;
+  next.patienceEndsMs ??= monotonicMs + unknownSpecPatienceMs;
+  return true;
+}
+
+/** Before the first decision, no replica knows what may be forgotten. */
+function share({ decision, persisted, isCutOff }: Draft, { leads }: Moment, outcome: DraftOutcome): void {
+  if (decision === undefined) return;
+  // The knowledge of another replica may be older than that of the leader.
+  outcome.shared.kept = leads || !isCutOff ? persisted : new Map();
+  if (leads && !isCutOff) outcome.shared.decision = decision;
+}
+
+function useRemoved(next: Draft, { leads, wallMs }: Moment, outcome: DraftOutcome): void {
+  const { removals } = next.memory.options;
+  removals?.useStored(next.world.removed ?? [], { leads, nowMs: wallMs });
+  outcome.shared.removed = removals?.objects ?? [];
+}
+
+function decideStatuses(next: Draft, at: Moment, outcome: DraftOutcome): void {
+  const { world, decision, memory } = next;
+  const { limiters, board } = memory;
+  const nowMs = at.wallMs;
+  limiters.update(world.reports, nowMs, world.expectations);
+  if (at.leads && decision !== undefined) next.leadsSinceMs ??= nowMs;
+  const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + patienceMs;
+  const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
+  if (decision !== undefined) reportRemoved(next, decision, { ...at, awaitsLimiters }, outcome);
+  if (decision !== undefined && at.leads) {
+    const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
+    const isOversize = (fleet: string): boolean => oversize.has(fleet);
+    outcome.statuses = board.evaluate({ decision, objects, left, isOversize, awaitsLimiters, nowMs });
+  } else board.missed();
+  next.statusesDueMs = Math.min(
+    limiters.dueMs,
+    board.nextDueMs(nowMs) ?? Number.POSITIVE_INFINITY,
+    heldUntilMs > nowMs ? heldUntilMs : Number.POSITIVE_INFINITY,
+  );
+}
+
+function reportRemoved(
+  { memory }: Draft,
+  decision: Decision,
+  { leads, wallMs, awaitsLimiters }: Moment & { awaitsLimiters: boolean },
+  outcome: DraftOutcome,
+): void {
+  const { limiters, ledger, options } = memory;
+  const { removals, isGone } = options;
+  if (removals === undefined) return;
+  removals.observe(decision, isGone, wallMs);
+  if (!leads) {
+    removals.follow(wallMs);
+    return;
+  }
+  const due = awaitsLimiters
+    ? []
+    : removals.due(
+        (fleet) => ledger.newest(fleet)?.number,
+        (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
+      );
+  outcome.removed = due.map((object) => {
+    const total = object.served === null ? 0 : limiters.fleet(object.served.fleet).total;
+    return { object, total };
+  });
+  outcome.shared.removed = removals.objects;
+}
+
+/** Until time alone changes something. What is due already has been asked for. */
+function waitMs(round: Round, { wallMs, monotonicMs }: Moment): number | undefined {
+  const { snapshots, statuses, fleets } = round.memory.rhythms;
+  const none = Number.POSITIVE_INFINITY;
+  const patience = round.decision === undefined ? round.patienceEndsMs : undefined;
+  const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];
+  const byMonotonic = [...rhythms, round.caughtUpMs, patience].map((ms = none) => ms - monotonicMs);
+  const byWall = [round.decision?.dueMs, round.statusesDueMs].map((ms = none) => ms - wallMs);
+  const wait = Math.min(...[...byMonotonic, ...byWall].filter((ms) => ms > 0));
+  return wait === none ? undefined : Math.min(Math.ceil(wait), longestWaitMs);
+}
