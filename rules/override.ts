@@ -5,7 +5,7 @@
 import { entryFields, overrideFields } from './language/fields.ts';
 import { effectFields, endFields, namesOf } from './language/tables.ts';
 import { type Entry, isObject, mostRequests, type Unit, unitFromText, unitName, wholeFrom } from './model.ts';
-import { formatManifestError, type RuleError, RuleErrorList } from './rule-error.ts';
+import { formatManifestError, quoted, type RuleError, RuleErrorList } from './rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from './window.ts';
 import { readDocument } from './yaml/document.ts';
 import { valuePlacer } from './yaml/places.ts';
@@ -286,7 +286,7 @@ class Reader {
     if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit: this.#count(field, 0), unit };
     if (field === 'grant') return { kind: 'grant', hits: this.#count(field, 1) };
     if (field === undefined) return { kind: 'shadow' };
-    if (this.#value[field] !== true) this.#report([field], `must be true, not ${shown(this.#value[field])}`);
+    if (this.#value[field] !== true) this.#report([field], `must be true, not ${quoted(this.#value[field])}`);
     return { kind: field };
   }
 
@@ -294,7 +294,7 @@ class Reader {
     const value = this.#value[field];
     const number = wholeFrom(value);
     if (number !== undefined && number >= least) return number;
-    this.#report([field], `must be a whole number from ${least} to ${mostRequests}, not ${shown(value)}`);
+    this.#report([field], `must be a whole number from ${least} to ${mostRequests}, not ${quoted(value)}`);
     return least;
   }
 
@@ -303,7 +303,7 @@ class Reader {
     const text = this.#text('unit', 16);
     const unit = text === undefined ? undefined : unitFromText(text);
     if (text !== undefined && unit === undefined)
-      this.#report(['unit'], `must be second, minute, hour, day, week, month or year, not ${shown(text)}`);
+      this.#report(['unit'], `must be second, minute, hour, day, week, month or year, not ${quoted(text)}`);
     if (effect !== 'requestsPerUnit') this.#report(['unit'], 'is for requestsPerUnit alone');
     return unit;
   }
@@ -329,7 +329,7 @@ class Reader {
     const [field] = written;
     if (field !== 'permanent') return field === 'for' ? this.#afterTime() : this.#atDate();
     if (this.#value['permanent'] !== true)
-      this.#report(['permanent'], `must be true, not ${shown(this.#value['permanent'])}`);
+      this.#report(['permanent'], `must be true, not ${quoted(this.#value['permanent'])}`);
     return undefined;
   }
 
@@ -338,7 +338,7 @@ class Reader {
     if (text === undefined) return undefined;
     const read = windowFromText(text);
     if (typeof read === 'string') {
-      this.#report(['for'], `${shown(text)} ${read}`);
+      this.#report(['for'], `${quoted(text)} ${read}`);
       return undefined;
     }
     return this.#inBounds('for', this.#origin.fromMs + windowSeconds(read.unit, read.multiplier)! * 1000);
@@ -351,7 +351,10 @@ class Reader {
       ? Date.parse(text.replace(' ', 'T').toUpperCase())
       : Number.NaN;
     if (Number.isNaN(endsMs)) {
-      this.#report(['expiresAt'], `must be a date and time such as 2026-01-31T18:00:00Z, not ${shown(text)}`);
+      this.#report(
+        ['expiresAt'],
+        `must be a date and time such as 2026-01-31T18:00:00Z, not ${quoted(text)}`,
+      );
       return undefined;
     }
     if (this.#origin.refusesPast && endsMs <= this.#origin.fromMs)
@@ -375,11 +378,7 @@ class Reader {
 function typeWord(value: unknown): string {
   if (value == null) return 'nothing';
   if (Array.isArray(value)) return 'a list';
-  return typeof value === 'object' ? 'an object' : `the ${typeof value} ${shown(value)}`;
-}
-
-function shown(value: unknown): string {
-  return JSON.stringify(value)?.slice(0, 100) ?? String(value);
+  return typeof value === 'object' ? 'an object' : `the ${typeof value} ${quoted(value)}`;
 }
 
 export interface OverrideFileOptions {

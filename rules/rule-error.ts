@@ -95,6 +95,13 @@ export class RuleErrorList {
   }
 }
 
+/** A value that was found, as JSON. Bounded: what is written in the wrong place may be long. */
+export function quoted(value: unknown): string {
+  const isLong = typeof value === 'string' && value.length > 80;
+  const text = JSON.stringify(isLong ? `${value.slice(0, 80)}...` : value) ?? String(value);
+  return text.length > 200 ? `${text.slice(0, 200)}...` : text;
+}
+
 /** The message of an error: a text that is none of the words of a field. */
 export function unknownWord(field: string, known: readonly string[], found: string): string {
   return `${field} must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;

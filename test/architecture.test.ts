@@ -45,6 +45,7 @@ const allowed: Record<string, string[]> = {
     'limiter/callers',
     'limiter/quota-service',
     'limiter/settings',
+    'process/settings',
     'rules',
     'rules/algorithms',
     'rules/language',
@@ -365,6 +366,7 @@ const allowed: Record<string, string[]> = {
     'process/settings',
     'process/time',
     'rules',
+    'rules/review',
     'rules/yaml',
   ],
   'limiter/capabilities': [

@@ -1,10 +1,10 @@
+import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
 import { apiVersion, kind } from '../../rules/language/kinds.ts';
 import { fieldName, fields, manifestWords, Place } from '../../rules/language/tables.ts';
 import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
-import { editsBetween } from '../shared/flags.ts';
 
 const withBurst = algorithmsWith(({ hasBurst }) => hasBurst).join(' or ');
 
@@ -251,7 +251,7 @@ function unitNamed(written: string): string | undefined {
   return (
     otherUnits.get(written.toLowerCase()) ??
     otherUnits.get(plain) ??
-    units.find((unit) => editsBetween(plain, unit) <= 2)
+    units.find((unit) => editDistance(plain, unit) <= 2)
   );
 }
 
@@ -274,7 +274,7 @@ function meantWord(text: string): string | undefined {
   return list?.split(/, | or /).find((word) => {
     const known = lettersOf(word);
     const isPart = plain.length > 3 && (known.startsWith(plain) || known.endsWith(plain));
-    return known === unit || isPart || editsBetween(plain, known) <= Math.min(2, plain.length / 2);
+    return known === unit || isPart || editDistance(plain, known) <= Math.min(2, plain.length / 2);
   });
 }
 
@@ -287,7 +287,7 @@ function timezoneHint(written: string): string {
   const names = written === '' ? [] : Intl.supportedValuesOf('timeZone');
   const near = names.find((name) => {
     const known = name.toLowerCase();
-    return known.endsWith(`/${plain}`) || editsBetween(plain, known) <= 2;
+    return known.endsWith(`/${plain}`) || editDistance(plain, known) <= 2;
   });
   if (near !== undefined) return `did you mean ${near}?`;
   return 'names are of places, such as Europe/Zurich; leave timezone out for UTC';
@@ -403,7 +403,7 @@ export function nearestField(written: string, place?: Place): string | undefined
     (a, b) => Number((b.places & (place ?? 0)) > 0) - Number((a.places & (place ?? 0)) > 0),
   );
   for (const { name } of ofPlace) {
-    const changes = Math.min(editsBetween(plain, name), editsBetween(plain, name.replaceAll('_', '')));
+    const changes = Math.min(editDistance(plain, name), editDistance(plain, name.replaceAll('_', '')));
     if (changes < least) [best, least] = [name, changes];
   }
   return best;

@@ -3,6 +3,7 @@ import { parseArgs, styleText } from 'node:util';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
+import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { activeCharacters } from './active-characters.ts';
 import { fittedHelp } from './help-text.ts';
 import { io, programName } from './io.ts';
@@ -121,26 +122,10 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
 /** `; did you mean "check"?` where one of the words is near to what came, else nothing. */
 export function hintOf(given: string, known: readonly string[], before = ''): string {
   const [nearest] = known
-    .map((word) => ({ word, far: word.startsWith(given) && given !== '' ? 1 : editsBetween(given, word) }))
+    .map((word) => ({ word, far: word.startsWith(given) && given !== '' ? 1 : editDistance(given, word) }))
     .filter(({ word, far }) => far <= Math.max(1, Math.floor(Math.min(given.length, word.length) / 3)))
     .sort((a, b) => a.far - b.far);
   return nearest === undefined ? '' : `; did you mean "${before}${nearest.word}"?`;
-}
-
-/** Letters changed, left out, added, or changed in their order with the next one (optimal string alignment). */
-export function editsBetween(a: string, b: string): number {
-  let [before, last]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, at) => at)];
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const isSame = a[i - 1] === b[j - 1];
-      row[j] = Math.min(row[j - 1]! + 1, last[j]! + 1, last[j - 1]! + (isSame ? 0 : 1));
-      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (isSwapped) row[j] = Math.min(row[j]!, before[j - 2]! + 1);
-    }
-    [before, last] = [last, row];
-  }
-  return last[b.length]!;
 }
 
 function longFlags(args: readonly string[], types: FlagTypes): string[] {

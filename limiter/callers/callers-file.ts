@@ -3,9 +3,11 @@
  * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
  */
 import { Right } from '../../process/grpc/handlers.ts';
-import { editDistance } from '../../process/settings/settings-unknown.ts';
-import { readDocument, type YamlDocument } from '../../rules/yaml/document.ts';
-import { LineIndex, type PathProblem, placedProblems } from '../../rules/yaml/places.ts';
+import { meantBy } from '../../rules/review/near-names.ts';
+import { quoted } from '../../rules/rule-error.ts';
+import type { YamlDocument } from '../../rules/yaml/document.ts';
+import type { PathProblem } from '../../rules/yaml/places.ts';
+import { readTextFile, type TextFileProblem } from '../../rules/yaml/text-file.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 
@@ -27,14 +29,7 @@ export interface CallerEntry {
   onExcess: ExcessAnswer;
 }
 
-/** Places count from 1. */
-export interface CallersProblem {
-  line: number;
-  column: number;
-  message: string;
-}
-
-export type CallersFile = { callers: CallerEntry[]; problems?: undefined } | { problems: CallersProblem[] };
+export type CallersFile = { callers: CallerEntry[]; problems?: undefined } | { problems: TextFileProblem[] };
 
 export const rightsByName = {
   ask: Right.ASK,
@@ -65,8 +60,6 @@ export const callerFields = [
 export const mostCallers = 1_000;
 /** Chosen: of a list within an entry. Aliases make long lists of short texts. */
 export const mostInList = 1_000;
-/** As much as the limiter reads of a file that it follows. */
-const mostFileBytes = 262_144;
 /** Names stand in tokens, statistics and logs. */
 export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What those are called whom no entry knows. */
@@ -78,17 +71,8 @@ type Path = readonly (string | number)[];
 
 /** Never throws. */
 export function readCallersFile(text: string): CallersFile {
-  if (Buffer.byteLength(text) > mostFileBytes) {
-    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
-  }
-  const document = readDocument(text, 'texts');
-  if (!('tape' in document)) {
-    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
-  }
-  const reader = new CallersReader();
-  const callers = reader.file(document);
-  if (reader.problems.length === 0) return { callers };
-  return { problems: placedProblems(document.tape, reader.problems) };
+  const reading = readTextFile(text, (document, problems) => new CallersReader(problems).file(document));
+  return reading.problems === undefined ? { callers: reading.value } : reading;
 }
 
 /** Whether a text means to be such a file, and no rules: by its first key, which may be misspelled a little. */
@@ -110,7 +94,11 @@ export function looksLikeCallers(text: string): boolean {
 }
 
 class CallersReader {
-  readonly problems: PathProblem[] = [];
+  readonly problems: PathProblem[];
+
+  constructor(problems: PathProblem[]) {
+    this.problems = problems;
+  }
 
   file({ value, hasMore }: YamlDocument): CallerEntry[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
@@ -307,22 +295,4 @@ class CallersReader {
     this.problems.push({ path, message, isKey });
     return undefined;
   }
-}
-
-/** The key that a misspelled one is nearest to, if any is near: a third of its characters may differ, three at most. */
-function meantBy(key: string, known: readonly string[]): string | undefined {
-  const plain = key.slice(0, 40).toLowerCase().replaceAll('-', '_');
-  let meant: string | undefined;
-  let least = Number.POSITIVE_INFINITY;
-  for (const one of known) {
-    const most = Math.min(3, Math.floor(one.length / 3));
-    const distance = editDistance(plain, one, most);
-    if (distance < least && distance <= most) [meant, least] = [one, distance];
-  }
-  return meant;
-}
-
-/** Bounded: what is written in the wrong place may be long. */
-function quoted(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
 }

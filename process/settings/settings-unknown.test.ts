@@ -66,6 +66,7 @@ describe('editDistance', () => {
     ['kitten', 'sitting', 3],
     ['PORT', 'PORT', 0],
     ['PORT', 'PRT', 1],
+    ['PORT', 'PROT', 1],
   ];
   for (const [a, b, distance] of cases) {
     it(`from "${a}" to "${b}" is ${distance}`, () => {

@@ -117,17 +117,27 @@ function bareLetters(name: string): string {
   return name.replaceAll('_', '').toUpperCase();
 }
 
-/** Levenshtein's: insertions, removals and replacements. Infinity as soon as it is certain to be more than `most`. */
-export function editDistance(a: string, b: string, most: number): number {
+/**
+ * Letters changed, left out, added, or changed in their order with the next one (optimal string alignment). Infinity as soon as it
+ * is certain to be more than `most`.
+ */
+export function editDistance(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
+  let before: number[] = [];
   let above = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (let row = 1; row <= a.length; row += 1) {
+  for (let row = 1; row <= a.length; row++) {
     const current = [row];
-    for (let column = 1; column <= b.length; column += 1) {
-      const replaced = (above[column - 1] as number) + (a[row - 1] === b[column - 1] ? 0 : 1);
-      current.push(Math.min(replaced, (above[column] as number) + 1, (current[column - 1] as number) + 1));
+    for (let column = 1; column <= b.length; column++) {
+      const isSame = a[row - 1] === b[column - 1];
+      const isSwapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      const edits = Math.min(
+        above[column - 1]! + (isSame ? 0 : 1),
+        above[column]! + 1,
+        current[column - 1]! + 1,
+      );
+      current.push(isSwapped ? Math.min(edits, before[column - 2]! + 1) : edits);
     }
-    if (Math.min(...current) > most) return Number.POSITIVE_INFINITY;
-    above = current;
+    if (Math.min(...above, ...current) > most) return Number.POSITIVE_INFINITY;
+    [before, above] = [above, current];
   }
-  return above[b.length] as number;
+  return above[b.length]!;
 }

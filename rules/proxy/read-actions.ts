@@ -5,6 +5,7 @@
 import { isObject } from '../model.ts';
 import { type CostBudget, expressionProblem } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
+import { quoted } from '../rule-error.ts';
 import type { PathProblem } from '../yaml/places.ts';
 
 /** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */
@@ -437,9 +438,4 @@ export function unknownField(owner: string, name: string, known: readonly string
 /** `, not "x"` for a text, nothing for what else came. */
 export function cameAs(value: unknown): string {
   return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
-}
-
-/** Bounded: what is written in the wrong place may be long. */
-export function quoted(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
 }

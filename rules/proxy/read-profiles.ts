@@ -6,12 +6,12 @@
 import { isObject } from '../model.ts';
 import { newCostBudget } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
-import { fieldPath } from '../rule-error.ts';
-import { readDocument, type YamlDocument } from '../yaml/document.ts';
-import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
+import { fieldPath, quoted } from '../rule-error.ts';
+import type { YamlDocument } from '../yaml/document.ts';
+import { type PathProblem, valuePlacer } from '../yaml/places.ts';
+import { readTextFile, type TextFileProblem } from '../yaml/text-file.ts';
 import {
   cameAs,
-  quoted,
   type RateLimitAction,
   type RateLimitConfig,
   readRateLimits,
@@ -44,16 +44,9 @@ export interface Profile {
   rateLimits: RateLimitConfig[];
 }
 
-/** Places count from 1. */
-export interface ProfilesProblem {
-  line: number;
-  column: number;
-  message: string;
-}
-
 export type ProfilesFile =
   | { profiles: Profile[]; problems?: undefined; placeOf(path: Path): { line: number; column: number } }
-  | { problems: ProfilesProblem[] };
+  | { problems: TextFileProblem[] };
 
 type Path = PathProblem['path'];
 
@@ -61,8 +54,6 @@ type Path = PathProblem['path'];
 export const mostProfiles = 1_000;
 /** Chosen: far above what anybody hides behind one proxy. */
 export const mostTrustedHops = 100;
-/** As much as the limiter reads of a file that it follows. */
-const mostFileBytes = 262_144;
 /** As it stands in a path. */
 export const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 export const profileFields = [
@@ -78,17 +69,9 @@ const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
 
 /** Never throws. */
 export function readProfilesFile(text: string): ProfilesFile {
-  if (Buffer.byteLength(text) > mostFileBytes) {
-    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
-  }
-  const document = readDocument(text, 'texts');
-  if (!('tape' in document)) {
-    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
-  }
-  const reader = new ProfilesReader();
-  const profiles = reader.file(document);
-  if (reader.problems.length > 0) return { problems: placedProblems(document.tape, reader.problems) };
-  return { profiles, placeOf: valuePlacer(document.tape) };
+  const reading = readTextFile(text, (document, problems) => new ProfilesReader(problems).file(document));
+  if (reading.problems !== undefined) return reading;
+  return { profiles: reading.value, placeOf: valuePlacer(reading.tape) };
 }
 
 /** Whether a text means to be such a file, and no rules: by its first key. */
@@ -98,9 +81,13 @@ export function looksLikeProfiles(text: string): boolean {
 }
 
 class ProfilesReader {
-  readonly problems: PathProblem[] = [];
+  readonly problems: PathProblem[];
   /** Fields that are there under another name: they are not missing as well. */
   readonly #misspelled = new Set<string>();
+
+  constructor(problems: PathProblem[]) {
+    this.problems = problems;
+  }
 
   file({ value, hasMore }: YamlDocument): Profile[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];

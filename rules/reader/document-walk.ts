@@ -148,23 +148,17 @@ export class DocumentWalk {
 
   /** Calls back with every key of a map whose keys are free, and its value. */
   eachEntry(map: number, keyText: (key: number) => string, take: (key: string, value: number) => void): void {
-    const { tape } = this;
-    const end = tape.next(map);
-    for (let key = map + 1; key < end; ) {
-      const given = tape.next(key);
-      const keyNode = tape.resolve(key);
+    this.#eachKey(map, (key, given) => {
+      const node = this.tape.resolve(key);
       this.#count(key);
-      if (this.#isMerge(key)) {
-        this.#merge(given, (source) => this.eachEntry(source, keyText, take));
-      } else if (tape.kind(keyNode) !== NodeKind.SCALAR) {
-        this.#refuseKey(keyNode);
-      } else {
-        const name = keyText(keyNode);
-        take(name, this.enter(given, name));
-        this.leave(given);
+      if (this.tape.kind(node) !== NodeKind.SCALAR) {
+        this.#refuseKey(node);
+        return;
       }
-      key = tape.next(given);
-    }
+      const name = keyText(node);
+      take(name, this.enter(given, name));
+      this.leave(given);
+    });
   }
 
   /** Looks at the keys inside a value that has no meaning where it stands. */
@@ -231,20 +225,24 @@ export class DocumentWalk {
     this.log.value(node, 'wrong-type', 'error checking config');
   }
 
-  #keysOf(map: number): void {
+  /** Calls back with each key and its value, as they stand; those of merged maps as if they stood in this one. */
+  #eachKey(map: number, take: (key: number, given: number) => void): void {
     const { tape } = this;
     const end = tape.next(map);
     for (let key = map + 1; key < end; ) {
       const given = tape.next(key);
-      if (this.#isMerge(key)) {
-        this.#merge(given, (source) => this.#keysOf(source));
-      } else {
-        const name = this.#fieldName(key);
-        const field = name === undefined ? undefined : this.#knownField(key, name);
-        if (field !== undefined) this.#keysBelow(field, given);
-      }
+      if (this.#isMerge(key)) this.#merge(given, (source) => this.#eachKey(source, take));
+      else take(key, given);
       key = tape.next(given);
     }
+  }
+
+  #keysOf(map: number): void {
+    this.#eachKey(map, (key, given) => {
+      const name = this.#fieldName(key);
+      const field = name === undefined ? undefined : this.#knownField(key, name);
+      if (field !== undefined) this.#keysBelow(field, given);
+    });
   }
 
   #keysBelow({ name, kind }: Field, given: number): void {

@@ -105,7 +105,7 @@ describe('readManifests', () => {
     [
       'a long name',
       `${head}metadata: {name: '${'a'.repeat(254)}'}`,
-      [`limits.yaml:3:18: ${dnsName} "${'a'.repeat(59)}...`],
+      [`limits.yaml:3:18: ${dnsName} "${'a'.repeat(80)}..."`],
     ],
     ['a number as name', `${head}metadata: {name: 5}`, [`limits.yaml:3:18: ${dnsName} 5`]],
     [

@@ -11,7 +11,7 @@ import {
   overrideKind,
 } from '../language/kinds.ts';
 import { isObject } from '../model.ts';
-import type { RuleError, RuleErrorCode } from '../rule-error.ts';
+import { quoted, type RuleError, type RuleErrorCode } from '../rule-error.ts';
 import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
@@ -216,7 +216,7 @@ const labelPattern = new RegExp(dnsLabelPattern);
 export function objectNameProblem(name: unknown): string | undefined {
   if (typeof name === 'string' && name.length <= objectNameLength && namePattern.test(name)) return undefined;
   const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
-  return `must be a DNS name (${rule}), found ${printed(name)}`;
+  return `must be a DNS name (${rule}), found ${quoted(name)}`;
 }
 
 /** Why there can be no such namespace. */
@@ -224,7 +224,7 @@ export function namespaceProblem(space: unknown): string | undefined {
   if (typeof space === 'string' && space.length <= dnsLabelLength && labelPattern.test(space))
     return undefined;
   const rule = `lower case letters, digits and '-', at most ${dnsLabelLength} characters`;
-  return `must be a DNS label (${rule}), found ${printed(space)}`;
+  return `must be a DNS label (${rule}), found ${quoted(space)}`;
 }
 
 /** Reads `metadata` as far as this project uses it; refuses names that the API server would. */
@@ -255,12 +255,7 @@ function labelsOf(labels: unknown, report: (problem: ManifestProblem) => void): 
   const entries: [string, string][] = [];
   for (const [label, value] of Object.entries(labels)) {
     if (typeof value === 'string') entries.push([label, value]);
-    else report({ path: ['metadata', 'labels', label], text: `must be a string, found ${printed(value)}` });
+    else report({ path: ['metadata', 'labels', label], text: `must be a string, found ${quoted(value)}` });
   }
   return Object.fromEntries(entries);
-}
-
-function printed(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 60 ? `${text.slice(0, 60)}...` : text;
 }

@@ -90,7 +90,7 @@ class RuleFileReader extends RuleReader<number> {
 
   protected override isMap(node: number, { kind, isOwn }: FieldRow): boolean {
     if (this.#walk.tape.kind(node) === NodeKind.MAP) return true;
-    if (isOwn && this.#isNull(node)) this.reject(node, 'wrong-type', `${kind} must be a map, found null`);
+    if (isOwn && this.isIgnored(node)) this.reject(node, 'wrong-type', `${kind} must be a map, found null`);
     this.#refuse(node, goTypes[kind]!);
     return false;
   }
@@ -103,10 +103,6 @@ class RuleFileReader extends RuleReader<number> {
     this.#walk.eachField(map, table, take);
   }
 
-  protected override isIgnored(node: number): boolean {
-    return this.#isNull(node);
-  }
-
   protected override maps<Value>(
     node: number,
     { kind }: FieldRow,
@@ -114,7 +110,7 @@ class RuleFileReader extends RuleReader<number> {
   ): Value[] | undefined {
     if (this.#walk.tape.kind(node) === NodeKind.LIST) return this.#walk.maps(node, read);
     this.#refuse(node, goTypes[kind]!);
-    return this.#isNull(node) ? [] : undefined;
+    return this.isIgnored(node) ? [] : undefined;
   }
 
   /** Integers and booleans are texts too, as they are written. */
@@ -202,7 +198,7 @@ class RuleFileReader extends RuleReader<number> {
       return undefined;
     }
     const object = earlier ?? {};
-    const keyText = (key: number) => (this.#isNull(key) ? '' : this.#walk.text(key));
+    const keyText = (key: number) => (this.isIgnored(key) ? '' : this.#walk.text(key));
     this.#jsonMap(node, object, keyText);
     return Object.keys(object).length === 0 ? undefined : object;
   }
@@ -250,7 +246,7 @@ class RuleFileReader extends RuleReader<number> {
     this.#walk.eachEntry(map, keyText, (key, value) => setOwn(object, key, this.#json(value)));
   }
 
-  #isNull(node: number): boolean {
+  protected override isIgnored(node: number): boolean {
     return this.#walk.scalarType(node) === 'null';
   }
 }

@@ -10,14 +10,23 @@ import {
   warningAt,
 } from './rule-level.ts';
 
+/** Of a level, so that it is indexed once. */
+interface LevelIndex {
+  composites: readonly string[];
+  patterns: FirstPattern;
+}
+
+function indexOf(level: readonly Rule[]): LevelIndex {
+  const composites = level.map(compositeOf);
+  return { composites, patterns: new FirstPattern(composites) };
+}
+
 /**
  * Positions of rules of one level that change nothing: without a limit and without rules below, and no other rule would
  * take their entries. Patterns are not judged. A rule that lets through what another one would limit is not among them.
  */
-export function idleRules(level: readonly Rule[]): number[] {
-  const composites = level.map(compositeOf);
+export function idleRules(level: readonly Rule[], { composites, patterns } = indexOf(level)): number[] {
   const known = new Set(composites);
-  const patterns = new FirstPattern(composites);
   const isIdle = (rule: Rule, composite: string): boolean => {
     if (rule.limits.length > 0 || rule.descriptors.length > 0 || composite.includes('*')) return false;
     // Whatever splits into key and value in this text would find a rule for that key alone.
@@ -47,9 +56,10 @@ interface UnreachableRule {
  * Those of one level, in their order. Each is asked for with a character that no rule has in the place of its stars, or of
  * its value: only the star of another pattern can take that one, and who takes it takes anything.
  */
-export function unreachableRules(level: readonly Rule[]): UnreachableRule[] {
-  const composites = level.map(compositeOf);
-  const patterns = new FirstPattern(composites);
+export function unreachableRules(
+  level: readonly Rule[],
+  { composites, patterns } = indexOf(level),
+): UnreachableRule[] {
   const foreign = characterOutside(composites.join(''));
   const found: UnreachableRule[] = [];
   for (const [index, composite] of composites.entries()) {
@@ -102,12 +112,13 @@ function domainWarnings(
   const all: PlacedRule[] = [];
   const review = (level: readonly PlacedRule[]): void => {
     const rules = level.map(({ rule }) => rule);
+    const found = indexOf(rules);
     const taken = new Set<number>();
-    for (const { index, takenBy, kind } of unreachableRules(rules)) {
+    for (const { index, takenBy, kind } of unreachableRules(rules, found)) {
       taken.add(index);
       warnings.push(unreachable(level[index]!, level[takenBy]!, kind));
     }
-    for (const index of idleRules(rules)) if (!taken.has(index)) warnings.push(idle(level[index]!));
+    for (const index of idleRules(rules, found)) if (!taken.has(index)) warnings.push(idle(level[index]!));
     for (const one of level) {
       all.push(one);
       const { descriptors } = one.rule;
