@@ -28,7 +28,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, own]) =>
       (/^(description|summary|title|\$id|\$comment)$/.test(name) && typeof own === 'string') ||
-      /^(examples?|defaultSnippets|x-kubernetes-validations|additionalPrinterColumns|version|info)$/.test(
+      /^(examples?|defaultSnippets|x-kubernetes-validations|additionalPrinterColumns|version|info|app\.kubernetes\.io\/version)$/.test(
         name,
       )
         ? []
