@@ -64,7 +64,9 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     if granted > 0 then holders = holders + 1 end
     -- First of all, as what cannot be written is refused here.
     local own = string.format('%.0f %.0f %.0f', number(0), granted, number(1))
-    if shares then own = string.format('%s %.0f %.0f %.0f', own, number(7), number(8), atMs + number(9)) end
+    -- The sums are of before the message.
+    local charged = number(7) + granted - number(2)
+    if shares then own = string.format('%s %.0f %.0f %.0f', own, charged, number(8), atMs + number(9)) end
     local wrote = pcall('HMSET', ledger, 't', total + granted, 'n', holders, limiter, own)
     if wrote.err then return lease(at, limiter, key, ledger, reserved, wrote) end
     if forgets then

@@ -27,7 +27,11 @@ export class MemoryLedger {
       value = left + granted;
       lease.granted = granted;
       const livesUntilMs = nowMs + livesMs;
-      this.#entries.set(limiter, { last: sequence, granted, spent, charged, hungry, livesUntilMs });
+      this.#entries.set(limiter, {
+        ...{ last: sequence, granted, spent, hungry, livesUntilMs },
+        // Sums are of before the message.
+        charged: charged + granted - keeps,
+      });
     }
     lease.top = value;
     lease.othersCharged = 0;

@@ -40,6 +40,15 @@ const aheadSeconds = 1.1 * (reportMs / 1000);
 /** Exact form: so much before its course a window's hits are released, and so long before its end all of them are, or a quarter of it. */
 const leadSeconds = 6;
 const tailSeconds = 30;
+/** Chosen: exact form: a client that has so many times what it needs gets less, if others need more. */
+const tooMuch = 2;
+/**
+ * Exact form: if the limit is short, a client is denied everything from so long after a report to the next one, the last but one of a
+ * window. So its last grant is all that it may be using, and the limiter has the rest of others back in time. Chosen: `inUseMs` of
+ * grants.ts and some more before a report.
+ */
+const clearsFromMs = 2_500;
+const clearsToMs = 2_900;
 /** Refilling form: a bucket is changed for more than that, and has so much more than is needed. */
 const changes = 0.05;
 const spare = 1.2;
@@ -173,16 +182,39 @@ export class Pool {
         for (const member of empty) this.#propose(member, nowMs);
       }
     }
+    if (this.#isEnding(nowMs)) {
+      for (const member of this.members) if (this.#isToClear(member, nowMs)) this.#proposed(member, nothing);
+    }
     if (nowMs - this.#askedMs >= askMs) this.#ask(nowMs);
     this.dueMs = this.#nextMs(nowMs);
   }
 
+  /** Some clients need more than there is, by the level that was found last. */
+  get #isShort(): boolean {
+    return this.#isExact && this.#levels.some(({ level }) => level < Number.POSITIVE_INFINITY);
+  }
+
+  #isEnding(nowMs: number): boolean {
+    return (
+      this.#isShort && !this.#isDraining && this.#current.some(({ endMs }) => endMs <= nowMs + 3 * reportMs)
+    );
+  }
+
+  #isToClear({ reportedMs, isPending, grants: { newest, left } }: Member, nowMs: number): boolean {
+    const sinceMs = nowMs - reportedMs;
+    if (isPending || sinceMs < clearsFromMs || sinceMs > clearsToMs) return false;
+    const isLastButOne = this.#current.some(
+      ({ endMs }) => endMs > reportedMs + 2 * reportMs && endMs <= reportedMs + 3 * reportMs,
+    );
+    return isLastButOne && newest?.hasArrived === true && newest.tokens > 0 && left > newest.likelyLeft;
+  }
+
   #nextMs(nowMs: number): number {
-    if (this.#hasProposals || !this.#isQuiet(nowMs)) return 0;
+    if (this.#hasProposals || !this.#isQuiet(nowMs) || this.#isEnding(nowMs)) return 0;
     const isEmpty = this.members.values().some((member) => member.isEmpty);
     let nextMs = isEmpty ? this.#sweptMs + 4 * askMs : Number.POSITIVE_INFINITY;
     for (const { endMs, reportedMs } of this.#current)
-      nextMs = Math.min(nextMs, endMs, reportedMs + refreshMs);
+      nextMs = Math.min(nextMs, this.#isShort ? endMs - 3 * reportMs : endMs, reportedMs + refreshMs);
     return nextMs;
   }
 
@@ -374,6 +406,7 @@ export class Pool {
     // At random up or down, so that shares below one are had in turn.
     const tokens = Math.floor(room + (room < need ? this.#options.random() : 0));
     if (tokens > left && left * 1.1 < need) return exactBucket(tokens);
+    if (member.rate !== undefined && left > tooMuch * need && this.#isShort) return exactBucket(need);
     // It has used up what it was sent, though nobody can be sure: that comes back once something else was sent.
     return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
   }

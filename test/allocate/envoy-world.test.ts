@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../bench/zipf.ts';
 import { propertySeed } from '../support/property-cases.ts';
-import { disorder, equalRates, evenly, expectWithinLimit, jainIndex, World } from './envoy-world.ts';
+import { disorder, equalRates, evenly, expectWithinLimit, jainIndex, stepMs, World } from './envoy-world.ts';
 
 /** What is equal or used up is a matter of luck, which these have. */
 const lucky = () => seededRandom(7);
@@ -51,6 +51,50 @@ describe('shares of a limit', () => {
     expect(jainIndex(got)).toBeGreaterThan(0.98);
     expectWithinLimit(world, 3_000);
     expect(world.usedFrom(2)).toBeGreaterThan(0.97);
+  });
+
+  it.each([
+    [3_000, false],
+    [3_000, true],
+    [60_000, false],
+    [60_000, true],
+  ])('use up at least 97 percent of %i in each window, at random times: %s', (requests, isPoisson) => {
+    for (let seed = 1; seed <= 10; seed += 1) {
+      const random = seededRandom(seed);
+      const rates = [0.8, 0.15, 0.05].map((part) => (part * requests * 1.5) / 60);
+      const options = {
+        ...evenly,
+        isPoisson,
+        random,
+        form: 'exact',
+        requests,
+        windowSeconds: 60,
+        rates,
+      } as const;
+      const world = new World(options);
+      // The first window is not whole.
+      world.nowMs += stepMs * Math.floor(random() * 240);
+      world.run(60 * 5);
+      expectWithinLimit(world, requests);
+      expect(world.leastFrom(2)).toBeGreaterThan(0.97);
+    }
+  });
+
+  it('are left alone where there is enough for all', () => {
+    const rates = [0.8, 0.15, 0.05].map((part) => (part * 3_000 * 0.8) / 60);
+    const options = {
+      ...evenly,
+      random: lucky(),
+      form: 'exact',
+      requests: 3_000,
+      windowSeconds: 60,
+      rates,
+    } as const;
+    const world = new World(options);
+    world.run(60);
+    const starved = world.starved;
+    world.run(240);
+    expect(world.starved - starved).toBeLessThan(2);
   });
 
   it('are by need: who needs less than an equal share has it, and others divide the rest', () => {

@@ -215,11 +215,20 @@ export class World {
 
   /** How much of the limit whole windows from this one on used, on average. */
   usedFrom(window: number): number {
+    const whole = this.#wholeFrom(window);
+    const sum = whole.reduce((total, passed) => total + passed, 0);
+    return sum / whole.length / this.#options.requests;
+  }
+
+  /** As `usedFrom`, of the window that used least. */
+  leastFrom(window: number): number {
+    return Math.min(...this.#wholeFrom(window)) / this.#options.requests;
+  }
+
+  #wholeFrom(window: number): number[] {
     const first = this.windowOf(this.startMs);
     const last = this.windowOf(this.nowMs - 1);
-    const whole = [...this.passed].filter(([at]) => at >= first + window && at < last);
-    const sum = whole.reduce((total, [, passed]) => total + passed, 0);
-    return sum / whole.length / this.#options.requests;
+    return [...this.passed].flatMap(([at, passed]) => (at >= first + window && at < last ? [passed] : []));
   }
 
   /** Streams to it break, and another one is in its place. */

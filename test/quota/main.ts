@@ -47,8 +47,9 @@ const groups: readonly (readonly QuotaRun[])[] = [
     { ...usual, limit: 3_000, windowSeconds: 60, skew: equal, fault: 'limiter killed' },
     { ...usual, limit: 3_000, windowSeconds: 60, skew: equal, fault: 'Redis restarted' },
     { ...usual, limit: 3_000, windowSeconds: 60, skew: equal, fault: 'messages 2.5 s late' },
+    { ...usual, limit: 3_000, windowSeconds: 60, skew: equal, fault: 'pushes 5 s late' },
   ],
-  [{ ...usual, limit: 20_000, windowSeconds: 60, skew: skewed }],
+  [{ ...usual, limit: 60_000, windowSeconds: 60, skew: skewed }],
   [
     { ...usual, limit: 1_000, windowSeconds: 20, skew: skewed, windows: 4 },
     { ...usual, limit: 1_000, windowSeconds: 20, skew: equal, windows: 4, isPoisson: true },

@@ -13,6 +13,9 @@ import { quotaEnvoyConfig, refusedAfterwards, refusedAtFirst } from '../support/
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
+/** Of what Envoys send, and of what limiters send. */
+const delays = { 'messages 2.5 s late': [2_500, 2_500], 'pushes 5 s late': [0, 5_000] } as const;
+
 export interface QuotaRun {
   readonly limit: number;
   readonly windowSeconds: number;
@@ -27,7 +30,7 @@ export interface QuotaRun {
   /** Whole windows that are measured, once all Envoys have an assignment. */
   readonly windows: number;
   /** What happens in the middle of the last window; messages are slow from the first on. */
-  readonly fault?: 'limiter killed' | 'Redis restarted' | 'messages 2.5 s late';
+  readonly fault?: 'limiter killed' | 'Redis restarted' | keyof typeof delays;
 }
 
 export interface QuotaFigures {
@@ -136,7 +139,10 @@ class QuotaSite {
     const windowMs = windowSeconds * 1_000;
     const beginMs = Math.ceil(Date.now() / windowMs) * windowMs;
     const endMs = beginMs + windows * windowMs;
-    if (fault === 'messages 2.5 s late') for (const proxy of this.#proxies) proxy.delay(2_500);
+    if (fault === 'messages 2.5 s late' || fault === 'pushes 5 s late') {
+      const [there, back] = delays[fault];
+      for (const proxy of this.#proxies) proxy.delay(there, back);
+    }
     const faulted = this.#faultAt(endMs - windowMs / 2);
     await Promise.all(this.#clients.map((client, n) => this.#demand(client, this.#run.skew[n]!, endMs)));
     await faulted;

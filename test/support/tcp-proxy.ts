@@ -9,7 +9,9 @@ export class TcpProxy {
   readonly #sockets = new Set<Socket>();
   readonly #lines = new Set<DelayLine>();
   #port = 0;
+  /** Of what clients send, and of what the server sends. */
   #delayMs = 0;
+  #backMs = 0;
   #swallows = false;
   /** How often `forget` was called: connections made before the last time pass nothing. */
   #forgotten = 0;
@@ -30,9 +32,10 @@ export class TcpProxy {
     return this.#port;
   }
 
-  /** Each chunk, either way, arrives so much later from now on. */
-  delay(ms: number): void {
+  /** Each chunk arrives so much later from now on, either way, or `backMs` later where the server sends it. */
+  delay(ms: number, backMs = ms): void {
     this.#delayMs = ms;
+    this.#backMs = backMs;
   }
 
   /** Drops whatever is sent from now on and leaves connections open, as a firewall does that forgot them. */
@@ -59,7 +62,7 @@ export class TcpProxy {
 
   /** Passes everything again. Connections whose bytes were dropped are reset, since their streams have holes. */
   async heal(): Promise<void> {
-    this.#delayMs = 0;
+    this.delay(0);
     if (this.#swallows) this.cut();
     this.#swallows = false;
     if (!this.#server.listening) await this.#listen();
@@ -79,11 +82,11 @@ export class TcpProxy {
 
   #join(client: Socket): void {
     const server = connect(this.#targetPort(), '127.0.0.1');
-    this.#pass(client, server);
-    this.#pass(server, client);
+    this.#pass(client, server, () => this.#delayMs);
+    this.#pass(server, client, () => this.#backMs);
   }
 
-  #pass(from: Socket, to: Socket): void {
+  #pass(from: Socket, to: Socket, delayMs: () => number): void {
     const line = new DelayLine();
     const forgotten = this.#forgotten;
     this.#lines.add(line);
@@ -91,13 +94,13 @@ export class TcpProxy {
     from.setNoDelay(true);
     from.on('data', (chunk) => {
       const passes = !this.#swallows && forgotten === this.#forgotten;
-      if (passes) line.add(this.#delayMs, () => void (to.writable && to.write(chunk)));
+      if (passes) line.add(delayMs(), () => void (to.writable && to.write(chunk)));
     });
     from.on('error', () => {});
     from.on('close', () => {
       this.#sockets.delete(from);
       // After what was sent before it.
-      line.add(this.#delayMs, () => {
+      line.add(delayMs(), () => {
         this.#lines.delete(line);
         to.destroySoon();
       });
