@@ -4,12 +4,17 @@ import { composite, NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import { defaultNames } from '../match-result.ts';
+import { defaultNames, type NameForm } from '../match-result.ts';
 import type { Entry, JsonObject, Rule, RuleSource } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 
-const unambiguous = { ...defaultNames, counterKeys: 'unambiguous' } as const;
+/** Short bounds, so that most texts are beyond them. */
+const nameForm: fc.Arbitrary<NameForm> = fc.record({
+  sanitizeDescriptorMetricDots: fc.boolean(),
+  counterKeys: fc.constant('compatible' as const),
+  maxTextBytes: fc.constantFrom(defaultNames.maxTextBytes, 2, 4),
+});
 
 const special = fc.constantFrom(
   '__proto__',
@@ -22,7 +27,7 @@ const special = fc.constantFrom(
   '\ud83d\ude00',
   '\ud83d',
 );
-const units = fc.constantFrom('a', 'b', '_', '*', 'é', '\ude00');
+const units = fc.constantFrom('a', 'b', '_', '*', '.', 'é', '\ude00');
 const key = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('a', 'k', 'a_b') },
   { weight: 1, arbitrary: special },
@@ -123,7 +128,7 @@ describe('RuleTable', () => {
     let found = 0;
     const requests = fc.array(fc.array(choice, { maxLength: 4 }), { minLength: 10, maxLength: 20 });
     fc.assert(
-      fc.property(sources, requests, (rules, walks) => {
+      fc.property(sources, requests, nameForm, (rules, walks, names) => {
         const table = new RuleTable(compileRules(rules));
         const naive = new NaiveMatcher(rules);
         expect(table.domainCount).toBe(naive.domainCount);
@@ -132,12 +137,12 @@ describe('RuleTable', () => {
           const top = rules.flatMap((each) => (each.domain === domain ? each.descriptors : []));
           for (const walk of walks) {
             const entries = requestAlong(top, walk);
-            const expected = naive.match(domain, entries);
-            expect(table.match(domain, entries)).toEqual(expected);
+            const expected = naive.match(domain, entries, names);
+            expect(table.match(domain, entries, names)).toEqual(expected);
             if (expected === undefined) continue;
             found++;
-            const { counterStem } = table.match(domain, entries, unambiguous)!;
-            expect(counterStem).toBe(naive.unambiguousStem(domain, entries));
+            const { counterStem } = table.match(domain, entries, { ...names, counterKeys: 'unambiguous' })!;
+            expect(counterStem).toBe(naive.unambiguousStem(domain, entries, names.maxTextBytes));
           }
         }
       }),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
@@ -37,6 +38,29 @@ describe('the wildcard index', () => {
       expect(matched(tableOf(patterns), value)).toBe(first === undefined ? undefined : `d.k_${first}`);
     });
   }
+
+  it('finds the first among more suffixes, literals and groups than its lists have room for at first', () => {
+    const numbers = Array.from({ length: 90 }, (_, i) => i);
+    const nested = numbers.slice(1, 40).map((n) => `${'a'.repeat(n % 7)}*${'b'.repeat(n)}`);
+    const patterns = [...nested.toReversed(), ...numbers.map((n) => `*<${n}>*${'c'.repeat(n % 3)}`)];
+    const rules = [
+      source(
+        'd',
+        patterns.map((value) => rule({ key: 'k', value, rateLimit: limit() })),
+      ),
+    ];
+    const table = new RuleTable(compileRules(rules));
+    const naive = new NaiveMatcher(rules);
+    const all = numbers.map((n) => `<${n}>`).join('');
+    const values = [
+      ...numbers.map((n) => `${'a'.repeat(n % 9)}${'b'.repeat(n)}`),
+      ...[all, `${all}c`, `${all.slice(0, -1)}cc`, all.slice(4), `x${all.slice(12)}bb`],
+    ];
+    for (const value of values) {
+      const entries = [{ key: 'k', value }];
+      expect(table.match('d', entries)?.metricKey).toBe(naive.match('d', entries)?.metricKey);
+    }
+  });
 
   it('keeps the levels of different parents apart', () => {
     const child = (value: string) => rule({ key: 'c', value, rateLimit: limit() });

@@ -196,7 +196,8 @@ export class WildcardIndex {
   /** -1 until a prefix matched. */
   #suffixCount = -1;
   #matchedSuffixes = new Int32Array(16);
-  readonly #suffixStamps: Int32Array;
+  /** The pass in which each suffix matched last. */
+  readonly #suffixStamps: Float64Array;
   #pass = 0;
 
   constructor(sections: RuleTableSections) {
@@ -206,7 +207,7 @@ export class WildcardIndex {
     this.#groupIndex = new PairIndex(sections.groupIndex);
     this.#bucketIndex = new PairIndex(sections.bucketIndex);
     this.#occurrences = new Occurrences(sections);
-    this.#suffixStamps = new Int32Array(sections.suffixes.length / Suffix.words);
+    this.#suffixStamps = new Float64Array(sections.suffixes.length / Suffix.words);
   }
 
   /** The node of the first declared pattern that the text matches, or -1. */
@@ -272,7 +273,7 @@ export class WildcardIndex {
   }
 
   #matchSuffixes(): void {
-    this.#nextPass();
+    this.#pass++;
     this.#suffixCount = 0;
     const { levels, lengths } = this.#s;
     const text = this.#text;
@@ -297,14 +298,6 @@ export class WildcardIndex {
         }
       }
     }
-  }
-
-  #nextPass(): void {
-    if (this.#pass === 0x7fffffff) {
-      this.#suffixStamps.fill(0);
-      this.#pass = 0;
-    }
-    this.#pass++;
   }
 
   #isSuffix(suffix: number, length: number): boolean {

@@ -4,7 +4,14 @@
  */
 import { expect } from 'vitest';
 import { countedEntry, EntryMark, unambiguousStem } from '../../rules/counter-keys.ts';
-import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import { countedEntries, countedText, shownEntries, shownText } from '../../rules/long-text.ts';
+import {
+  defaultNames,
+  type MatchedRule,
+  type NameForm,
+  type RuleMatch,
+  type RuleMatcher,
+} from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, type Limit, type Rule, type RuleSource } from '../../rules/model.ts';
 
 /** "A rule with key and value is tried before a rule with the same key and no value." */
@@ -34,7 +41,11 @@ export class NaiveMatcher implements RuleMatcher {
     return level <= depth(this.#sources.flatMap((one) => (one.domain === domain ? one.descriptors : [])));
   }
 
-  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
+  match(
+    domain: string,
+    entries: readonly Entry[],
+    { sanitizeDescriptorMetricDots, maxTextBytes }: NameForm = defaultNames,
+  ): RuleMatch | undefined {
     const steps = this.#steps(domain, entries);
     const limits = steps?.at(-1)?.rule.limits ?? [];
     if (steps === undefined || limits.length === 0) return undefined;
@@ -46,36 +57,64 @@ export class NaiveMatcher implements RuleMatcher {
         // Of which only the order counts.
         order: expect.any(Number) as number,
       },
-      metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
+      metricKey: [
+        shownText(domain, maxTextBytes),
+        ...metricSegments(entries, steps, shownEntries(entries, maxTextBytes)).map((segment) =>
+          sanitizeDescriptorMetricDots ? segment.replaceAll('.', '_') : segment,
+        ),
+      ].join('.'),
       metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
       counterStem: arePlainLimits(limits)
-        ? `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`
-        : this.unambiguousStem(domain, entries),
+        ? compatibleStem(
+            countedText(domain, maxTextBytes),
+            entries,
+            steps,
+            countedEntries(entries, maxTextBytes),
+          )
+        : this.unambiguousStem(domain, entries, maxTextBytes),
     };
   }
 
   /** All values that share a threshold, be it the pattern itself, count as the pattern. */
-  unambiguousStem(domain: string, entries: readonly Entry[]): string {
+  unambiguousStem(
+    domain: string,
+    entries: readonly Entry[],
+    maxTextBytes = defaultNames.maxTextBytes,
+  ): string {
     const steps = this.#steps(domain, entries) ?? [];
-    const counted = entries.map(({ key, value }, i) => {
+    const counted = countedEntries(entries, maxTextBytes).map(({ key, value }, i) => {
       const { rule, how } = steps[i]!;
       if (how === 'key' || !rule.shareThreshold) return countedEntry(key, EntryMark.value, value);
       const whole = composite(rule);
-      return whole.startsWith(`${key}_`)
-        ? countedEntry(key, EntryMark.pattern, whole.slice(key.length + 1))
+      const { key: own } = entries[i]!;
+      return whole.startsWith(`${own}_`)
+        ? countedEntry(key, EntryMark.pattern, whole.slice(own.length + 1))
         : countedEntry(key, EntryMark.wholePattern, whole);
     });
-    return unambiguousStem(domain, counted.join(''));
+    return unambiguousStem(countedText(domain, maxTextBytes), counted.join(''));
+  }
+
+  /** What `RuleTable.walk` says of the rules on the way of these entries, as far as they go. */
+  walked(domain: string, entries: readonly Entry[]): object[] {
+    return this.#stepsAlong(domain, entries).map(({ rule, how }) => ({
+      ...{ how, composite: composite(rule), shares: rule.shareThreshold },
+      limits: rule.limits.length === 0 ? undefined : matchedRule(rule).limits,
+    }));
   }
 
   #steps(domain: string, entries: readonly Entry[]): Step[] | undefined {
+    const steps = this.#stepsAlong(domain, entries);
+    return steps.length === entries.length ? steps : undefined;
+  }
+
+  #stepsAlong(domain: string, entries: readonly Entry[]): Step[] {
     let level: readonly Rule[] = this.#sources
       .filter((source) => source.domain === domain)
       .flatMap((source) => source.descriptors);
     const steps: Step[] = [];
     for (const entry of entries) {
       const step = firstHit(level, entry);
-      if (step === undefined) return undefined;
+      if (step === undefined) break;
       steps.push(step);
       level = step.rule.descriptors;
     }
@@ -101,25 +140,37 @@ export function composite(rule: { key: string; value: string }): string {
 
 /** Each `*` matches zero or more characters: any split of the text will do. */
 function matchesPattern(pattern: string, text: string): boolean {
-  if (pattern === '') return text === '';
-  if (pattern[0] !== '*') return pattern[0] === text[0] && matchesPattern(pattern.slice(1), text.slice(1));
-  for (let skipped = 0; skipped <= text.length; skipped++) {
-    if (matchesPattern(pattern.slice(1), text.slice(skipped))) return true;
+  /** Whether the beginning of the pattern matches the first so many characters of the text. */
+  let reached = new Uint8Array(text.length + 1);
+  reached[0] = 1;
+  for (let i = 0; i < pattern.length; i++) {
+    const next = new Uint8Array(text.length + 1);
+    if (pattern[i] === '*') next.fill(1, reached.indexOf(1));
+    else
+      for (let at = 1; at <= text.length; at++) if (text[at - 1] === pattern[i]) next[at] = reached[at - 1]!;
+    if (!next.includes(1)) return false;
+    reached = next;
   }
-  return false;
+  return reached[text.length] === 1;
 }
 
-function metricSegments(entries: readonly Entry[], steps: readonly Step[]): string[] {
+/** `shown`: what is written of the entries. */
+function metricSegments(
+  entries: readonly Entry[],
+  steps: readonly Step[],
+  shown: readonly Entry[],
+): string[] {
   const detailed = steps.at(-1)!.rule.detailedMetric;
   const sharesAny = steps.some(isShared);
   return entries.map((entry, i) => {
     const step = steps[i]!;
-    if (detailed && !sharesAny) return `${entry.key}_${entry.value}`;
-    if (detailed) return joined(entry.key, isShared(step) ? beforeStar(entry, step) : entry.value);
-    if (step.how === 'exact') return joined(entry.key, entry.value);
-    if (step.how === 'key') return joined(entry.key, step.rule.valueToMetric ? entry.value : '');
-    if (!step.rule.valueToMetric) return `${entry.key}_${pattern(entry, step)}`;
-    return joined(entry.key, isShared(step) ? beforeStar(entry, step) : entry.value);
+    const { key, value } = shown[i]!;
+    if (detailed && !sharesAny) return `${key}_${value}`;
+    if (detailed) return joined(key, isShared(step) ? beforeStar(entry, step) : value);
+    if (step.how === 'exact') return joined(key, value);
+    if (step.how === 'key') return joined(key, step.rule.valueToMetric ? value : '');
+    if (!step.rule.valueToMetric) return `${key}_${pattern(entry, step)}`;
+    return joined(key, isShared(step) ? beforeStar(entry, step) : value);
   });
 }
 
@@ -132,8 +183,18 @@ function isPerValue(entry: Entry, steps: readonly Step[], i: number): boolean {
   return !hasRulesKey || (hasValue && !isShared(step));
 }
 
-function counterValue(entry: Entry, step: Step): string {
-  return isShared(step) ? pattern(entry, step) : entry.value;
+/** `counted`: what the entries count as. */
+function compatibleStem(
+  domain: string,
+  entries: readonly Entry[],
+  steps: readonly Step[],
+  counted: readonly Entry[],
+): string {
+  const parts = entries.map((entry, i) => {
+    const { key, value } = counted[i]!;
+    return `${key}_${isShared(steps[i]!) ? pattern(entry, steps[i]!) : value}_`;
+  });
+  return `${domain}_${parts.join('')}`;
 }
 
 function isShared(step: Step): boolean {
