@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { LogLevel } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
 import { serversFolder } from '../support/find-server.ts';
+import { mutantReport } from './mutant-reporter.ts';
 import type { SampleOptions } from './sample-checker.ts';
 import type { MutantReport } from './score.ts';
 
@@ -16,7 +17,7 @@ export async function runTypeScriptMutants(
   const mutate = globSync(`${folder}/**/*.ts`).filter((file) => !/\.(?:test|suite)\.ts$/.test(file));
   if (mutate.length === 0) return undefined;
   const isOfStores = folder.startsWith('limiter/stores');
-  process.env['MUTANTS_OF_STORES'] = String(isOfStores);
+  process.env['MUTANTS_FOLDER'] = folder;
   if (isOfStores) {
     // The copy of the project that is changed has no .cache. A suite without its server would skip, and every mutant survive it.
     process.env['PATH'] = [process.env['PATH'] ?? '', serversFolder].join(delimiter);
@@ -29,24 +30,25 @@ export async function runTypeScriptMutants(
     sample,
     testRunner: 'vitest',
     checkers: ['sample'],
-    plugins: ['@stryker-mutator/vitest-runner', fileURLToPath(import.meta.resolve('./sample-checker.ts'))],
-    vitest: { configFile: 'test/mutation/vitest.config.ts', related: true },
+    plugins: [
+      '@stryker-mutator/vitest-runner',
+      ...['./sample-checker.ts', './mutant-reporter.ts'].map((path) =>
+        fileURLToPath(import.meta.resolve(path)),
+      ),
+    ],
+    vitest: { configFile: 'test/mutation/vitest.config.ts', pool: 'forks', related: true },
     coverageAnalysis: 'perTest',
     concurrency: 2,
-    reporters: ['progress-append-only'],
+    reporters: ['mutants'],
     tempDirName: '.cache/mutants',
     ignorePatterns: ['.cache', 'dist'],
     // It reads such files by an API that TypeScript does not have any more.
     tsconfigFile: 'none.json',
-    timeoutMS: 5_000,
+    // A busy machine takes longer than it took without mutants, and a timeout counts as killed.
+    timeoutMS: 30_000,
+    timeoutFactor: 4,
     warnings: { unknownOptions: false, preprocessorErrors: true, unserializableOptions: true, slow: true },
     logLevel: 'warn' as LogLevel,
   }).runMutationTest();
-  return results
-    .filter(({ status }) => status !== 'CompileError')
-    .map(({ fileName, location, mutatorName, replacement = '', status }) => ({
-      place: `${fileName.slice(fileName.indexOf(folder))}:${location.start.line}:${location.start.column}`,
-      change: `${mutatorName}: ${replacement}`,
-      is: status === 'Killed' || status === 'Timeout' ? 'killed' : 'survived',
-    }));
+  return results.map(mutantReport).filter((report) => report !== undefined);
 }
