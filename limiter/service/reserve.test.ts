@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { Entry, ReserveTerms, Rule } from '../../rules/model.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Descriptor } from '../decide/messages.ts';
@@ -292,5 +294,147 @@ describe('a request with markers', () => {
     expect(reported).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);
     // What was used is not refused.
     if (storeFailureMode === 'deny') expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK -');
+  });
+});
+
+describe('requests with markers, step by step', () => {
+  interface Step {
+    /** Descriptors of the rules `team` and `pair`. */
+    team: Mark;
+    pair: Mark;
+    /** Hits of a plain limit; undefined: no descriptor of it. */
+    ip: number | undefined;
+  }
+  /** `settle`: what an earlier request reserved, by its number, counted back. */
+  type Mark =
+    | { does: 'nothing' }
+    | { does: 'reserve'; hits: number | undefined }
+    | { does: 'settle'; back: number; hits: number | undefined };
+
+  const hits = fc.constantFrom(undefined, 0, 1, 40, 150, 320);
+  const mark: fc.Arbitrary<Mark> = fc.oneof(
+    fc.constant<Mark>({ does: 'nothing' }),
+    fc.record({ does: fc.constant('reserve' as const), hits }),
+    fc.record({ does: fc.constant('reserve' as const), hits }),
+    fc.record({ does: fc.constant('settle' as const), back: fc.nat(4), hits }),
+  );
+  const steps: fc.Arbitrary<Step[]> = fc.array(
+    fc.record({
+      team: mark,
+      pair: mark,
+      ip: fc.option(fc.constantFrom(0, 1, 2), { nil: undefined, freq: 1 }),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+  const reserve: ReserveTerms = { ttlSeconds: 1_000, estimate: 90, onExpiry: 'release' };
+
+  /** One counter for each limit. */
+  class Model {
+    readonly most: readonly number[];
+    readonly totals: number[];
+    /** What each request reserved; undefined where nothing is open. */
+    readonly reserved: (number | 'refused' | undefined)[] = [];
+    asked = 0;
+    back = 0;
+
+    constructor(...most: number[]) {
+      this.most = most;
+      this.totals = most.map(() => 0);
+    }
+
+    add(amount: number): void {
+      for (const n of this.totals.keys()) this.totals[n] = Math.max(0, this.totals[n]! + amount);
+      if (amount < 0) this.back -= amount;
+    }
+
+    hasRoom(amount: number): boolean {
+      return this.totals.every((total, n) => total + amount <= this.most[n]!);
+    }
+
+    left(): number {
+      return Math.min(...this.totals.map((total, n) => Math.max(0, this.most[n]! - total)));
+    }
+
+    /** Of the limits that refuse the amount the one that resets last: they come in this order. */
+    leftOver(amount: number): number {
+      const n = this.totals.findIndex((total, i) => total + amount > this.most[i]!);
+      return Math.max(0, this.most[n]! - this.totals[n]!);
+    }
+  }
+
+  it('are decided as a model of amounts decides them', () => {
+    fc.assert(
+      fc.property(steps, (list) => {
+        const limits = [
+          limit({ unit: 'day', requestsPerUnit: 500, name: 'd' }),
+          limit({ unit: 'hour', requestsPerUnit: 400, name: 'h' }),
+        ];
+        const limiter = budgetLimiter({
+          rules: [
+            reservable('team', { limits: [limit({ unit: 'day', requestsPerUnit: 600 })], reserve }),
+            reservable('pair', { limits, reserve }),
+            rule({ key: 'ip', limits: [limit({ unit: 'day', requestsPerUnit: 5 })] }),
+          ],
+        });
+        const models = { team: new Model(600), pair: new Model(500, 400) };
+        let ofIp = 0;
+        let isIpKnownOver = false;
+        for (const [step, { team, pair, ip }] of list.entries()) {
+          const marks = Object.entries({ team, pair }) as ['team' | 'pair', Mark][];
+          const asked = marks.filter(([, { does }]) => does !== 'nothing');
+          const descriptors = asked.map(([key, one]) =>
+            one.does === 'settle'
+              ? marked({ key, id: `${key}${step - 1 - one.back}`, settles: true, hits: one.hits })
+              : marked({ key, id: `${key}${step}`, hits: one.does === 'reserve' ? one.hits : 0 }),
+          );
+          if (ip !== undefined) descriptors.push(plain('ip', ip));
+          if (descriptors.length === 0) continue;
+
+          for (const [key, one] of asked) {
+            if (one.does !== 'settle') continue;
+            const model = models[key];
+            const from = step - 1 - one.back;
+            const held = model.reserved[from];
+            // What was refused charges nothing.
+            if (held !== 'refused') {
+              const changed = (one.hits ?? held ?? 0) - (held ?? 0);
+              model.add(changed);
+              model.asked += Math.max(0, changed);
+            }
+            delete model.reserved[from];
+          }
+          const settled = { team: models.team.left(), pair: models.pair.left() };
+          if (ip !== undefined && !isIpKnownOver) ofIp += ip;
+          const isIpOver = ip !== undefined && ofIp > 5;
+          if (isIpOver) isIpKnownOver = true;
+          const texts = asked.map(([key, one]) => {
+            const model = models[key];
+            if (one.does === 'settle') return `OK ${settled[key]}`;
+            const amount = (one.does === 'reserve' ? one.hits : 0) ?? 90;
+            model.asked += amount;
+            if (isIpOver || !model.hasRoom(amount)) {
+              // Nothing fits beyond the limit, too, although the answer is over limit.
+              model.reserved[step] = isIpOver || amount > 0 ? 'refused' : 0;
+              return isIpOver ? 'OK -' : `OVER ${model.leftOver(amount)}`;
+            }
+            model.add(amount);
+            model.reserved[step] = amount;
+            return `OK ${model.left()}`;
+          });
+          if (ip !== undefined) texts.push(`${isIpOver ? 'OVER' : 'OK'} ${Math.max(0, 5 - ofIp)}`);
+          const code = texts.some((text) => text.startsWith('OVER')) ? 'OVER' : 'OK';
+          expect(ask(limiter, descriptors)).toBe(`${code}: ${texts.join(', ')}`);
+        }
+        for (const [key, metric] of [
+          ['team', 'team'],
+          ['pair', 'pair.h'],
+        ] as const) {
+          const { asked, back } = models[key];
+          const { total_hits = 0, total_negative_hits = 0 } = limiter.counted(`rate_limit.d.${metric}.`);
+          expect({ asked: total_hits, back: total_negative_hits }).toEqual({ asked, back });
+        }
+      }),
+      { numRuns: caseCount(150) },
+    );
   });
 });
