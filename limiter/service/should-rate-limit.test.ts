@@ -4,14 +4,17 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { bareResponse } from '../../test/support/plain-service.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
+import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
-import { callAbandoned } from '../stores/operation.ts';
+import { type Caller, callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
+import { Excess } from './excess.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
-import { createShouldRateLimit } from './should-rate-limit.ts';
+import { createShouldRateLimit, createWholeDecisions, readRequest } from './should-rate-limit.ts';
 import type { TooLargeOptions } from './too-large.ts';
 
 interface Recorded {
@@ -253,4 +256,195 @@ describe('createShouldRateLimit', () => {
     expect(failed).toEqual([{ code: 13, message: 'internal error' }]);
     expect(faults).toHaveLength(1);
   });
+});
+
+/** A request with a refund, and with a limit of its own. */
+const demanding = toBinary(
+  RateLimitRequestSchema,
+  create(RateLimitRequestSchema, {
+    domain: 'd',
+    descriptors: [
+      { entries: [{ key: 'k', value: '\u{1f600}' }] },
+      { entries: [{ key: 'k', value: 'v' }], isNegativeHits: true },
+      { entries: [{ key: 'k', value: 'v' }], limit: { requestsPerUnit: 1, unit: 2 } },
+    ],
+  }),
+);
+
+/** The outcome of a call with everything that a reply may have. */
+function traced(
+  bytes: Uint8Array,
+  outcome: RateLimitResponse | Error | 'none',
+  {
+    isWhole = false,
+    refusal,
+    ...terms
+  }: { isWhole?: boolean; refusal?: GrpcStatus } & Partial<TooLargeOptions> = {},
+) {
+  const seen: unknown[] = [];
+  const reply = {
+    abandoned: false,
+    span: {
+      ...{ traceId: '', spanId: '', end: () => {} },
+      set: (name: string, value: unknown) => void seen.push(`${name}=${value}`),
+    },
+    caller: {
+      ...{ refused: undefined, name: 'c', hasDomain: () => true },
+      refusal: (domain: string | undefined, rights: number) => {
+        seen.push(`rights ${rights} in ${domain}`);
+        return refusal;
+      },
+    },
+    send: (message: Uint8Array) => void seen.push(fromBinary(RateLimitResponseSchema, message).overallCode),
+    fail: ({ code, message }: GrpcStatus) => void seen.push(`${code} ${message}`),
+    noteTooLarge: (reason: string) => void seen.push(`too large: ${reason}`),
+    answer: ({ overallCode }: RateLimitResponse, plans: readonly unknown[]) =>
+      void seen.push(`whole ${overallCode} ${plans.length}`),
+    answerTooLarge: ({ overallCode }: RateLimitResponse, reason: string) =>
+      void seen.push(`whole ${overallCode} too large: ${reason}`),
+  };
+  const options = {
+    service: {
+      decide: <Asker extends Caller>(_: RateLimitRequest, asker: Asker, decided: Decided<Asker>) => {
+        expect(decided.response).toBe(isWhole ? bareResponse : undefined);
+        if (outcome instanceof Error) decided.refuse(outcome, asker);
+        else if (outcome !== 'none') decided.answer(outcome, asker, [{ kind: 'unmatched' } as never]);
+      },
+    },
+    bounds,
+    tooLarge: tooLargeRequests({ onTooLarge: () => void seen.push('counted'), ...terms }),
+    onLongTexts: () => void seen.push('long texts'),
+    onMendedValues: () => void seen.push('repaired values'),
+    onFault: () => void seen.push('fault'),
+  };
+  if (isWhole) createWholeDecisions(options, bareResponse)(bytes, reply);
+  else createShouldRateLimit(options)(bytes, reply);
+  return seen;
+}
+
+const answerOf = (overallCode: Code): RateLimitResponse => ({
+  ...{
+    overallCode,
+    statuses: [],
+    responseHeadersToAdd: [],
+    requestHeadersToAdd: [],
+    dynamicMetadata: undefined,
+  },
+});
+const asked = ['rights 7 in d', 'weir.domain=d', 'weir.descriptors=3'];
+
+describe('a call with a caller and a span', () => {
+  it.each([
+    [Code.OK, 'OK', 1],
+    [Code.OVER_LIMIT, 'OVER_LIMIT', 2],
+  ])('is traced with the code %i of its answer, whole or not', (code, text, sent) => {
+    expect(traced(demanding, answerOf(code))).toEqual([...asked, `weir.overall_code=${text}`, sent]);
+    const whole = [...asked, `weir.overall_code=${text}`, `whole ${sent} 1`];
+    expect(traced(demanding, answerOf(code), { isWhole: true })).toEqual(whole);
+  });
+
+  it.each([
+    [requestBytes, Right.ASK],
+    [demanding, Right.ASK | Right.REFUND | Right.OVERRIDE],
+  ])('needs the rights of its descriptors, and is not decided without them', (bytes, rights) => {
+    const refusal = { code: GrpcCode.PERMISSION_DENIED, message: 'no' };
+    const seen = [`rights ${rights} in d`, '7 no'];
+    for (const isWhole of [false, true])
+      expect(traced(bytes, answerOf(Code.OK), { refusal, isWhole })).toEqual(seen);
+  });
+
+  it.each<[string, Error, string[], string[]]>([
+    ['a store', new StoreError('away', { transient: true }), ['2 away'], ['14 away']],
+    ['a store for good', new StoreError('never', { transient: false }), ['2 never'], ['14 never']],
+    ['rules that are not loaded', new ServiceError('none', { transient: true }), ['2 none'], ['14 none']],
+    ['a wrong request', new ServiceError('wrong'), ['2 wrong'], ['2 wrong']],
+    ['a fault', new TypeError('secret'), ['fault', '13 internal error'], ['fault', '13 internal error']],
+    [
+      'a request beyond its bounds',
+      new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2),
+      ['counted', 'too large: why', 'weir.overall_code=OVER_LIMIT', '2'],
+      ['counted', 'weir.overall_code=OVER_LIMIT', 'whole 2 too large: why'],
+    ],
+  ])('says why %s refuses it, as its API does', (_, error, short, whole) => {
+    expect(traced(demanding, error).map(String)).toEqual([...asked, ...short]);
+    expect(traced(demanding, error, { isWhole: true })).toEqual([...asked, ...whole]);
+  });
+
+  it('fails by an error for a request beyond its bounds where that is set', () => {
+    const error = new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2);
+    const terms = { answer: 'error' } as const;
+    expect(traced(demanding, error, terms)).toEqual([...asked, 'counted', 'too large: why', '3 why']);
+    expect(traced(demanding, error, { ...terms, isWhole: true })).toEqual([...asked, 'counted', '3 why']);
+  });
+
+  it('is refused before its caller is asked where its bytes are no request', () => {
+    const text = '13 cannot decode the request: the message ends early, at byte 3';
+    for (const isWhole of [false, true])
+      expect(traced(Uint8Array.of(0x0a, 5, 97), 'none', { isWhole })).toEqual([text]);
+  });
+});
+
+describe('readRequest', () => {
+  function read(bytes: Uint8Array, refusal?: GrpcStatus) {
+    const seen: unknown[] = [];
+    const caller = {
+      ...{ refused: undefined, name: 'c', hasDomain: () => true },
+      refusal: (domain: string | undefined, rights: number) => {
+        seen.push(`rights ${rights} in ${domain}`);
+        return refusal;
+      },
+    };
+    const fail = ({ code, message }: GrpcStatus) => void seen.push(`${code} ${message}`);
+    const request = readRequest(bytes, { abandoned: false, caller, fail }, Right.RESERVE, {
+      bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 3 }),
+      tooLarge: tooLargeRequests({ onTooLarge: () => void seen.push('counted') }),
+      onLongTexts: () => {},
+      onMendedValues: () => {},
+      onFault: () => {},
+    });
+    return [request?.descriptors.length, ...seen];
+  }
+
+  it('gives what the caller may ask, whole or not at all', () => {
+    expect(read(demanding)).toEqual([3, `rights ${Right.RESERVE | Right.REFUND | Right.OVERRIDE} in d`]);
+    expect(read(requestBytes, { code: 7, message: 'no' })).toEqual([
+      ...[undefined, `rights ${Right.RESERVE} in d`, '7 no'],
+    ]);
+    expect(read(Uint8Array.of(1))[0]).toBeUndefined();
+    const tooMany = read(Buffer.from(`0a0164${'1200'.repeat(4)}`, 'hex'));
+    expect([tooMany[0], tooMany[1], String(tooMany[2]).slice(0, 2)]).toEqual([undefined, 'counted', '3 ']);
+  });
+});
+
+describe('a call that reports usage', () => {
+  const error = new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2);
+
+  it.each([
+    ['over_limit', false, { code: 3, message: 'why' }, ['counted']],
+    ['over_limit', true, undefined, ['counted', 'shadow']],
+    ['error', true, { code: 3, message: 'why' }, ['counted']],
+  ] as const)(
+    'fails beyond its bounds with REQUEST_TOO_LARGE=%s, SHADOW_MODE=%s',
+    (answer, shadowMode, status, events) => {
+      const seen: string[] = [];
+      const requests = tooLargeRequests({
+        ...{ answer, shadowMode },
+        onTooLarge: () => void seen.push('counted'),
+        onGlobalShadow: () => void seen.push('shadow'),
+      });
+      expect([requests.unreported(error, undefined), seen]).toEqual([status, events]);
+    },
+  );
+});
+
+it.each([false, true])('answers what is beyond the rate of its caller, with SHADOW_MODE=%s', (shadowMode) => {
+  let shadows = 0;
+  const excess = new Excess({ shadowMode, onGlobalShadow: () => void shadows++ });
+  const overallCode = shadowMode ? Code.OK : Code.OVER_LIMIT;
+  expect(excess.code()).toBe(overallCode);
+  const { responseHeadersToAdd, ...answer } = fromBinary(RateLimitResponseSchema, excess.message());
+  expect(answer).toMatchObject({ overallCode, statuses: [] });
+  const headers = responseHeadersToAdd.map(({ key, value }) => `${key}: ${value}`);
+  expect(headers).toEqual(shadowMode ? [] : ['Retry-After: 1']);
+  expect(shadows).toBe(shadowMode ? 2 : 0);
 });
