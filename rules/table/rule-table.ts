@@ -123,10 +123,9 @@ export class RuleTable implements RuleMatcher {
   /** A line for each limit, as the debug listener's `/rlconfig` shows them. Lazy, so that a long list can be written in slices. */
   *rlconfigLines(): Generator<string, void> {
     for (const { path, rule } of this.listedRules()) {
-      const limits = limitTexts(rule?.limits ?? []);
-      if (rule === undefined || limits.length === 0) continue;
+      if (rule === undefined) continue;
       const ofRule = describeRule(rule).map(({ name, texts }) => `, ${name}: ${texts.join(' ')}`);
-      for (const fields of limits) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
+      for (const fields of limitTexts(rule.limits)) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
     }
   }
 
@@ -275,7 +274,6 @@ class TableSegment implements RuleMatcher {
   }
 
   hasLevel(domain: string, level: number): boolean {
-    if (level > this.#maxDepth) return false;
     let depth = this.#depths.get(domain);
     if (depth === undefined) {
       const node = this.findDomain(domain);
