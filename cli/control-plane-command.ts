@@ -14,6 +14,6 @@ of this machine, which need no credentials:
 export const controlPlaneCommand = commandOf(help, {}, async (flags) => {
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, "${stray}" is one`);
-  // Not left to the event loop: what a stuck peer holds open must not hold up the end.
+  // The process does not wait for the event loop to end, because a stuck peer may hold connections open.
   process.exit(await runControlPlane({ env: process.env }));
 });

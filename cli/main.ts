@@ -1,4 +1,4 @@
-/** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
+/** The command line: the first word names the command, and flags follow. Commands load their code only when called. */
 import { setImmediate } from 'node:timers/promises';
 import { packageVersion } from '../process/files/package-file.ts';
 import { systemErrorReason } from '../process/log/error-text.ts';
@@ -19,7 +19,7 @@ interface CommandEntry {
   load(): Promise<Command>;
 }
 
-/** What asks running limiters, or makes objects that change what they do; of both programs. */
+/** Commands that query running limiters or change their behavior. Both programs have them. */
 const ofOperators: Record<string, CommandEntry> = {
   top: {
     summary: 'show who is over limit most often, over all limiters',
@@ -128,7 +128,7 @@ async function allOfWeir(): Promise<{ name: string; summary: string; command: Co
   return Promise.all(all);
 }
 
-/** What asks a cluster, under the name by which kubectl finds it: `kubectl-weir`. */
+/** Commands of a cluster, under the name by which kubectl finds the program: `kubectl-weir`. */
 const ofKubectl: Record<string, CommandEntry> = {
   status: {
     summary: statusSummary,
@@ -141,7 +141,7 @@ const ofKubectl: Record<string, CommandEntry> = {
   ...ofOperators,
 };
 
-/** The names that this program goes by, and the commands of each. */
+/** The names of this program, and the commands of each. */
 export const programs = { weir: ofWeir, 'kubectl weir': ofKubectl };
 
 function helpText(program: keyof typeof programs): string {
@@ -163,7 +163,7 @@ function helpText(program: keyof typeof programs): string {
 
 async function dispatch(args: string[], program: keyof typeof programs): Promise<number> {
   const [given = '', ...rest] = args;
-  // `command: /bin/ratelimit` of a deployment of envoyproxy/ratelimit, whose image has no entry point, comes as an argument.
+  // A deployment of envoyproxy/ratelimit has `command: /bin/ratelimit`. Its image has no entry point, so this arrives as an argument.
   const name = given === '/bin/ratelimit' ? 'limiter' : given;
   const commands = programs[program];
   if (/^(--?version|version)$/.test(name)) {
@@ -188,7 +188,7 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
   return (await command.load())(rest);
 }
 
-/** Runs the command that the arguments name. Resolves to the exit status; 2 for a wrong command line or output that cannot be written. */
+/** Runs the command of the arguments and resolves to the exit status; 2 for a wrong command line or output that cannot be written. */
 export async function main(
   args: string[],
   given: CommandIo = processIo,
@@ -199,7 +199,7 @@ export async function main(
     isOutputLost = true;
     given.stderr.write(`${program}: the output cannot be written: ${systemErrorReason(error)}\n`);
   });
-  // An io of its own for the other program alone: see `withIo`.
+  // Only the other program needs its own io: see `withIo`.
   const own: CommandIo = program === 'weir' ? given : Object.create(given, { program: { value: program } });
   const status = await withIo(own, () => statusOf(args, program));
   // The error of the last write arrives a moment later.

@@ -100,10 +100,10 @@ export const askCommand = commandOf(
   },
 );
 
-/** The limiter gave no decision; the message names the gRPC status, and in a second line what to do where that is known. */
+/** The limiter gave no decision. The message names the gRPC status and, if known, what to do about it in a second line. */
 class CallFailed extends Error {
   override readonly name = 'CallFailed';
-  /** Of gRPC; undefined where no call was made. */
+  /** The gRPC status; undefined if no call was made. */
   readonly code: status | undefined;
 
   constructor(message: string, code?: status) {
@@ -119,13 +119,13 @@ interface Call {
   token: string | undefined;
 }
 
-/** Between two of many questions: a limit of some requests is reached soon, and one that is not there yet is not shouted for. */
+/** Pause between repeated requests: short enough to reach a low limit soon, long enough not to flood a limiter that is starting. */
 const pauseMs = 200;
 
-/** What no second question will change. */
+/** Statuses that a second request does not change. */
 const finalCodes = new Set([status.INVALID_ARGUMENT, status.UNAUTHENTICATED, status.PERMISSION_DENIED]);
 
-/** Asks until the answer is OVER_LIMIT; a limiter, or rules, that are not there yet are waited for. Rejects with CallFailed. */
+/** Repeats the request until the answer is OVER_LIMIT, and waits for a limiter or rules that are not ready. Rejects with CallFailed. */
 async function askUntilOverLimit(
   request: RateLimitRequest,
   call: Call,
@@ -141,7 +141,7 @@ async function askUntilOverLimit(
       last = describeAnswer(request, response).trim();
     } catch (error) {
       if (!(error instanceof CallFailed) || finalCodes.has(error.code as status)) throw error;
-      // The last question has less time than others: that it came to nothing says less than the answer before.
+      // The last request has less time than the others, so its timeout says less than the answer before it.
       const isCut = leftMs < call.timeoutMs && error.code === status.DEADLINE_EXCEEDED;
       if (!isCut || asked === 1) last = error.message;
     }
@@ -152,10 +152,10 @@ async function askUntilOverLimit(
   }
 }
 
-/** How long a second look at the limiter may take. */
+/** The time limit of a diagnosis. */
 const diagnosisMs = 2_000;
 
-/** One call of `ShouldRateLimit` over a connection of its own, without `tls` a plain one. Rejects with CallFailed. */
+/** Makes one `ShouldRateLimit` call over a new connection, without TLS if `tls` is undefined. Rejects with CallFailed. */
 async function askLimiter(
   request: RateLimitRequest,
   { address, tls, timeoutMs, token }: Call,
@@ -177,13 +177,13 @@ async function askLimiter(
     return await answer.promise;
   } catch (error) {
     const { code, details } = error as ServiceError;
-    // The connection may be what failed.
+    // The connection itself may have failed.
     const isDoubtful = code === status.UNAVAILABLE || code === status.DEADLINE_EXCEEDED;
     const trouble =
       isDoubtful && address.endpoint
         ? await diagnose(address.endpoint, tls, Math.min(timeoutMs, diagnosisMs))
         : undefined;
-    // The library appends notes of its resolver also when there are none.
+    // grpc-js appends a note about its resolver even if it is empty.
     const words = trouble ?? details.replace(/\.? *Resolution note: *$/, '');
     throw new CallFailed(`${status[code] ?? code}: ${words}`, code);
   } finally {
@@ -202,7 +202,7 @@ function createClient(target: string, tls: AskTls | undefined): Client {
   }
 }
 
-/** The answer for a person: the overall code, then a line for each descriptor. */
+/** Formats the answer for people: the overall code, then a line for each descriptor. */
 export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
   const lines = [codeName(response.overallCode)];
   response.statuses.forEach((status, index) => {
@@ -224,16 +224,16 @@ function describeLimit(status: DescriptorStatus): string {
   const limit = status.currentLimit;
   if (limit === undefined) return 'unlimited';
   const name = limit.name === '' ? '' : ` (${limit.name})`;
-  // A window that is no unit: with headers of the limiter they say which.
+  // If the window is not a unit, only the limit headers of the limiter say what it is.
   const unit = limit.unit === Unit.UNKNOWN ? '' : ` ${perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`)}`;
   const { requestsPerUnit } = limit;
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  // Not "1 of 10": what is left of a bucket is of its burst, which the answer does not report.
+  // Not "1 of 10": a bucket's remaining hits count toward its burst, which the answer does not report.
   return `${atLeast(status.limitRemaining)} left, limit ${atLeast(requestsPerUnit)}${unit}${name}${reset}`;
 }
 
-/** The protocol has no room for more. */
+/** The protocol has no larger numbers. */
 function atLeast(count: number): string {
   return count === maxUint32 ? `${count} or more` : String(count);
 }
@@ -243,7 +243,7 @@ function codeName(code: Code): string {
   return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
 }
 
-/** What is asked: in the words of all commands, or by the flags of the Go client. @throws UsageError */
+/** Reads the request, in the spelling of all commands or from the flags of the Go client. @throws UsageError */
 function requestOf(flags: ParsedFlags): GivenRequest {
   const ofGo = { domain: flags.text('domain'), descriptors: flags.list('descriptors') };
   const isOfGo = ofGo.domain !== undefined || ofGo.descriptors.length > 0;
@@ -256,7 +256,7 @@ function requestOf(flags: ParsedFlags): GivenRequest {
   throw new UsageError('ask needs a domain and the entries of a descriptor: <domain> <key=value> ...');
 }
 
-/** One descriptor of the Go client's flag, `key=value,key2=value2`: no value of it holds a comma. */
+/** Reads one descriptor of the Go client's flag, `key=value,key2=value2`. Its values cannot hold a comma. */
 function parseDescriptor(text: string): Entry[] {
   try {
     return text.split(',').map(readEntry);

@@ -1,30 +1,30 @@
-/** Why a limiter could not be asked. gRPC's library does not report it reliably: a connection of our own, or two, shows it. */
+/** Finds out why a limiter could not be reached. grpc-js does not report it reliably, so one or two extra connections are opened. */
 import { X509Certificate } from 'node:crypto';
 import { connect as connectPlain } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { type AskEndpoint, type AskTls, endpointText } from './ask-target.ts';
 
-/** What one connection has shown. */
+/** The result of one connection. */
 export type ProbeOutcome =
-  /** What its first bytes are; or none came, or it hung up, before the end of the handshake of TLS or after it. */
+  /** The kind of the first bytes, or none arrived, or the peer closed before or after the end of the TLS handshake. */
   | { kind: 'http2' | 'http1' | 'foreign' | 'silent' | 'closed' | 'closed-over-tls' }
   | { kind: 'unreachable'; code: string | undefined; reason: string }
-  /** An alert of the other side, or no TLS at all, in the words of OpenSSL. */
+  /** An alert of the peer, or an answer without TLS, in the words of OpenSSL. */
   | { kind: 'tls'; reason: string }
   /** `doubt` is a code of Node or OpenSSL. */
   | { kind: 'certificate'; doubt: string; seen: SeenCertificate | undefined };
 
 type SeenCertificate = Pick<X509Certificate, 'issuer' | 'subjectAltName' | 'validFromDate' | 'validToDate'>;
 
-/** Undefined when nothing shows; else a reason, and in a line of its own what to do where that is known. Never rejects. */
+/** Returns the reason and, if known, what to do in a second line; undefined if the connections show nothing. Never rejects. */
 export async function diagnose(
   endpoint: AskEndpoint,
   tls: AskTls | undefined,
   timeoutMs: number,
 ): Promise<string | undefined> {
   const outcome = await probe(endpoint, tls, timeoutMs);
-  // It may be TLS on one side alone.
+  // Perhaps only one side uses TLS.
   const isUnclear = ['closed', 'foreign', 'tls', 'silent'].includes(outcome.kind);
   const otherWay = isUnclear ? await probe(endpoint, tls ? undefined : {}, timeoutMs) : undefined;
   return troubleOf({ endpoint, tls, outcome, otherWay, now: new Date() });
@@ -39,13 +39,13 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\
  */
 const alertMs = 200;
 
-/** Never rejects. `tls` undefined: without TLS. */
+/** Opens one connection and reports what it shows; `tls` undefined: without TLS. Never rejects. */
 export function probe(
   endpoint: AskEndpoint,
   tls: AskTls | undefined,
   timeoutMs: number,
 ): Promise<ProbeOutcome> {
-  // Doubts are ours to report, so that they do not end the handshake.
+  // The handshake goes on despite doubts about the certificate, because the probe reports them itself.
   const tlsOptions = { ...endpoint, ...tls, ALPNProtocols: ['h2'], rejectUnauthorized: false };
   const socket = tls === undefined ? connectPlain(endpoint) : connectTls(tlsOptions);
   const { promise, resolve } = Promise.withResolvers<ProbeOutcome>();
@@ -60,7 +60,7 @@ export function probe(
     closed = { kind: 'closed-over-tls' };
     const { authorized, authorizationError } = socket as TLSSocket;
     const seen = (socket as TLSSocket).getPeerX509Certificate();
-    // The error is a code, despite its type.
+    // Despite its type, the error is a code.
     if (!authorized) resolve({ kind: 'certificate', doubt: String(authorizationError), seen });
     else timers.push(setTimeout(() => socket.write(preface), alertMs));
   });
@@ -84,9 +84,9 @@ export function probe(
 export interface TroubleFacts {
   endpoint: AskEndpoint;
   tls: AskTls | undefined;
-  /** Of a connection as the call's own. */
+  /** The result of a connection with the same TLS settings as the call. */
   outcome: ProbeOutcome;
-  /** Of one with TLS where that had none, and the other way round; undefined where it was not tried. */
+  /** The result of a connection with TLS if the call had none, or without if it had; undefined if none was tried. */
   otherWay: ProbeOutcome | undefined;
   now: Date;
 }
@@ -100,7 +100,7 @@ const unreachableHints: Record<string, string> = {
   EACCES: "GRPC_UDS_MODE says who may write to the limiter's socket.",
 };
 
-/** As `diagnose`, of what its connections have shown. */
+/** Returns the text of `diagnose` for the results of its connections. */
 export function troubleOf(facts: TroubleFacts): string | undefined {
   const { endpoint, tls, outcome, otherWay } = facts;
   const where = endpointText(endpoint);
@@ -150,7 +150,7 @@ function doubtText(
     const asked = 'path' in endpoint ? 'localhost' : endpoint.host;
     return `is for ${seen.subjectAltName ?? 'no name at all'}, not for ${asked}\nDial a name that the certificate has, or have that name put into it.`;
   }
-  // Where its own days are fine, it is those of one above it that are not.
+  // If the certificate itself is in date, an authority above it is not.
   const age = (seen && outOfDate(seen, now)) ?? '';
   if (doubt === 'CERT_HAS_EXPIRED' && age.startsWith('expired'))
     return `${age}\nThe limiter needs a new one.`;
@@ -159,7 +159,7 @@ function doubtText(
   return `is not accepted: ${doubt}`;
 }
 
-/** Names of a certificate have a line each. */
+/** Puts each name of a certificate on a line. */
 function lineOf(names: string): string {
   return names.replaceAll('\n', ', ');
 }
@@ -169,7 +169,7 @@ function outOfDate({ validFromDate, validToDate }: SeenCertificate, now: Date): 
   return validFromDate > now ? `is not good before ${validFromDate.toISOString()}` : undefined;
 }
 
-/** Why the other side may have ended the connection; `alert` is empty where it gave none. */
+/** Returns why the peer may have ended the connection; `alert` is empty if it sent none. */
 function hangUpText(alert: string, { tls, now }: TroubleFacts): string {
   if (tls === undefined)
     return 'closed the connection without a word\nA limiter does so when it has GRPC_MAX_CONNECTIONS of them.';

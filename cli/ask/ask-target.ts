@@ -1,4 +1,4 @@
-/** Whom `weir ask` asks, and what it shows there. */
+/** The address, TLS files and token of `weir ask`. */
 
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
@@ -7,17 +7,17 @@ import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { type FlagTypes, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
-/** Where one connection goes. */
+/** The address of one connection. */
 export type AskEndpoint = { host: string; port: number } | { path: string };
 
 export interface AskAddress {
-  /** As gRPC takes it. */
+  /** The target as gRPC accepts it. */
   target: string;
   /** Undefined for targets that only gRPC can resolve: several addresses, abstract sockets, `xds:`. */
   endpoint: AskEndpoint | undefined;
 }
 
-/** Reads `host:port`, the path of a Unix socket (`unix:/path`, or a path that shows itself by `/` or `.`), or a gRPC target. */
+/** Reads `host:port`, the path of a Unix socket (`unix:/path`, or a path that starts with `/` or `.`), or a gRPC target. */
 export function parseAddress(text: string): AskAddress {
   if (text === '') throw new UsageError('--dial-string is host:port, not ""');
   const url = /^https?:\/\/([^/]*)/.exec(text);
@@ -28,23 +28,23 @@ export function parseAddress(text: string): AskAddress {
   const address = text.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
   const match = /^(?:\[([^\]]+)\]|([^:/,[\]]+))(?::(\d+))?$/.exec(address);
   if (match === null) return { target: text, endpoint: undefined };
-  // gRPC takes 443 where no port is named.
+  // gRPC uses port 443 if no port is named.
   const [, ipv6, host = ipv6 as string, port = '443'] = match;
   if (Number(port) >= 1 && Number(port) <= 65_535)
     return { target: text, endpoint: { host, port: Number(port) } };
   throw new UsageError(`--dial-string "${text}": a port is a whole number from 1 to 65535, not "${port}"`);
 }
 
-/** As people write it. */
+/** Formats an address for people. */
 export function endpointText(endpoint: AskEndpoint): string {
   if ('path' in endpoint) return endpoint.path;
   return `${endpoint.host.includes(':') ? `[${endpoint.host}]` : endpoint.host}:${endpoint.port}`;
 }
 
-/** What a TLS connection is made with, PEM. Without an authority those that Node knows; `cert` and `key` or neither. */
+/** PEM files of a TLS connection. Without an authority, those of Node are trusted; `cert` and `key` go together. */
 export type AskTls = Partial<Record<'ca' | 'cert' | 'key', Buffer | undefined>>;
 
-/** As the Go client names them. */
+/** Flags with the names of the Go client. */
 export const askTlsFlags = {
   'grpc-use-tls': { type: 'boolean' },
   'grpc-server-ca-file': { type: 'string' },
@@ -52,7 +52,7 @@ export const askTlsFlags = {
   'grpc-key-file': { type: 'string' },
 } as const satisfies FlagTypes;
 
-/** Undefined without --grpc-use-tls, which the others need. @throws UsageError when a file is not what it must be. */
+/** Returns undefined without --grpc-use-tls, which the other flags need. @throws UsageError if a file is not PEM of the right kind */
 export function askTls(flags: ParsedFlags): AskTls | undefined {
   const files = ['grpc-server-ca-file', 'grpc-cert-file', 'grpc-key-file'] as const;
   if (!flags.on('grpc-use-tls')) {
@@ -64,7 +64,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
     const path = flags.text(name);
     if (path === undefined) return undefined;
     const pem = readGiven(`--${name}: ${path}`, path);
-    // OpenSSL takes authorities without any certificate among them, and then trusts nobody.
+    // OpenSSL accepts a file of authorities without any certificate, and then trusts no peer.
     if (!pem.includes('-----BEGIN ')) throw new UsageError(`--${name}: ${path}: is not PEM`);
     return pem;
   });
@@ -82,7 +82,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
   return { ca, cert, key };
 }
 
-/** The token of a file, else of the variable WEIR_TOKEN; undefined without either. Shown nowhere. */
+/** Returns the token of a file, or of the variable WEIR_TOKEN; undefined without either. It is never printed. */
 export function askToken(path: string | undefined): string | undefined {
   const variable = io().env['WEIR_TOKEN'];
   if (path === undefined && !variable) return undefined;

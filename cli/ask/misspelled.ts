@@ -1,4 +1,4 @@
-/** What may be misspelled in a request that no rule limits: gRPC answers do not say it, the debug listener does. */
+/** Finds misspelled keys and domains in a request that no rule limits. gRPC answers do not show them; the debug listener does. */
 import { isLoopback } from '../../process/net/bind.ts';
 import type { Entry } from '../../rules/model.ts';
 import { misspelled, withLimiters } from '../operate/operate-command.ts';
@@ -6,10 +6,10 @@ import type { ParsedFlags } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import type { AskAddress } from './ask-target.ts';
 
-/** Chosen: the answer is there, and is not held up for long by a hint. */
+/** Chosen: the answer is known already, so a hint must not delay it for long. */
 const patience = '1s';
 
-/** A sentence for each descriptor of which something is known. Never rejects. */
+/** Returns a sentence for each descriptor with a likely mistake. Never rejects. */
 export async function hintsFor(
   address: AskAddress,
   domain: string,
@@ -36,7 +36,7 @@ export async function hintsFor(
   }
 }
 
-/** Those of WEIR_LIMITERS; else the one of this machine, if the limiter has the default ports. */
+/** Returns the addresses of WEIR_LIMITERS, or that of a limiter on this machine with the default ports. */
 function debugAddress({ endpoint }: AskAddress): string[] | undefined {
   if (io().env['WEIR_LIMITERS']) return [];
   if (endpoint === undefined || 'path' in endpoint) return undefined;

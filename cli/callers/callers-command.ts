@@ -13,7 +13,7 @@ docs/callers.md has the format of the file; weir check reads it.
 Exit status: 0, or 2 for a wrong command line.
 `;
 
-/** Chosen: as many as nobody tries out. */
+/** Chosen: 256 bits cannot be guessed. */
 const secretBytes = 32;
 
 export const callersCommand = commandOf(

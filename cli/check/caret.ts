@@ -1,14 +1,14 @@
-/** What stands at a place of a line of YAML, as far as one line reports: enough to mark it. */
+/** Measures the key, scalar or bracket at a place of a YAML line, as far as the line alone shows, so that a caret can mark it. */
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 
-/** Chosen: nobody reads on, and JSON may stand on one line of megabytes. */
+/** Chosen: longer carets help nobody, and one line of JSON may have megabytes. */
 const farthest = 200;
 
-/** How many characters a key, a scalar or a bracket at a column (from 1) takes, at least 1. */
+/** Returns the number of characters of the key, scalar or bracket at a column (from 1), at least 1. */
 export function wordLength(line: string, column: number): number {
   const at = column - 1;
   const rest = line.slice(at, at + 10 * farthest);
-  // Tabs, where they are what is wrong.
+  // Tabs are marked if they are the mistake.
   const blank = /^\s+/.exec(rest)?.[0];
   if (blank !== undefined) return blank.length;
   const quoted = /^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')/.exec(rest)?.[0];
@@ -19,29 +19,29 @@ export function wordLength(line: string, column: number): number {
   return Math.max(1, rest.slice(0, end).trimEnd().length);
 }
 
-/** Up to the bracket that closes the first one; the rest of the line where none does. */
+/** Returns the length up to the bracket that closes the first one, or of the whole rest of the line. */
 function bracketLength(text: string): number {
   for (let end = 1; end <= text.length; end++)
     if (/[\]}]/.test(text[end - 1]!) && openBrackets(text.slice(0, end)) === 0) return end;
   return Math.max(1, text.replace(/\s+#.*$/, '').trimEnd().length);
 }
 
-/** How many brackets of a line are still open at its end, those in quotes aside. */
+/** Counts the brackets of a line that are still open at its end, without those in quotes. */
 function openBrackets(text: string): number {
   const plain = text.replace(/"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'/g, '');
   return Math.max(0, (plain.match(/[[{]/g)?.length ?? 0) - (plain.match(/[\]}]/g)?.length ?? 0));
 }
 
-/** What `wordLength` measures. */
+/** Returns the text that `wordLength` measures. */
 export function wordAt(lines: LineIndex, line: number, column: number): string {
   const text = lines.lineText(line) ?? '';
   return text.slice(column - 1, column - 1 + wordLength(text, column));
 }
 
-/** Chosen: keys that stand farther above what they lead to are not looked for. */
+/** Chosen: a key that is farther above its value is not searched for. */
 const farthestLines = 1_000;
 
-/** The key by a name before a value, or where the value stands if there is none. */
+/** Returns the place of the key with this name before a value, or the place of the value if there is no key. */
 export function keyPlace(lines: LineIndex, { line, column }: TextPlace, name: string): TextPlace {
   const written = lines.lineText(line) ?? '';
   if (wordAt(lines, line, column).replace(/^["']|["']$/g, '') === name) return { line, column };
@@ -58,7 +58,7 @@ export function keyPlace(lines: LineIndex, { line, column }: TextPlace, name: st
   return { line, column };
 }
 
-/** The key of the block mapping that begins at a place; where that is an element of a list, or in brackets, the place itself. */
+/** Returns the key of the block mapping that begins at a place. In a list or in brackets, returns the place itself. */
 export function parentKeyPlace(lines: LineIndex, { line, column }: TextPlace): TextPlace {
   const written = lines.lineText(line) ?? '';
   if (/\S/.test(written.slice(0, column - 1)) || /^[[{]/.test(written.slice(column - 1)))

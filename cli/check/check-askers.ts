@@ -16,8 +16,8 @@ import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, reading
 import { count, findingOf, type LinesOf } from './check-report.ts';
 
 /**
- * Holds the files of `--envoy` and all profiles against all rules that were read. Rules with errors are compared with nothing:
- * what is missing of them would look like a mistake of who asks. Of profiles alone nothing is said but what does not fit.
+ * Compares the files of `--envoy` and all profiles with all rules that were read. Rules with errors are not compared, because their
+ * missing parts would look like mistakes of the callers. For profiles alone, only requests that match no rule are reported.
  * @throws UsageError for a file that cannot be read
  */
 export function checkAskers(
@@ -32,7 +32,7 @@ export function checkAskers(
   const areRulesGood = inputs.every(({ errorCount }) => errorCount === 0);
   const sources = inputs.flatMap((input) => input.sources);
   const configuration = readEnvoyConfiguration(files);
-  // What else asks is not known where no Envoy is given.
+  // Without an Envoy configuration, the other callers are not known.
   const profiles = managersOfProfiles(inputs, files.length > 0);
   configuration.managers.push(...profiles);
   const review = areRulesGood && sources.length > 0 ? reviewEnvoy(configuration, sources) : undefined;
@@ -65,7 +65,7 @@ export function checkAskers(
   return findings.length === 0 ? [] : [{ ...checked, path: profiles[0]!.sites[0]!.place.file }];
 }
 
-/** Each as a filter with one route. `isAll`: whether they and the Envoys given are all that ask. */
+/** Turns each profile into a filter with one route. `isAll`: whether these and the given Envoys are all callers. */
 function managersOfProfiles(inputs: readonly RuleInput[], isAll: boolean): ConnectionManager[] {
   return inputs.flatMap(({ profilesFiles }) =>
     readings(profilesFiles, profilesOf).flatMap(({ path: file, read }) => {

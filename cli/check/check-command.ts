@@ -29,13 +29,13 @@ import {
 
 interface Abilities extends NameForm {
   support?: RuleSupport | undefined;
-  /** Why it leases nothing, if LEASES is said. */
+  /** Why the limiter leases nothing, if LEASES is given. */
   unleased?: string | undefined;
   /** With RLQS=true: how quota clients answer requests for rules that cannot be assigned. */
   unassignable?: 'denied' | 'allowed' | undefined;
 }
 
-/** What such a limiter can count; where nothing is said it can all. Rejects with a UsageError. */
+/** Returns what a limiter with these settings can count; without settings, everything. Rejects with a UsageError. */
 async function abilitiesOf(flags: ParsedFlags): Promise<Abilities> {
   const limiter = await describedLimiter(flags, ['COUNTER_KEYS']);
   if (limiter === undefined) return defaultNames;
@@ -78,7 +78,7 @@ function kindsOf(severity: 'error' | 'warning'): string[] {
   return warningKinds.filter((kind) => severityOf(kind, 'usual') === severity);
 }
 
-/** Names in lines of the help's width. */
+/** Lists names in lines that fit the width of the help. */
 function listed(names: readonly string[]): string {
   return names.join(', ').replace(/(.{60,100}?,) /g, '$1\n');
 }
@@ -145,7 +145,7 @@ function statusOf(inputs: readonly CheckedInput[]): number {
   return inputs.some(({ errorCount }) => errorCount > 0) ? 1 : 0;
 }
 
-/** For the forms that other programs read. */
+/** Builds the report for SARIF, JUnit and other formats. */
 function checkReport(
   inputs: readonly CheckedInput[],
   { isQuiet, exitStatus }: Pick<Report, 'isQuiet' | 'exitStatus'>,
@@ -179,7 +179,7 @@ function strictnessOf(flags: ParsedFlags): Strictness {
   return flags.on('compat') || flags.text('config-dir') !== undefined ? 'compat' : 'usual';
 }
 
-/** The lines of the Go program, each argument's as soon as it is read; and what it does not find, between them. */
+/** Prints the lines of the Go program as soon as each argument is read, and our additional findings between them. */
 function printLikeGo(
   paths: readonly string[],
   check: (path: string) => CheckedInput,
@@ -206,7 +206,7 @@ function printLikeGo(
   return inputs;
 }
 
-/** The Go program's words, which knows folders alone. */
+/** Returns the text of the Go program, which only knows folders. */
 function loadingText(path: string): string {
   if (path === '-') return 'loading standard input';
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? true;

@@ -29,30 +29,30 @@ import { domainConflicts } from './domain-conflicts.ts';
 import { hintFor } from './hints.ts';
 import { type PlainError, plainError, withoutConsequences } from './plain-words.ts';
 
-/** What is to be said about one argument. */
+/** The result for one argument. */
 export interface CheckedInput {
   path: string;
   files: string[];
   domains: number;
   rules: number;
-  /** Callers files that are good, and the entries of each. */
+  /** Valid callers files, with the number of their entries. */
   callersFiles: { file: string; callers: number }[];
-  /** Files of profiles that are good, and the profiles of each. */
+  /** Valid files of profiles, with the number of their profiles. */
   profilesFiles: { file: string; profiles: number }[];
   skipped: SkippedObject[];
   otherFiles: string[];
-  /** All that is listed, in the order of files and lines; in the Go program's words, in its order. */
+  /** The listed findings, in the order of files and lines. In the words of the Go program, they have its order. */
   findings: Finding[];
-  /** Those of them that are errors. */
+  /** The listed findings that are errors. */
   errors: Finding[];
-  /** Errors, those beyond the listed ones too. */
+  /** The number of all errors, including those that are not listed. */
   errorCount: number;
   warnings: Finding[];
   /** Whether the argument itself cannot be read. */
   isUnreadable: boolean;
-  /** Findings that were waived. */
+  /** The number of findings that `--allow` waived. */
   allowed: number;
-  /** What to say of it where there is no error, in the place of numbers. */
+  /** The summary of an argument without errors; it replaces the numbers. */
   summary?: string;
 }
 
@@ -62,14 +62,14 @@ export interface CheckOptions {
   sanitizeDescriptorMetricDots: boolean;
   /** COUNTER_KEYS of the limiter. */
   counterKeys: CounterKeys;
-  /** Why the limiter leases nothing, where that is known. */
+  /** Why the limiter leases nothing, if that is known. */
   unleased: string | undefined;
   /** How quota clients answer requests for rules that cannot be assigned; undefined: the limiter serves no quota clients. */
   unassignable: 'denied' | 'allowed' | undefined;
-  /** Kinds of finding that are waived, where limiters accept what they are about. */
+  /** Kinds of findings that `--allow` waives. Limiters accept what they report. */
   allowed: ReadonlySet<string>;
   strictness: Strictness;
-  /** Whether errors come in the Go program's words and order. */
+  /** Whether errors have the words and the order of the Go program. */
   inGoWords: boolean;
 }
 
@@ -134,7 +134,7 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   };
 }
 
-/** The errors of an argument, in plain words unless the Go program's are asked for. */
+/** Returns the errors of an argument, in plain words unless those of the Go program are requested. */
 export function errorFindings(input: RuleInput, linesOf: LinesOf, inGoWords = false): Finding[] {
   const listed = inGoWords ? input.errors : withoutConsequences(input.errors);
   return listed.map((error) => describedFinding('error', error, linesOf, inGoWords)).filter(isFirst);
@@ -153,7 +153,7 @@ function describedFinding(
   return findingOf(severity, found, found.fix ?? hintFor(error, written), linesOf);
 }
 
-/** Of several with the same words at one place. */
+/** Whether this is the first finding with these words at this place. */
 function isFirst({ file, line, column, message }: Finding, index: number, all: readonly Finding[]): boolean {
   if (line === undefined) return true;
   const same = (one: Finding) =>
@@ -161,7 +161,7 @@ function isFirst({ file, line, column, message }: Finding, index: number, all: r
   return all.findIndex(same) === index;
 }
 
-/** A rule changes nothing because its limit is misplaced: a line or two below. */
+/** Whether another finding explains this one: a rule changes nothing because its limit is misplaced a line or two below. */
 function followsFrom({ code, file, line = 0 }: Finding, others: readonly Finding[]): boolean {
   if (code !== 'no-effect') return false;
   return others.some(
@@ -169,7 +169,7 @@ function followsFrom({ code, file, line = 0 }: Finding, others: readonly Finding
   );
 }
 
-/** Of files that are no rules; those that are no text are reported elsewhere. */
+/** Returns the results of files that are not rules. Files that are not text are reported elsewhere. */
 export function readings<Reading>(
   files: readonly RuleText[],
   read: (text: string) => Reading,
@@ -180,7 +180,7 @@ export function readings<Reading>(
   });
 }
 
-/** A limiter reads every file of a folder of rules as rules, and refuses them all for one that has none. */
+/** Reports other files in a folder of rules. A limiter reads every file there as rules and rejects all of them if one is not. */
 function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: LinesOf): Finding[] {
   const ofRules = texts.filter(({ text }) => looksLikeRules(text));
   const folders = new Set(ofRules.map(({ path }) => dirname(path)));
@@ -244,7 +244,7 @@ function reviewFindings(
   return findings.filter(({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots);
 }
 
-/** One for each rule that meets another one before it, which the limiter's one line sums up. */
+/** Returns a finding for each rule that shares counters with a rule before it. The limiter logs one line for all of them. */
 function collisionFindings(sources: readonly LoadedSource[], linesOf: LinesOf): Finding[] {
   const { pairs, isComplete } = collidingCounters(sources.map(({ source }) => source));
   const bySecond = Map.groupBy(pairs, ({ second }) => `${second.source} ${second.path.join(' ')}`);
@@ -295,7 +295,7 @@ function noRules({ path, texts, otherFiles }: RuleInput): Found {
   return { code: 'unreadable', source: path, text, line: undefined, column: undefined };
 }
 
-/** Objects there are, and none of ours among them. */
+/** Reports an argument that has objects, but none of Weir's kinds. */
 function nothingChecked({ path, skipped }: RuleInput): Finding {
   const text = `holds no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
   const found = { code: 'no-rules', source: path, text, line: undefined, column: undefined };
@@ -321,7 +321,7 @@ function unassignedRules(input: RuleInput, answer: 'denied' | 'allowed'): Findin
   return countedRules(input, { code: 'never-assigned', isCounted, text, hint });
 }
 
-/** One warning for a file. `text` continues `2 rules have`. */
+/** Returns one warning for a file. `text` continues `2 rules have`. */
 function countedRules(
   { path, sources }: RuleInput,
   options: {
@@ -341,7 +341,7 @@ function countedRules(
   return [findingOf('warning', found, options.hint, () => undefined)];
 }
 
-/** Files of a folder that nobody reads, and that may be taken for rules. */
+/** Lists files of a folder that no limiter reads but that look like rules. */
 function passedOver({ otherFiles, warnings }: RuleInput): SkippedObject[] {
   const files = warnings.filter(({ code }) => code === 'passed-over').map(({ source }) => source);
   return [...new Set([...files, ...otherFiles])].map((file) => ({ file, type: 'file', line: undefined }));

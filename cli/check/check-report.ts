@@ -6,29 +6,29 @@ import { escaped, type Paint, UsageError } from '../shared/flags.ts';
 import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
 
-/** One error or warning as it is shown. */
+/** One error or warning, as the report shows it. */
 export interface Finding {
   severity: 'error' | 'warning';
-  /** In one word, for programs. */
+  /** The kind of the finding in one word, for programs. */
   code: string;
   file: string;
-  /** From 1; undefined where a whole file is meant. */
+  /** The line, from 1; undefined if the finding is about a whole file. */
   line: number | undefined;
   column: number | undefined;
-  /** How many characters from there on are meant; undefined where no line is. */
+  /** The number of characters to mark, from the column on; undefined without a line. */
   length: number | undefined;
   message: string;
   hint: string | undefined;
   excerpt: Excerpt | undefined;
 }
 
-/** The lines of a file by its path; undefined for what has none, such as a folder. */
+/** Returns the lines of a file by its path; undefined for anything without lines, such as a folder. */
 export type LinesOf = (file: string) => LineIndex | undefined;
 
-/** An error of a reader, or a warning in its form. */
+/** An error of a reader, or a warning in the same form. */
 export type Found = Pick<RuleError, 'source' | 'text' | 'line' | 'column'> & {
   code: string;
-  /** How many characters are meant, where that is known better than one line reports. */
+  /** The number of characters to mark, if the reader knows it better than the line shows. */
   length?: number;
 };
 
@@ -45,10 +45,10 @@ export function findingOf(
   return { severity, code, file: source, line, column, length, message: text, hint, excerpt };
 }
 
-/** How much of what limiters accept is an error: what the Go service's check lets pass passes; the usual; all of it. */
+/** Which accepted findings are errors: only those that the Go service's check rejects, the default, or all of them. */
 export type Strictness = 'compat' | 'usual' | 'strict';
 
-/** Every kind of finding that limiters accept, and what it usually is in a check: an error is what nobody means. */
+/** Every kind of finding that limiters accept, with its default severity. A finding is an error if it is certainly a mistake. */
 const acceptedKinds = {
   'never-matches': 'error',
   'shadowed-wildcard': 'error',
@@ -81,13 +81,13 @@ const acceptedKinds = {
 
 export const warningKinds = Object.keys(acceptedKinds) as (keyof typeof acceptedKinds)[];
 
-/** What something is that limiters accept. What they refuse is always an error. */
+/** Returns the severity of a finding that limiters accept. A finding that they reject is always an error. */
 export function severityOf(kind: string, strictness: Strictness): Finding['severity'] {
   if (strictness !== 'usual') return strictness === 'strict' ? 'error' : 'warning';
   return (acceptedKinds as Record<string, Finding['severity'] | undefined>)[kind] ?? 'warning';
 }
 
-/** The kinds that `--allow` names, separated by commas. @throws UsageError */
+/** Returns the kinds that `--allow` names, separated by commas. @throws UsageError */
 export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
   const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
   for (const name of names) {
@@ -97,21 +97,21 @@ export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
   return new Set(names);
 }
 
-/** The line of a text that something is about, and where in it. */
+/** The line of text that a finding is about, and the place in it. */
 export interface Excerpt {
   line: number;
-  /** As written, cut where it is long. */
+  /** The text as written, shortened if it is long. */
   text: string;
-  /** Where the caret stands below it, from 0. */
+  /** The column of the caret below the text, from 0. */
   caret: number;
-  /** How many characters of the text it marks, at least 1. */
+  /** The number of characters that the caret marks, at least 1. */
   length: number;
 }
 
-/** Chosen: what fits beside a line number on most terminals. */
+/** Chosen: a line of this length fits beside a line number on most terminals. */
 const longest = 100;
 
-/** Undefined for a line that the text does not have. Line and column count from 1; `length`: of what is meant. */
+/** Returns undefined if the text has no such line. Line and column count from 1; `length` is the number of characters to mark. */
 export function excerptAt(lines: LineIndex, line: number, column: number, length = 1): Excerpt | undefined {
   const whole = lines.lineText(line);
   if (whole === undefined) return undefined;
@@ -129,7 +129,7 @@ export function excerptAt(lines: LineIndex, line: number, column: number, length
   };
 }
 
-/** The lines that are shown: the text, and the carets below, which keep to tabs and to the widths of characters. */
+/** Returns the text and the carets below it, which follow tabs and the widths of characters. */
 export function excerptLines({ line, text, caret, length }: Excerpt): string[] {
   const number = String(line);
   const gap = ' '.repeat(number.length);
@@ -141,7 +141,7 @@ export function excerptLines({ line, text, caret, length }: Excerpt): string[] {
   return [`  ${number} | ${shown}`, `  ${gap} | ${indent.join('')}${'^'.repeat(Math.max(1, columns))}`];
 }
 
-/** A control character would move the cursor or turn the line round, or worse; `##[` begins a command to runners of jobs. */
+/** Replaces control characters, which could move the cursor or reverse the line, and `##[`, which begins a command on CI runners. */
 function printable(text: string): string {
   return text.replace(active, '\ufffd').replace(/##(?=\w*\[)/g, '#\ufffd');
 }
@@ -151,13 +151,13 @@ const active = new RegExp(`[\\u0000-\\u0008\\u000b-\\u001f${activeCharacters}]`,
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u;
 
-/** How many columns of a terminal one character takes. */
+/** Returns how many terminal columns a character takes. */
 function columnsOf(character: string): number {
   if (/\p{Mn}|\p{Me}/u.test(character)) return 0;
   return wide.test(character) ? 2 : 1;
 }
 
-/** A finding with its line and what to do, for a person: as compilers report them. */
+/** Formats a finding for people, with its line and what to do, as compilers do. */
 export function findingText(finding: Finding, paint: Paint): string {
   const { severity, message, code } = finding;
   const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
@@ -168,7 +168,7 @@ export function findingText(finding: Finding, paint: Paint): string {
   );
 }
 
-/** The same in the words of the Go program, for those who read what it prints. */
+/** Formats a finding in the words of the Go program, for tools that read its output. */
 export function goFindingText(finding: Finding, paint: Paint): string {
   const { severity, message, code } = finding;
   const label =
@@ -195,17 +195,17 @@ function withExcerpt(first: string, { hint, excerpt }: Finding, paint: Paint): s
   return `${lines.join('\n')}\n`;
 }
 
-/** In the order of the files and of their lines; what is about the whole of one comes first. */
+/** Compares findings by file and line. A finding about a whole file comes first. */
 export function byPlace(files: readonly string[]): (a: Finding, b: Finding) => number {
   const order = new Map(files.map((file, index) => [file, index]));
   const rank = ({ file }: Finding): number => order.get(file) ?? -1;
   return (a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);
 }
 
-/** Chosen: warnings of one kind that a person looks at. */
+/** Chosen: people look at this many warnings of one kind. */
 const mostOfKind = 50;
 
-/** What is found, and one line that sums it up; of a quiet check errors alone. */
+/** Returns the findings and one line that sums them up; with `isQuiet`, only errors. */
 export function checkText(inputs: readonly CheckedInput[], paint: Paint, isQuiet = false): string {
   const { errors, warnings, allowed } = sumsOf(inputs);
   const found = [errors > 0 ? count(errors, 'error') : '', warnings > 0 ? count(warnings, 'warning') : ''];
@@ -217,7 +217,7 @@ export function checkText(inputs: readonly CheckedInput[], paint: Paint, isQuiet
   return inputs.map((input) => findingsText(input, textOf, isQuiet)).join('') + (isQuiet ? '' : end);
 }
 
-/** Those of one argument, the first of each kind that limiters accept, and all that they refuse. */
+/** Returns the findings of one argument: the first of each kind that limiters accept, and all that they reject. */
 export function findingsText(
   input: CheckedInput,
   textOf: (finding: Finding) => string,
@@ -254,7 +254,7 @@ export function sumsOf(inputs: readonly CheckedInput[]): Sums {
   };
 }
 
-/** `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects passed over (v1 ConfigMap ...)`. */
+/** Returns for example `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects passed over (v1 ConfigMap ...)`. */
 export function summaryText(all: readonly CheckedInput[]): string {
   const inputs = all.filter(({ summary }) => summary === undefined);
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
@@ -274,7 +274,7 @@ export function summaryText(all: readonly CheckedInput[]): string {
         'rule',
       ),
     ];
-    // Of files with errors nothing is counted.
+    // The domains and rules of files with errors are not counted.
     const isCounted = inputs.every(({ errors }) => errors.length === 0);
     parts.push([count(ofRules, 'file'), ...(isCounted ? rules : [])].join(', '));
   }
@@ -304,7 +304,7 @@ export function summaryText(all: readonly CheckedInput[]): string {
   return parts.join('; ');
 }
 
-/** One object for programs, whatever the number of arguments. */
+/** Returns one JSON object for any number of arguments. */
 export function checkJson(inputs: readonly CheckedInput[]): string {
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   const { errors, warnings, allowed } = sumsOf(inputs);

@@ -2,15 +2,15 @@ import { compositeOf } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
-/** A warning about two sources that cannot be served beside each other. */
+/** A warning about two sources that cannot be served together. */
 export interface Conflict extends Omit<RuleError, 'code'> {
   code: 'duplicate-domain' | 'duplicate-object';
   hint: string;
 }
 
 /**
- * Manifests of one class that want one domain of one fleet, and resources of one domain. Which of them is served depends on what is in
- * force, so these are warnings; rule files of one domain are an error of their own.
+ * Finds manifests of one class that claim the same domain of a fleet, and resources with the same domain. Which of them is served
+ * depends on the rules in force, so these are warnings. Rule files with the same domain are an error already.
  */
 export function domainConflicts(
   sources: readonly LoadedSource[],
@@ -42,7 +42,7 @@ interface Claim {
   what: string;
 }
 
-/** A domain of a fleet, or with merging each top-level rule of it. */
+/** Returns the domain of a fleet that a source claims or, with merging, each of its top-level rules. */
 function claimsOf({ source, fleet, className, kind }: LoadedSource, mergeDomains: boolean): Claim[] {
   const place = fleet === undefined ? '' : ` of fleet '${fleet}'`;
   const domain = `domain '${source.domain}'${place}`;

@@ -35,7 +35,7 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'key-not-a-string': 'put the value into quotes',
 };
 
-/** By the type that a value must have, in the Go service's words. */
+/** Hints by the type that a value must have, in the words of the Go service. */
 const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into map\[interface/, 'a rule file is a mapping: "domain: <name>", then "descriptors:"'],
   [/!!map into \[\]config\.YamlDescriptor/, 'put a dash before each rule: "- key:"'],
@@ -67,7 +67,7 @@ function replacesHint(): string {
   return 'replaces is a list of mappings: [{ name: <name of a limit> }]';
 }
 
-/** Of the fields that are numbers; `written` is what stands in the place of one. */
+/** Returns the hint for a field that must be a number; `written` is its value in the file. */
 function numberHint(field: unknown, written: string): string | undefined {
   const kind = fields.get(String(field))?.kind;
   if (kind !== 'requests' && kind !== 'uint32') return undefined;
@@ -85,7 +85,7 @@ function numberHint(field: unknown, written: string): string | undefined {
   return `${words}; for a fraction take a longer unit`;
 }
 
-/** What a value of the wrong type is to be. */
+/** Returns the type that a value must have. */
 function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: string): string | undefined {
   const field = path.at(-1);
   if (text.startsWith('config error, yaml file contains list of type other than map')) {
@@ -103,7 +103,7 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
   return typeHints.find(([type]) => type.test(text))?.[1] ?? manifestTypeHint(path, text, written);
 }
 
-/** Of what the reader of overrides refuses. */
+/** Hints for errors of the override reader. */
 const overrideHints: readonly (readonly [RegExp, string])[] = [
   [
     /spec\.match: is required/,
@@ -118,7 +118,7 @@ const overrideHints: readonly (readonly [RegExp, string])[] = [
   [/exactly one of expiresAt/, 'write for: 2h, or expiresAt: with a time, or permanent: true'],
 ];
 
-/** Of what a manifest's model refuses. */
+/** Returns the hint for a wrong type in a manifest. */
 function manifestTypeHint(path: RuleError['path'], text: string, written: string): string | undefined {
   const field = path.at(-1);
   const [, wanted, found] =
@@ -155,7 +155,7 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   return `write ${field}: <${field}>`;
 }
 
-/** Fields that are called otherwise elsewhere. */
+/** Fields that have another name in other tools. */
 const otherNames = new Map([
   ['limit', 'rate_limit'],
   ['limits', 'rate_limits'],
@@ -165,7 +165,7 @@ const otherNames = new Map([
   ['multiplier', 'unit_multiplier'],
 ]);
 
-/** What to do about an error, in the words of its kind of text; undefined where it says it all. `written`: what stands at its place. */
+/** Returns what to do about an error, in the terms of its format; undefined if the error says it. `written`: the text at its place. */
 export function hintFor(
   error: Pick<RuleError, 'code' | 'path' | 'text'> & { source?: string },
   written = '',
@@ -211,7 +211,7 @@ function plainHint(
   return hints[code];
 }
 
-/** A name distinguishes limits in statistics, and not in counters. */
+/** Explains that the name of a limit distinguishes it in statistics, but not in counters. */
 function duplicateLimitHint(text: string): string {
   if (/have the same calendar/.test(text)) return 'leave one of the two out, or give it another calendar';
   if (/have the window/.test(text))
@@ -219,7 +219,7 @@ function duplicateLimitHint(text: string): string {
   return 'give one of the two another name';
 }
 
-/** Of a text that is nearly a window, such as `5 min`; the others say themselves which rule of the spelling is broken. */
+/** Returns the hint for a text that is almost a window, such as `5 min`. Other errors name the rule that the text breaks. */
 function windowHint(text: string): string | undefined {
   const [, count, unit] = /^the window '(\d+) *([a-z]+)' is no length/i.exec(text) ?? [];
   if (unit === undefined) return undefined;
@@ -228,7 +228,7 @@ function windowHint(text: string): string | undefined {
   return `write window: ${count}${meant === 'month' ? 'mo' : meant.charAt(0)}`;
 }
 
-/** Units that are written otherwise elsewhere. */
+/** Units that other tools spell differently. */
 const otherUnits = new Map([
   ['s', 'second'],
   ['sec', 'second'],
@@ -265,7 +265,7 @@ function unitHint(written: string): string {
   return hints['invalid-unit']!;
 }
 
-/** Of the few words that a field has, as the error lists them in its own spelling. */
+/** Returns the nearest of the allowed words, which the error lists. */
 function meantWord(text: string): string | undefined {
   const [, list, written = ''] =
     /(?:(?:hits_?unit|on_?expiry) must be|a calendar has the unit) (.*), found '(.*)'$/is.exec(text) ?? [];
@@ -301,7 +301,7 @@ function repeatedHint(name: string | number | undefined): string {
 
 const limitFields = [...fields.values()].filter(({ places }) => places & Place.RATE_LIMIT);
 
-/** Which mapping a path leads to, in either spelling; undefined for one that has no fields of ours. */
+/** Returns the kind of mapping that a path leads to, in either spelling; undefined if it has none of our fields. */
 function placeOf(path: RuleError['path']): Place | undefined {
   const name = path.findLast((step) => typeof step === 'string');
   if (name === undefined || (name === 'spec' && path.length === 1)) return Place.FILE;
@@ -310,7 +310,7 @@ function placeOf(path: RuleError['path']): Place | undefined {
   return /^rate(?:_l|L)imits?$/.test(name) ? Place.RATE_LIMIT : undefined;
 }
 
-/** Of a field that is known, and has no meaning where it stands. */
+/** Returns the hint for a known field at a place where it has no meaning. */
 function misplacedHint(name: string, above: RuleError['path']): string | undefined {
   const belongs = fields.get(name)?.places ?? 0;
   const place = placeOf(above);
@@ -328,21 +328,21 @@ function misplacedHint(name: string, above: RuleError['path']): string | undefin
   return `move ${name} to where it belongs`;
 }
 
-/** Words of Envoy's own configuration, of which rules are no part. */
+/** Words of Envoy's own configuration, which has no rules. */
 const envoyWords =
   /^(?:static_resources|dynamic_resources|admin|node|layered_runtime|configs|virtual_hosts|route_config|http_filters|listeners)$/;
 const actionWords = /^(?:actions|stage|disable_key)$/;
 const chartFile = /(?:^|[/\\])(?:Chart|values[\w.-]*)\.ya?ml$/;
 const chartHint = 'a chart is checked as it is rendered: helm template <chart> | weir check -';
 
-/** Of a field of an object, beside `spec`. */
+/** Returns the hint for a field of an object beside `spec`. */
 function objectHint(name: string): string {
   const ofSpec = [...fields.values()].filter(({ places }) => places & Place.FILE).map((field) => field.name);
   if ([...ofSpec, 'fleet', 'className'].includes(name)) return `${name} belongs below "spec:", indented`;
   return 'known here: apiVersion, kind, metadata, spec';
 }
 
-/** Of a field that nobody knows: the one that is meant where it stands, or elsewhere, or all that are known here. */
+/** Returns the hint for an unknown field: the nearest name for this place or another, or a list of the fields of this place. */
 function unknownHint(written: string, above: RuleError['path'], source: string): string {
   const isTop = above.length === 0;
   if (isTop && /(?:^|[/\\])kustomization\.ya?ml$/.test(source))
@@ -353,7 +353,7 @@ function unknownHint(written: string, above: RuleError['path'], source: string):
   if (actionWords.test(written))
     return "actions are Envoy's, in its routes: a rule has the key and the value that they send";
   const place = placeOf(above);
-  // Manifests call fields that they know, and that stand elsewhere, unknown.
+  // For manifests, a known field at a wrong place is unknown, too.
   const known = [...fields.keys()].find((name) => fieldName(name) === written);
   if (known !== undefined && above[0] === 'spec' && !(fields.get(known)!.places & (place ?? 0)))
     return misplacedHint(known, above)!;
@@ -379,20 +379,20 @@ function rank(name: string): number {
 function knownHere(above: RuleError['path'], place: Place | undefined): string[] {
   if (above.length === 0 && place === Place.FILE) return ['domain', 'descriptors'];
   const all = [...fields.values()].filter(({ places }) => place !== undefined && places & place);
-  // Where both are, what a rule is made of comes first.
+  // If both are possible, the fields that define a rule come first.
   const names = place === Place.DESCRIPTOR ? all.toSorted((a, b) => rank(a.name) - rank(b.name)) : all;
   const ofSpec = above.length === 1 && above[0] === 'spec' ? ['fleet', 'className'] : [];
   return [...names.map(({ name }) => name), ...ofSpec];
 }
 
-/** `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
+/** Returns for example `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
 function meantAlgorithm(text: string): string | undefined {
   const written = lettersOf(/unknown algorithm '([^']*)'/.exec(text)?.[1] ?? '');
   const meant = algorithmNames.find((name) => written && name.replace('_', '').startsWith(written));
   return meant && `did you mean ${meant}?`;
 }
 
-/** The field that a misspelled one is nearest to, if any is near; of two as near the one that belongs to the place. */
+/** Returns the field with the most similar name, if any is similar. If two are equally similar, the one of this place wins. */
 export function nearestField(written: string, place?: Place): string | undefined {
   const plain = written.toLowerCase().replaceAll('-', '_');
   const otherName = otherNames.get(plain);

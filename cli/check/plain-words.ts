@@ -1,4 +1,4 @@
-/** What readers refuse, in plain words and with what is to be marked: theirs are those of the Go service, which logs of limiters keep. */
+/** Rewrites errors of readers in plain words and finds what to mark. The readers use the words of the Go service, as logs do. */
 import type { FieldKind } from '../../rules/language/fields.ts';
 import { fields } from '../../rules/language/tables.ts';
 import { fieldPath, type RuleError } from '../../rules/rule-error.ts';
@@ -6,10 +6,10 @@ import type { LineIndex } from '../../rules/yaml/places.ts';
 import { keyPlace, parentKeyPlace, wordAt } from './caret.ts';
 import { templateMistake, yamlMistake } from './yaml-mistakes.ts';
 
-/** An error in plain words, at the place that is to be marked; `mend` where that is found along with the words. */
+/** An error in plain words, at the place to mark. */
 export interface PlainError extends RuleError {
   fix?: string;
-  /** How many characters are meant. */
+  /** The number of characters to mark. */
   length?: number;
 }
 
@@ -33,7 +33,7 @@ export function plainError(error: RuleError, lines: LineIndex | undefined): Plai
   const place = { line, column };
   if (isAboutKey(error) && typeof name === 'string')
     return { ...error, text, ...keyPlace(lines, place, name) };
-  // A value of several lines is not shown: its key is.
+  // A value of several lines is not shown; its key is.
   if (
     /!!(?:map|seq)|found (?:null|a list|an object)$/.test(error.text) &&
     !/^[[{]/.test(written) &&
@@ -44,7 +44,7 @@ export function plainError(error: RuleError, lines: LineIndex | undefined): Plai
   return { ...error, text };
 }
 
-/** Of a manifest the reader knows the value's place. */
+/** Whether the error is about the key. For manifests, the reader knows the place of the value. */
 function isAboutKey({ code, path, text }: RuleError): boolean {
   if (code === 'unknown-key') return path[0] === 'spec' || /unknown field/.test(text);
   return code === 'burst-without-bucket' || code === 'unit-when-unlimited' || code === 'invalid-limits';
@@ -54,7 +54,7 @@ function isMissing({ code, text }: RuleError): boolean {
   return code === 'empty-key' || /is required|unit ''$/.test(text);
 }
 
-/** What a value of each kind is called; of others it is a text. */
+/** The words for each kind of value; other kinds are text. */
 const kindWords: Partial<Record<FieldKind, string>> = {
   boolean: 'true or false',
   uint32: 'a whole number',
@@ -69,14 +69,14 @@ const kindWords: Partial<Record<FieldKind, string>> = {
   reserve: 'a mapping',
 };
 
-/** What a field of a rule file is to be, whatever the Go service calls it. */
+/** Returns the value that a field of a rule file must have, whatever the Go service calls it. */
 function wantedOf(field: string | number | undefined): string {
   if (field === undefined) return 'a mapping';
   const kind = fields.get(String(field))?.kind;
   return (kind && kindWords[kind]) ?? 'a text';
 }
 
-/** `written` is what stands at the place of the error. */
+/** `written` is the text at the place of the error. */
 export function plainText(
   { code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>,
   written: string,
@@ -122,7 +122,7 @@ export function plainText(
   }
 }
 
-/** Of manifests: the place stands for the path, of which the field's name is left. */
+/** Rewrites an error of a manifest. Its place stands for the path, so only the name of the field is left. */
 function manifestText(path: RuleError['path'], text: string): string {
   const words = text.startsWith(`${fieldPath(path)}: `) ? text.slice(fieldPath(path).length + 2) : text;
   const name = path.findLast((step) => typeof step === 'string') ?? '';
@@ -139,19 +139,19 @@ function manifestText(path: RuleError['path'], text: string): string {
   return plainText({ code: codeOfText(words), path: [], text: words }, '');
 }
 
-/** Texts that manifests share with rule files. */
+/** Returns the code of a text that manifests share with rule files. */
 function codeOfText(text: string): RuleError['code'] {
   if (text.startsWith('invalid rate limit unit')) return 'invalid-unit';
   if (text.startsWith('duplicate descriptor')) return 'duplicate-descriptor';
   return /when unlimited$/.test(text) ? 'unit-when-unlimited' : 'wrong-type';
 }
 
-/** Without errors that only follow from another one of them. */
+/** Leaves out errors that only follow from another error. */
 export function withoutConsequences(errors: readonly RuleError[]): RuleError[] {
   return errors.filter((error) => !errors.some((other) => other !== error && follows(error, other)));
 }
 
-/** Chosen: errors of one object of a file of many stand closer. */
+/** Chosen: errors of one object are at most this far apart. */
 const sameObjectLines = 30;
 
 function follows(error: RuleError, other: RuleError): boolean {

@@ -1,4 +1,4 @@
-/** What somebody meant where YAML cannot be read: looked for in the lines around the place, as the parser cannot know. */
+/** Guesses the mistake in text that is not valid YAML from the lines around the error, which the parser does not examine. */
 
 import { fieldName, fields } from '../../rules/language/tables.ts';
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
@@ -6,20 +6,20 @@ import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 export interface YamlMistake extends TextPlace {
   text: string;
   hint: string;
-  /** How many characters are meant. */
+  /** The number of characters to mark. */
   length?: number;
 }
 
-/** A text that helm or another program was to fill in. At the place of the first one of the file. */
+/** A template that helm or another program should have filled in; the mistake is at the first one of the file. */
 const template = /\{\{-?\s*(?:\.|-|\/\*|[a-z]+[\s.])/;
 
-/** Chosen: a template, or an open bracket, that stands farther from the place is not looked for. */
+/** Chosen: a template or an open bracket farther away is not searched for. */
 const farthestLines = 2_000;
 
-/** Chosen: characters of a line that a hint repeats, or looks at before the place. */
+/** Chosen: the number of characters of a line that a hint repeats, or examines before the place. */
 const shownText = 200;
 
-/** `text`: the parser's, in libyaml's words. */
+/** `text`: the message of the parser, in libyaml's words. */
 export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): YamlMistake {
   const words = text.replace(/^(?:error loading config file: )?yaml: (?:line \d+: )?/, '');
   const found =
@@ -54,7 +54,7 @@ const hintsByWords: readonly (readonly [RegExp, string])[] = [
   [/separated by a line/, 'write --- on a line of its own between two objects'],
 ];
 
-/** The first template within some lines. */
+/** Returns the first template within these lines. */
 export function templateMistake(
   lines: LineIndex,
   { from, to }: { from: number; to: number },
@@ -68,7 +68,7 @@ export function templateMistake(
   return undefined;
 }
 
-/** What git leaves in a file where two branches meet. */
+/** Finds conflict markers that git left after a merge. */
 function conflictMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefined {
   const isMarker = (near: number): boolean => /^(?:<{7}|={7}|>{7})(?: |$)/.test(lines.lineText(near) ?? '');
   const marked = [line, line - 1, line + 1].find(isMarker);
@@ -92,7 +92,7 @@ function tabMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefi
   };
 }
 
-/** `key:plan` and `-key: plan`, on the line or on the one above, which YAML takes for a text that goes on. */
+/** Finds `key:plan` and `-key: plan` on this line or the one above, which YAML reads as a text that continues. */
 function spaceMistake(lines: LineIndex, place: TextPlace): YamlMistake | undefined {
   for (const line of [place.line, lineAbove(lines, place.line)]) {
     const written = lines.lineText(line) ?? '';
@@ -113,7 +113,7 @@ function isField(name: string): boolean {
   return knownNames.has(name);
 }
 
-/** Characters that begin something else than a text. */
+/** Finds characters that cannot begin a text. */
 function characterMistake(
   words: string,
   lines: LineIndex,
@@ -150,7 +150,7 @@ function characterMistake(
   };
 }
 
-/** A second colon on one line, or a line that is indented deeper than what it belongs to. */
+/** Finds a second colon on a line, or a line that is indented more than its parent allows. */
 function mappingMistake(
   words: string,
   lines: LineIndex,
@@ -190,7 +190,7 @@ function dashMistake(words: string, lines: LineIndex, place: TextPlace): YamlMis
   };
 }
 
-/** At the bracket that is open. */
+/** Finds the bracket that is not closed. */
 function bracketMistake(words: string, lines: LineIndex, place: TextPlace): YamlMistake | undefined {
   const close = /did not find expected ',' or '([}\]])'/.exec(words)?.[1];
   if (close === undefined) return undefined;
@@ -213,7 +213,7 @@ function indentOf(line: string): number {
   return /^\s*/.exec(line)![0].length;
 }
 
-/** The one before that has anything but a comment. */
+/** Returns the nearest line above that is not empty and not only a comment. */
 function lineAbove(lines: LineIndex, line: number): number {
   let above = line - 1;
   while (above > 1 && /^\s*(?:#|$)/.test(lines.lineText(above) ?? '')) above--;

@@ -1,9 +1,9 @@
-/** Completion for shells: scripts made of the flags that commands declare, so that pressing Tab starts no program. */
+/** Completion for shells: scripts made from the flags of the commands, so that pressing Tab starts no program. */
 
 import { type Command, commandOf, commandOfVerbs, type FlagTypes, helpFlag } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
-/** A command as completion knows it. */
+/** A command with its name. */
 export interface NamedCommand {
   name: string;
   summary: string;
@@ -22,7 +22,7 @@ It matches this version, so print it again after an update.
 Exit status: 0, or 2 for a wrong command line.
 `;
 
-/** `load` is asked when a script is printed. */
+/** `load` is called when a script is printed. */
 export function completionCommand(load: () => Promise<readonly NamedCommand[]>): Command {
   const verb = (script: (commands: readonly NamedCommand[]) => string) =>
     commandOf(help, {}, async () => {
@@ -32,10 +32,10 @@ export function completionCommand(load: () => Promise<readonly NamedCommand[]>):
   return commandOfVerbs(help, { bash: verb(bashScript), zsh: verb(zshScript), fish: verb(fishScript) });
 }
 
-/** One command or verb, by the words that lead to it: `override set`. */
+/** One command or subcommand, by the words that lead to it: `override set`. */
 interface Place {
   path: string;
-  /** What may stand in the place of its first argument. */
+  /** Possible values of its first argument. */
   words: readonly string[];
   flags: FlagTypes;
 }
@@ -51,7 +51,7 @@ function placesOf(commands: readonly NamedCommand[]): Place[] {
   });
 }
 
-/** `--output` and `-o`. */
+/** Returns the spellings of flags, such as `--output` and `-o`. */
 function spellings(flags: FlagTypes): { spelling: string; values: readonly string[]; isText: boolean }[] {
   return Object.entries(flags).flatMap(([name, { type, short, values = [] }]) => {
     const names = short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`];
@@ -63,7 +63,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** The branches that bash and zsh have in common: of `$place` and `$before` they make `$offered`, and say whether files may stand there. */
+/** The branches that bash and zsh share: they compute `$offered` from `$place` and `$before`, and whether files are possible. */
 function branches(commands: readonly NamedCommand[]): string[] {
   const places = placesOf(commands);
   const verbs = places.flatMap(({ path }) => (path.includes(' ') ? [quoted(path)] : []));

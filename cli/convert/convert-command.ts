@@ -72,7 +72,7 @@ function convert(flags: ParsedFlags): number {
   const sources = served.filter(({ source }) => domain === undefined || source.domain === domain);
   if (sources.length === 0)
     throw new UsageError(`${path}: there are no rules for that domain, class and fleet`);
-  // Objects may claim one domain: the control plane decides between them.
+  // Several objects may claim one domain. The control plane decides between them.
   if (target !== 'manifest' && printClashes(sources, { mergeDomains })) return 2;
   const name = flags.text('name');
   if (name !== undefined && sources.length > 1) {
@@ -101,7 +101,7 @@ function refuseBadNames(flags: ParsedFlags): void {
   if (problem !== undefined) throw new UsageError(`--namespace ${problem}`);
 }
 
-/** Says what cannot be carried over, and whether that is the end. */
+/** Prints what cannot be converted, and returns whether the conversion ends. */
 function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
   for (const problem of problems) printProblem(problem);
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);

@@ -7,11 +7,11 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ManifestIdentity, manifestValue, objectName, ruleFileValue } from '../../rules/write-rules.ts';
 import { resourcesToJson } from '../../rules/xds/resource.ts';
 
-/** The spelling that is asked for. */
+/** The spelling to convert to. */
 export const targets = ['rules', 'manifest', 'xds'] as const;
 export type Target = (typeof targets)[number];
 
-/** What the new spelling is to say where the old one says nothing, or in its place. */
+/** Values that the new spelling uses if the old one has none, or instead of its own. */
 export interface GivenIdentity {
   name: string | undefined;
   namespace: string | undefined;
@@ -20,11 +20,11 @@ export interface GivenIdentity {
 }
 
 export interface Conversion {
-  /** One for each document: several manifests make a file of several. */
+  /** The documents of the output. Several manifests make a file of several documents. */
   documents: JsonObject[];
-  /** What the new spelling has no room for, and what is left out without harm to the rules themselves. */
+  /** Parts that the new spelling cannot express or leaves out, without harm to the rules themselves. */
   losses: string[];
-  /** What cannot be said in it at all. */
+  /** Rules that the new spelling cannot express at all. */
   problems: string[];
 }
 
@@ -44,12 +44,12 @@ export function convertRules(
   return { documents: [resourcesToJson(named) as JsonObject], losses, problems: [] };
 }
 
-/** Several files as one source, and what each of them adds, in its order. */
+/** Several files as one source, with the part of each file, in order. */
 interface JoinedSource extends LoadedSource {
   parts: readonly LoadedSource[];
 }
 
-/** Rule files of one domain, which add up, as one source. */
+/** Joins rule files of one domain into one source. */
 function joinedFiles(sources: readonly LoadedSource[]): JoinedSource[] {
   const groups = Map.groupBy<unknown, LoadedSource>(sources, (loaded) =>
     loaded.kind === 'rule-file' ? loaded.source.domain : loaded,
@@ -60,7 +60,7 @@ function joinedFiles(sources: readonly LoadedSource[]): JoinedSource[] {
   });
 }
 
-/** Where the value at a path of `spec` stands: `rules.yaml:12:9`, or the file alone. */
+/** Returns the place of the value at a path of `spec`: `rules.yaml:12:9`, or the file alone. */
 function placeText({ parts }: JoinedSource, [, ...path]: readonly (string | number)[]): string {
   const [first, ...below] = path.map((step) => (typeof step === 'number' ? step : ruleFileName(step)));
   let part = parts[0]!;
@@ -122,7 +122,7 @@ function identityOf(
   };
 }
 
-/** Name and namespace of an object say nothing about its rules, and are no loss. */
+/** The name and namespace of an object do not affect its rules, so losing them is not reported. */
 function identityLosses(
   { object, fleet, className = defaultClass, source }: LoadedSource,
   target: Target,

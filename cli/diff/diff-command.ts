@@ -26,11 +26,11 @@ import {
 import { type Comparison, diffReport, errorValue } from './diff-forms.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
-/** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */
+/** Words of `--fail-on`: effects, and the two kinds of looser change that let every request pass. */
 const failingWords = [...effectOrder, 'unlimited', 'shadow'] as const;
 
 /**
- * Reads `--fail-on gone,unlimited`; `none` alone is an empty set. Undefined when the flag is not there.
+ * Reads `--fail-on gone,unlimited`. `none` alone is an empty set. Returns undefined without the flag.
  * @throws UsageError
  */
 export function failingEffects(values: readonly string[]): ReadonlySet<string> | undefined {
@@ -46,7 +46,7 @@ export function failingEffects(values: readonly string[]): ReadonlySet<string> |
   return new Set(words);
 }
 
-/** Changes of which one is among the effects. */
+/** Returns the changes with one of these effects. */
 export function failingChanges(
   changes: readonly RuleChange[],
   effects: ReadonlySet<string>,
@@ -54,12 +54,12 @@ export function failingChanges(
   return changes.filter((change) => wordsOf(change).some((word) => effects.has(word)));
 }
 
-/** What `--fail-on` may call a change, the most important word first. */
+/** Returns the words of `--fail-on` for a change, the most important first. */
 function wordsOf({ effect, effects, passes }: RuleChange): string[] {
   return [...passes, effect, ...effects];
 }
 
-/** `2 changes that --fail-on names: shop: remote_address (gone), ...`. */
+/** Returns for example `2 changes that --fail-on names: shop: remote_address (gone), ...`. */
 export function failureText(changes: readonly RuleChange[], named: ReadonlySet<string>): string {
   const shown = changes.slice(0, 5).map((change) => {
     const word = wordsOf(change).find((one) => named.has(one));
@@ -118,7 +118,7 @@ export const diffCommand = commandOf(
     const [before, after] = read.map(({ input }) => input?.sources ?? []) as [LoadedSource[], LoadedSource[]];
     const loads = loadsOf(before, after, servedByFlags(flags));
     const errors = read.flatMap((side) => side.errors);
-    // An empty set of rules is one: what is compared with it is all new, or all gone.
+    // One side may have no rules. Then every rule of the other side is new or gone.
     if (errors.length === 0) errors.push(...loads.flatMap((load) => clashesOfLoad(load, options)));
     const changes = errors.length === 0 ? loads.flatMap(changesOf) : [];
     const failing = named === undefined ? [] : failingChanges(changes, named);
@@ -158,12 +158,12 @@ function pathsOf(flags: ParsedFlags): [string, string] {
 }
 
 interface Side {
-  /** Undefined where nothing answers. */
+  /** Undefined if the limiter does not answer. */
   input: RuleInput | undefined;
   errors: Comparison['errors'][number][];
 }
 
-/** What is wrong is on standard error, too. A limiter that does not answer is said in the form that was asked for. */
+/** Reads one side. Its errors are also printed on standard error. A limiter that does not answer is reported in the requested format. */
 async function readSide(path: string, form: string, options: InputOptions): Promise<Side> {
   try {
     const input = await readInputOrUrl(path, options);
@@ -183,7 +183,7 @@ function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): 
   return side === undefined ? [] : clashesOf(side, options);
 }
 
-/** What the recording says of the new rules, held against the old ones; loaded for this alone. */
+/** Replays the recording with the new rules and compares them with the old ones. The replay is loaded only for this. */
 async function replayOf(
   from: string,
   flags: ParsedFlags,
@@ -220,16 +220,16 @@ function print(
   if (failure !== undefined) io().stderr.write(`${escaped(failure)}\n`);
 }
 
-/** What limiters of one fleet of one class load, before and after. */
+/** The rules that limiters of one fleet and class load, before and after. */
 interface ComparedLoad {
-  /** Undefined where there is one class only. */
+  /** Undefined if there is only one class. */
   className: string | undefined;
   fleet: string;
   before: LoadedSource[];
   after: LoadedSource[];
 }
 
-/** What names no class is for the only one that there is, else for the default one; what names no fleet for the default one. */
+/** Without a class, a source belongs to the only one, or else to the default. Without a fleet, it belongs to the default fleet. */
 function loadsOf(
   before: readonly LoadedSource[],
   after: readonly LoadedSource[],

@@ -1,4 +1,4 @@
-/** What a comparison found, for other programs and for who reviews a pull request. */
+/** The result of a comparison, for other programs and for reviewers of pull requests. */
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { Rule } from '../../rules/model.ts';
@@ -12,17 +12,17 @@ import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-re
 
 export interface Comparison {
   changes: readonly RuleChange[];
-  /** Those that `--fail-on` names. */
+  /** The changes that `--fail-on` names. */
   failing: readonly RuleChange[];
-  /** What it says of them. */
+  /** The message about them. */
   failure: string | undefined;
   /** The rules of both sides. */
   before: readonly LoadedSource[];
   after: readonly LoadedSource[];
   files: readonly string[];
-  /** What the recording says, and its path. */
+  /** The result of the replay, and the path of the recording. */
   replay: { from: string; report: ReplayReport } | undefined;
-  /** Why there is no comparison. */
+  /** The reasons if there is no comparison. */
   errors: readonly Pick<RuleError, 'code' | 'source' | 'text' | 'line' | 'column'>[];
 }
 
@@ -60,7 +60,7 @@ export function diffReport(
   };
 }
 
-/** `shop: path=/search* > plan`. */
+/** Returns for example `shop: path=/search* > plan`. */
 function nameOf({ domain, rule, ...place }: RuleChange): string {
   return `${domain}${placeWords(place)}: ${rule.join(' > ')}`;
 }
@@ -77,7 +77,7 @@ interface Place {
   column: number | undefined;
 }
 
-/** Where the rules of changes stand: in the new rules, or, for what is gone, in the new file of its domain. */
+/** Finds the places of changed rules: in the new rules, or, for a rule that is gone, in the new file of its domain. */
 class RulePlaces {
   readonly #before: readonly LoadedSource[];
   readonly #after: readonly LoadedSource[];
@@ -192,7 +192,7 @@ function replayParts({ requests, from, to, badLines, difference }: ReplayReport)
 
 type MarkdownParts = Parameters<typeof markdownDocument>[0]['parts'];
 
-/** By which rules, and who most. */
+/** Lists the rules that limit requests, and the clients limited most. */
 function limitedParts(title: string, { rules, offenders }: ChangeReport): MarkdownParts {
   if (rules.length === 0) return [];
   const byRule = rules.map(({ rule, requests }) => [markdownCode(rule), `${requests}`]);
@@ -210,7 +210,7 @@ function limitedParts(title: string, { rules, offenders }: ChangeReport): Markdo
   ];
 }
 
-/** The errors as a program reads them. */
+/** Converts an error for programs. */
 export function errorValue(error: Comparison['errors'][number]): object {
   const { code, source: file, line, column, text: message } = error;
   return { code, file, line, column, message };

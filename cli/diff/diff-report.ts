@@ -10,14 +10,14 @@ const marks = {
   moved: ['^', 'yellow'],
 } as const;
 
-/** Changes for a person, each in the words of the rule language and with what it means. */
+/** Formats changes for people, in the words of the rule language, with their effect. */
 export function diffText(changes: readonly RuleChange[], paint: Paint): string {
   if (changes.length === 0) return 'no changes\n';
   const lines = changes.flatMap((change) => changeLines(change, paint));
   return `${[...lines, summary(changes)].join('\n')}\n`;
 }
 
-/** `more` is what else there is to say. */
+/** `more` has further fields of the report. */
 export function diffJson(changes: readonly RuleChange[], more: object): string {
   return `${JSON.stringify({ changes, effects: effectCounts(changes), ...more }, undefined, 2)}\n`;
 }
@@ -32,14 +32,14 @@ function changeLines(change: RuleChange, paint: Paint): string[] {
   return [...lines, ...more.map((note) => `    ${note}`)];
 }
 
-/** ` (class a, fleet b)`, where they are not what they mostly are. */
+/** Returns for example ` (class a, fleet b)`, without the default class and fleet. */
 export function placeWords({ className, fleet }: Pick<RuleChange, 'className' | 'fleet'>): string {
   const named = [className && `class ${className}`, fleet !== defaultFleet && `fleet ${fleet}`];
   const names = named.filter(Boolean);
   return names.length === 0 ? '' : ` (${names.join(', ')})`;
 }
 
-/** One for each field: `unit: hour -> day`. */
+/** Returns a text for each field, for example `unit: hour -> day`. */
 export function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): string[] {
   return fields.map(({ name, before, after }) => {
     if (kind === 'added') return `${name}: ${after}`;
@@ -53,16 +53,16 @@ function summary(changes: readonly RuleChange[]): string {
   return `${changes.length} change${changes.length === 1 ? '' : 's'}: ${effectCountsText(changes)}`;
 }
 
-/** `1 new, 2 stricter`. */
+/** Returns for example `1 new, 2 stricter`. */
 export function effectCountsText(changes: readonly RuleChange[]): string {
   const effects = Object.entries(effectCounts(changes)).map(([effect, number]) => `${number} ${effect}`);
   return effects.join(', ');
 }
 
-/** As they are counted and listed. */
+/** The order in which effects are counted and listed. */
 export const effectOrder: readonly Effect[] = ['new', 'stricter', 'mixed', 'looser', 'gone', 'same'];
 
-/** Of those that there are. */
+/** Counts the effects that occur. */
 function effectCounts(changes: readonly RuleChange[]): Partial<Record<Effect, number>> {
   const counts: Partial<Record<Effect, number>> = {};
   for (const effect of effectOrder) {

@@ -106,7 +106,7 @@ function keySources(given: readonly string[]): Map<string, KeySource> {
   );
 }
 
-/** A source for a key that no rule has is a key misspelled. @throws UsageError */
+/** Rejects a source for a key that no rule has, because the key must be misspelled. @throws UsageError */
 function refuseOtherKeys(sources: ReadonlyMap<string, KeySource>, keys: ReadonlySet<string>): void {
   for (const key of sources.keys())
     if (!keys.has(key)) throw new UsageError(`--from: no rule has the key "${key}"${hintOf(key, [...keys])}`);

@@ -1,4 +1,4 @@
-/** What an Envoy needs to ask a limiter, as YAML: the descriptors alone, with filter and cluster, whole, or for Istio. */
+/** Writes Envoy configuration that queries a limiter, as YAML: descriptors alone, with filter and cluster, complete, or for Istio. */
 import type { JsonObject } from '../../rules/model.ts';
 import { costMetadata, type KeySource, type NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
 import { yamlText } from '../../rules/yaml/yaml-text.ts';
@@ -6,11 +6,11 @@ import { escaped } from '../shared/flags.ts';
 
 export interface EnvoyTextOptions {
   domain: string;
-  /** Of the limiter's gRPC listener. */
+  /** The address of the limiter's gRPC listener. */
   limiter: { host: string; port: number };
 }
 
-/** By the value of `--output`. */
+/** Functions by the value of `--output`. */
 export const envoyOutputs = {
   rate_limits: rateLimitsText,
   filter: filterText,
@@ -22,7 +22,7 @@ export const envoyOutputs = {
 >;
 export type EnvoyOutput = keyof typeof envoyOutputs;
 
-/** Where the chart, installed as its README says, puts the limiters. */
+/** The Service of a chart that was installed as its README says. */
 export const istioLimiter = { host: 'weir-limiter.weir-system.svc.cluster.local', port: 8081 };
 
 const filterName = 'envoy.filters.http.ratelimit';
@@ -45,7 +45,7 @@ function filterText(needed: readonly NeededRateLimit[], options: EnvoyTextOption
   ].join('');
 }
 
-/** Envoy on 10000, before a service on 10001 that is Envoy itself and says hello. */
+/** Configures Envoy on port 10000, with a service on port 10001 that is Envoy itself and says hello. */
 function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
   const hello = {
     match: { prefix: '/' },
@@ -57,7 +57,7 @@ function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOpt
     typed_per_filter_config: perRoute,
   };
   const config = {
-    // Where it says what it counted, and what it has in force.
+    // The admin port shows counters and the configuration in force.
     admin: { address: socketAddress('127.0.0.1', 9901) },
     static_resources: {
       listeners: [
@@ -76,7 +76,7 @@ function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOpt
   return withRateLimits(config, needed);
 }
 
-/** The filter and the descriptors of all virtual hosts of the ingress gateways. Istio has a cluster for each Service port. */
+/** Adds the filter and the descriptors to all virtual hosts of the ingress gateways. Istio has a cluster for each Service port. */
 function istioText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
   const { host, port } = options.limiter;
   const workloadSelector = { labels: { istio: 'ingressgateway' } };
@@ -95,7 +95,7 @@ function istioText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions
         filterChain: { filter: { name: manager, subFilter: { name: 'envoy.filters.http.router' } } },
       },
     },
-    // A limiter's sidecar refuses the authority that Envoy would take: the cluster's name, with its bars.
+    // A limiter's sidecar rejects Envoy's default authority, which is the name of the cluster with its bars.
     patch: { operation: 'INSERT_BEFORE', value: filter(options, `outbound|${port}||${host}`, host) },
   });
   const describes = object('weir-rate-limits', {
@@ -168,7 +168,7 @@ function cluster(
 ): JsonObject {
   const isAddress = /^[\d.]+$|:/.test(host);
   const endpoint = { address: socketAddress(host, port) };
-  // Limiters listen on IPv4 unless GRPC_HOST says otherwise, and Envoy would ask ::1 of localhost alone.
+  // By default limiters listen on IPv4, while Envoy would try only ::1 for localhost.
   const byName: JsonObject = { type: 'STRICT_DNS', dns_lookup_family: 'V4_PREFERRED' };
   return {
     name,
@@ -183,7 +183,7 @@ function socketAddress(address: string, port_value: number): JsonObject {
   return { socket_address: { address, port_value } };
 }
 
-/** The text of a value whose only empty `rate_limits` is to hold these, with comments. */
+/** Returns the YAML of a value and fills its only empty `rate_limits` with these, with comments. */
 function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): string {
   return yamlText(value).replace(/^( *)(- )?rate_limits: \[\]$/m, (_, indent: string, dash = '') => {
     const inner = `${indent}${' '.repeat(dash.length)}  `;
@@ -192,7 +192,7 @@ function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): 
   });
 }
 
-/** Chosen: rules that are named in a comment. */
+/** Chosen: the number of rules that a comment names. */
 const namedRules = 3;
 
 const { namespace, key } = costMetadata;
@@ -213,7 +213,7 @@ function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
   ];
 }
 
-/** What nothing said, and what stands in its place. */
+/** Returns what is missing, and the value that was used instead. */
 export function guessWords({ key, source }: NeededRateLimit['guessed'][number]): string {
   const name = shortened(key);
   if (source.type === 'header_match' || source.type === 'query_match')
@@ -221,13 +221,13 @@ export function guessWords({ key, source }: NeededRateLimit['guessed'][number]):
   return `where "${name}" comes from; the header ${'name' in source ? source.name : ''} is taken, --from ${name}=... says it`;
 }
 
-/** Of a rule file, in a comment or on a terminal: on one line, and not too long. */
+/** Shortens a text of a rule file to one line, for a comment or a terminal. */
 function shortened(text: string): string {
   const line = escaped(text);
   return line.length > 80 ? `${line.slice(0, 80)}...` : line;
 }
 
-/** `header:x-plan`, `query:q`, `path`, `method`, `host`, `generic`, or a kind of entry that Envoy names. */
+/** Reads `header:x-plan`, `query:q`, `path`, `method`, `host`, `generic`, or a kind of entry that Envoy names. */
 export function parseKeySource(text: string): KeySource | undefined {
   const [, type, name = ''] = /^(header|query|header_match|query_match):(.+)$/s.exec(text) ?? [];
   if (type === 'query' || type === 'query_match') return { type, name };

@@ -27,7 +27,7 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 2 for a wrong command line, a cluster that does not answer, or rules in force that the cluster does not have.
 `;
 
-/** An object with what is needed to read its rules. */
+/** An object with the fields that are needed to read its rules. */
 export interface ClusterRules extends ShownObject {
   createdMs: number;
   spec: unknown;
@@ -43,7 +43,7 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
     notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
   for (const text of [...notes, ...problems]) printProblem(text);
   if (problems.length > 0) return 2;
-  // The control plane has let them in beside each other, so that domains are merged where there are several.
+  // The control plane accepted these objects together, so several sources of a domain are merged.
   return printExplanation(sources, options, { format, mergeDomains: true });
 });
 
@@ -53,17 +53,17 @@ function clusterRules(value: unknown): ClusterRules {
   return { ...shownObject(value), createdMs: Number.isNaN(createdMs) ? 0 : createdMs, spec };
 }
 
-/** What limiters decide requests of a domain by, as far as the cluster knows. */
+/** The rules by which limiters decide requests of a domain, as far as the cluster shows. */
 export interface RulesInForce {
-  /** Of the class and fleet that serve the domain, of all domains. */
+  /** All rules of the class and fleet that serve the domain. */
   sources: readonly LoadedSource[];
-  /** What else is to be known of the domain's objects. */
+  /** Notes about the domain's objects. */
   notes: string[];
-  /** Why nothing certain can be said. */
+  /** Reasons why the rules in force are not certain. */
   problems: string[];
 }
 
-/** @throws UsageError where the domain is in several classes or fleets, and none is chosen */
+/** @throws UsageError if several classes or fleets have the domain and none is selected */
 export function rulesInForce(
   objects: readonly ClusterRules[],
   domain: string,
@@ -98,7 +98,7 @@ export function rulesInForce(
   return found;
 }
 
-/** Whether limiters run what the object says now, and what else of it. */
+/** Whether limiters run the current generation of the object, with notes and problems. */
 function standingOf(object: ShownObject): { isInForce: boolean; note?: string; problem?: string } {
   const { conditions, generation, observedGeneration, servedGeneration, why } = object;
   const name = nameOf(object);

@@ -1,4 +1,4 @@
-/** `--bucket`: a bucket of quota clients, whose entries have no order, as the descriptor that a limiter takes it for. */
+/** `--bucket`: converts a bucket of quota clients, whose entries have no order, to the descriptor that the limiter uses for it. */
 import { type BucketOrder, bucketOrders, passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
@@ -7,14 +7,14 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { UsageError } from '../shared/flags.ts';
 import { readEntry } from '../shared/request.ts';
 
-/** What a limiter makes of a bucket. */
+/** The descriptor of a bucket, and how it is counted. */
 export interface DescribedBucket {
-  /** In the order in which a rule matches them; by their keys where none does. */
+  /** The entries in the order in which a rule matches them, or sorted by key if none does. */
   readonly entries: readonly Entry[];
   readonly words: string;
 }
 
-/** `name=x,plan=gold`. @throws UsageError */
+/** Reads `name=x,plan=gold`. @throws UsageError */
 export function readBucket(text: string): Entry[] {
   const entries = text.split(',').map(readEntry);
   const keys = new Set(entries.map(({ key }) => key));

@@ -26,7 +26,7 @@ import { ExplainReport, explainJson } from './explain-report.ts';
 import { explainRequest, type ShownDescriptor } from './explain-request.ts';
 import { askLimiter, isLimiter, type KnownBetter } from './limiter-rules.ts';
 
-/** The flags that say when it is asked, and how the limiter is set. */
+/** Flags for the time of the request and the settings of the limiter. */
 export const requestHelp = `  --at <time>                 show the counter at this time: RFC 3339 or seconds since 1970 (default now)
   --setting <NAME=VALUE>      a setting of the limiter that affects the names of counters and statistics, or leases, such as COUNTER_KEYS=unambiguous. Repeat the flag for several (default: the variables COUNTER_KEYS and REQUEST_MAX_TEXT_BYTES)
 `;
@@ -39,7 +39,7 @@ export const requestFlags = {
   ...outputFlag,
 } as const;
 
-/** What `words` ask of a limiter that is set as the flags say. Rejects with a UsageError. */
+/** Reads the request of `words` and the limiter's settings from the flags. Rejects with a UsageError. */
 export async function requestOf(words: readonly string[], flags: ParsedFlags): Promise<ExplainOptions> {
   const at = flags.text('at');
   const { domain, descriptors } = readRequest(words, 'explain');
@@ -53,7 +53,7 @@ export async function requestOf(words: readonly string[], flags: ParsedFlags): P
   };
 }
 
-/** Prints what the sources of one load make of the request, or why no limiter would load them; returns the exit status. */
+/** Prints how the sources of one load handle the request, or why no limiter would load them. Returns the exit status. */
 export function printExplanation(
   sources: readonly LoadedSource[],
   options: ExplainOptions,

@@ -28,7 +28,7 @@ const passedOverWords: Record<FoundHow, string> = {
   key: 'has the key and no value, which counts last',
 };
 
-/** A line, and what stands below it. */
+/** A line, and the lines below it. */
 interface Branch {
   text: string;
   below?: readonly Branch[];
@@ -41,23 +41,23 @@ function treeLines(branches: readonly Branch[], indent = ''): string[] {
   });
 }
 
-/** Of what rules and requests say, nothing acts on a terminal but colours, which are this report's own. */
+/** Escapes foreign text in a line. Only the colors of this report act on the terminal. */
 function shown(line: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: how a colour begins
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character begins a color
   const parts = line.split(/(\u001b\[\d{1,2}m)/);
   return parts.map((part, index) => (index % 2 === 0 ? escaped(part) : part)).join('');
 }
 
-/** Chosen: rules of a level that a person looks at. */
+/** Chosen: people look at this many rules of a level. */
 const mostPassedOver = 5;
 
-/** Writes an explanation for a person: the way of each descriptor as a tree. */
+/** Writes an explanation for people, with a tree for each descriptor. */
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
   readonly #paint: Paint;
   readonly #defaultLease: number;
 
-  /** `defaultLease` is that of rules without one of their own. */
+  /** `defaultLease` applies to rules without a lease of their own. */
   constructor(sources: readonly LoadedSource[], paint: Paint, defaultLease: number) {
     this.#sources = sources;
     this.#paint = paint;
@@ -66,7 +66,7 @@ export class ExplainReport {
 
   text(domain: string, request: ExplainedRequest): string {
     const { hasDomain, domains, descriptors } = request;
-    // An override limits requests of a domain without rules, too.
+    // An override also limits requests of a domain without rules.
     if (!hasDomain && descriptors.every(({ effect }) => effect === 'none')) {
       const lines = [`no rules for the domain '${domain}': every request is OK${hintOf(domain, domains)}`];
       const known = domains.slice(0, 10).join(', ') + (domains.length > 10 ? ' ...' : '');
@@ -100,7 +100,7 @@ export class ExplainReport {
     ];
   }
 
-  /** What an override makes of the rule's limits. */
+  /** Returns the branches for the rule's limits with an override. */
   #overridden(
     { effect, counters }: ShownDescriptor,
     inForce: NonNullable<ShownDescriptor['inForce']>,
@@ -188,7 +188,7 @@ export class ExplainReport {
   }
 }
 
-/** One for each limit of a rule; of a limit alone what it is counted by. */
+/** Returns a branch for each limit of a rule, or only the counter if the rule has one limit. */
 function limitBranches(limits: readonly Limit[], counters: readonly ExplainedCounter[]): Branch[] {
   const all = counters.map((counter, index) => ({
     text: limitOfSeveral(limits[index]!, counter),
@@ -205,7 +205,7 @@ function counterBranches(limit: Limit, { key, metric, window }: ExplainedCounter
   return [`counter key: ${key}`, where, `metric: ${metric}`].map((text) => ({ text }));
 }
 
-/** `name n`, `replaces a, b`. */
+/** Returns for example `name n`, `replaces a, b`. */
 function namesOf({ name, replaces }: Limit): string[] {
   return [
     ...(name === '' ? [] : [`name ${name}`]),
@@ -220,13 +220,13 @@ function limitOfSeveral(limit: Limit, { isReplaced }: ExplainedCounter): string 
   return `${limitWords(limit)}${names.length === 0 ? '' : ` (${names.join('; ')})`}`;
 }
 
-/** Of what counts for good in one counter. */
+/** Returns the words for a limit whose counter never ends. */
 function steadyWords(limit: Limit): string {
   const window = windowTextOf(limit);
   return algorithmOf(limit).steady!.words({ window, rate: rateWords(limit), burst: burstOf(limit) });
 }
 
-/** Where a rule is from: a line, else the object. */
+/** Returns the place of a rule: a line, or the object. */
 function placeWords(loaded: LoadedSource | undefined, line: number | undefined): string[] {
   if (line !== undefined) return [`${loaded!.file}:${line}`];
   return loaded?.object === undefined ? [] : [loaded.source.name];
@@ -236,7 +236,7 @@ export function entryText({ key, value }: Entry): string {
   return `${key}=${/[,"]/.test(value) ? JSON.stringify(value) : value}`;
 }
 
-/** An explanation for programs. */
+/** Formats an explanation for programs. */
 export function explainJson(
   domain: string,
   request: ExplainedRequest,
@@ -248,7 +248,7 @@ export function explainJson(
   return `${JSON.stringify({ domain, hasDomain, domains, bucket, descriptors }, undefined, 2)}\n`;
 }
 
-/** What one limit alone has stands beside its rule, as it did before there were several. */
+/** If a rule has one limit, its fields are beside those of the rule, as before rules could have several limits. */
 function descriptorJson(
   { entries, explanation: { steps, outcome }, effect, counters, overrides, inForce }: ShownDescriptor,
   sources: readonly LoadedSource[],

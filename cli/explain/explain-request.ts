@@ -10,20 +10,20 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 
 export interface ExplainedRequest {
   hasDomain: boolean;
-  /** Domains that there are rules for. */
+  /** All domains with rules. */
   domains: string[];
   descriptors: ShownDescriptor[];
 }
 
-/** With what a limiter says of it, if one was asked. */
+/** A descriptor, with the answer of a limiter if one was queried. */
 export interface ShownDescriptor extends ExplainedDescriptor {
   /** The overrides, in words. */
   overrides?: readonly string[] | undefined;
-  /** The limits that come of rules and overrides, and where they count. Undefined if no override matches. */
+  /** The limits that result from rules and overrides, with their counters. Undefined if no override matches. */
   inForce?: readonly { words: string; key: string | undefined }[] | undefined;
 }
 
-/** The sources are those of one load. */
+/** `sources` are those of one load. */
 export function explainRequest(sources: readonly LoadedSource[], options: ExplainOptions): ExplainedRequest {
   const rules = sources.map(({ source }) => source);
   const table = new RuleTable(compileRules(rules));

@@ -1,4 +1,4 @@
-/** The rules of a running limiter, and what it says of a request beside them: by its debug listener. */
+/** Reads the rules of a running limiter, and its view of a request, from its debug listener. */
 import { existsSync } from 'node:fs';
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
@@ -7,28 +7,28 @@ import { withLimiters } from '../operate/operate-command.ts';
 import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';
 import { inputOfLimiter } from '../shared/read-input.ts';
 
-/** Whether an argument is `host:port`, and no file. */
+/** Whether an argument is `host:port` and not the name of a file. */
 export function isLimiter(path: string): boolean {
   return /^(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}$/i.test(path) && !existsSync(path);
 }
 
-/** What a limiter knows of a descriptor beyond its rules. */
+/** What a limiter knows of a descriptor in addition to its rules. */
 export interface KnownBetter {
-  /** The overrides of it. */
+  /** The overrides that match. */
   overrides: string[];
   /** The keys of its counters. */
   counters: string[];
-  /** The effect of the rule and its overrides. Undefined: an older limiter does not report it. */
+  /** The effect of the rule and its overrides. Undefined if an older limiter does not report it. */
   inForce?: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] } | undefined;
 }
 
 export interface LimiterSays {
   sources: readonly LoadedSource[];
-  /** Of each descriptor. */
+  /** One element for each descriptor. */
   known: KnownBetter[];
 }
 
-/** Rejects where it cannot be asked. */
+/** Rejects if the limiter cannot be reached. */
 export function askLimiter(
   address: string,
   flags: ParsedFlags,
@@ -65,7 +65,7 @@ function bodyOf(answer: Answer): Json {
   throw new CommandError(answer.problem, 2);
 }
 
-/** `override: blocked, by ada, until 2026-01-31T12:00:00Z (api "stop")`. */
+/** Returns for example `override: blocked, by ada, until 2026-01-31T12:00:00Z (api "stop")`. */
 function overrideText(override: Json): string {
   const { source, name, endsAt, createdBy, reason, requestsPerUnit, unit, grant, block, unlimited } =
     override;

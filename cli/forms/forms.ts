@@ -1,6 +1,6 @@
 /**
- * A report in the forms that other programs read: SARIF, JUnit, TAP, annotations of GitHub, Markdown. All of it may quote what
- * others wrote, so each form escapes every text.
+ * Writes a report as SARIF, JUnit, TAP, GitHub annotations or Markdown. A report may quote foreign texts, so each format escapes
+ * every text.
  */
 import { escaped } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
@@ -13,7 +13,7 @@ import {
 } from './report.ts';
 import { sarifLog } from './sarif.ts';
 
-/** A whole document, whatever was found. `workingFolder` is an absolute path. */
+/** Returns a complete document, even without findings. `workingFolder` is an absolute path. */
 export function reportText(report: Report, form: ReportForm, workingFolder: string): string {
   if (form === 'markdown') return report.markdown();
   if (form === 'github') return githubCommands(report);
@@ -29,12 +29,12 @@ function githubCommands({ findings, isQuiet }: Report): string {
 
 const gravity = { error: 0, warning: 1, note: 2 };
 
-/** GitHub shows the first ten of a step. */
+/** Sorts errors first, because GitHub shows only the first ten annotations of a step. */
 function byGravity(a: ReportedFinding, b: ReportedFinding): number {
   return gravity[a.severity] - gravity[b.severity];
 }
 
-/** `::error file=...,line=3::text`, which a runner shows beside the line. */
+/** Returns for example `::error file=...,line=3::text`, which a runner shows beside the line. */
 function githubCommand(finding: ReportedFinding): string {
   const { severity, code, file, line, column, length } = finding;
   const place = line === undefined ? {} : { line, col: column };
@@ -54,7 +54,7 @@ function commandProperty(text: string): string {
   return commandData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
-/** A case for each file that is well, and one for each finding. */
+/** Returns a case for each file without findings, and one for each finding. */
 function casesOf({ cases, findings, files }: Report): readonly ReportedCase[] {
   if (cases !== undefined) return cases;
   const named = new Set(findings.map(({ file }) => file));
@@ -75,10 +75,10 @@ function isFailed({ findings }: ReportedCase): boolean {
   return findings.some(({ severity }) => severity === 'error');
 }
 
-/** Notes and warnings pass. */
+/** In JUnit, notes and warnings pass. */
 function junitDocument(report: Report): string {
   const cases = casesOf(report);
-  // A case counts once, however much is wrong with it.
+  // A case counts once, even with several findings.
   const failed = cases.filter(isFailed);
   const errors = failed.filter(({ findings }) => findings.some(({ code }) => code === 'unreadable')).length;
   const counts = attributes({
@@ -136,7 +136,7 @@ function attributes(values: Record<string, string | number | undefined>): string
     .join('');
 }
 
-/** XML 1.0, section 2.2: some characters stand in no document, not even escaped. */
+/** Removes characters that no XML document may hold, not even escaped (XML 1.0, section 2.2), and escapes others. */
 function xml(text: string): string {
   return (
     text

@@ -1,16 +1,16 @@
 /**
- * Markdown for a comment of a pull request, as GitHub and GitLab read it (GFM). Texts of others stand in code, or with every
- * character spelled out that means something: they open no table cell, tag, link or mention.
+ * Markdown for a comment on a pull request, as GitHub and GitLab read it (GFM). Foreign texts are code, or every character with a
+ * meaning is escaped, so that they open no table cell, tag, link or mention.
  */
 import { escaped } from '../shared/flags.ts';
 import type { ReportedFinding } from './report.ts';
 
-/** GitHub takes comments of 65,536 characters; bytes are at least as many. */
+/** GitHub accepts comments of 65,536 characters, which are never more than their bytes. */
 const mostBytes = 65_000;
-/** Chosen: of one text in a table, in characters. */
+/** Chosen: the length of one text in a table, in characters. */
 const longest = 400;
 
-/** Cuts what nobody reads to its end in a table. */
+/** Shortens a text that is too long for a table. */
 function clipped(text: string): string {
   const line = escaped(text.toWellFormed()).replace(/[\ufffe\uffff]/g, '\ufffd');
   if (line.length <= longest) return line;
@@ -21,19 +21,19 @@ function entity(character: string): string {
   return `&#${character.codePointAt(0)};`;
 }
 
-/** A name or a value of others, as code. Neither GitHub nor GitLab looks for references in it. */
+/** Returns a foreign name or value as code. Neither GitHub nor GitLab looks for references in it. */
 export function markdownCode(text: string): string {
   const line = clipped(text);
   if (line === '') return '`""`';
   if (!/[`|\\]/.test(line)) return `\`${line}\``;
-  // A code span takes no backslash before a bar of a table, so the characters are spelled out.
+  // In a table, a backslash before a bar has no effect inside a code span, so the characters are entities.
   return `<code>${line.replace(/[^A-Za-z0-9 ]/gu, entity).replaceAll('&#64;', '&#64;&#8203;')}</code>`;
 }
 
-/** What the reader of Markdown itself acts on, and, before a name or a number, what refers to something in GitLab. */
+/** Characters with a meaning in Markdown, and those that begin a reference in GitLab before a name or number. */
 const meaning =
   /[&<>`*[\]\\|~$]|[!%^](?=["\w])|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=www)\./gi;
-/** GitHub and GitLab look for these once more when entities are characters again: references, emoji, addresses. */
+/** After decoding entities, GitHub and GitLab still look for these: references, emoji, addresses. */
 const referring = /[&~$!%^:.]/;
 
 function inert(character: string, at: number, line: string): string {
@@ -41,7 +41,7 @@ function inert(character: string, at: number, line: string): string {
   return entity(character) + (isReference ? '&#8203;' : '');
 }
 
-/** A sentence that quotes others. Spaces of no width keep names and numbers from being mentioned. */
+/** Returns a sentence that quotes foreign texts. Zero-width spaces keep names and numbers from becoming mentions. */
 export function markdownText(text: string): string {
   return clipped(text)
     .replace(meaning, inert)
@@ -51,36 +51,36 @@ export function markdownText(text: string): string {
 }
 
 export interface MarkdownReport {
-  /** Names the comment for programs, so that a later one takes its place. */
+  /** Identifies the comment for programs, so that a later one replaces it. */
   marker: string;
-  /** In the words of this program, or escaped. */
+  /** The title: own words, or escaped. */
   title: string;
   parts: readonly MarkdownPart[];
 }
 
 interface MarkdownPart {
   heading?: string;
-  /** Escaped. */
+  /** Text of the part, escaped. */
   text?: string;
   table?: MarkdownTable;
 }
 
 interface MarkdownTable {
   head: readonly string[];
-  /** Escaped. */
+  /** Rows of the table, escaped. */
   rows: readonly (readonly string[])[];
-  /** What a row is, for what is left out. */
+  /** The noun for a row, used to say how many rows were left out. */
   noun: string;
 }
 
-/** What does not fit is left out from the end of a table, which then says how much. */
+/** Writes the document. If it is too long, rows are left out from the end of a table, which then says how many. */
 export function markdownDocument({ marker, title, parts }: MarkdownReport): string {
   const begin = `<!-- ${marker} -->\n### ${title}\n`;
   const heads = parts.map(({ heading, text }) => [
     ...(heading === undefined ? [] : [`#### ${heading}`, '']),
     ...(text === undefined ? [] : [text, '']),
   ]);
-  // Also for what says that something is left out.
+  // Leaves room for the lines that say how much is left out.
   const spare = 100 * parts.length;
   const room = mostBytes - spare - Buffer.byteLength(begin + heads.flat().join('\n'));
   const tables = parts.map(({ table }) => (table === undefined ? [] : tableLines(table)));
@@ -95,7 +95,7 @@ export function markdownDocument({ marker, title, parts }: MarkdownReport): stri
   return `${[begin, ...blocks.map((block) => `${block}\n`)].join('\n')}`;
 }
 
-/** What each may have of the room: what it needs, or as much as any other one that needs more. */
+/** Divides the room: each part gets what it needs, or as much as any other part that needs more. */
 function fairShares(needs: readonly number[], room: number): number[] {
   const shares = [...needs];
   let left = room;
@@ -123,7 +123,7 @@ function fittingLines(lines: readonly string[], bytes: number, noun: string): re
   return [...lines.slice(0, fitting), '', more];
 }
 
-/** Errors first. */
+/** Lists errors first. */
 export function findingsTable(findings: readonly ReportedFinding[]): MarkdownTable {
   const rows = findings
     .toSorted((a, b) => a.severity.localeCompare(b.severity))
@@ -135,7 +135,7 @@ export function findingsTable(findings: readonly ReportedFinding[]): MarkdownTab
   return { head: ['', 'where', 'kind', 'what'], rows, noun: 'of them' };
 }
 
-/** `errors` and `warnings` count those that are not listed, too. */
+/** `errors` and `warnings` also count findings that are not listed. */
 export function checkMarkdown(
   findings: readonly ReportedFinding[],
   { errors, warnings }: { errors: number; warnings: number },

@@ -1,25 +1,25 @@
-/** What a command found, before it takes a form. */
+/** The findings of a command, independent of the output format. */
 import { escaped, type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
 
-/** One thing that was found. */
+/** One finding. */
 export interface ReportedFinding {
-  /** Only errors fail. */
+  /** Only errors make the command fail. */
   severity: 'error' | 'warning' | 'note';
-  /** In one word, for programs. */
+  /** The kind of the finding in one word, for programs. */
   code: string;
   file: string;
-  /** From 1; undefined where a whole file is meant. Columns count UTF-16 code units. */
+  /** The line, from 1; undefined if the finding is about a whole file. Columns count UTF-16 code units. */
   line: number | undefined;
   column: number | undefined;
-  /** Characters that are meant, from the column on; undefined: not known. */
+  /** The number of characters to mark, from the column on; undefined if not known. */
   length?: number | undefined;
   message: string;
   hint?: string | undefined;
-  /** Lines of more than one column; empty or undefined: none. Forms that people read show them. */
+  /** Lines that may have several columns; empty or undefined for none. Formats for people show them. */
   explanation?: string | undefined;
 }
 
-/** One of several that pass or fail. */
+/** A case that passes or fails. */
 export interface ReportedCase {
   name: string;
   file: string;
@@ -30,15 +30,15 @@ export interface ReportedCase {
 export interface Report {
   command: 'check' | 'diff' | 'test';
   findings: readonly ReportedFinding[];
-  /** All that were read, the good ones, too. */
+  /** All files that were read, including those without findings. */
   files: readonly string[];
-  /** What JUnit and TAP count; undefined: each good file, and each finding. */
+  /** The cases that JUnit and TAP count; undefined: each file without findings, and each finding. */
   cases?: readonly ReportedCase[];
-  /** Of the process. */
+  /** The exit status of the process. */
   exitStatus: number;
-  /** Whether annotations say errors alone. */
+  /** Whether annotations show only errors. */
   isQuiet: boolean;
-  /** As `findings`, for a person who reviews; made only where it is asked for. */
+  /** The findings as Markdown for a reviewer; called only if that format is requested. */
   markdown(): string;
 }
 
@@ -50,7 +50,7 @@ export const reportFlag = {
   quiet: { type: 'boolean', short: 'q' },
 } as const satisfies FlagTypes;
 
-/** `table` is `text`. @throws UsageError */
+/** Returns the format; `table` is `text`. @throws UsageError */
 export function reportForm(flags: ParsedFlags): (typeof reportFlag.output.values)[number] {
   const given = flags.text('output') ?? 'text';
   const form = reportFlag.output.values.find((known) => known === (given === 'table' ? 'text' : given));
@@ -58,12 +58,12 @@ export function reportForm(flags: ParsedFlags): (typeof reportFlag.output.values
   throw new UsageError(`--output is one of ${reportFlag.output.values.join(', ')}, not "${given}"`);
 }
 
-/** Whether only what fails is said. */
+/** Whether only failures are printed. */
 export function isQuietReport(flags: ParsedFlags): boolean {
   return flags.on('quiet');
 }
 
-/** The message, what to do, and why, in lines. */
+/** Returns the message, what to do, and the explanation, in lines. */
 export function messageLines({ message, hint, explanation = '' }: ReportedFinding): string {
   const lines = [escaped(message), ...(hint === undefined ? [] : [`hint: ${escaped(hint)}`])];
   return [...lines, ...explanation.trimEnd().split('\n').filter(Boolean).map(escaped)].join('\n');

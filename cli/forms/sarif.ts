@@ -1,4 +1,4 @@
-/** SARIF 2.1.0 (OASIS, errata 01): what code scanning reads. */
+/** SARIF 2.1.0 (OASIS, errata 01), the format of code scanning. */
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { packageVersion } from '../../process/files/package-file.ts';
@@ -8,7 +8,7 @@ import { messageLines, type Report, type ReportedFinding } from './report.ts';
 type KnownCode = readonly [level: ReportedFinding['severity'], what: string];
 type KnownCodes = Readonly<Record<string, KnownCode>>;
 
-/** What each kind of finding is, and what it mostly is to a command. */
+/** The description of each kind of finding, and its default severity for a command. */
 const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
   check: {
     syntax: ['error', 'The text is no YAML or JSON'],
@@ -111,10 +111,10 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
   },
 };
 
-/** The folder in which the command ran, by the name that readers of SARIF know for the root of the sources. */
+/** The folder in which the command ran. Readers of SARIF know this name for the root of the sources. */
 const rootId = '%SRCROOT%';
 
-/** Its whole value, for JSON. `workingFolder` is an absolute path. */
+/** Returns the log as a value for JSON. `workingFolder` is an absolute path. */
 export function sarifLog({ command, findings, exitStatus }: Report, workingFolder: string): object {
   const codes = [...new Set([...Object.keys(knownCodes[command]), ...findings.map(({ code }) => code)])];
   const indexes = new Map(codes.map((code, index) => [code, index]));
@@ -163,12 +163,12 @@ function locationOf({ file, line, column, length }: ReportedFinding, workingFold
   const artifactLocation = uriOf(file, workingFolder);
   if (line === undefined) return { artifactLocation };
   const start = { startLine: line, ...(column === undefined ? {} : { startColumn: column }) };
-  // It counts from 1, and is the first column behind.
+  // SARIF columns count from 1, and the end column is the first one behind the text.
   const end = column === undefined || length === undefined ? {} : { endColumn: column + length };
   return { artifactLocation, region: { ...start, ...end } };
 }
 
-/** Relative to the working folder where the file is below it. What is no file, such as standard input, has a name of one. */
+/** The URI is relative to the working folder if the file is below it. Standard input and the like get a URI with their name. */
 function uriOf(file: string, workingFolder: string): object {
   if (/^https?:\/\/[^\s]+$/.test(file)) return { uri: encodeURI(file).replaceAll('%25', '%') };
   const below = relative(workingFolder, resolve(workingFolder, file));
@@ -185,7 +185,7 @@ function encodedSegment(segment: string): string {
   );
 }
 
-/** `[text](target)` in a message is a link (section 3.11.6), which no rule is to make: a space of no width is between. */
+/** In a message, `[text](target)` is a link (section 3.11.6). A zero-width space keeps rules from making one. */
 function unlinked(text: string): string {
   return text.replaceAll('](', ']\u200b(');
 }

@@ -35,13 +35,13 @@ Asks four questions at a terminal, unless flags answer them. Does not change exi
 Exit status: 0 when all files were written, 1 when a file exists or cannot be written, 2 for a wrong command line.
 `;
 
-/** Answers one question; undefined where nobody is there any more. */
+/** Answers one question; undefined at the end of input. */
 export type Ask = (question: string) => Promise<string | undefined>;
 
 interface Question<Name extends keyof Flags> {
   flag: Name;
   question: string;
-  /** What an empty answer means. */
+  /** The meaning of an empty answer. */
   usual: string;
   read(text: string): Flags[Name] | string;
 }
@@ -90,7 +90,7 @@ export const initCommand = commandOf(
   async (flags) => {
     const [folder = 'weir', stray] = flags.positionals;
     if (stray !== undefined) throw new UsageError(`init takes one folder, "${stray}" is another`);
-    // Steps are typed into a shell as they are printed.
+    // Steps are typed into a shell as printed, so the name must need no quotes.
     if (!/^[\w./-]+$/.test(folder) || folder.startsWith('-'))
       throw new UsageError(`"${folder}": take a folder of letters, digits, ".", "_", "-" and "/"`);
     const terminal = io().stdin.isTTY && io().stdout.isTTY ? openTerminal() : undefined;
@@ -116,7 +116,7 @@ function openTerminal(): { ask: Ask; close(): void } {
   return { ask: (question) => Promise.race([lines.question(question), ended]), close: () => lines.close() };
 }
 
-/** `ask`: of a terminal, where there is one. @throws UsageError */
+/** `ask` reads from a terminal, if there is one. @throws UsageError */
 export async function answersOf(
   flags: Pick<ParsedFlags, 'text'>,
   ask: Ask | undefined,
@@ -125,7 +125,7 @@ export async function answersOf(
   const missing = all.filter(({ flag }) => flags.text(flag) === undefined);
   if (ask === undefined && missing.length > 0)
     throw new UsageError(`no terminal to ask at: say ${missing.map(({ flag }) => `--${flag}`).join(', ')}`);
-  // Before anybody is asked.
+  // Flags are checked before any question.
   for (const one of all) if (flags.text(one.flag) !== undefined) answerOf(one, flags.text(one.flag)!);
   const by = await answered(questions.by, flags, ask);
   const limit = await answered(questions.limit, flags, ask);
@@ -167,7 +167,7 @@ function packageExample(path: string): string {
   }
 }
 
-/** Nothing is written where anything is in the way. */
+/** Writes the files, or none if a file exists already. */
 function write({ files, steps, notes }: Starter, folder: string, isForced: boolean): void {
   const paths = [...files].map(([name, text]) => ({ path: join(folder, name), text }));
   const taken = paths.filter(({ path }) => existsSync(path));

@@ -1,4 +1,4 @@
-/** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
+/** The first files for a new limit: rules, the proxy's configuration, and commands that end in a 429. */
 
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ import { perUnit } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
 export interface StarterAnswers {
-  /** What each has a limit of its own: together, where there are several. */
+  /** The keys of the limit. Several keys together have one limit for each combination. */
   by: LimitedBy[];
   limit: { requests: number; unit: Unit; multiplier: number };
   domain: string;
@@ -30,29 +30,29 @@ export interface StarterAnswers {
 interface LimitedBy {
   key: string;
   source: KeySource;
-  /** A value to try it with. */
+  /** A value for a first try. */
   sample: string;
 }
 
 export interface Starter {
-  /** By their paths in the folder. */
+  /** Contents by path in the folder. */
   files: Map<string, string>;
-  /** What to do next, in this order: what it is for, and what to type. */
+  /** The next steps, in order: the purpose, and the command. */
   steps: { what: string; command: string }[];
-  /** What the rules do not limit. */
+  /** Requests that the rules do not limit. */
   notes: string[];
 }
 
 interface Recipe {
-  /** Files of its folder below examples/. */
+  /** Files of the proxy's folder below examples/. */
   copied: readonly string[];
-  /** Starts it, with what was written to this folder. */
+  /** Returns the command that starts the proxy with the files in this folder. */
   start(folder: string): string;
-  /** What nginx makes of a 429 is a 500. */
+  /** The status of a rate-limited request. nginx turns a 429 into a 500. */
   refusedStatus?: number;
 }
 
-/** Proxies that ask over HTTP; test/e2e has each of these files tried with the real one. */
+/** Proxies that query the limiter over HTTP. test/e2e runs each of these files with the real proxy. */
 const recipes = {
   nginx: {
     copied: ['nginx.conf', 'weir.conf'],
@@ -78,7 +78,7 @@ export const proxyNames = [
 ] as const;
 export type ProxyName = (typeof proxyNames)[number];
 
-/** `address`, `path` and `header:<name>`, separated by commas; a text says what is wrong. */
+/** Reads `address`, `path` and `header:<name>`, separated by commas. Returns an error as a text. */
 export function parseBy(text: string): LimitedBy[] | string {
   const parts = text.split(',').map((part) => part.trim());
   const by: LimitedBy[] = [];
@@ -93,7 +93,7 @@ export function parseBy(text: string): LimitedBy[] | string {
   return by;
 }
 
-/** Of what a login is limited by, which no proxy knows. */
+/** Returns a hint for keys of a login, which no proxy knows. */
 function loginHint(part: string): string {
   return /^(?:log-?ins?|accounts?|users?|user-?names?|e-?mails?)$/i.test(part) ? `. ${loginWords}` : '';
 }
@@ -113,7 +113,7 @@ function headerBy(header: string): LimitedBy {
   return { key: isTaken ? `header_${key}` : key, source: { type: 'header', name }, sample: 'first' };
 }
 
-/** `100/minute`, `100/min`, `5/10s`; a text says what is wrong. */
+/** Reads `100/minute`, `100/min`, `5/10s`. Returns an error as a text. */
 export function parseLimit(text: string): StarterAnswers['limit'] | string {
   const [, digits, window = ''] =
     /^(\d{1,10})\s*(?:\/|per\s|a\s|in\s)\s*([a-z0-9]+)$/i.exec(text.trim()) ?? [];
@@ -129,23 +129,23 @@ export function parseLimit(text: string): StarterAnswers['limit'] | string {
   return /^\d/.test(short) ? `${problem}${window} ${length}` : spelling;
 }
 
-/** What is typed in this folder for the program that `started` is the file of, and `source` this module. */
+/** Returns how to call the program from this folder. `started` is the file that runs, and `source` this module. */
 export function programWord(folder: string, started = io().started, source = import.meta.url): string {
   const isClone = source.endsWith('.ts');
-  // Never npx: outside of a project that has the program it would run somebody else's package.
+  // Never npx: outside a project with this program, it would run a foreign package of the same name.
   if (!isClone && !started.endsWith('/node_modules/.bin/weir')) return 'weir';
   const path = isClone ? fileURLToPath(new URL('../../bin/weir', source)) : started;
   const here = relative(folder, path);
   return here.startsWith('../..') ? path : here;
 }
 
-/** A text says what is wrong. It names a file and a profile, too. */
+/** Reads a domain, which also names a file and a profile. Returns an error as a text. */
 export function parseDomain(text: string): { domain: string } | string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)) return { domain: text };
   return `"${text}" is no name: at most 63 letters, digits, ".", "_" and "-", with a letter or digit first`;
 }
 
-/** `folder` is what steps call it; `example` reads a file of the package; `weir` is what is typed for the program. */
+/** `folder` is the folder's name in steps, `example` reads a file of the package, and `weir` is the command of the program. */
 export function starterFiles(
   answers: StarterAnswers,
   folder: string,
@@ -200,22 +200,22 @@ export function starterFiles(
   return { files, steps, notes };
 }
 
-/** Headers are what clients choose, or leave out. */
+/** Returns the headers of these keys. Clients choose headers, or leave them out. */
 function headersOf(by: readonly LimitedBy[]): string[] {
   return by.flatMap(({ source }) =>
     source.type === 'header' && !source.name.startsWith(':') ? [source.name] : [],
   );
 }
 
-/** Of requests without a header. Beside a rule that begins with the address, there cannot be another one. */
+/** Whether to offer a second rule, for requests without a header. A rule that begins with the address leaves no room for one. */
 function offersSecondRule(by: readonly LimitedBy[]): boolean {
   return headersOf(by).length > 0 && by[0]!.key !== plainBy.address.key;
 }
 
-/** Of them one says what the proxy sends. */
+/** Configurations of the proxy. One of them says which descriptors it sends. */
 const proxyFiles = ['envoy.yaml', 'istio.yaml', 'profiles.yaml'] as const;
 
-/** Below the actions of the rule, as a comment: those of the second rule, whose descriptor a limiter would find no rule for until then. */
+/** Adds the action of the second rule as a comment, because until that rule exists, no rule matches its descriptor. */
 function withSecondAction(text: string): string {
   const lines = text.split('\n');
   const first = lines.findIndex((line) => /^ *- actions:$/.test(line));
@@ -227,7 +227,7 @@ function withSecondAction(text: string): string {
   return lines.join('\n');
 }
 
-/** `files`: of the rules, and of the proxy if it has one of ours. */
+/** `files`: the files of the rules, and of the proxy if it is one of ours. */
 function notesOf(by: readonly LimitedBy[], files: readonly string[]): string[] {
   const headers = headersOf(by);
   const second = offersSecondRule(by)
@@ -252,7 +252,7 @@ const allPassed =
   'All answers were 200? Where cluster.service.ratelimit.error counts, Envoy does not get to the limiter and lets all pass; where nothing counts, it does not ask.';
 const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
-/** One below the other, in the order of the question; the last one has the limit. */
+/** Nests the keys in the order of the question. The last one has the limit. */
 function ruleOf({ by, limit }: StarterAnswers): Rule {
   const limits = limitsOf(limit);
   const rules = by
@@ -297,7 +297,7 @@ function limitsOf({
   return [makeLimit({ unit: unitWord(unit), unitMultiplier, requestsPerUnit })];
 }
 
-/** What the limit is for; "weir test" holds the rules to it. */
+/** Writes tests of the limit, which "weir test" runs. */
 function testsText({ by, limit: { requests, unit, multiplier } }: StarterAnswers, command: string): string {
   const asked = by.map(({ key, sample }) => `${key}=${sample}`).join(', ');
   const other = by.map(({ key, sample }) => `${key}=${sample}-2`).join(', ');
@@ -320,7 +320,7 @@ function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 
   return comment + yamlText({ profiles: { [domain]: { domain, refusedStatus, rate_limits } } });
 }
 
-/** The examples ask for the profile "shop", show the limiter of the header x-plan, and know where they are. */
+/** Adapts an example, which uses the profile "shop", shows the limiter of the header x-plan, and names its own folder. */
 function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: string): string {
   const headers = headersOf(by);
   const forNginx = headers.map((name) => `proxy_set_header ${name} $http_${name.replaceAll('-', '_')};`);
@@ -331,9 +331,9 @@ function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: st
       .replace(/^ {4}shop:$/m, `    ${domain}:`)
       .replace(/^ *proxy_set_header X-Plan .*\n/m, () => forNginx.map((line) => `    ${line}\n`).join(''))
       .replace('{ "x-plan" }', `{ ${headers.map((name) => `"${name}"`).join(', ')} }`)
-      // An empty list would be all of them.
+      // An empty list would mean all headers.
       .replace('[X-Plan]', headers.length === 0 ? '[X-Plan]' : `[${headers.join(', ')}]`)
-      // What is counted has to get to the limiter.
+      // The proxy must not remove headers that are counted.
       .replace(/^\t+header_up -(\S+)\n/gm, (line, name: string) =>
         headers.some((one) => one.toLowerCase() === name.toLowerCase()) ? '' : line,
       )
@@ -341,14 +341,14 @@ function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: st
   );
 }
 
-/** Profiles have Envoy's words, too. */
+/** Profiles use the words of Envoy's configuration, too. */
 function weirCheck(folder: string, files: ReadonlyMap<string, string>, weir: string): string {
   const parts = proxyFiles.filter((name) => files.has(name));
   return `${weir} check ${parts.map((name) => `--envoy ${folder}/${name} `).join('')}${folder}/config`;
 }
 
 function limiterCommand(folder: string, weir: string): string {
-  // On loopback, operators may change something without a token.
+  // On loopback, operators may make changes without a token.
   return `DEBUG_HOST=127.0.0.1 BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false ${weir} limiter`;
 }
 

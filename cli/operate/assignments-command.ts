@@ -16,7 +16,7 @@ ${limiterHelp}  -o, --output <form>         how to print the result: table (defa
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-/** Chosen: what people look at, and a limiter answers at once. */
+/** Chosen: people look at this many rows, and a limiter sends them at once. */
 const mostRows = 1_000;
 
 export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async (flags, limiters) => {

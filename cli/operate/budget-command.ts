@@ -66,7 +66,7 @@ function rowOf({
   return {
     ...(limiter === undefined ? {} : { LIMITER: limiter }),
     RULE: `${rule ?? 'hidden'}${name}${shadow ? ' (shadow)' : ''}`,
-    // Older limiters have no words.
+    // Older limiters send no `words`.
     LIMIT: limit.words ?? `${limit.requestsPerUnit} per ${limit.unit}`,
     USED: used,
     RESERVED: open === 0 ? reserved : `${reserved} (${open} open${age})`,

@@ -108,7 +108,7 @@ function givenSort(flags: ParsedFlags): (typeof sorts)[number] | undefined {
   return sort;
 }
 
-/** What is most of interest first: most used, least left, first to be reset. A page is sorted by itself. */
+/** Sorts the most interesting counters first: most used, least left, or first to be reset. A page is sorted on its own. */
 function bySort(sort: (typeof sorts)[number]): (a: Json, b: Json) => number {
   if (sort === 'key') return (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
   if (sort === 'used') return (a, b) => (b.used ?? -1) - (a.used ?? -1);
@@ -122,7 +122,7 @@ interface FoundCounters {
   isCut: boolean;
 }
 
-/** Page by page until there are enough; with an order to the end, of which the first are kept. */
+/** Reads pages until there are enough counters. With a sort order it reads all pages and returns the first counters. */
 async function countersOf(
   limiters: Limiters,
   group: readonly Member[],
@@ -156,7 +156,7 @@ function listText(
   domain: string,
 ): string {
   const words = notes.map((note) => `note: ${escaped(note)}\n`).join('');
-  // Who could not look has found nothing out.
+  // If a limiter did not answer, its counters are unknown.
   if (counters.length === 0 && silent.length > 0) return words;
   if (counters.length === 0) return `no counters of ${escaped(domain)} were found\n${words}`;
   const end = more ? '... there are more: --limit shows them\n' : '';
@@ -240,7 +240,7 @@ const resetCommand = limitersCommand(
   },
 );
 
-/** A whole domain is reset in pages. */
+/** Resets a whole domain in pages. */
 async function allPages(
   limiters: Limiters,
   member: Member,
@@ -265,7 +265,7 @@ async function allPages(
   return pages;
 }
 
-/** By instance; who was silent once has not confirmed. */
+/** Returns the confirmations by instance. A limiter that did not answer one page has not confirmed. */
 function confirmations(pages: readonly Json[]): Json[] {
   const all = new Map<string, Json>();
   for (const { limiters = [] } of pages) {

@@ -1,13 +1,13 @@
-/** What a report says of limiters: how each is, by its own words, and what is wrong. */
+/** The limiters part of a status report: the state that each limiter reports, and its problems. */
 import { durationText, type Row, rateText, table } from '../shared/output.ts';
 import type { Json, Member, Silent } from './limiters.ts';
 
 export interface LimitersReport {
   ok: boolean;
-  /** What is not of one limiter alone. */
+  /** Problems that are not those of a single limiter. */
   problems: string[];
   totals: { limiters: number; answered: number; decisions: number; limited: number; p99Ms: number | null };
-  /** As each answered, with its address and what is wrong with it. */
+  /** The answer of each limiter, with its address and its problems. */
   limiters: Json[];
 }
 
@@ -53,14 +53,14 @@ function problemsOf({ ready, failing = [], rules = {}, store = {} }: Json): stri
   return words;
 }
 
-/** Limiters of before have no error here, nor has one for a caller of some domains alone. */
+/** Older limiters send no error here, and no limiter sends one to callers with rights for some domains only. */
 function loadErrorText(error: Json): string {
   if (!error) return 'its log says why';
   const { source, line, column, text } = error;
   return `${[source, line, column].filter((part) => part !== null).join(':')}: ${text}`;
 }
 
-/** Hits of requests that were refused. Older limiters report only hits beyond limits. */
+/** Hits of rate-limited requests. Older limiters report only hits over limits. */
 function limitedOf({ limited, overLimit }: Json): number | undefined {
   return limited ?? overLimit;
 }
@@ -95,7 +95,7 @@ export function limitersText(report: LimitersReport): string {
   return [table(rows), ...(all.length > 0 ? [table(all)] : []), sum].join('\n');
 }
 
-/** Over gRPC or HTTP, whichever took longer. Limiters of before know nothing of HTTP. */
+/** The slower of gRPC and HTTP. Older limiters do not report HTTP. */
 function slowestOf({ p99Ms, httpP99Ms }: Json): number | null | undefined {
   return p99Ms == null || httpP99Ms == null ? (p99Ms ?? httpP99Ms) : Math.max(p99Ms, httpP99Ms);
 }
@@ -109,7 +109,7 @@ function millisecondsText(ms: unknown): string | undefined {
   return typeof ms === 'number' ? `${Number(ms.toPrecision(3))} ms` : undefined;
 }
 
-/** A hash in the length that Git shows. */
+/** Shortens a hash to the length that Git shows. */
 function shortVersion(version: unknown): string {
   const text = String(version ?? '');
   return /^[0-9a-f]{13,}$/.test(text) ? text.slice(0, 12) : text;

@@ -1,4 +1,4 @@
-/** The limiters that a command asks: all at once, with a bound on time, and with a word on those that did not answer. */
+/** The limiters that a command queries: all at once, with a timeout, and with a message about those that did not answer. */
 
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -42,27 +42,27 @@ export const limiterHelp = `  --limiter <host[:port]>     the debug listener of 
   --context <name>, --kubeconfig <file>   as for kubectl. Pods are reached through the API server, which requires the right to create pods/portforward
 `;
 
-/** One debug listener. */
+/** The debug listener of one limiter. */
 export interface Limiter {
-  /** For people: `10.0.0.1:6070`, or the name of a pod. */
+  /** The address for people: `10.0.0.1:6070`, or the name of a pod. */
   readonly address: string;
-  /** What it was named by; several may come of one name. */
+  /** The name on the command line. Several limiters may share one name. */
   readonly of: string;
   readonly host: string;
   readonly port: number;
-  /** `namespace/name` of its fleet, where it was found by that. */
+  /** `namespace/name` of its fleet, if it was found through the fleet. */
   readonly fleet?: string;
-  /** Another way there than TCP. */
+  /** Opens a connection other than TCP. */
   readonly connect?: () => Promise<Duplex>;
-  /** Why it cannot be asked at all. */
+  /** Why it cannot be queried at all. */
   readonly problem?: string;
 }
 
 export interface Question {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** `/v1/status`. */
+  /** The path, for example `/v1/status`. */
   path: string;
-  /** Of several values a parameter each; undefined is left out. */
+  /** An array becomes a parameter for each value. Undefined values are left out. */
   query?: Readonly<Record<string, string | readonly string[] | undefined>>;
   body?: unknown;
 }
@@ -70,12 +70,12 @@ export interface Question {
 // biome-ignore lint/suspicious/noExplicitAny: answers of the API, which docs/openapi describes
 export type Json = any;
 
-/** `status` is 0 where nothing came back. */
+/** The answer to a question; `status` is 0 if none arrived. */
 export type Answer =
   | { ok: true; status: number; body: Json }
   | { ok: false; status: number; problem: string };
 
-/** A limiter that reported itself. `state` is the answer of `/v1/status`. */
+/** A limiter that answered. `state` is the answer of `/v1/status`. */
 export interface Member {
   limiter: Limiter;
   name: string;
@@ -85,11 +85,11 @@ export interface Member {
 export interface Silent {
   address: string;
   problem: string;
-  /** It answered, but not to anyone who asks: a token is missing or wrong, or has no right. */
+  /** The limiter rejected the caller: the token is missing, wrong or lacks the right. */
   refused?: true;
 }
 
-/** Whether the limiters are named on the command line or by WEIR_LIMITERS, not found in a cluster. */
+/** Whether the command line or WEIR_LIMITERS names the limiters, so that no cluster is searched. */
 export function namesLimiters(flags: ParsedFlags): boolean {
   const { timeout: _, ...found } = {
     ...clusterFlags,
@@ -108,7 +108,7 @@ function limitersOfEnvironment(): string[] {
   return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
-/** The flags that name the same limiters in another command. */
+/** Returns the flags that name the same limiters in another command. */
 export function limiterWords(flags: ParsedFlags): string[] {
   const token = flags.text('token-file');
   return [
@@ -117,9 +117,9 @@ export function limiterWords(flags: ParsedFlags): string[] {
   ];
 }
 
-/** Chosen: a page of 1,000 counters has less than one. */
+/** Chosen: a page of 1,000 counters is smaller. */
 const longestAnswerBytes = 64 * 2 ** 20;
-/** Who asks is not let in, may not, or has guessed too often. */
+/** The statuses of a caller that is unknown, lacks the right, or failed too often. */
 const refusals: readonly number[] = [401, 403, 429];
 
 export class Limiters {
@@ -143,7 +143,7 @@ export class Limiters {
     };
   }
 
-  /** Asks names and clusters where they are; rejects where nothing is found that could be asked. */
+  /** Resolves names and searches clusters. Rejects if there is no limiter to query. */
   static async of(flags: ParsedFlags): Promise<Limiters> {
     const waitMs = timeoutMs(flags);
     if (!namesLimiters(flags)) {
@@ -156,12 +156,12 @@ export class Limiters {
     return new Limiters(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
   }
 
-  /** Those that were found in a cluster, which anyone who opened it closes. */
+  /** Uses limiters that were found in a cluster. The code that opened the cluster closes it. */
   static ofPods(pods: readonly Limiter[], flags: ParsedFlags): Limiters {
     return new Limiters(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
   }
 
-  /** What each says of itself. One that answers at several addresses is there once. */
+  /** Queries the status of each limiter. A limiter that answers at several addresses is listed once. */
   async members(query: Question['query'] = {}): Promise<{ members: Member[]; silent: Silent[] }> {
     const answers = await Promise.all(
       this.#limiters.map(async (limiter) => ({
@@ -178,7 +178,7 @@ export class Limiters {
     }
     const heard = new Set(Array.from(members.values(), ({ limiter }) => limiter.of));
     const silent = answers.flatMap(({ limiter, answer }) => {
-      // "localhost" has two addresses, and a limiter listens at one of them perhaps.
+      // "localhost" has two addresses, and a limiter may listen at only one of them.
       if (answer.ok || (isLoopback(limiter.host) && heard.has(limiter.of))) return [];
       const refused = refusals.includes(answer.status) && { refused: true as const };
       return [{ address: limiter.address, problem: answer.problem, ...refused }];
@@ -186,7 +186,7 @@ export class Limiters {
     return { members: [...members.values()], silent };
   }
 
-  /** As `members`; those that are silent are reported on standard error. Rejects where nobody answers. */
+  /** Like `members`, but reports limiters that do not answer on standard error. Rejects if none answers. */
   async living(): Promise<{ members: Member[]; silent: Silent[] }> {
     const found = await this.members();
     const [first] = found.silent;
@@ -199,7 +199,7 @@ export class Limiters {
     return found;
   }
 
-  /** Never rejects. */
+  /** Sends one question to one limiter. Never rejects. */
   async ask(limiter: Limiter, { method = 'GET', path, query = {}, body }: Question): Promise<Answer> {
     if (limiter.problem !== undefined) return { ok: false, status: 0, problem: limiter.problem };
     const url = new URL(`http://${endpoint(limiter.host, limiter.port)}${path}`);
@@ -219,7 +219,7 @@ export class Limiters {
     }
   }
 
-  /** Every member its question, at once. */
+  /** Sends a question to every member at the same time. */
   askAll(members: readonly Member[], question: Question): Promise<{ member: Member; answer: Answer }[]> {
     return Promise.all(
       members.map(async (member) => ({ member, answer: await this.ask(member.limiter, question) })),
@@ -242,7 +242,7 @@ export class Limiters {
     }>();
     signal.addEventListener('abort', () => reject(signal.reason));
     const connecting = limiter.connect?.();
-    // One that comes too late would keep the process alive.
+    // A connection that opens too late would keep the process alive.
     connecting?.then(
       (late) => signal.aborted && late.destroy(),
       () => undefined,
@@ -252,7 +252,7 @@ export class Limiters {
       method,
       signal,
       headers: { ...this.#headers, ...(text !== undefined && { 'Content-Type': 'application/json' }) },
-      // With an agent the stream would be passed over.
+      // With an agent, Node would ignore the stream.
       ...(stream === undefined ? { agent: false } : { createConnection: () => stream }),
     });
     sent.on('error', reject);
@@ -302,7 +302,7 @@ function answerOf(
   };
 }
 
-/** One line each on standard error. */
+/** Prints a line on standard error for each limiter that did not answer. */
 export function reportSilent(silent: readonly Silent[]): void {
   for (const { address, problem } of silent) printProblem(`${address}: ${problem}`);
 }
@@ -311,7 +311,7 @@ export function endpoint(host: string, port: number): string {
   return `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
 }
 
-/** `host`, `host:port`, `[::1]:6070`, with or without `http://`: every address of the name, IPv4 and IPv6. @throws UsageError */
+/** Resolves `host`, `host:port` or `[::1]:6070`, also with `http://`, to every address of the name, IPv4 and IPv6. @throws UsageError */
 async function addressesOf(name: string, timeoutMs: number): Promise<Limiter[]> {
   const match = /^(?:http:\/\/)?(?:\[([0-9a-f:.]+)\]|([^:/[\]@?#]+))(?::(\d{1,5}))?\/?$/i.exec(name);
   const port = Number(match?.[3] ?? 6070);
@@ -336,7 +336,7 @@ async function addressesOf(name: string, timeoutMs: number): Promise<Limiter[]> 
   }
 }
 
-/** Shown nowhere. @throws UsageError */
+/** Returns the token of the flags. It is never printed. @throws UsageError */
 function givenToken(flags: ParsedFlags): string | undefined {
   const flag = flags.text('token-file');
   const path = flag ?? io().env['WEIR_TOKEN_FILE'];
@@ -348,13 +348,13 @@ function givenToken(flags: ParsedFlags): string | undefined {
   return token;
 }
 
-/** `ada@laptop`, of printable ASCII: what limiters put into their log, unverified. */
+/** Returns for example `ada@laptop` in printable ASCII. Limiters log it without verifying it. */
 function userName(): string {
   let user = io().env['USER'] ?? 'unknown';
   try {
     user = userInfo().username;
   } catch {
-    // A user without an entry in /etc/passwd, as in containers.
+    // The user has no entry in /etc/passwd, as in containers.
   }
   return `${user}@${hostname()}`.replace(/[^\x21-\x7e]/g, '?').slice(0, 128);
 }

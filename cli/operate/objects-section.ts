@@ -1,4 +1,4 @@
-/** What a report says of the objects of a cluster: its fleets, what is not ready and why, and overrides that have not ended. */
+/** The cluster part of a status report: fleets, objects that are not ready and why, and overrides that have not ended. */
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
@@ -20,11 +20,11 @@ export interface StatusFacts {
   fleets: readonly ShownFleet[];
   objects: readonly ShownObject[];
   overrides: readonly ShownOverride[];
-  /** `in namespace shop`. */
+  /** For example `in namespace shop`. */
   place: string;
 }
 
-/** What a cluster has in its namespace, or in all, of the class that is given. Rejects where objects cannot be listed. */
+/** Lists the objects of a class in one namespace or in all of them. Rejects if objects cannot be listed. */
 export async function objectsOf(
   cluster: Cluster,
   flags: ParsedFlags,
@@ -54,12 +54,12 @@ export async function objectsOf(
   return { fleets, objects, overrides, place: cluster.place };
 }
 
-/** `weir-system/default`: a fleet is an object in the namespace of its control plane. */
+/** Returns for example `weir-system/default`: a fleet belongs to the namespace of its control plane. */
 function fleetOf({ controllerName = '', fleet }: ShownObject): string {
   return `${controllerName.split('/', 1)[0]}/${fleet}`;
 }
 
-/** Without the right to a kind, or its definition, what is known of others is worth showing still. */
+/** If the right to list a kind or its definition is missing, the report shows the other kinds. */
 async function shownList<T>(
   cluster: Cluster,
   kinds: string,
@@ -79,27 +79,27 @@ async function shownList<T>(
   }
 }
 
-/** Whether it is a right, or a definition, that is missing. */
+/** Whether the error means a missing right or definition. */
 export function isMissing(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.status === 403 || error.status === 404);
 }
 
-/** Whether everything that was looked at is ready. */
+/** Whether all listed objects are ready. */
 export function allReady({ fleets, objects, overrides }: StatusFacts): boolean {
   return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
 }
 
-/** Chosen: more of them are for `kubectl get rlo`. */
+/** Chosen: to see more of them, use `kubectl get rlo`. */
 const mostOverrides = 50;
 
-/** Fleets, what is not ready and why, overrides that have not ended, and the sum of it, for a person. `wide` has more columns. */
+/** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */
 export function objectsText(
   { fleets, objects, overrides, place }: StatusFacts,
   options: { wide: boolean },
 ): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
   const lying = overrides.filter(({ isOver }) => !isOver);
-  // Those that are not ready first: no other place shows them.
+  // Overrides that are not ready come first, because no other part of the report shows them.
   const shown = [...lying.filter(({ why }) => why), ...lying.filter(({ why }) => !why)].slice(
     0,
     mostOverrides,
@@ -182,7 +182,7 @@ function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row 
   };
 }
 
-/** One object with all that its status says. */
+/** Formats one object with its whole status. */
 export function objectText(object: ShownObject): string {
   const { conditions, why } = object;
   const facts = {
@@ -196,7 +196,7 @@ export function objectText(object: ShownObject): string {
     SERVED: object.servedGeneration,
     CONTROLLER: object.controllerName,
   };
-  // What is missing in the status stands in it as if it were said there.
+  // A missing part of the status is shown as if it were a condition.
   const said = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
   return `${table([facts])}\n${table(said.map(conditionRow))}`;
 }
@@ -205,7 +205,7 @@ function conditionRow({ type, status, reason, since, message }: ShownCondition):
   return { CONDITION: type, STATUS: status, REASON: reason, SINCE: since, MESSAGE: message };
 }
 
-/** For programs: the fleets, all objects that are not ready, and all overrides that have not ended, with all of their conditions. */
+/** Returns the report for programs: the fleets, all objects that are not ready, and all active overrides, with all conditions. */
 export function objectsValue({ fleets, objects, overrides }: StatusFacts): object {
   const notReady = objects.filter(({ why }) => why !== undefined);
   return {
@@ -217,7 +217,7 @@ export function objectsValue({ fleets, objects, overrides }: StatusFacts): objec
   };
 }
 
-/** The same of one thing. */
+/** Returns one item of the report for programs. */
 export function readable<T extends { why: ShownCondition | undefined }>(shown: T): T & { ready: boolean } {
   return { ...shown, ready: shown.why === undefined };
 }

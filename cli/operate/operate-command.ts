@@ -1,4 +1,4 @@
-/** What the commands have in common that ask limiters: their flags, their arguments, and whom to ask for what they count. */
+/** Shared parts of commands that query limiters: flags, arguments, and which limiters to query for counters. */
 import { calendarText } from '../../rules/calendar.ts';
 import type { Entry } from '../../rules/model.ts';
 import { reportingClusterErrors } from '../shared/cluster.ts';
@@ -15,7 +15,7 @@ import {
   type Silent,
 } from './limiters.ts';
 
-/** A command that asks limiters. `run` gets them found, and not yet asked. */
+/** Makes a command that queries limiters. `run` gets the limiters before any of them is queried. */
 export function limitersCommand(
   help: string,
   types: FlagTypes,
@@ -26,7 +26,7 @@ export function limitersCommand(
   );
 }
 
-/** Where there is no way to a cluster. */
+/** A hint for users who have no cluster. */
 export const orLimiters = '; or name limiters by --limiter or WEIR_LIMITERS';
 
 export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) => Promise<T>): Promise<T> {
@@ -36,7 +36,7 @@ export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) =>
   }, orLimiters);
 }
 
-/** What a limiter takes for misspelled: the domain, or a key among the entries, if any. Undefined: nothing, or it does not say. */
+/** Returns the domain or the key that a limiter thinks is misspelled; undefined if there is none or the limiter cannot say. */
 export async function misspelled(
   limiters: Limiters,
   members: readonly Member[],
@@ -51,17 +51,17 @@ export async function misspelled(
   return answer.body.hint ?? undefined;
 }
 
-/** As the parameter `entry`, which is repeated, has them. */
+/** Formats entries for the repeated parameter `entry`. */
 export function entryTexts(entries: readonly Entry[]): string[] {
   return entries.map(({ key, value }) => `${key}=${value}`);
 }
 
-/** The window of a counter or a refusal: `5m`, `month@Europe/Zurich@15`. */
+/** Formats the window of a counter or a refusal: `5m`, `month@Europe/Zurich@15`. */
 export function windowOf({ seconds, calendar }: Json): string {
   return calendar === undefined ? durationText(seconds ?? 0) : calendarText(calendar);
 }
 
-/** For people: what is held as a hash, or shared by many values, shows itself as such. */
+/** Formats entries for people. Hashed and shared values are marked. */
 export function entriesText(entries: Json): string {
   const words = (entries ?? []).map(({ key, value, valueHash, valueBegins, pattern }: Json) => {
     if (typeof value === 'string') return `${key}=${value}`;
@@ -72,8 +72,8 @@ export function entriesText(entries: Json): string {
 }
 
 /**
- * Whom to ask of what is counted: of those that share a store one, in whose place another may answer; of those that count in
- * memory each.
+ * Groups limiters by the counters they hold. Limiters that share a store form one group, and any of them can answer for it. A limiter
+ * that counts in memory forms its own group.
  */
 export function counterHolders(members: readonly Member[]): Member[][] {
   const ofMemory = members.filter(({ state }) => state.store?.type === 'memory');
@@ -81,7 +81,7 @@ export function counterHolders(members: readonly Member[]): Member[][] {
   return [...(shared.length > 0 ? [shared] : []), ...ofMemory.map((member) => [member])];
 }
 
-/** The first answer of a group; another is asked only where nothing came back. */
+/** Returns the first answer of a group. Another limiter is queried only if no answer arrived. */
 export async function askOne(
   limiters: Limiters,
   group: readonly Member[],
@@ -94,7 +94,7 @@ export async function askOne(
   throw new CommandError('there is no limiter to ask');
 }
 
-/** A question to each of the holders; those that refuse, or are silent, are among the silent. Rejects where all are. */
+/** Queries each group. Limiters that reject the question or do not answer are in `silent`. Rejects if all of them are. */
 export async function askHolders(
   limiters: Limiters,
   members: readonly Member[],
@@ -106,7 +106,7 @@ export async function askHolders(
   return { answers, failed };
 }
 
-/** The answers, and the limiters that rejected the question or were silent. */
+/** Separates answers from limiters that rejected the question or did not answer. */
 export function separated(all: readonly { member: Member; answer: Answer }[]): {
   answers: { member: Member; body: Json }[];
   failed: Silent[];

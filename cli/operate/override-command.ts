@@ -25,7 +25,7 @@ import { entriesText } from './operate-command.ts';
 import { objectsTarget } from './override-objects.ts';
 import { inFlags, limitersTarget, type OverrideOutcome, type OverrideTarget } from './override-target.ts';
 
-/** Where overrides are: with limiters, or in a cluster. */
+/** Flags that say where overrides are: with limiters, or in a cluster. */
 const whereFlags = {
   limiter: limiterFlags.limiter,
   'token-file': limiterFlags['token-file'],
@@ -44,7 +44,7 @@ const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter
   -o, --output <form>         how to print the result: table (default), json or yaml
 `;
 
-/** Of what makes an override. */
+/** Flags that define an override. */
 export const makingFlags = {
   ...whereFlags,
   class: { type: 'string' },
@@ -120,12 +120,12 @@ const setCommand = commandOf(
   },
 );
 
-/** What is no number is refused with the other fields. */
+/** A text that is not a number is rejected together with the other fields. */
 function numberOr(text: string): number | string {
   return /^\d+$/.test(text) ? Number(text) : text;
 }
 
-/** The one of these flags that is there. @throws UsageError */
+/** Returns the one flag of these that is given. @throws UsageError */
 function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[], what: string): Name {
   const given = names.filter((name) => flags.on(name) || flags.text(name) !== undefined);
   const [only] = given;
@@ -139,7 +139,7 @@ function targetOf(flags: ParsedFlags): OverrideTarget {
   return namesLimiters(flags) ? limitersTarget(flags) : objectsTarget(flags);
 }
 
-/** Makes an override, or a grant, of the fields of `/v1/overrides`: an object in a cluster, else by the API. */
+/** Creates an override or grant from the fields of `/v1/overrides`: an object in a cluster, or through the API of limiters. */
 export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<number> {
   const format = outputFormat(flags);
   checkOverride(wanted);
@@ -149,7 +149,7 @@ export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<num
   return 0;
 }
 
-/** Prints what was found, made or removed in one shape, no matter who was asked; returns the exit status. */
+/** Prints overrides in one form, whether limiters or a cluster returned them. Returns the exit status. */
 function printOutcome(
   { overrides, silent, notes, isDone }: OverrideOutcome,
   format: OutputFormat,
@@ -160,7 +160,7 @@ function printOutcome(
   return silent.length === 0 && isDone ? 0 : 1;
 }
 
-/** Says what is wrong in the words of flags before anything is asked; how long it may be the other side knows. @throws UsageError */
+/** Reports errors in terms of flags before anything is sent. Only the server knows the maximum duration. @throws UsageError */
 function checkOverride(body: Json): void {
   if (!body.reason) throw new UsageError('say why by --reason');
   if (body.match.length === 0)
@@ -225,7 +225,7 @@ const removeCommand = commandOf(removeHelp, whereFlags, async (flags) => {
   return printOutcome(await targetOf(flags).remove(which), format, removedText);
 });
 
-/** One line each. */
+/** Formats overrides, one line each. */
 function overridesText(overrides: readonly Json[]): string {
   if (overrides.length === 0) return 'no overrides\n';
   return table(
@@ -250,7 +250,7 @@ function overridesText(overrides: readonly Json[]): string {
   );
 }
 
-/** They stand there as they were before. */
+/** Formats removed overrides as they were before. */
 function removedText(overrides: readonly Json[]): string {
   const [words, were] =
     overrides.length === 1

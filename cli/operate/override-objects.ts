@@ -1,4 +1,4 @@
-/** Overrides as objects of a cluster: made beside the domain's RateLimitConfig, looked for, and removed. */
+/** Overrides as objects of a cluster: creates them beside the domain's RateLimitConfig, finds and removes them. */
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,14 +26,14 @@ import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
 import type { OverrideOutcome, OverrideTarget, WhichOverride } from './override-target.ts';
 
-/** Where the objects of a domain are, and whose they are. */
+/** The namespace, class and fleet for the objects of a domain. */
 interface Owner {
   namespace: string | undefined;
   className: string;
   fleet: string;
 }
 
-/** The overrides of a cluster. */
+/** Returns the target for overrides of a cluster. */
 export function objectsTarget(flags: ParsedFlags): OverrideTarget {
   const within = <T>(run: (cluster: Cluster) => Promise<T>) =>
     reportingClusterErrors(async () => {
@@ -63,7 +63,7 @@ export function objectsTarget(flags: ParsedFlags): OverrideTarget {
   };
 }
 
-/** To print an object no cluster is needed. */
+/** No cluster is needed to print an object. */
 function clusterIfAny(flags: ParsedFlags): Cluster | undefined {
   try {
     return new Cluster(flags);
@@ -78,7 +78,7 @@ async function draftObject(cluster: Cluster | undefined, flags: ParsedFlags, wan
   return overrideObject(wanted, { ...owner, namespace: owner.namespace ?? cluster?.namespace });
 }
 
-/** Makes the object, or puts it in the place of the one that has the same match; waits until it is Ready. */
+/** Creates the object, or replaces the one with the same match, and waits until it is Ready. */
 async function putObject(
   cluster: Cluster,
   flags: ParsedFlags,
@@ -102,7 +102,7 @@ function outcomeOf(objects: readonly Json[]): OverrideOutcome {
   return { overrides: objects.map(overrideOf), silent: [], notes: [], isDone: true };
 }
 
-/** As the domain's RateLimitConfig has it, where flags do not say otherwise. */
+/** Takes the owner from the domain's RateLimitConfig, unless flags name it. */
 async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain: string): Promise<Owner> {
   const [className, fleet] = [flags.text('class'), flags.text('fleet')];
   const given = flags.text('namespace');
@@ -142,7 +142,7 @@ function domainOwner(object: unknown): Owner & { domain: string } {
   return { namespace: metadata.namespace, className, fleet, domain };
 }
 
-/** Objects of the namespace that is given, else of all namespaces, else, without the right to, of the context's. */
+/** Reads the given namespace, or all namespaces, or, without that right, the namespace of the context. */
 async function readable<T>(cluster: Cluster, plural: string, read: (object: unknown) => T): Promise<T[]> {
   if (cluster.isNamespaceGiven || cluster.namespace === undefined)
     return cluster.list(plural, cluster.namespace, read);
@@ -154,7 +154,7 @@ async function readable<T>(cluster: Cluster, plural: string, read: (object: unkn
   }
 }
 
-/** Named after what it is for, so that the same again is the same object; a grant after its id. */
+/** Names the object after its match, so that the same override is the same object. A grant is named after its id. */
 function overrideObject(body: Json, { namespace, className, fleet }: Owner): Json {
   const { id, domain, ...rest } = body;
   const place = id ?? JSON.stringify([domain, body.limit ?? '', body.match]);
@@ -192,7 +192,7 @@ async function writtenObject(
     const made = (await cluster.write('POST', overridePlural, { namespace, body: object })) as Json;
     return { metadata: made.metadata, did: 'was made' };
   }
-  // The same grant again gives nothing more.
+  // Applying the same grant again adds nothing.
   if (body.grant !== undefined) return { metadata: same.metadata, did: 'is there already' };
   const { name, resourceVersion } = same.metadata;
   const metadata = { ...same.metadata, name, resourceVersion };
@@ -204,7 +204,7 @@ async function writtenObject(
   return { metadata: same.metadata, did: 'was replaced' };
 }
 
-/** Of what is read only to be shown, or for its end. */
+/** The origin of an object that is only shown or removed. */
 const origin = {
   source: 'api',
   id: 'x',
@@ -213,7 +213,7 @@ const origin = {
   refusesPast: true,
 } as const;
 
-/** `for` counts from the creation of an object, which this one has behind it. */
+/** Replaces `for`, which counts from the creation of an object, because this object already exists. */
 function dated(spec: Json): Json {
   if (spec.for === undefined) return spec;
   const { for: _, ...rest } = spec;
@@ -235,7 +235,7 @@ function hasPlace(
   return entries(spec.match ?? []) === entries(match);
 }
 
-/** Looks until the control plane has said what becomes of this generation. */
+/** Polls until the control plane has reported the status of this generation. */
 async function settled(
   cluster: Cluster,
   { namespace, name, waitMs }: { namespace: string; name: string; waitMs: number },
@@ -259,7 +259,7 @@ async function settled(
   }
 }
 
-/** What it changes by the domain's rules; undefined while the control plane has not accepted what they say now. */
+/** Returns what the override changes according to the domain's rules; undefined until the control plane accepts the current rules. */
 async function wordsOf(cluster: Cluster, { spec }: Json): Promise<string | undefined> {
   const { className = defaultClass, fleet = defaultFleet, ...own } = spec;
   const { override } = readOverride(own, { ...origin, createdMs: Date.now(), fromMs: Date.now() });
@@ -280,12 +280,12 @@ function isAccepted({ metadata, status = {} }: Json): boolean {
   return accepted?.status === 'True' && status.observedGeneration >= metadata.generation;
 }
 
-/** In the form of `/v1/overrides`. No limiter has reported it. */
+/** Converts an object to the form of `/v1/overrides`. No limiter has reported it. */
 function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
   const ready = (status.conditions ?? []).find(({ type }: Json) => type === 'Ready');
   const { className: _class, fleet: _fleet, for: length, match = [], ...rest } = spec;
   const endsAt = status.endsAt ?? spec.expiresAt ?? null;
-  // Nobody has fixed the end yet.
+  // The end is not fixed yet.
   const lengthSeconds = length === undefined ? null : (parseGoDuration(length) ?? 0) / 1000;
   const name = `${metadata.namespace}/${metadata.name}`;
   return {
@@ -304,10 +304,10 @@ function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
   };
 }
 
-/** Of a limiter, where the object has another word for the same. */
+/** Maps the words of objects to those of limiters. */
 const standings: Readonly<Record<string, string>> = { Ready: 'InForce', Expired: 'Ended' };
 
-/** By the object's name, or by what it is for. */
+/** Removes objects by name, or by their match. */
 async function removeObjects(
   cluster: Cluster,
   flags: ParsedFlags,

@@ -1,36 +1,36 @@
-/** Where overrides are: with limiters, by their API, or in a cluster, as objects. Both answer in one shape. */
+/** Where overrides are: with limiters, through their API, or in a cluster, as objects. Both answer in one form. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
 import { type Json, limiterWords, type Member, reportSilent, type Silent } from './limiters.ts';
 import { askHolders, entryTexts, misspelled, separated, withLimiters } from './operate-command.ts';
 
-/** An override by its id, or what was set for these entries. */
+/** An override by its id, or by its domain and entries. */
 export type WhichOverride = { id: string } | { domain: string; entries: readonly Entry[] };
 
 export interface OverrideOutcome {
-  /** In the form of `/v1/overrides`, each with the names of the `limiters` that reported it. */
+  /** Overrides in the form of `/v1/overrides`, each with the names of the `limiters` that reported it. */
   overrides: Json[];
   silent: Silent[];
-  /** What else there is to say of it, for people. */
+  /** Notes for people. */
   notes: string[];
-  /** False: something was made, and does not do what it is for. */
+  /** False if an override was created but has no effect. */
   isDone: boolean;
 }
 
-/** Everything rejects with an error that says why it could not be asked. */
+/** A place for overrides. Each method rejects with an error that says why the place could not be reached. */
 export interface OverrideTarget {
-  /** Makes an override, or a grant, of the fields of `/v1/overrides`. */
+  /** Creates an override or grant from the fields of `/v1/overrides`. */
   put(wanted: Json): Promise<OverrideOutcome>;
-  /** Of the domain, or of all. */
+  /** Lists the overrides of a domain, or all of them. */
   list(domain: string | undefined): Promise<OverrideOutcome>;
   remove(which: WhichOverride): Promise<OverrideOutcome>;
-  /** The document that `put` would send. */
+  /** Returns the document that `put` would send. */
   draft(wanted: Json): Promise<Json>;
 }
 
-/** The overrides of limiters. */
+/** Returns the target for overrides of limiters. */
 export function limitersTarget(flags: ParsedFlags): OverrideTarget {
-  /** Asks one of those that share a store, or all; `overridesOf` finds them in an answer. */
+  /** Sends a change to one limiter of each shared store, or to all limiters; `overridesOf` extracts overrides from an answer. */
   const change = (
     question: Parameters<typeof askHolders>[2],
     overridesOf: (body: Json) => Json[],
@@ -77,7 +77,7 @@ interface Reported {
   overrides: Json[];
 }
 
-/** An override that several limiters report with the same standing appears once. */
+/** Joins answers. An override that several limiters report with the same standing is listed once. */
 function outcomeOf(all: readonly Reported[], silent: Silent[], failed: readonly Silent[]): OverrideOutcome {
   reportSilent(failed);
   const overrides = new Map<string, Json>();
@@ -92,10 +92,10 @@ function outcomeOf(all: readonly Reported[], silent: Silent[], failed: readonly 
   return { overrides: [...overrides.values()], silent, notes: [], isDone: true };
 }
 
-/** Limiters name no other domain in it. */
+/** The error for an unknown domain. It names no other domain. */
 const unknownDomain = /no rules have the domain ".*"$/;
 
-/** A limiter's message, with flags in place of the fields of its API. */
+/** Replaces the field names of the API in a limiter's message with flags. */
 export function inFlags(message: string): string {
   return message
     .replace('requestsPerUnit needs a unit', '--limit needs --unit')
@@ -103,7 +103,7 @@ export function inFlags(message: string): string {
     .replace(/the rule has no limit (".*?"), but/, 'the rule has no limit $1 (--limit-name), but');
 }
 
-/** What limiters remark on overrides that were made. `hint`: what is misspelled perhaps. */
+/** Returns notes about overrides that were created. `hint`: a key or domain that may be misspelled. */
 function remarksOn(overrides: readonly Json[], flags: ParsedFlags, hint?: string): string[] {
   const remarks = overrides.flatMap(({ limiters, standing, message }) => {
     if (!message || (standing !== 'NoRule' && standing !== 'InForce')) return [];
@@ -115,7 +115,7 @@ function remarksOn(overrides: readonly Json[], flags: ParsedFlags, hint?: string
   return idle.length === 0 ? remarks : [...remarks, `remove it with: ${removal(idle, flags)}`];
 }
 
-/** The command that removes an override of these limiters. Those that count in memory have one each, with an ID of its own. */
+/** Returns the command that removes an override. Limiters that count in memory have one each, with its own id. */
 function removal([{ id, domain, match }, ...others]: readonly Json[], flags: ParsedFlags): string {
   const which = others.length === 0 ? [id] : [domain, ...entryTexts(match)];
   return ['weir override rm', ...[...which, ...limiterWords(flags)].map(shellWord)].join(' ');

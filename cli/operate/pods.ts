@@ -1,4 +1,4 @@
-/** The limiters of a cluster: which pods they are, and the way to them, which is the API server's port-forward. */
+/** Finds the limiter pods of a cluster and connects to them through the API server's port-forward. */
 import { type Duplex, duplexPair, PassThrough } from 'node:stream';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import { fleetPlural } from '../../rules/language/kinds.ts';
@@ -6,7 +6,7 @@ import { type Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import type { Limiter } from './limiters.ts';
 
-/** The chart's, and that of `examples/kubernetes/`. */
+/** The label of the chart and of `examples/kubernetes/`. */
 const defaultSelector = 'app.kubernetes.io/component=limiter';
 
 interface FoundFleet {
@@ -15,13 +15,13 @@ interface FoundFleet {
   service: { namespace: string; name: string } | undefined;
 }
 
-/** Those of a label selector, else of the fleet; rejects where there are none. */
+/** Finds pods by label selector, or those of the fleet. Rejects if there are none. */
 export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<Limiter[]> {
   const place = await whereFrom(cluster, flags);
   return someOf(await podsAt(cluster, place), place);
 }
 
-/** Those of each of these fleets, else as `podsOf` finds them; rejects where there are none. */
+/** Finds the pods of each of these fleets, or else as `podsOf` does. Rejects if there are none. */
 export async function podsOfFleets(
   cluster: Cluster,
   flags: ParsedFlags,
@@ -52,7 +52,7 @@ async function podsAt(cluster: Cluster, { namespace, selector }: PodsPlace): Pro
   return all.filter((pod) => pod !== undefined);
 }
 
-/** @throws CommandError where there are none */
+/** @throws CommandError if there are none */
 function someOf(pods: Limiter[], { namespace, selector }: PodsPlace): Limiter[] {
   if (pods.length > 0) return pods;
   throw new CommandError(
@@ -81,7 +81,7 @@ async function whereFrom(cluster: Cluster, flags: ParsedFlags): Promise<PodsPlac
     : placeOf(cluster, fleet);
 }
 
-/** Where a fleet's pods are: those of its Service. */
+/** Returns the namespace and selector of a fleet's pods, from its Service. */
 async function placeOf(cluster: Cluster, fleet: FoundFleet): Promise<PodsPlace> {
   if (fleet.service === undefined) return { namespace: fleet.namespace, selector: defaultSelector };
   const { namespace, name } = fleet.service;
@@ -98,7 +98,7 @@ async function placeOf(cluster: Cluster, fleet: FoundFleet): Promise<PodsPlace> 
   return { namespace, selector: pairs.length === 0 ? defaultSelector : pairs.join(',') };
 }
 
-/** Of the namespace that is given, else of all that may be looked at. */
+/** Lists the fleets of the given namespace, or of all namespaces that the user may read. */
 async function fleetsOf(cluster: Cluster): Promise<FoundFleet[]> {
   const read = (object: unknown): FoundFleet => {
     const { metadata, spec } = object as { metadata: FoundFleet; spec?: Pick<FoundFleet, 'service'> };
@@ -126,7 +126,7 @@ interface Pod {
   status?: { phase?: string };
 }
 
-/** Undefined for a pod that has ended, or is about to. */
+/** Returns undefined for a pod that has ended or is being deleted. */
 function podLimiter(cluster: Cluster, object: unknown): Limiter | undefined {
   const { metadata, spec, status } = object as Pod;
   const { name, namespace } = metadata;
@@ -147,7 +147,7 @@ function podLimiter(cluster: Cluster, object: unknown): Limiter | undefined {
   };
 }
 
-/** A connection to a port of a pod, through the API server. Loads what only this needs. */
+/** Connects to a port of a pod through the API server. Loads the modules that only this needs. */
 async function forwarded(
   { config }: Cluster,
   { namespace, name, port }: { namespace: string; name: string; port: number },
@@ -155,7 +155,7 @@ async function forwarded(
   const { PortForward } = await import('@kubernetes/client-node');
   const [stream, far] = duplexPair();
   const refusals = new PassThrough();
-  // What fails behind the answer is nobody's concern.
+  // Errors after the answer do not matter.
   stream.on('error', () => undefined);
   let socket: Awaited<ReturnType<InstanceType<typeof PortForward>['portForward']>>;
   try {
@@ -166,13 +166,13 @@ async function forwarded(
   refusals.on('data', (words: Buffer) => stream.destroy(new Error(`the pod: ${words.toString().trim()}`)));
   if (typeof socket !== 'function') {
     socket.onclose = () => far.end();
-    // A goodbye would be waited for, and the process with it.
+    // A closing handshake would keep the process waiting.
     stream.on('close', () => socket.terminate());
   }
   return stream;
 }
 
-/** What the library rejects with is an event, or an error. */
+/** The library rejects with an event or an error. */
 function handshakeText(error: unknown): string {
   const { message, error: cause } = (error ?? {}) as { message?: unknown; error?: { message?: unknown } };
   return String(message ?? cause?.message ?? 'the API server refused it');

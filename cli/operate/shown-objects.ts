@@ -1,4 +1,4 @@
-/** RateLimitConfigs, RateLimitOverrides and RateLimitFleets as commands look at them, whichever version of the control plane wrote their status. */
+/** RateLimitConfigs, RateLimitOverrides and RateLimitFleets for commands, with statuses of any version of the control plane. */
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 
 export interface ShownCondition {
@@ -7,7 +7,7 @@ export interface ShownCondition {
   status: string;
   reason: string;
   message: string;
-  /** When status last changed; empty where nobody said. */
+  /** When the status last changed; empty if unknown. */
   since: string;
 }
 
@@ -15,39 +15,39 @@ export interface ShownObject {
   namespace: string;
   name: string;
   className: string;
-  /** The domain of the served rules, or else of the wanted ones. The same for the fleet. */
+  /** The domain of the served rules or, if there are none, of the wanted ones. `fleet` likewise. */
   domain: string;
   fleet: string;
   generation: number;
-  /** Of the status; undefined while there is none. */
+  /** The observed generation; undefined without a status. */
   observedGeneration: number | undefined;
   servedGeneration: number | undefined;
   /** `<namespace>/<name>` of the control plane that wrote the status. */
   controllerName: string | undefined;
   conditions: ShownCondition[];
-  /** What keeps it from being ready, in the first place; undefined: it is ready. */
+  /** The main reason why the object is not ready; undefined if it is ready. */
   why: ShownCondition | undefined;
 }
 
 export interface ShownOverride extends ShownObject {
-  /** For people, as the status has them; empty where it does not. */
+  /** The match as the status shows it, for people; empty if the status has none. */
   match: string;
   effect: string;
-  /** RFC 3339; empty where it has no end of its own. */
+  /** RFC 3339; empty if the override has no end. */
   endsAt: string;
-  /** It has ended, which is no fault. */
+  /** Whether the override has ended, which is not an error. */
   isOver: boolean;
 }
 
 export interface ShownFleet {
   namespace: string;
   name: string;
-  /** `3/3`: connected of those that are expected. */
+  /** Connected and expected limiters, for example `3/3`. */
   limiters: string;
   current: number | undefined;
   refusing: { name: string; message: string }[];
   version: string;
-  /** Whose Service limiters are behind. */
+  /** The Service of the fleet's limiters. */
   service: { namespace: string; name: string } | undefined;
   conditions: ShownCondition[];
   why: ShownCondition | undefined;
@@ -109,7 +109,7 @@ export function shownFleet(value: unknown): ShownFleet {
   };
 }
 
-/** Why nothing can be said of an object's present generation. */
+/** Returns why the status says nothing about the current generation. */
 function unseenText(
   { className, generation, observedGeneration, conditions }: Omit<ShownObject, 'why'>,
   metadata: Fields,

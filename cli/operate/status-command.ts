@@ -1,4 +1,4 @@
-/** One report of what runs and of what it should run: the limiters as they answer, and the objects of their cluster. */
+/** One report of what runs and what should run: the limiters as they answer, and the objects of their cluster. */
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { Cluster, clusterFlags, reportingClusterErrors } from '../shared/cluster.ts';
@@ -102,7 +102,7 @@ function givenSection(flags: ParsedFlags): (typeof sections)[number] | undefined
   return section;
 }
 
-/** A section that was not looked at, or could not be, is undefined. */
+/** The sections of the report. A section that was not requested or could not be read is undefined. */
 interface Sections {
   limiters?: LimitersReport | undefined;
   objects?: StatusFacts | undefined;
@@ -113,7 +113,7 @@ async function namedLimiters(flags: ParsedFlags): Promise<LimitersReport> {
   return limitersReport(members, silent);
 }
 
-/** Rejects where a section is wanted alone, or neither can be looked at, or a server does not answer. */
+/** Reads both sections. Rejects if a requested section fails, if both fail, or if a server does not answer. */
 async function bothOf(
   cluster: Cluster,
   flags: ParsedFlags,
@@ -139,7 +139,7 @@ async function bothOf(
   return { limiters, objects };
 }
 
-/** The limiters of the fleets that serve the objects. */
+/** Finds the limiters of the fleets that serve the objects. */
 async function limitersOf(
   cluster: Cluster,
   flags: ParsedFlags,

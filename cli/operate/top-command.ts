@@ -18,7 +18,7 @@ ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result:
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-/** Chosen: a page that fits a screen or two, as `/top` has it. */
+/** Chosen: a page for one or two screens, as `/top` has it. */
 const mostDomains = 10;
 
 export const topCommand = commandOf(
@@ -52,7 +52,7 @@ interface TopReport {
   silent: Silent[];
 }
 
-/** A note where no limiter has rules of the domain, with the one that was meant perhaps. */
+/** Returns a note if no limiter has rules of the domain, with the domain that was probably intended. */
 async function unknownDomain(
   limiters: Limiters,
   members: readonly Member[],
@@ -61,13 +61,13 @@ async function unknownDomain(
   const path = '/v1/rules';
   const found = await limiters.askAll(members, { path, query: { domain } });
   if (found.length === 0 || found.some(({ answer }) => answer.ok || answer.status !== 404)) return [];
-  // All rules, which may be many: asked for after a slip alone, and of one limiter.
+  // There may be many rules, so only one limiter is queried, and only if the domain is unknown.
   const rules = await limiters.ask(found[0]!.member.limiter, { path });
   const known: string[] = rules.ok ? rules.body.domains.map((one: Json) => one.domain) : [];
   return [`no rules are in force for the domain "${domain}"${hintOf(domain, known)}`];
 }
 
-/** Every limiter reports its first domains; what one has not reported a domain that others have, it is asked for. */
+/** Reads the first domains of every limiter. If another limiter lists a domain that one did not list, that domain is queried again. */
 async function topReport(
   limiters: Limiters,
   members: readonly Member[],
@@ -107,10 +107,10 @@ async function topReport(
   };
 }
 
-/** One domain of several limiters. */
+/** Joins one domain of several limiters. */
 function joined(parts: readonly Json[], most: number): Omit<TopReport['domains'][number], 'domain'> {
   const summaries = parts.map(({ overLimit, missed, keys }): TopSummary => {
-    // A page ends before the sketch does: what it leaves out may weigh as much as its last key.
+    // A page ends before the sketch does. A key that it leaves out may weigh as much as its last one.
     const unseen = keys.length < 100 ? missed : Math.max(missed, keys.at(-1).atMost);
     return {
       sinceMs: 0,

@@ -1,4 +1,4 @@
-/** Looking again and again. */
+/** Repeats a report for `--watch`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { durationMs, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -10,7 +10,7 @@ export const watchHelp = `  -w, --watch                 repeat the report until 
   --interval <t>              the time between two reports (default 2s)
 `;
 
-/** Prints once, or with --watch until a signal comes; the status is that of the last look. */
+/** Prints once, or with --watch until a signal arrives. Returns the status of the last report. */
 export async function watched(
   flags: ParsedFlags,
   look: () => Promise<{ status: number; text: string }>,

@@ -80,7 +80,7 @@ export const whyCommand = limitersCommand(
   },
 );
 
-/** What the parameters `since` and `until` are. @throws UsageError */
+/** Returns the range of the parameters `since` and `until`. @throws UsageError */
 export function timeRange(
   { at, since, until }: { at: string | undefined; since: string | undefined; until: string | undefined },
   nowMs: number,
@@ -104,7 +104,7 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
   return `no limiter remembers such a refusal; they remember:\n${memories.join('')}It was let pass, is forgotten, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }
 
-/** Sentences for a person. */
+/** Formats a refusal in sentences for people. */
 function refusalText(refusal: Json): string {
   const {
     at,

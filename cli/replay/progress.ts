@@ -1,4 +1,4 @@
-/** How far a replay is: a bar on a terminal, redrawn in its line, and one line of speed at the end. */
+/** The progress of a replay: a bar on a terminal, and one line with the speed at the end. */
 export interface ProgressOutput {
   isTTY?: boolean | undefined;
   write(text: string): unknown;
@@ -6,16 +6,16 @@ export interface ProgressOutput {
 
 export interface ProgressOptions {
   output: ProgressOutput;
-  /** Milliseconds on a scale that never jumps. */
+  /** A monotonic clock, in milliseconds. */
   nowMs(): number;
-  /** Undefined where the size is unknown: there is then no bar, only a count. */
+  /** Undefined if the size is unknown. Then there is no bar, only a count. */
   totalBytes: number | undefined;
 }
 
 const barWidth = 30;
-/** Often enough to look alive. */
+/** Chosen: often enough to show progress. */
 const redrawMs = 100;
-/** Chosen: what is shorter is mostly the start of the program, and says nothing of how fast it replays. */
+/** Chosen: a shorter run is mostly the start of the program and says nothing about speed. */
 const leastMeasuredMs = 1_000;
 
 export class Progress {
@@ -29,7 +29,7 @@ export class Progress {
     this.#drawnMs = this.#startMs;
   }
 
-  /** Draws nothing where no person looks on. */
+  /** Draws only on a terminal. */
   update(requests: number, bytes: number): void {
     const { output, nowMs, totalBytes } = this.#options;
     if (output.isTTY !== true) return;
@@ -50,7 +50,7 @@ export class Progress {
     );
   }
 
-  /** Makes room for other words. */
+  /** Clears the bar before other output. */
   clear(): void {
     if (this.#options.output.isTTY === true) this.#options.output.write('\r\x1b[K');
   }

@@ -1,4 +1,4 @@
-/** A recording from the disk, in blocks of whole lines, unpacked where its name ends in .gz. */
+/** Reads a recording in blocks of whole lines, and decompresses it if its name ends in .gz. */
 import { isUtf8 } from 'node:buffer';
 import { createReadStream, fstatSync, openSync } from 'node:fs';
 import { pipeline, Readable } from 'node:stream';
@@ -6,21 +6,21 @@ import { createGunzip } from 'node:zlib';
 import { openNamedPipe } from '../../process/files/bounded-file.ts';
 
 const newline = 0x0a;
-/** Some programs begin a file with it. */
+/** Some programs begin a file with this mark. */
 const byteOrderMark = '\ufeff';
-/** Chosen: a request that is longer is none. */
+/** Chosen: a longer line is not a request. */
 const maxLineBytes = 4 * 1024 * 1024;
 
 export interface OpenedRecording {
-  /** Size of the file, packed or not; undefined where that is unknown. */
+  /** The size of the file, compressed or not; undefined if unknown. */
   bytes: number | undefined;
-  /** How much of the file was read. */
+  /** The number of bytes read so far. */
   bytesRead(): number;
-  /** Rejects when the file cannot be read to its end, or is no recording at all. */
+  /** Rejects if the file cannot be read to its end or is not a recording. */
   lines(take: (text: string, line: number) => void): Promise<void>;
 }
 
-/** `-` is standard input. Throws an error of the system for a file that cannot be opened. */
+/** Opens a recording; `-` is standard input. @throws the system's error if the file cannot be opened */
 export function openRecording(path: string, standardInput: () => Readable): OpenedRecording {
   let bytesRead = 0;
   const count = (chunk: Buffer): void => {
@@ -53,12 +53,12 @@ export function openRecording(path: string, standardInput: () => Readable): Open
 
 function linesOf(file: Readable, path: string, take: (text: string, line: number) => void): Promise<void> {
   if (!path.endsWith('.gz')) return readLines(file, take);
-  // An error of the file comes out of the unpacked stream.
+  // The decompressed stream also reports errors of the file.
   const unpacked = pipeline(file, createGunzip({ chunkSize: 256 * 1024 }), () => {});
   return readLines(unpacked, take).catch(rethrowInWords);
 }
 
-/** An error of zlib carries the number of one of the system's, which has nothing to do with it. */
+/** An error of zlib has the number of an unrelated system error. */
 function rethrowInWords(error: NodeJS.ErrnoException): never {
   throw error.code?.startsWith('Z_') ? new Error(`cannot be unpacked: ${error.message}`) : error;
 }
@@ -71,7 +71,7 @@ async function readLines(
   let carriedBytes = 0;
   let line = 0;
   const takeBlock = (block: Buffer): void => {
-    // One conversion for all lines.
+    // One check covers all lines of the block.
     if (!isUtf8(block)) throw new Error(`is not UTF-8 text, from line ${line + 1} on at the latest`);
     const whole = block.toString('utf8');
     const text = line === 0 && whole.startsWith(byteOrderMark) ? whole.slice(1) : whole;

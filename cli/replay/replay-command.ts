@@ -24,13 +24,16 @@ import { reportText } from './report-text.ts';
 
 interface ReadOptions extends CheckOptions {
   chosen: ServedBy;
-  /** Of `--root`, resolved. */
+  /** The folders of `--root`, resolved. */
   roots: readonly string[];
-  /** By which algorithm fixed windows are counted. */
+  /** The algorithm that counts fixed windows. */
   as?: Algorithm | undefined;
 }
 
-/** Those of one class and fleet, which a limiter could load together. Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
+/**
+ * Reads the rules of one class and fleet, which a limiter could load together. Returns undefined if they cannot be loaded; the reasons
+ * are then on standard error. @throws UsageError
+ */
 export function readReplayRules(path: string, options: ReadOptions): RuleSource[] | undefined {
   const input = readInput(path, options);
   if (printInputErrors(input)) return undefined;
@@ -50,7 +53,7 @@ function countedAs(source: RuleSource, { as, support }: ReadOptions): RuleSource
   return { ...source, descriptors: rulesCountedAs(source.descriptors, as, { calendarMonths }) };
 }
 
-/** The settings of a limiter that change what it answers, given by flags: a replay reads no environment. */
+/** Settings of a limiter that change its answers, given by flags. A replay reads no environment. */
 export const replaySettingNames = [
   'NEAR_LIMIT_RATIO',
   'USE_CALENDAR_MONTH_RATE_LIMIT',
@@ -63,7 +66,7 @@ export const replaySettingNames = [
   'MEMORY_STORE_MAX_BYTES',
 ] as const;
 
-/** From `NAME=VALUE` each. */
+/** Reads settings, each as `NAME=VALUE`. */
 export function readReplaySettings(
   given: readonly string[],
   names: readonly string[] = replaySettingNames,
@@ -73,7 +76,7 @@ export function readReplaySettings(
   ).settings;
 }
 
-/** How rules are checked that such a limiter loads. */
+/** Returns how such a limiter checks rules when it loads them. */
 export function checkOptions(settings: LimiterSettings): CheckOptions {
   const calendarMonths = settings.useCalendarMonthRateLimit;
   return {
@@ -82,14 +85,14 @@ export function checkOptions(settings: LimiterSettings): CheckOptions {
   };
 }
 
-/** How many requests are too many: a number, or a percentage of all. */
+/** A bound on the number of requests: a number, or a percentage of all. */
 export interface RequestBound {
-  /** As it was given. */
+  /** The bound as given. */
   text: string;
   isExceeded(requests: number, total: number): boolean;
 }
 
-/** `0`, `120` or `0.5%`. Undefined without the flag. */
+/** Reads `0`, `120` or `0.5%`. Returns undefined without the flag. */
 export function readRequestBound(flag: string, text: string | undefined): RequestBound | undefined {
   if (text === undefined) return undefined;
   const match = /^(\d+)$|^(\d+(?:\.\d+)?)%$/.exec(text);
@@ -100,7 +103,7 @@ export function readRequestBound(flag: string, text: string | undefined): Reques
   return { text, isExceeded: (requests, total) => requests * 100 > total * Number(percent) };
 }
 
-/** What `--as` takes. */
+/** The algorithms of `--as`. */
 const otherAlgorithms = algorithmNames.filter((_, number) => number !== defaultAlgorithm);
 const otherWords = otherAlgorithms.join(' or ');
 
@@ -184,20 +187,20 @@ export const replayCommand = commandOf(
   },
 );
 
-/** What a recording says of rules, with the difference to the other rules. */
+/** A replay with two sets of rules. */
 interface Replayed {
   rules: RuleSource[];
   against: RuleSource[] | undefined;
   settings: LimiterSettings;
   from: string;
-  /** Of `--root`, resolved. */
+  /** The folders of `--root`, resolved. */
   roots: readonly string[];
   top?: number;
   maxErrors?: number;
   sortWindow?: number;
 }
 
-/** Resolves to undefined when it could not be replayed to its end; the reason is then on standard error. */
+/** Resolves to undefined if the replay could not finish. The reason is then on standard error. */
 export async function replayed(options: Replayed): Promise<ReplayReport | undefined> {
   const { rules, against, settings, from, roots } = options;
   const problem = recordingProblem(from, roots);
@@ -210,7 +213,7 @@ export async function replayed(options: Replayed): Promise<ReplayReport | undefi
   return (await replayFile(from, replay)) ? reportOf(replay, top) : undefined;
 }
 
-/** A recording often comes from an earlier step of a job and lies apart from the rules: the folder that it is named in is as good. */
+/** A recording often comes from an earlier step of a job and is not beside the rules, so the folder in its name counts as a root. */
 function recordingProblem(path: string, roots: readonly string[]): string | undefined {
   if (new Containment(path, []).problem() === undefined) return undefined;
   return new Containment(path, roots).problem();
@@ -220,7 +223,7 @@ function readWanted(flags: ParsedFlags): Wanted {
   const [rules, ...stray] = flags.positionals;
   const from = flags.text('from');
   const as = algorithmOf(flags.text('as'));
-  // Read twice: as it is written, too.
+  // With `--as`, the rules are replayed as written, too.
   const against = flags.text('against') ?? (as === undefined ? undefined : rules);
   if (rules === undefined || from === undefined) throw new UsageError('replay needs rules and --from <file>');
   if (stray.length > 0)
@@ -256,7 +259,7 @@ function algorithmOf(text: string | undefined): Algorithm | undefined {
   return algorithmNames.indexOf(text) as Algorithm;
 }
 
-/** False when it could not be replayed to its end; the reason is then on standard error. */
+/** Returns false if the replay could not finish. The reason is then on standard error. */
 async function replayFile(path: string, replay: Replay): Promise<boolean> {
   const name = path === '-' ? '<stdin>' : path;
   let recording: OpenedRecording;

@@ -12,7 +12,7 @@ import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registr
 import type { LimitInReplay } from '../../rules/describe.ts';
 import { escaped, perUnit } from '../shared/flags.ts';
 
-/** Columns as wide as their widest cell, two spaces apart; those named in `right` are numbers. */
+/** Formats columns as wide as their widest cell, two spaces apart. Columns in `right` are numbers. */
 function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -26,7 +26,7 @@ function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<numb
   });
 }
 
-/** The report of a replay for a person. Values of requests come from outside: nothing of them reaches the terminal unescaped. */
+/** Formats the report for people. Values of requests are foreign, so they are escaped. */
 export function reportText(report: ReplayReport): string {
   const { requests, from, to, rules, against, difference } = report;
   const lines = [`${counted(requests, 'request')}, ${from} to ${to}`, ...omissionLines(report)];
@@ -45,12 +45,12 @@ export function reportText(report: ReplayReport): string {
   return inert(lines);
 }
 
-/** Names are spelled out where they are shown; what is left could be commands of a runner, or turn text around. */
+/** Removes what escaping names leaves: commands of a CI runner, and characters that reverse text. */
 function inert(lines: readonly string[]): string {
   return lines.map((line) => `${escaped(line)}\n`).join('');
 }
 
-/** Only who is limited by one set of rules alone, by which rules, and who most. */
+/** Formats only the difference: requests that one set of rules limits, by which rules, and the clients limited most. */
 export function differenceText(report: ReplayReport): string {
   const { requests, from, to, difference } = report;
   const lines = [`${counted(requests, 'recorded request')}, ${from} to ${to}`, ...omissionLines(report)];
@@ -119,7 +119,7 @@ function ruleLines(rules: readonly RuleReport[]): string[] {
   return textTable([head, ...rows], new Set([2, 3, 4, 5, 6, 7]));
 }
 
-/** Empty where each of several limits has its own. */
+/** Returns empty cells if each of several limits has its own figures. */
 function figureCells({ nearLimit, overLimit, shadowed }: Partial<LimitFigures>): string[] {
   return [nearLimit, overLimit, shadowed].map((figure) => (figure === undefined ? '' : count(figure)));
 }

@@ -2,7 +2,7 @@ import { packageFile } from '../../process/files/package-file.ts';
 import { commandOf, hintOf, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
-/** What there is a JSON Schema of, each in schemas/<name>.json. */
+/** The kinds of JSON Schema, each in schemas/<name>.json. */
 export const schemaKinds = [
   'rules',
   'profiles',

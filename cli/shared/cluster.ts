@@ -1,4 +1,4 @@
-/** The cluster that kubectl would ask: its kubeconfig, contexts and namespaces, with kubectl's flags. */
+/** The cluster that kubectl would use: its kubeconfig, contexts and namespaces, with kubectl's flags. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import {
 } from './flags.ts';
 import { io } from './io.ts';
 
-/** What these commands take in the same way as kubectl. */
+/** Flags that these commands share with kubectl. */
 export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: that of the context, else "default")
   -A, --all-namespaces        look in all namespaces
       --context <name>        a context of the kubeconfig (default: its current-context)
@@ -37,7 +37,7 @@ export const clusterFlags = {
   ...timeoutFlag,
 } as const;
 
-/** A command that asks a cluster. What goes wrong there is one line on standard error, and status 2. */
+/** A command that uses a cluster. An error of the cluster is one line on standard error, with exit status 2. */
 export function clusterCommand(
   help: string,
   types: FlagTypes,
@@ -51,7 +51,7 @@ export function clusterCommand(
   );
 }
 
-/** What goes wrong with a cluster becomes the command's end, with status 2. `otherwise` is what to do where there is no way to one. */
+/** Turns an error of the cluster into the end of the command, with status 2. `otherwise` says what to do if no cluster is configured. */
 export async function reportingClusterErrors<T>(run: () => Promise<T>, otherwise = ''): Promise<T> {
   try {
     return await run();
@@ -61,14 +61,14 @@ export async function reportingClusterErrors<T>(run: () => Promise<T>, otherwise
   }
 }
 
-/** Of Kubernetes itself; all others are ours. */
+/** Resources of Kubernetes itself; all others are Weir's. */
 const coreResources: ReadonlySet<string> = new Set(['pods', 'services']);
 
 function fullName(plural: string): string {
   return coreResources.has(plural) ? plural : `${plural}.${group}`;
 }
 
-/** Chosen: kubectl's own. Some objects have 1 MB. */
+/** Chosen: the page size of kubectl. Some objects have 1 MB. */
 const pageSize = 500;
 
 interface Asked {
@@ -90,12 +90,12 @@ interface Page {
 export class Cluster {
   readonly #client: KubernetesClient;
   readonly config: KubeConfig;
-  /** Undefined: all of them. */
+  /** Undefined for all namespaces. */
   readonly namespace: string | undefined;
-  /** Whether the namespace is the command line's, not that of the context. */
+  /** Whether the command line names the namespace, and not the context. */
   readonly isNamespaceGiven: boolean;
 
-  /** Throws a UsageError, or a KubernetesConfigError where there is no way to a cluster. */
+  /** @throws UsageError, or KubernetesConfigError if no cluster is configured */
   constructor(flags: ParsedFlags) {
     const given = flags.text('namespace');
     const problem = given === undefined ? undefined : namespaceProblem(given);
@@ -117,12 +117,12 @@ export class Cluster {
     this.namespace = flags.on('all-namespaces') ? undefined : (given ?? this.#client.namespace ?? 'default');
   }
 
-  /** `in namespace shop`. */
+  /** For example `in namespace shop`. */
   get place(): string {
     return placeText(this.namespace);
   }
 
-  /** All objects of a kind in a namespace, or in all of them, page by page; of each only what `read` makes of it stays. */
+  /** Reads all objects of a kind in a namespace, or in all namespaces, page by page. Only the results of `read` stay in memory. */
   async list<T>(
     plural: string,
     namespace: string | undefined,
@@ -143,7 +143,7 @@ export class Cluster {
         if (!metadata?.continue) return all;
         query = { limit: pageSize, continue: metadata.continue };
       } catch (error) {
-        // The server does not keep the pages of an old list for long: as kubectl, all at once then.
+        // The server drops the pages of an old list after a while. As kubectl does, the rest is then read at once.
         if (!(error instanceof ApiError && error.status === 410 && query.continue !== undefined)) throw error;
         all = [];
         query = {};
@@ -151,12 +151,12 @@ export class Cluster {
     }
   }
 
-  /** One object, where nothing is said of the namespace. */
+  /** Reads one object, in the namespace of the command by default. */
   get(plural: string, name: string, namespace = this.namespace): Promise<unknown> {
     return this.#ask({ plural, namespace, name });
   }
 
-  /** Creates an object (POST), puts one in its place (PUT), or removes it (DELETE). */
+  /** Creates an object (POST), replaces it (PUT), or deletes it (DELETE). */
   write(
     method: 'POST' | 'PUT' | 'DELETE',
     plural: string,
@@ -183,7 +183,7 @@ export class Cluster {
     }
   }
 
-  /** What to do about it, in front of the server's words. */
+  /** Returns what to do, followed by the server's message. */
   #refusalText(
     { status, reason, message }: ApiError,
     { method = 'GET', plural, namespace, name }: Asked,
@@ -210,7 +210,7 @@ export function placeText(namespace: string | undefined): string {
   return namespace === undefined ? 'in all namespaces' : `in namespace ${namespace}`;
 }
 
-/** kubectl's order: a kubeconfig goes before the account of a pod. */
+/** As for kubectl, a kubeconfig has precedence over the service account of a pod. */
 function kubeconfigPaths(given: string | undefined): string | undefined {
   if (given !== undefined) {
     if (existsSync(given)) return given;

@@ -1,13 +1,13 @@
 /**
- * Which files a command reads. Rules come from people who may open a pull request and see the log of its checks: a symbolic
- * link of theirs must not make a command print a file from elsewhere.
+ * Decides which files a command may read. Rules come from people who may open a pull request and see the log of its checks. A symbolic
+ * link in it must not make a command print a file from elsewhere.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative, sep } from 'node:path';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { type ParsedFlags, UsageError } from './flags.ts';
 
-/** Of commands that read files. A comparison has two sides, which may need one each. */
+/** The flag of commands that read files. A comparison has two sides, which may need one each. */
 export const rootFlag = { root: { type: 'string', multiple: true } } as const;
 
 /** The folders of `--root`, with links resolved. @throws UsageError */
@@ -23,10 +23,10 @@ export function rootsOf(flags: ParsedFlags): string[] {
   });
 }
 
-/** Standard input, pipes of the shell and the empty file: anyone who writes the command line names these, not who writes rules. */
+/** Standard input, pipes of the shell and the empty file. Only the author of the command line can name these, not that of the rules. */
 const streams = /^(?:-|\/dev\/(?:null|stdin|fd\/\d+)|\/proc\/(?:self|\d+)\/fd\/\d+)$/;
 
-/** Whether a command may read what was named on its command line, and what lies in it. */
+/** Decides whether a command may read an argument, and the files in it. */
 export class Containment {
   readonly #given: string;
   readonly #roots: readonly string[];
@@ -39,7 +39,7 @@ export class Containment {
     this.#isFolder = statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false;
   }
 
-  /** Why the argument itself must not be read. What is not there is a problem of anyone who reads it. */
+  /** Returns why the argument itself must not be read. A missing file is reported by the code that reads it. */
   problem(): string | undefined {
     if (streams.test(this.#given)) return undefined;
     const real = realPath(this.#given);
@@ -50,7 +50,7 @@ export class Containment {
     return `leads out of ${where} by a symbolic link, or lies elsewhere, and is not read: give a --root that holds it`;
   }
 
-  /** Why a file in the folder must not be read. */
+  /** Returns why a file in the folder must not be read. */
   problemOf(file: string): string | undefined {
     const [real, folder] = [realPath(file), realPath(this.#given)];
     if (!this.#isFolder || real === undefined || folder === undefined) return undefined;
@@ -65,7 +65,7 @@ export function refuseOutside(name: string, path: string, roots: readonly string
   if (problem !== undefined) throw new UsageError(`${name}: ${problem}`);
 }
 
-/** `written` is how the file is named. What git keeps for itself, tokens among it, is not reached by a link from outside. */
+/** `written` is the name of the file as given. A link from outside cannot reach git's own files, which may hold tokens. */
 function isWithin(root: string, real: string, written: string): boolean {
   const way = relative(root, real);
   if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) return false;

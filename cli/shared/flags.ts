@@ -8,15 +8,15 @@ import { activeCharacters } from './active-characters.ts';
 import { fittedHelp } from './help-text.ts';
 import { io, programName } from './io.ts';
 
-/** A command line that cannot be understood; the message is for the person who typed it. */
+/** A command line that cannot be understood. The message is for the person who typed it. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** What was asked cannot be done; the message is one line that says why, and what to do. */
+/** The command cannot do what was asked. The message is one line that says why, and what to do. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
-  /** Of the process. */
+  /** The exit status of the process. */
   readonly exitStatus: number;
 
   constructor(message: string, exitStatus = 1) {
@@ -25,7 +25,7 @@ export class CommandError extends Error {
   }
 }
 
-/** `short` is one letter, as in `-n shop`; `values` are all that there are, for completion. */
+/** `short` is one letter, as in `-n shop`. `values` lists all possible values, for completion. */
 export type FlagTypes = Record<
   string,
   { type: 'string' | 'boolean'; multiple?: boolean; short?: string; values?: readonly string[] }
@@ -38,7 +38,7 @@ export interface ParsedFlags {
   positionals: string[];
 }
 
-/** Every command has it, also as `-h`. */
+/** Every command has this flag, also as `-h`. */
 export const helpFlag = { help: { type: 'boolean', short: 'h' } } as const;
 
 /**
@@ -63,7 +63,7 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
     };
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    // The first sentence names the flag; what follows explains how Node's own parser would have it.
+    // The first sentence names the flag. The rest explains the syntax of Node's own parser.
     const [sentence = ''] = errorText(error).split('. ', 1);
     const unknown = /^Unknown option '--?([^']+)'/.exec(sentence)?.[1];
     throw new UsageError(
@@ -72,24 +72,24 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
   }
 }
 
-/** Runs with its arguments and resolves to the exit status. What else it has is for completion. */
+/** A command: it runs with its arguments and resolves to the exit status. The other fields are for completion. */
 export interface Command {
   (args: string[]): Promise<number>;
   readonly flags: FlagTypes;
-  /** Commands of its own, which the first argument names. */
+  /** Subcommands, which the first argument names. */
   readonly verbs: Readonly<Record<string, Command>>;
-  /** What else the first argument may be. */
+  /** Other values of the first argument. */
   readonly words: readonly string[];
 }
 
-/** Prints the help of a command under the name of the program that runs: operators' commands belong to two. */
+/** Prints the help of a command under the name of the running program, because some commands belong to two programs. */
 function printHelp(help: string): void {
   const [, name] = /^Usage: weir (\S+)/.exec(help) ?? [];
   const named = name === undefined ? help : help.replaceAll(`weir ${name}`, `${programName()} ${name}`);
   io().stdout.write(fittedHelp(named));
 }
 
-/** A command that has flags; `--help` prints its help. */
+/** Makes a command with flags; `--help` prints its help. */
 export function commandOf(
   help: string,
   types: FlagTypes,
@@ -105,7 +105,7 @@ export function commandOf(
   return Object.assign(command, { flags: types, verbs: {}, words });
 }
 
-/** A command whose first argument names what is to be done. */
+/** Makes a command whose first argument names a subcommand. */
 export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Command>>): Command {
   const names = Object.keys(verbs);
   const command = async ([verb, ...rest]: string[]) => {
@@ -119,7 +119,7 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
   return Object.assign(command, { flags: {}, verbs, words: [] });
 }
 
-/** `; did you mean "check"?` where one of the words is near to what came, else nothing. */
+/** Returns for example `; did you mean "check"?` if a known word is similar; otherwise an empty text. */
 export function hintOf(given: string, known: readonly string[], before = ''): string {
   const [nearest] = known
     .map((word) => ({ word, far: word.startsWith(given) && given !== '' ? 1 : editDistance(given, word) }))
@@ -142,7 +142,7 @@ function longFlags(args: readonly string[], types: FlagTypes): string[] {
     } else if (type === 'boolean' && value !== undefined) {
       if (isTrue(name, value)) flags.push(`--${name}`);
     } else if (type === 'string' && value === undefined && i + 1 < args.length) {
-      // Joined, so that a value may begin with a dash.
+      // The value is joined to its flag, so that it may begin with a dash.
       i += 1;
       flags.push(`--${name}=${args[i]}`);
     } else {
@@ -152,7 +152,7 @@ function longFlags(args: readonly string[], types: FlagTypes): string[] {
   return flags;
 }
 
-/** `-n`, `-n=shop`, `-nshop` as a match of the long flag that it stands for; `-namespace` is the long one itself. */
+/** Reads `-n`, `-n=shop` or `-nshop` as the long flag that it stands for. `-namespace` is the long flag itself. */
 function shortFlag(arg: string, types: FlagTypes): [string, string, string | undefined] | undefined {
   const [, letter, rest, value] = /^-([A-Za-z])((?:=(.*)|.*))$/s.exec(arg) ?? [];
   const isLong = Object.hasOwn(types, `${letter}${rest}`.split('=', 1)[0]!.replaceAll('_', '-'));
@@ -181,7 +181,7 @@ export function wholeNumber(
   throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
 }
 
-/** `5s`, `1m30s`, in milliseconds; without the flag the default. @throws UsageError */
+/** Returns a duration such as `5s` or `1m30s` in milliseconds; without the flag, the default. @throws UsageError */
 export function durationMs(
   flags: ParsedFlags,
   name: string,
@@ -197,7 +197,7 @@ export function durationMs(
   );
 }
 
-/** How long a command waits for each answer: `--timeout`, of every command that waits for one. */
+/** How long a command waits for each answer. Every command that waits for answers has this flag. */
 export const timeoutFlag = { timeout: { type: 'string' } } as const satisfies FlagTypes;
 
 /** @throws UsageError */
@@ -205,14 +205,14 @@ export function timeoutMs(flags: ParsedFlags, defaultValue = '5s'): number {
   return durationMs(flags, 'timeout', { default: defaultValue, least: '1ms', most: '10m' });
 }
 
-/** Of the year 9998: a window of a year that begins there ends in a year of four digits. */
+/** The last second of the year 9998, so that a window of a year that begins in it ends in a year with four digits. */
 const lastSecond = 253_370_764_799;
-/** Where the times end that commands take. */
+/** The upper bound of times that commands accept. */
 export const endOfTimeMs = (lastSecond + 1) * 1000;
 
 /**
- * A moment in milliseconds since 1970: RFC 3339, or seconds since 1970; with `nowMs` also a length of time such as 10m, which
- * counts back from there. @throws UsageError
+ * Returns a time in milliseconds since 1970. Accepts RFC 3339, or seconds since 1970; with `nowMs` also a duration such as 10m, which
+ * counts back from then. @throws UsageError
  */
 export function readTime(flag: string, text: string, nowMs?: number): number {
   const agoMs = nowMs === undefined || /^\d+$/.test(text) ? undefined : parseGoDuration(text);
@@ -236,7 +236,7 @@ export function readTime(flag: string, text: string, nowMs?: number): number {
   );
 }
 
-/** What a process has to know of a stream that it prints to. */
+/** The parts of an output stream that the process uses. */
 export interface PrintedStream {
   on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): unknown;
 }
@@ -259,7 +259,7 @@ export function handleWriteErrors(
   }
 }
 
-/** Colours a text for a stream; plain where that is no terminal, or where NO_COLOR says so. */
+/** Colors a text for a stream. Returns it unchanged if the stream is not a terminal, or with NO_COLOR. */
 export type Paint = (style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim', text: string) => string;
 
 export function paintFor(stream: Writable): Paint {
@@ -268,7 +268,7 @@ export function paintFor(stream: Writable): Paint {
 
 const active = new RegExp(`[\\u0000-\\u001f${activeCharacters}]`, 'g');
 
-/** A text of others on one line: what could act on a terminal, or as a command (`##[...]`) on a runner of jobs, is spelled out. */
+/** Puts a foreign text on one line and escapes characters that act on a terminal, or on a CI runner (`##[...]`). */
 export function escaped(text: string): string {
   return text
     .replace(active, (one) =>
@@ -277,17 +277,17 @@ export function escaped(text: string): string {
     .replace(/##(?=\w*\[)/g, '#\\u0023');
 }
 
-/** Prints a line on standard error. Names of files and texts of rules come from others: none of them begins a line, or acts. */
+/** Prints a line on standard error. It may quote file names and rules, so it is escaped. */
 export function printProblem(text: string): void {
   io().stderr.write(`${programName()}: ${escaped(text)}\n`);
 }
 
-/** `per minute`, for a unit in either case. */
+/** Returns for example `per minute`, for a unit in upper or lower case. */
 export function perUnit(unit: string): string {
   return `per ${unit.toLowerCase()}`;
 }
 
-/** Reads what a command line names. `name` is what the message begins with; `path` may be the number of an open file. @throws UsageError */
+/** Reads the file of an argument. `name` begins the message; `path` may be the number of an open file. @throws UsageError */
 export function readGiven(name: string, path: string | number): Buffer {
   try {
     return readBoundedFile(path);
@@ -296,7 +296,7 @@ export function readGiven(name: string, path: string | number): Buffer {
   }
 }
 
-/** As `readGiven`, of an address. `hint` is what to add for a status. Redirections are not followed: a token must not go elsewhere. */
+/** Like `readGiven`, for a URL. `hint` is added for a status. Redirects are not followed, so that a token goes nowhere else. */
 export async function fetchGiven<T>(
   url: URL,
   { timeoutMs, headers = {} }: { timeoutMs: number; headers?: Record<string, string> },

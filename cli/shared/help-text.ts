@@ -1,16 +1,16 @@
-/** Help texts as terminals show them: paragraphs and descriptions that are too wide are filled anew, examples stay as they are. */
+/** Fits help texts to terminals: wraps paragraphs and descriptions that are too wide, and leaves examples unchanged. */
 
-/** Chosen: what a terminal beside another window has. */
+/** Chosen: the width of a terminal beside another window. */
 export const helpColumns = 100;
 
-/** A paragraph, or the description of a flag with what stands before it. */
+/** A paragraph, or the description of a flag with the text before it. */
 interface Block {
   lines: string[];
-  /** Where lines after the first begin; undefined for what nothing follows. */
+  /** The column of the lines after the first; undefined if the block has one line. */
   column: number | undefined;
 }
 
-/** The same words, in lines of at most `helpColumns` characters where they are prose. */
+/** Wraps prose at `helpColumns` characters. */
 export function fittedHelp(help: string): string {
   const blocks: Block[] = [];
   for (const line of help.split('\n')) {
@@ -25,7 +25,7 @@ function indentOf(line: string): number {
   return line.length - line.trimStart().length;
 }
 
-/** `  --flag <x>   description` goes on below its description, a usage below its first word, prose at the margin. */
+/** Continued lines begin below the description of `  --flag <x>   description`, below the first word of a usage, or at the margin. */
 function columnOf(line: string): number | undefined {
   if (line === '') return undefined;
   const usage = /^Usage: (?:kubectl )?\S+ /.exec(line);

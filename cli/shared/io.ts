@@ -1,20 +1,20 @@
-/** Where a command reads and prints, and what it knows of its surroundings: those of the process, or others that tests give. */
+/** The streams and environment of a command: those of the process, or others in tests. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable, Writable } from 'node:stream';
 
-/** What a command uses of the process that runs it. */
+/** The parts of the process that a command uses. */
 export interface CommandIo {
-  /** As a descriptor or a path, for who reads all of it at once. */
+  /** A descriptor or path, for commands that read all of standard input at once. */
   readonly stdinFile: number | string;
   readonly stdin: Readable & { isTTY?: boolean | undefined };
   readonly stdout: Writable & { isTTY?: boolean | undefined };
   readonly stderr: Writable & { isTTY?: boolean | undefined };
   readonly env: NodeJS.ProcessEnv;
-  /** What its user calls the program, if not `weir`. */
+  /** The name by which the user calls the program, if it is not `weir`. */
   readonly program?: string;
-  /** The file of the program that was started. */
+  /** The path of the program that was started. */
   readonly started: string;
-  /** Paths of arguments are relative to it. */
+  /** Paths in arguments are relative to this folder. */
   cwd(): string;
   /** Calls `listener` at the first signal of this name. */
   once(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown;
@@ -39,20 +39,20 @@ export const processIo: CommandIo = {
 
 const running = new AsyncLocalStorage<CommandIo>();
 
-/** Of the command that runs. */
+/** Returns the io of the running command. */
 export function io(): CommandIo {
   return running.getStore() ?? processIo;
 }
 
 /**
- * Runs a command, in which `io()` is the one given. Several may run at a time. For the process's own nothing is stored: a limiter
- * would carry it along with every request.
+ * Runs a command in which `io()` returns the given one. Several commands may run at a time. The io of the process itself is not stored,
+ * because a limiter would carry it along with every request.
  */
 export function withIo<T>(given: CommandIo, run: () => T): T {
   return given === processIo ? run() : running.run(given, run);
 }
 
-/** What the user calls the program that runs: `weir`, or `kubectl weir`. */
+/** Returns the name by which the user calls the running program: `weir`, or `kubectl weir`. */
 export function programName(): string {
   return io().program ?? 'weir';
 }

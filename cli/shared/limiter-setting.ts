@@ -1,4 +1,4 @@
-/** How a command learns about its limiter: from the limiter's own settings, one `--setting NAME=VALUE` each. */
+/** Describes the limiter of a command by the limiter's own settings, one `--setting NAME=VALUE` for each. */
 import type { explainingSettings as ExplainingSettings } from '../../limiter/settings/naming.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { type FlagTypes, hintOf, type ParsedFlags, UsageError } from './flags.ts';
@@ -9,7 +9,7 @@ export const settingFlag = { setting: { type: 'string', multiple: true } } as co
 interface GivenSettings {
   settings: LimiterSettings;
   warnings: readonly string[];
-  /** What was said, by name. */
+  /** The given settings, by name. */
   given: Readonly<Record<string, string>>;
 }
 
@@ -18,8 +18,8 @@ export interface DescribedLimiter extends GivenSettings {
 }
 
 /**
- * The limiter that `--setting` describes. Of `variables` the environment speaks where no flag does. Undefined where nothing is
- * said at all: nothing of a limiter is loaded then. Rejects with a UsageError.
+ * Returns the limiter that `--setting` describes. For `variables`, the environment counts if no flag is given. Returns undefined if no
+ * setting is given; then no code of the limiter is loaded. Rejects with a UsageError.
  */
 export async function describedLimiter(
   flags: ParsedFlags,
@@ -42,7 +42,7 @@ export async function describedLimiter(
   return { ...found, explaining: explainingSettings(found.settings) };
 }
 
-/** A store has an address, and rules are looked at without it. */
+/** A store setting needs an address, and rules are checked without one. */
 function addressesFor(env: Record<string, string>): Record<string, string> {
   const redis = (prefix: string) => ({
     [`${prefix}SOCKET_TYPE`]: 'tcp',
@@ -52,7 +52,7 @@ function addressesFor(env: Record<string, string>): Record<string, string> {
   return { ...redis('REDIS_'), ...redis('REDIS_PERSECOND_'), MEMCACHE_HOST_PORT: 'localhost:11211' };
 }
 
-/** Settings from `NAME=VALUE` each, of these names; the last of a name counts. The first ones may be variables. @throws UsageError */
+/** Reads settings, each as `NAME=VALUE`. If a name is repeated, the last one counts, so variables come first. @throws UsageError */
 export function givenSettings(
   all: readonly string[],
   names: readonly string[],

@@ -1,18 +1,18 @@
-/** How commands print what they found: for people in lines and tables, for programs as JSON or YAML. */
+/** Prints the results of commands: lines and tables for people, JSON or YAML for programs. */
 
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { activeCharacters } from './active-characters.ts';
 import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
 
-/** `text` is for people: a table, where there is one. */
+/** `text` is for people: a table, if there is one. */
 export type OutputFormat = 'text' | 'json' | 'yaml';
 
 export const outputFlag = {
   output: { type: 'string', short: 'o', values: ['table', 'json', 'yaml'] },
 } as const satisfies FlagTypes;
 
-/** `-o table|json|yaml`; `text` is `table`. `forms` are what the message names. @throws UsageError */
+/** Reads `-o table|json|yaml`; `table` is the format `text`. The message names `forms`. @throws UsageError */
 export function outputFormat(
   flags: ParsedFlags,
   forms: readonly string[] = outputFlag.output.values,
@@ -26,24 +26,24 @@ export function outputFormat(
 
 const active = new RegExp(`[${activeCharacters}]`, 'g');
 
-/** What is JSON already, in the form that was asked for. Nothing in it acts on a terminal, and it means what it meant. */
+/** Returns JSON in the requested format. Characters that act on a terminal are escaped without changing the value. */
 export function dataText(json: string, format: 'json' | 'yaml'): string {
   const text = format === 'json' ? json : yamlText(JSON.parse(json) as JsonObject);
-  // Such characters are in quotes in both forms.
+  // In both formats, these characters are inside quotes.
   return text.replace(active, (one) => {
     return `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
 }
 
-/** A value for programs, or in the words of `text` for people. */
+/** Returns a value for programs, or `text` for people. */
 export function printedText(value: unknown, format: OutputFormat, text: () => string): string {
   return format === 'text' ? text() : dataText(`${JSON.stringify(value, undefined, 2)}\n`, format);
 }
 
-/** Columns in their order; what is empty or missing is shown as `-`. */
+/** A row of a table, with its columns in order. Empty and missing values are shown as `-`. */
 export type Row = Record<string, string | number | undefined>;
 
-/** In kubectl's form. All texts may be those of others, so that none may act on the terminal. */
+/** Formats a table as kubectl does. Every text may be foreign, so all of them are escaped. */
 export function table(rows: readonly Row[]): string {
   const columns = Object.keys(rows[0] ?? {});
   const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
@@ -54,12 +54,12 @@ export function table(rows: readonly Row[]): string {
   return padded.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
-/** RFC 3339 in UTC, without a fraction if the time is in whole seconds. */
+/** Returns RFC 3339 in UTC, without a fraction if the time is in whole seconds. */
 export function timeText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }
 
-/** `45s`, `2m5s`, `1h58m`, `3d4h`: the two largest units. */
+/** Returns the two largest units, for example `45s`, `2m5s`, `1h58m`, `3d4h`. */
 export function durationText(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const parts = [

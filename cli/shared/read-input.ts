@@ -22,16 +22,16 @@ import { Containment } from './contained-files.ts';
 import { fetchGiven, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
 
-/** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
+/** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {
-  /** How it was named. */
+  /** The argument as given. */
   path: string;
   texts: RuleText[];
-  /** Paths of the files of a folder that are none of ours: JSON without objects or resources. */
+  /** Paths of files in a folder that are JSON without objects or resources. */
   otherFiles: string[];
-  /** Callers files (CALLERS_FILE); empty unless they were asked for. */
+  /** Callers files (CALLERS_FILE); empty unless the caller asked for them. */
   callersFiles: RuleText[];
-  /** The same for files of profiles (PROFILES_FILE). */
+  /** Files of profiles (PROFILES_FILE), like `callersFiles`. */
   profilesFiles: RuleText[];
 }
 
@@ -39,15 +39,15 @@ export interface RuleInput extends TextsReading {
 export const standardInput = '<stdin>';
 
 export interface InputOptions extends CheckOptions {
-  /** Whether an empty text is one without rules, instead of a rule file without a domain. */
+  /** Whether an empty text means no rules. Otherwise it is a rule file without a domain. */
   mayBeEmpty?: boolean;
-  /** Whether callers files and files of profiles are distinguished from rules. */
+  /** Whether to distinguish callers files and files of profiles from rules. */
   othersToo?: boolean;
-  /** Of `--root`, resolved; none where that is not given. */
+  /** The folders of `--root`, resolved; undefined without it. */
   roots?: readonly string[];
 }
 
-/** Reads an argument. What is wrong, with the file system as well, is among the errors. */
+/** Reads an argument. All problems, also those of the file system, are in `errors`. */
 export function readInput(path: string, options: InputOptions): RuleInput {
   const {
     files: all,
@@ -102,8 +102,8 @@ function readStandardInput(): RuleFolderReading {
 }
 
 /**
- * The Go service reads every file of its folder as YAML, which JSON is; and what is in a file that breaks off, or has a
- * comma too many, cannot be determined.
+ * The Go service reads every file of its folder as YAML, which includes JSON. If a file ends early or has a comma too many, its kind
+ * cannot be determined.
  */
 function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
   const holdsRules = 'holds rules and is not read: only *.yaml and *.yml are rule files';
@@ -124,7 +124,7 @@ function jsonProblem(text: string): string | undefined {
   }
 }
 
-/** Envoy's own files in a folder, but not among rule files: there a limiter takes each for one, and refuses it. */
+/** Finds Envoy's own files in a folder without rule files. Among rule files, a limiter reads them as rules and rejects them. */
 function envoyFilesBeside(files: readonly RuleText[], given: string): RuleText[] {
   const found = files.filter(({ path, text }) => path !== given && isEnvoyConfig(text));
   if (found.length === 0) return [];
@@ -138,7 +138,7 @@ function isEnvoyConfig(content: RuleText['text']): boolean {
   return /^(?:static_resources|dynamic_resources)[ \t]*:/m.test(text);
 }
 
-/** By its first key. */
+/** Returns the kind of a file by its first key. */
 function kindOfFile({ text }: RuleText): 'callers' | 'profiles' | 'rules' {
   const decoded = decodeYaml(text);
   if (typeof decoded !== 'string') return 'rules';
@@ -146,17 +146,17 @@ function kindOfFile({ text }: RuleText): 'callers' | 'profiles' | 'rules' {
   return looksLikeProfiles(decoded) ? 'profiles' : 'rules';
 }
 
-/** Limiters read no `*.json` as rule files, and a folder may hold any. */
+/** Limiters do not read `*.json` as rule files, so a folder may hold any. */
 function isOtherJson({ path, text }: RuleText): boolean {
   if (!path.endsWith('.json')) return false;
   const decoded = decodeYaml(text);
   return typeof decoded !== 'string' || textKind(decoded) === 'rule-file';
 }
 
-/** How many errors a command shows whose business is not checking. */
+/** The number of errors that a command prints if it does not check rules. */
 const shown = 10;
 
-/** Prints on standard error why the rules cannot be used; returns whether there is anything wrong. */
+/** Prints on standard error why the rules cannot be used. Returns whether there is an error. */
 export function printInputErrors({ path, errors, errorCount, sources }: RuleInput): boolean {
   if (errorCount === 0 && sources.length > 0) return false;
   if (errorCount === 0) printProblem(`${path}: holds no rules`);
@@ -165,20 +165,20 @@ export function printInputErrors({ path, errors, errorCount, sources }: RuleInpu
   return true;
 }
 
-/** Which manifests: of one class, which one control plane serves, and of one of its fleets; undefined: not said. */
+/** Selects manifests of one class, which one control plane serves, and of one of its fleets; undefined fields select all. */
 export interface ServedBy {
   className: string | undefined;
   fleet: string | undefined;
 }
 
-/** What `--class` and `--fleet` choose. */
+/** Returns the selection of `--class` and `--fleet`. */
 export function servedByFlags(flags: ParsedFlags): ServedBy {
   return { className: flags.text('class'), fleet: flags.text('fleet') };
 }
 
 /**
- * The sources that limiters load together: all but the manifests of other classes and fleets. Without a choice there must
- * be one class, and one fleet of it. @throws UsageError
+ * Returns the sources that limiters load together: all except manifests of other classes and fleets. Without a selection there must
+ * be only one class, and only one fleet in it. @throws UsageError
  */
 export function sourcesServedBy(sources: readonly LoadedSource[], chosen: ServedBy): readonly LoadedSource[] {
   const ofClass = chosenBy(sources, 'className', { given: chosen.className, flag: 'class', all: 'classes' });
@@ -196,20 +196,20 @@ function chosenBy(
   throw new UsageError(`there are rules of several ${all}, choose one by --${flag}: ${names.join(', ')}`);
 }
 
-/** Whether it is of the class or fleet that was chosen. Rule files are of all of them, and without a choice everything is. */
+/** Whether a source is of the selected class or fleet. Rule files are of all of them. Without a selection, every source is. */
 export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: string | undefined): boolean {
   const own = source[field];
   return own === undefined || chosen === undefined || own === chosen;
 }
 
-/** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */
+/** Prints why valid sources cannot be loaded together. Returns whether there is a conflict. */
 export function printClashes(sources: readonly LoadedSource[], options: CheckOptions): boolean {
   const clashes = clashesOf(sources, options);
   for (const error of clashes) printProblem(formatRuleError(error));
   return clashes.length > 0;
 }
 
-/** Why sources cannot be loaded together. */
+/** Returns why sources cannot be loaded together. */
 export function clashesOf(sources: readonly LoadedSource[], options: CheckOptions): RuleError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
   const found: RuleError[] = [];
@@ -222,14 +222,14 @@ export function clashesOf(sources: readonly LoadedSource[], options: CheckOption
   return found;
 }
 
-/** The Go service's words are about files; an object or a resource has a name of its own. */
+/** The Go service's message is about files; an object or a resource has a name of its own. */
 function duplicateText({ kind, source }: LoadedSource, text: string): string {
   if (kind === 'rule-file') return text;
   const what = kind === 'manifests' ? 'manifest' : 'resource';
   return `duplicate domain '${source.domain}' in ${what} ${source.name}: limiters get only one of them`;
 }
 
-/** Of an answer of a limiter. */
+/** Timeout for the answer of a limiter. */
 const timeoutMs = 30_000;
 
 /** Reads an argument that may also be the address of a running limiter's debug listener. @throws UsageError */
@@ -247,14 +247,14 @@ export async function readInputOrUrl(path: string, options: InputOptions): Promi
   );
 }
 
-/** What a limiter answers to `/rlconfig?format=json`. */
+/** Reads a limiter's answer to `/rlconfig?format=json`. */
 export function inputOfLimiter(path: string, files: readonly JsonObject[]): RuleInput {
-  // As YAML, which unlike JSON has no raw control characters.
+  // Converted to YAML, which unlike JSON cannot have raw control characters.
   const texts = files.map((file) => ({ path, text: yamlText(file) }));
   const reading = readRuleTexts(texts, { mergeDomains: true });
   return {
     ...reading,
-    // What a limiter says has no lines that anybody could look up.
+    // The rules of a running limiter have no lines in a file, so findings have no place.
     sources: reading.sources.map((loaded) => ({ ...loaded, placeOf: () => undefined })),
     path,
     texts,
@@ -269,7 +269,7 @@ function ruleFiles(text: string, url: URL): JsonObject[] {
     const files: unknown = JSON.parse(text);
     if (Array.isArray(files)) return files as JsonObject[];
   } catch {
-    // Said below: a limiter that does not know the format answers with its usual lines.
+    // The error is reported below: a limiter that does not know the format answers with lines of text.
   }
   throw new UsageError(`${url.origin}${url.pathname} lists no rules as JSON: only a limiter of Weir does`);
 }

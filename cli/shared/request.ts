@@ -1,14 +1,14 @@
-/** How every command spells a request: `shop path=/search plan=gold`; several descriptors with a `+` between them. */
+/** Reads a request as every command spells it: `shop path=/search plan=gold`, with a `+` between descriptors. */
 import type { Entry } from '../../rules/model.ts';
 import { UsageError } from './flags.ts';
 
 export interface GivenRequest {
   domain: string;
-  /** None is empty. */
+  /** Each descriptor has at least one entry. */
   descriptors: Entry[][];
 }
 
-/** Reads a domain, then entries. `command` is what messages begin with. @throws UsageError */
+/** Reads a domain, then entries. `command` begins the messages. @throws UsageError */
 export function readRequest([domain, ...words]: readonly string[], command: string): GivenRequest {
   if (domain === undefined || domain === '') throw new UsageError(`${command} needs a domain`);
   const descriptors: Entry[][] = [];
@@ -23,7 +23,7 @@ export function readRequest([domain, ...words]: readonly string[], command: stri
   return { domain, descriptors };
 }
 
-/** The same where it is one descriptor, or, without entries, the whole domain. @throws UsageError */
+/** Reads one descriptor or, without entries, the whole domain. @throws UsageError */
 export function readDescriptor(
   words: readonly string[],
   command: string,
@@ -34,7 +34,7 @@ export function readDescriptor(
   return { domain, entries };
 }
 
-/** A key ends at the first `=`: `path=/search?q=1` is one entry. @throws UsageError */
+/** Reads one entry. The key ends at the first `=`, so `path=/search?q=1` is one entry. @throws UsageError */
 export function readEntry(text: string): Entry {
   const end = text.indexOf('=');
   if (end < 1) throw new UsageError(`"${text}" is not of the form key=value`);

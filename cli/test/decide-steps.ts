@@ -1,4 +1,4 @@
-/** Runs steps one after another with the limiter's own code, on a clock that only steps move. */
+/** Runs steps one after another with the limiter's own code, on a clock that only the steps move. */
 import { wholeResponseOptions } from '../../limiter/assembly/decision-service.ts';
 import { Code } from '../../limiter/decide/messages.ts';
 import type { RuleStats } from '../../limiter/stats/registry/rule-stats.ts';
@@ -10,21 +10,21 @@ import {
 import type { MatchedRule } from '../../rules/match-result.ts';
 import type { AnswerCode, AskStep, DecisionStep, ExpectedAnswer } from './decision-steps.ts';
 
-/** All that an expectation can be about. */
+/** The parts of an answer that an expectation can name. */
 export interface Answer {
   code: AnswerCode | 'error';
   remaining: number | undefined;
   rule: string | undefined;
-  /** By their names in lower case. */
+  /** Headers by name in lower case. */
   headers: ReadonlyMap<string, string | undefined>;
-  /** Why nothing was decided. */
+  /** Why no decision was made. */
   problem?: string;
 }
 
 export interface DecidedStep<Step extends AskStep> {
   step: Step;
   atMs: number;
-  /** One for each that is expected. */
+  /** An answer for each expectation. */
   answers: Answer[];
 }
 
@@ -42,9 +42,9 @@ export interface SteppedLimiterOptions
   stats?: RuleStats;
 }
 
-/** Answers as `/v1/check` does, with the limit headers in any case. */
+/** A limiter that answers like `/v1/check`, always with limit headers. */
 export class SteppedLimiter {
-  /** Rules that decided anything. */
+  /** Rules that decided a request. */
   readonly reached = new Set<MatchedRule>();
   readonly limiter: VirtualLimiter;
   readonly #domain: string;
@@ -57,7 +57,7 @@ export class SteppedLimiter {
     this.#nowMs = atMs;
   }
 
-  /** Undefined where only time passes. */
+  /** Returns undefined if the step only moves the clock. */
   take<Place>(step: DecisionStep & Place): DecidedStep<AskStep & Place> | undefined {
     if ('afterMs' in step) {
       this.#nowMs += step.afterMs;
@@ -97,7 +97,7 @@ function answerOf({ response, plans }: VirtualAnswer): Answer {
   };
 }
 
-/** As much of an answer as an expectation is about. */
+/** Returns the parts of an answer that the expectation names. */
 export function comparable(answer: Answer, expected: ExpectedAnswer): Partial<Answer> {
   const { headers } = expected;
   return {

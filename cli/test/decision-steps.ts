@@ -1,5 +1,5 @@
 /**
- * The language of tests of rules, and of `decisions` blocks in documents: what is asked, and what is answered.
+ * The language of rule tests and of `decisions` blocks in documents: requests and expected answers.
  *
  *     remote_address=203.0.113.7 -> OK (4 left), OK x4, OVER_LIMIT
  *     user=ann hits 600 + team=red -> OK
@@ -7,9 +7,9 @@
  *     path="/a, b" -> unlimited
  *     after 60s
  *
- * Before the arrow stand descriptors between ` + `, each with its entries between commas and the hits that it adds (or,
- * below 0, gives back). A key or value in double quotes may hold anything, with \" and \\ for these two. Behind the arrow
- * stands one answer for each time that this is asked, in order; ` x4` is four of them.
+ * Descriptors come before the arrow, with ` + ` between them. Each has entries, with commas between them, and the hits that it adds or,
+ * below 0, gives back. A key or value in double quotes may hold any character, with \" and \\ for these two. After the arrow there is
+ * one answer for each time that the request is sent, in order; ` x4` stands for four equal answers.
  */
 import type { Descriptor } from '../../limiter/decide/messages.ts';
 import type { Entry } from '../../rules/model.ts';
@@ -25,26 +25,26 @@ export interface ExpectedAnswer {
   remaining?: number | undefined;
   /** The rule that decides, as `/rlconfig` names it. */
   rule?: string | undefined;
-  /** By their names in any case; undefined: the answer has no such header. */
+  /** Headers by name, in upper or lower case; undefined: the answer must not have the header. */
   headers?: ReadonlyMap<string, string | undefined> | undefined;
 }
 
-/** What is asked as often as there are answers. */
+/** A request that is sent once for each answer. */
 export interface AskStep {
   descriptors: Descriptor[];
-  /** Of the request, where it says so. */
+  /** The hits of the request, if the step names them. */
   hits?: number | undefined;
   answers: ExpectedAnswer[];
 }
 
 export type DecisionStep = { afterMs: number } | AskStep;
 
-/** What a text of this language has wrong. */
+/** An error in a text of this language. */
 export class StepError extends Error {
   override readonly name = 'StepError';
 }
 
-/** The steps of a `decisions` block: a line each; comments begin with `#`. */
+/** Reads the steps of a `decisions` block, one on each line. Comments begin with `#`. */
 export function parseDecisions(text: string): { line: string; step: DecisionStep }[] {
   return text
     .split('\n')
@@ -53,7 +53,7 @@ export function parseDecisions(text: string): { line: string; step: DecisionStep
     .map((line) => ({ line, step: parseStep(line) }));
 }
 
-/** One line. @throws StepError */
+/** Reads one line. @throws StepError */
 export function parseStep(line: string): DecisionStep {
   const time = /^after (\S+)$/.exec(line)?.[1];
   if (time !== undefined) return { afterMs: parseDuration(time) };
@@ -63,14 +63,14 @@ export function parseStep(line: string): DecisionStep {
   return { descriptors: descriptorsOf(asked), answers: parseAnswers(answered.text) };
 }
 
-/** What stands before the arrow. @throws StepError */
+/** Reads the part before the arrow. @throws StepError */
 export function parseDescriptors(text: string): Descriptor[] {
   return descriptorsOf(new QuotedText(text));
 }
 
 const answer = /^(OK|OVER_LIMIT|no limit|unlimited)(?: \((\d+) left\))?(?: x(0*[1-9]\d{0,4}))?$/;
 
-/** What stands behind the arrow. @throws StepError */
+/** Reads the part after the arrow. @throws StepError */
 export function parseAnswers(text: string): ExpectedAnswer[] {
   return text.split(',').flatMap((one) => {
     const [, code, left, times = 1] = answer.exec(one.trim()) ?? [];
@@ -90,7 +90,7 @@ function answerProblem(text: string): string {
 
 const msOf = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** `90s`, `1m30s`, `0.5s`, `2d`. @throws StepError */
+/** Reads a duration such as `90s`, `1m30s`, `0.5s` or `2d`. @throws StepError */
 export function parseDuration(text: string): number {
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdw])/g)];
   if (parts.length === 0 || parts.map(([part]) => part).join('') !== text)
@@ -103,7 +103,7 @@ export function parseDuration(text: string): number {
 const quotedWord = /(?<=^|=|,| \+ |, )"((?:[^"\\]|\\["\\])*)"(?=[=, ]|$)/g;
 const misquoted = /(?<=^|=|,| \+ |, )"(?:((?:[^"\\]|\\.)*)")?/s;
 
-/** A text in which nothing in quotes separates anything. */
+/** A text whose quoted parts contain no separators. */
 class QuotedText {
   readonly text: string;
   readonly #words: readonly string[];
@@ -131,13 +131,13 @@ class QuotedText {
     return new QuotedText(this.text.trim(), this.#words);
   }
 
-  /** As it was meant. */
+  /** The text without quotes and escapes. */
   get plain(): string {
     return this.text.replace(/\0(\d+)\0/g, (_, index: string) => this.#words[Number(index)]!);
   }
 }
 
-/** `inner`: of a word in quotes that cannot be read; undefined where it has no end. */
+/** `inner`: a quoted word that cannot be read; undefined if its quote is not closed. */
 function quoteProblem(inner: string | undefined): string {
   if (inner === undefined) return 'a double quote is not closed';
   const [, pair] = /^(?:[^\\]|\\["\\])*(\\.)/s.exec(inner) ?? [];
@@ -176,7 +176,7 @@ function entryOf(text: QuotedText): Entry {
   return { key: key.plain, value: values.map(({ plain }) => plain).join('=') };
 }
 
-/** The text of descriptors, in quotes where they need them. */
+/** Formats descriptors, with quotes where needed. */
 export function descriptorsText(descriptors: readonly Descriptor[]): string {
   return descriptors
     .map(({ entries, hitsAddend, isNegativeHits }) => {
@@ -192,7 +192,7 @@ function word(text: string, special: RegExp): string {
   return special.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : text;
 }
 
-/** `OK x2, OVER_LIMIT`: answers in a row that say the same. */
+/** Formats answers, for example `OK x2, OVER_LIMIT`: equal answers in a row are joined. */
 export function answersText(answers: readonly ShownAnswer[]): string {
   const runs: { text: string; times: number }[] = [];
   for (const answer of answers) {

@@ -1,4 +1,4 @@
-/** Turns a recording, as "weir replay" reads it, into tests that expect what the rules decide today. */
+/** Turns a recording, as "weir replay" reads it, into tests that expect the current decisions of the rules. */
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Descriptor } from '../../limiter/decide/messages.ts';
@@ -14,9 +14,9 @@ import { timeText } from '../shared/output.ts';
 import { SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText, parseDescriptors, StepError } from './decision-steps.ts';
 
-/** Chosen: people do not review more. */
+/** Chosen: people do not review more steps. */
 export const mostRecorded = 10_000;
-/** Chosen: by how many lines a request may be out of order. */
+/** Chosen: a request may be this many lines out of order. */
 const sortWindow = 10_000;
 
 interface Recorded {
@@ -26,16 +26,16 @@ interface Recorded {
 }
 
 export interface RecordedTests {
-  /** Of a `*.test.yaml`. */
+  /** The text of a `*.test.yaml` file. */
   text: string;
   requests: number;
-  /** Whether there are more than were taken. */
+  /** Whether the recording has more requests than were taken. */
   isCut: boolean;
   /** Lines that are not requests, or that tests cannot express. */
   leftOut: { line: number; reason: string }[];
 }
 
-/** Rejects with an error of the system where the recording cannot be read. */
+/** Rejects with a system error if the recording cannot be read. */
 export async function recordTests(
   path: string,
   stdin: Parameters<typeof openRecording>[1],
@@ -66,7 +66,7 @@ export async function recordTests(
   return { text: yamlText(file satisfies JsonObject), requests: requests.length, isCut, leftOut };
 }
 
-/** A text says why a line is left out; undefined: a proxy asked nothing. */
+/** Reads one line. A text says why it is left out; undefined means that the proxy sent no descriptor. */
 function recorded(text: string, domains: ReadonlySet<string>): Recorded | string | undefined {
   try {
     const read = readRecordedRequest(text);
@@ -81,7 +81,7 @@ function recorded(text: string, domains: ReadonlySet<string>): Recorded | string
     if (all.some(({ hitsAddend: hits = 0 }) => !Number.isSafeInteger(hits))) return 'has hits without end';
     if (!isExpressible(all))
       return 'has a descriptor that tests cannot express, such as one with an empty key';
-    // Whole seconds, so that what comes nearly at once is one step.
+    // Whole seconds, so that requests at almost the same time are one step.
     const timeMs = Math.floor(read.timeMs / 1000) * 1000;
     return { timeMs, domain, step: { descriptors: all, answers: [{ code: 'OK' }] } };
   } catch (error) {
@@ -99,7 +99,7 @@ function isExpressible(descriptors: readonly Descriptor[]): boolean {
   }
 }
 
-/** Requests in a row that ask the same in the same second are one step. */
+/** Joins equal requests in a row and in the same second into one step. */
 function stepsOf(requests: readonly Recorded[], table: RuleTable, atMs: number): JsonValue[] {
   const domain = requests[0]!.domain;
   const limiter = new SteppedLimiter({ rules: table, settings: readReplaySettings([]), domain, atMs });
@@ -126,7 +126,7 @@ function stepsOf(requests: readonly Recorded[], table: RuleTable, atMs: number):
   return steps;
 }
 
-/** For a file of tests beside the rules. */
+/** Returns the `rules` field of a test file beside the rules. */
 function rulesOf(place: string): { rules: string } {
   return { rules: /\.(?:ya?ml|json)$/.test(place) ? basename(place) : '.' };
 }

@@ -1,4 +1,4 @@
-/** Runs files of tests against the rules beside them. Reports answers that differ from the expected ones, and rules that no test reaches. */
+/** Runs test files against the rules beside them. Reports unexpected answers, and rules that no test reaches. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -38,7 +38,7 @@ import { comparable, type DecidedStep, SteppedLimiter } from './decide-steps.ts'
 import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
 import { type PlacedText, type RuleTest, readTestFile, type TestFile } from './test-file.ts';
 
-/** Of a limiter, that change what it answers. */
+/** Settings of a limiter that change its answers. */
 const settingNames: string[] = [
   ...[counterSettings, decisionSettings, headerSettings].flatMap((rows) =>
     Object.values(rows).map(({ name }) => name),
@@ -47,7 +47,7 @@ const settingNames: string[] = [
 ];
 
 export interface RunOptions {
-  /** Of `--root`, resolved. */
+  /** The folders of `--root`, resolved. */
   roots: readonly string[];
   served: ServedBy;
   paint: Paint;
@@ -62,7 +62,7 @@ export interface TestOutcome {
   failures: TestFailure[];
 }
 
-/** A finding, and why it was decided so, in lines as `weir explain` prints them. */
+/** A finding, with an explanation of the decision in lines as `weir explain` prints them. */
 export type TestFailure = Finding & { explanation: string };
 
 /** A rule with a limit. */
@@ -75,16 +75,16 @@ export interface CoveredRule {
 
 export interface TestRun {
   outcomes: TestOutcome[];
-  /** Undefined where not all tests could be run, so that what they reach is not known. */
+  /** Undefined if some tests could not run, so that their coverage is not known. */
   coverage: CoveredRule[] | undefined;
-  /** Files and folders that it depends on. */
+  /** Files and folders that the result depends on. */
   read: ReadonlySet<string>;
 }
 
-/** What keeps a whole file from being run. */
+/** The reason why a whole file cannot run. */
 class UnusableTests extends Error {
   readonly place: TextPlace | undefined;
-  /** In the place of the message, where the rules are what is wrong. */
+  /** Findings that replace the message if the rules are invalid. */
   readonly findings: readonly Finding[];
 
   constructor(message: string, place?: TextPlace, findings: readonly Finding[] = []) {
@@ -95,14 +95,14 @@ class UnusableTests extends Error {
 }
 
 interface Loaded {
-  /** By the paths that answers have. */
+  /** Rules by the paths that answers name. */
   covered: ReadonlyMap<string, CoveredRule>;
   sources: readonly LoadedSource[];
   table: RuleTable;
   settings: LimiterSettings;
 }
 
-/** `files` are tests, `others` rule files that count for coverage though no test may load them. */
+/** `files` are tests. `others` are rule files that count for coverage even if no test loads them. */
 export class TestRunner implements TestRun {
   readonly outcomes: TestOutcome[] = [];
   readonly read = new Set<string>();
@@ -149,7 +149,7 @@ export class TestRunner implements TestRun {
     }
   }
 
-  /** Counts the rules of a file that no test may have loaded. What is wrong with it is for "weir check" to say. */
+  /** Counts the rules of a file that no test may have loaded. "weir check" reports its errors. */
   addRulesOf(file: string): void {
     try {
       const text = readBoundedFile(file);
@@ -159,7 +159,7 @@ export class TestRunner implements TestRun {
     }
     const { sources, errorCount } = readInput(file, { mergeDomains: true, roots: this.#options.roots });
     if (errorCount === 0) {
-      // Without a choice all count: the tests of each file say which they mean.
+      // Without a selection, all sources count, because the tests of each file name theirs.
       const { className, fleet } = this.#options.served;
       const ofClass = sources.filter((one) => mayServe(one, 'className', className));
       this.#addRules(ofClass.filter((one) => mayServe(one, 'fleet', fleet)));
@@ -248,7 +248,7 @@ function isOfManifests(content: Uint8Array): boolean {
   return typeof text === 'string' && textKind(text) === 'manifests';
 }
 
-/** What the tests of a file are about: what it names, else the rules of its name, else all beside it. */
+/** Returns the rules of a test file: those it names, else the file of the same name, else all files beside it. */
 function rulesPaths(file: string, given: readonly PlacedText[]): { path: string; place?: TextPlace }[] {
   const folder = dirname(file);
   if (given.length > 0)
@@ -260,7 +260,7 @@ function rulesPaths(file: string, given: readonly PlacedText[]): { path: string;
   return [{ path: named ?? folder }];
 }
 
-/** @throws UnusableTests with the place of the first that is wrong */
+/** @throws UnusableTests with the place of the first error */
 function settingsOf(given: readonly PlacedText[]): LimiterSettings {
   const texts: string[] = [];
   let settings = readReplaySettings(texts, settingNames);
@@ -285,7 +285,7 @@ function settingsOf(given: readonly PlacedText[]): LimiterSettings {
   return settings;
 }
 
-/** As people name it, from the working folder. */
+/** Returns the path relative to the working folder, as people write it. */
 export function shownPath(path: string): string {
   const below = relative('', resolve(path));
   return below === '' ? '.' : below.startsWith('..') ? path : below;
@@ -318,7 +318,7 @@ function domainOf({ domain, line, column, name }: RuleTest, table: RuleTable): s
   });
 }
 
-/** Undefined where all answers are as expected. */
+/** Returns undefined if all answers are as expected. */
 export function differenceOf({ step, atMs, answers }: DecidedStep<AskStep>): string | undefined {
   const seen = answers.map((answer, index) => comparable(answer, step.answers[index]!));
   const first = seen.findIndex((answer, index) => !isSame(answer, step.answers[index]!));

@@ -71,11 +71,11 @@ export const testCommand = commandOf(
 
 interface Wanted {
   paths: string[];
-  /** Of the paths: themselves, or where the files lie. */
+  /** The folders of the arguments: an argument itself, or the folder of a file. */
   folders: string[];
   roots: string[];
   form: ReturnType<typeof reportForm>;
-  /** In percent. */
+  /** The minimum coverage in percent. */
   minCoverage: number | undefined;
   isQuiet: boolean;
 }
@@ -107,7 +107,7 @@ function folderOf(path: string): string {
   }
 }
 
-/** Files of a folder and below, those of packages and hidden ones aside. */
+/** Lists files of a folder and below, without packages and hidden folders. */
 function filesBelow(folder: string, pattern: string): string[] {
   const found = globSync(`**/${pattern}`, {
     cwd: folder,
@@ -245,7 +245,7 @@ function coverageJson({ rules, reached, percent, missed }: Coverage): object {
   return { rules, reached, percent, missed: missed.map(({ rule, file, line }) => ({ rule, file, line })) };
 }
 
-/** Resolves with the status of the last run, when the process is interrupted. */
+/** Resolves with the status of the last run when the process is interrupted. */
 async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<void>();
   io().once('SIGINT', resolve);
@@ -256,7 +256,7 @@ async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
     try {
       const result = runTests(wanted, flags);
       read = new Set(result.read);
-      // Before the result is seen: who sees it may change a file at once.
+      // Before the result is printed, because the user may change a file as soon as it is visible.
       follow();
       status = print(result, wanted);
     } catch (error) {
@@ -278,7 +278,7 @@ async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
   return status;
 }
 
-/** Of what may be gone by now. */
+/** Returns the folder of a path that may no longer exist. */
 function folderOrParent(path: string): string {
   return isFolder(path) ? path : dirname(path);
 }

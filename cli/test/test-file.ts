@@ -1,6 +1,6 @@
 /**
- * Files of tests, `*.test.yaml`: what limits should answer. All mistakes of a file are reported together, each with line and column. docs/test.md
- * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
+ * Test files, `*.test.yaml`: requests and the answers that limits should give. All mistakes of a file are reported together, with line
+ * and column. docs/test.md describes the format. Every scalar is read as its text, so that no value needs quotes.
  */
 import { isObject } from '../../rules/model.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
@@ -24,32 +24,32 @@ import {
   StepError,
 } from './decision-steps.ts';
 
-/** One test: it begins with empty counters. */
+/** One test. It starts with empty counters. */
 export interface RuleTest extends TextPlace {
   name: string;
   atMs: number;
-  /** Undefined: the one domain that the rules have. */
+  /** Undefined for the only domain of the rules. */
   domain: string | undefined;
   steps: PlacedStep[];
 }
 
-/** A step, and where it stands in its file. */
+/** A step, with its place in the file. */
 export type PlacedStep = DecisionStep & TextPlace;
 
-/** A text, and where it stands in its file. */
+/** A text, with its place in the file. */
 export type PlacedText = TextPlace & { text: string };
 
 export interface TestFile {
-  /** Paths from the folder of the file; none: what stands beside it. */
+  /** Paths relative to the folder of the file; empty for the rules beside it. */
   rules: PlacedText[];
-  /** NAME=VALUE each. */
+  /** Settings, each as NAME=VALUE. */
   settings: PlacedText[];
   tests: RuleTest[];
 }
 
 export type TestFileReading = TestFile | { problems: (TextPlace & { message: string })[] };
 
-/** When tests begin, unless their file has `at`. */
+/** The time at which tests start, unless their file has `at`. */
 export const defaultStart = '2026-01-01T00:00:00Z';
 
 const fileFields = ['domain', 'rules', 'at', 'settings', 'steps', 'tests'] as const;
@@ -59,7 +59,7 @@ const stepFields = ['after', 'request', 'hits', 'expect', 'code', 'rule', 'remai
 type Path = PathProblem['path'];
 type Fields<Name extends string> = Partial<Record<Name, unknown>>;
 
-/** `name` is what a file without names of tests calls its one. Never throws. */
+/** `name` is the name of the only test if the file names none. Never throws. */
 export function readTestFile(text: string, name: string): TestFileReading {
   const document = readDocument(text, 'texts');
   if (!('tape' in document))
@@ -99,7 +99,7 @@ class TestFileReader {
     };
   }
 
-  /** The one test of a file with steps at the top. */
+  /** Returns the only test of a file with steps at the top level. */
   #only(test: Pick<RuleTest, 'name' | 'domain' | 'atMs'>, steps: unknown): RuleTest[] {
     if (steps === undefined) return [];
     return [{ ...test, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps, test.atMs) }];
@@ -178,7 +178,7 @@ class TestFileReader {
     return this.#expected(path, read, more);
   }
 
-  /** What stands beside a request holds for the last of its answers. */
+  /** Reads the fields beside a request, which apply to the last of its answers. */
   #expected(
     path: Path,
     step: AskStep,

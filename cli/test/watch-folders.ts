@@ -1,16 +1,16 @@
-/** Reports when rules or tests may have changed: in folders as they are walked for tests, one watch each. */
+/** Reports when rules or tests may have changed. Each folder that is searched for tests has one watch. */
 import { fstatSync, globSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { textKind } from '../../rules/reader/read-rule-texts.ts';
 
-/** Chosen: how soon a folder that was moved or comes back is noticed. */
+/** Chosen: the interval at which a folder that was moved or restored is noticed. */
 const lookEveryMs = 500;
 /** Chosen: an editor saves in several steps. */
 const settleMs = 50;
 
-/** Packages and hidden folders have no tests of ours. */
+/** Packages and hidden folders have no tests of the user. */
 export function isPassedOver(name: string): boolean {
   return name === 'node_modules' || (name.startsWith('.') && name.length > 1);
 }
@@ -25,7 +25,7 @@ export class FolderWatch {
     this.#changed = changed;
   }
 
-  /** Watches these folders with all below them, instead of those before. `files` matter whatever their names. */
+  /** Watches these folders and all folders below instead of the former ones. `files` count whatever their names are. */
   follow(roots: Iterable<string>, files: Iterable<string>): void {
     this.#files = new Set(Array.from(files, (file) => resolve(file)));
     const wanted = new Set(Array.from(roots, (root) => foldersBelow(resolve(root))).flat());
@@ -79,7 +79,7 @@ function foldersBelow(folder: string): string[] {
   return [folder, ...found.map((path) => resolve(folder, path))];
 }
 
-/** Whether this process prints into it: each run would lead to the next one. */
+/** Whether this process writes to the file, so that each run would start the next one. */
 function isOutput(path: string): boolean {
   const file = statSync(path, { throwIfNoEntry: false });
   return [1, 2].some((descriptor) => {
@@ -92,12 +92,12 @@ function isOutput(path: string): boolean {
   });
 }
 
-/** Rules in JSON are manifests or resources; a report of a run, for example, is neither. */
+/** Whether a JSON file is neither a manifest nor a resource, for example the report of a run. */
 function isOtherJson(path: string): boolean {
   try {
     return textKind(readFileSync(path, 'utf8')) === 'rule-file';
   } catch {
-    // It is gone, and was rules perhaps.
+    // The file is gone and may have held rules.
     return false;
   }
 }

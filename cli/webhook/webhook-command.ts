@@ -6,8 +6,8 @@ import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**
- * Reads headers as programs write them down: a JSON object, or lines `name: value` as in `curl -D` and HTTP itself,
- * where a first line without a name is passed over and an empty line ends them. Names come out in lower case.
+ * Reads headers as programs write them: a JSON object, or lines `name: value` as in `curl -D` and HTTP itself. A first line without a
+ * name is skipped, and an empty line ends the headers. Returns names in lower case.
  */
 export function parseHeaders(text: string, origin: string): Map<string, string> {
   return text.trimStart().startsWith('{') ? headersOfJson(text, origin) : headersOfLines(text, origin);

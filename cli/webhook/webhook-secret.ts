@@ -1,15 +1,15 @@
-/** Where `weir webhook verify` has its secrets from. Never an argument: others on the machine can read those. */
+/** Reads the secrets of `weir webhook verify`, never from an argument, which others on the machine can read. */
 import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
 import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
 import { fetchGiven, readGiven, UsageError } from '../shared/flags.ts';
 
 export interface SecretFlags {
   file: string | undefined;
-  /** Name of an environment variable. Defaults to WEBHOOK_SECRET. */
+  /** The name of an environment variable. Defaults to WEBHOOK_SECRET. */
   variable: string | undefined;
-  /** Address of a control plane's secret lookup. */
+  /** The address of a control plane's secret lookup. */
   from: string | undefined;
-  /** Name of the environment variable with the token for `from`. Defaults to API_TOKEN. */
+  /** The name of the environment variable with the token for `from`. Defaults to API_TOKEN. */
   tokenVariable: string | undefined;
 }
 
@@ -17,7 +17,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const lookupTimeoutMs = 10_000;
 
-/** Rejects with a UsageError that says what is missing. */
+/** Rejects with a UsageError that says which source is missing. */
 export async function findSecrets(flags: SecretFlags, env: Environment): Promise<string[]> {
   const { file, variable, from, tokenVariable } = flags;
   if ([file, variable, from].filter((flag) => flag !== undefined).length > 1) {
