@@ -6,19 +6,19 @@ import { ResponseWriter } from './response-writer.ts';
 import { ClosedBy, type Http2Stream, StreamState, StreamTable } from './stream-table.ts';
 import { enhanceYourCalmError } from './violation.ts';
 
-/** What the parts of one connection share: its streams, its output, the time, and what is left of its allowances. */
+/** The shared state of the parts of one connection: its streams, its output, the time, and the rest of its allowances. */
 export class ConnectionContext {
   readonly limits: Http2Limits;
   readonly handler: RequestHandler;
   readonly output = new OutputBuffer();
   readonly streams: StreamTable;
   readonly writer: ResponseWriter;
-  /** As of the last bytes or tick. */
+  /** The time of the last bytes or tick. */
   nowMs: number;
-  /** Streams above it are not served any more: what the last GOAWAY said. */
+  /** The stream identifier of the last GOAWAY: streams above it are not served. */
   lastServedId = largest31;
   isClosed = false;
-  /** The peer knows our SETTINGS. */
+  /** Whether the peer has acknowledged our SETTINGS. */
   settingsAcknowledged = false;
   readonly #controlFrames: Budget;
   readonly #rapidResets: Budget;
@@ -35,32 +35,32 @@ export class ConnectionContext {
     this.writer = new ResponseWriter({ peer, output: this.output, streams: this.streams, onWritten });
   }
 
-  /** @throws ConnectionError when the peer sends control frames and nothing useful beside them. */
+  /** @throws ConnectionError if the peer sends control frames and little useful beside them */
   spendControl(cost: number): void {
     if (this.#controlFrames.spend(cost, this.nowMs, this.writer.served)) return;
     throw enhanceYourCalmError('control_flood');
   }
 
-  /** @throws ConnectionError when the peer resets too many streams that it just opened, or whose request it never ended. */
+  /** @throws ConnectionError if the peer resets too many streams that it just opened, or whose request it never ended */
   spendReset(stream: Http2Stream, wasUnfinished: boolean): void {
     if (!wasUnfinished && this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
     if (this.#rapidResets.spend(1, this.nowMs, this.writer.served)) return;
     throw enhanceYourCalmError('rapid_reset');
   }
 
-  /** @throws ConnectionError when the peer made the server reset too many streams. */
+  /** @throws ConnectionError if the peer made the server reset too many streams */
   spendProvocation(): void {
     if (this.#provokedResets.spend(1, this.nowMs, this.writer.served)) return;
     throw enhanceYourCalmError('provoked_reset');
   }
 
-  /** A fault of the peer that only concerns one stream. RFC 9113, section 5.4.2. */
+  /** Resets a stream because of a fault of the peer that concerns this stream only. RFC 9113, section 5.4.2. */
   streamError(id: number, code: ErrorCode): void {
     this.spendProvocation();
     this.resetStream(id, code);
   }
 
-  /** A stream that is no fault of the peer. */
+  /** Resets a stream without counting a fault of the peer. */
   resetStream(id: number, code: ErrorCode): void {
     writeResetStream(this.output, id, code);
     const stream = this.streams.get(id);
@@ -68,15 +68,15 @@ export class ConnectionContext {
     else this.abort(stream, code, ClosedBy.SERVER_RESET);
   }
 
-  /** Ends the stream that waits for its peer longest, which is notified. */
+  /** Ends a stream that waits for its peer, after its handler may have answered it. */
   shed(stream: Http2Stream): void {
-    // A peer to whom it happens again and again had better go.
+    // A peer to which this happens again and again loses its connection.
     this.spendProvocation();
     if (stream.isOpen) this.handler.onShed?.(stream);
     if (stream.state !== StreamState.CLOSED) this.resetStream(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
   }
 
-  /** Closes a stream and reports its handler first, unless that is done with it. */
+  /** Closes a stream and notifies its handler, unless the handler has finished with it. */
   abort(stream: Http2Stream, code: ErrorCode, how: ClosedBy): void {
     const wasOpen = stream.isOpen;
     stream.isOpen = false;
@@ -85,7 +85,7 @@ export class ConnectionContext {
     this.streams.close(stream, how);
   }
 
-  /** Anyone who would end these has gone: requests that are not complete, and answers that have no end. */
+  /** Aborts what only the peer could end: requests that are not complete, and answers that have no end. */
   peerEnded(): void {
     for (const stream of this.streams.values()) {
       if (stream.state === StreamState.OPEN || (stream.answerIsStream && stream.isOpen)) {
@@ -94,14 +94,14 @@ export class ConnectionContext {
     }
   }
 
-  /** The connection ends. */
+  /** Aborts all streams, because the connection ends. */
   abortAll(code: ErrorCode): void {
     this.isClosed = true;
     for (const stream of this.streams.values()) {
       try {
         this.abort(stream, code, ClosedBy.SERVER_RESET);
       } catch {
-        // The other streams' handlers must hear of it all the same.
+        // The handlers of the other streams must be notified nevertheless.
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Frames of all kinds in any order, cut anywhere: a valid stream gives the same result however it is cut, and no stream
- * at all makes a connection throw, hang, grow or end without a word.
+ * Frames of all kinds in any order, cut anywhere: a valid stream gives the same result however it is cut, and no stream makes a
+ * connection throw, hang, grow or end without a reason.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -67,7 +67,7 @@ function sendCut(peer: Http2Peer, bytes: Buffer, cuts: readonly number[]): void 
   const places = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
   let from = 0;
   for (const place of [...places, bytes.length]) {
-    // A copy that is wiped: nothing of it may be kept.
+    // The copy is wiped, so a connection that keeps a reference to it fails.
     const piece = Buffer.from(bytes.subarray(from, place));
     peer.connection.receive(piece, peer.nowMs);
     piece.fill(0xee);
@@ -133,7 +133,7 @@ describe('a connection, whatever it is sent', () => {
 
 type Step = (peer: Http2Peer, cuts: readonly number[]) => void;
 
-/** Frames right and wrong, answers, time, and a socket that is full. */
+/** Right and wrong frames, answers, time, and a full socket. */
 function anyStep(): fc.Arbitrary<Step> {
   const id = fc.constantFrom(0, 1, 2, 3, 5, 7, 9, 11, 13, 2 ** 31 - 1);
   const bytes = fc.uint8Array({ maxLength: 40 });
@@ -186,7 +186,7 @@ function answers(id: number, length: number): Step {
   };
 }
 
-/** Open and silent, or ended by one reason and one call, and never with more in store than allowed. */
+/** Expects that the connection is open and silent, or ended by one reason and one call, and that it never buffers more than allowed. */
 function expectDefinedState(peer: Http2Peer): void {
   const { violations, transport, connection } = peer;
   const ends = transport.calls.filter((call) => call === 'end' || call === 'destroy');
@@ -200,7 +200,7 @@ function expectDefinedState(peer: Http2Peer): void {
   if (connection.isClosed) expect(connection.openStreams).toBe(0);
 }
 
-/** Streams whose handlers were left without a word. */
+/** Returns streams whose handlers were never notified of the end. */
 function openAfterAll(peer: Http2Peer): number[] {
   return [...peer.handler.streams.values()].filter((stream) => stream.isOpen).map((stream) => stream.id);
 }

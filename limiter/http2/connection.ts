@@ -1,6 +1,6 @@
 /**
- * One HTTP/2 connection of a server: bytes in, bytes out. It knows neither sockets nor timers; who owns those calls
- * `receive`, `flush` and `tick`, and passes the time.
+ * One HTTP/2 connection of a server: bytes in, bytes out. It has neither sockets nor timers; its owner calls `receive`, `flush` and
+ * `tick` with the time.
  */
 import { HpackError } from '../hpack/tables.ts';
 import { ConnectionContext } from './connection-context.ts';
@@ -19,7 +19,7 @@ import type { Transport } from './request-handler.ts';
 import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
 
-/** What the two PINGs of the server carry, to distinguish their answers. */
+/** The payloads of the server's two PINGs, which distinguish their answers. */
 const drainPing = Buffer.from('weir.end');
 const keepalivePing = Buffer.from('weir.ask');
 
@@ -38,9 +38,9 @@ const keepalivePing = Buffer.from('weir.ask');
  *     any state ── a violation: GOAWAY(code), the transport ends ──▶ CLOSED ◀───────────────┘
  *     any state ── lost() ─────────────────────────────────────────▶ CLOSED
  *
- * Nothing is written before the preface arrived, so that other protocols on the port see a closed connection and
- * nothing else; a peer that sends it to a connection which is to drain comes to DRAINING at once. In GOING new streams
- * are ignored once the last GOAWAY said so (RFC 9113, section 6.8): after the peer's own they are served.
+ * The server writes nothing before the preface arrived, so that clients of other protocols see only a closed connection.
+ * If `drain()` came first, the preface leads to DRAINING at once. In GOING, new streams are ignored after our last
+ * GOAWAY (RFC 9113, section 6.8); after the peer's GOAWAY alone they are served.
  */
 const Phase = { PREFACE: 0, SETTINGS: 1, OPEN: 2, DRAINING: 3, GOING: 4, CLOSED: 5 } as const;
 type Phase = (typeof Phase)[keyof typeof Phase];
@@ -59,13 +59,13 @@ export class Http2Connection {
   #phase: Phase = Phase.PREFACE;
   #receiving = false;
   #flushScheduled = false;
-  /** `drain` was called. */
+  /** Whether `drain` was called. */
   #isToDrain = false;
-  /** Nothing of the peer follows. */
+  /** Whether the peer has ended its side. */
   #peerHasEnded = false;
-  /** The transport took nothing from one tick to the next. */
+  /** Whether the transport took nothing from one tick to the next. */
   #isStalled = false;
-  /** What `onBufferedBytes` was reported last; -1 after it was asked to hold less. */
+  /** The last value passed to `onBufferedBytes`; -1 after the connection was asked to hold less. */
   #reportedBytes = 0;
 
   constructor(options: Http2ConnectionOptions) {
@@ -107,15 +107,15 @@ export class Http2Connection {
   }
 
   /**
-   * What it holds for what the peer has not done yet: end requests, header sections and frames, and take answers. What
-   * waits for a full socket counts from the next tick on, since most of it is out by then.
+   * The bytes that the connection holds until the peer acts: ends its requests, header sections and frames, and takes answers. Output
+   * that waits for a full socket counts from the next tick on, because most of it is written by then.
    */
   get bufferedBytes(): number {
     if (this.#phase === Phase.CLOSED) return 0;
     const { streams, writer } = this.#context;
     const { block } = this.#dispatch.requests;
     return (
-      // Streams that wait for their handler are none of them.
+      // Streams that wait for their handler are not counted.
       streams.unfinished * openStreamBytes +
       streams.handlerBytes +
       writer.waiting.size * waitingAnswerBytes +
@@ -126,7 +126,7 @@ export class Http2Connection {
     );
   }
 
-  /** `bytes` are only valid until it returns. */
+  /** `bytes` is only valid until this returns. */
   receive(bytes: Uint8Array, nowMs: number): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#context.nowMs = nowMs;
@@ -144,8 +144,8 @@ export class Http2Connection {
   }
 
   /**
-   * The peer sends no more: requests that are not complete never will be, and answers without an end have lost their
-   * reader; the others are still given.
+   * Called when the peer sends no more. Requests that are not complete never will be, and answers without an end have lost their reader;
+   * the others are still sent.
    */
   peerEnded(): void {
     if (this.#phase === Phase.CLOSED) return;
@@ -158,12 +158,12 @@ export class Http2Connection {
     }
   }
 
-  /** The transport is gone. */
+  /** Called when the transport is gone. */
   lost(): void {
     if (this.#phase !== Phase.CLOSED) this.#close(ErrorCode.CANCEL);
   }
 
-  /** The transport takes bytes again. */
+  /** Called when the transport takes bytes again. */
   onDrain(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#flushScheduled = false;
@@ -172,7 +172,7 @@ export class Http2Connection {
     this.#reportBufferedBytes(this.bufferedBytes);
   }
 
-  /** Writes what was gathered, at once. */
+  /** Writes the gathered output at once. */
   flush(): void {
     this.#flushScheduled = false;
     if (this.#phase === Phase.CLOSED) return;
@@ -187,9 +187,8 @@ export class Http2Connection {
   }
 
   /**
-   * Ends what waits longest for the peer, so that less is held: a stream, or all where it is a header section, a frame or
-   * answers that are not read, or nothing but bytes that its owner has not handed over yet (`isMoreUnread`). False when
-   * there is nothing of all that.
+   * Frees memory by ending what has waited longest for the peer. This is a stream; or the connection, if a header section, a frame or
+   * unread answers wait longer, or if only the owner holds bytes of it (`isMoreUnread`). Returns false if there is nothing to end.
    */
   shed(isMoreUnread = false): boolean {
     if (this.#phase === Phase.CLOSED) return false;
@@ -213,8 +212,8 @@ export class Http2Connection {
   }
 
   /**
-   * Graceful shutdown in two steps, so that requests under way are still served (RFC 9113, section 6.8). A peer that has
-   * not begun learns of it when it does.
+   * Shuts down gracefully in two steps, so that requests in progress are still served (RFC 9113, section 6.8). A peer that has not sent
+   * its preface is notified after it does.
    */
   drain(): void {
     if (this.#isToDrain || this.#phase === Phase.CLOSED) return;
@@ -223,13 +222,13 @@ export class Http2Connection {
     if (this.#phase === Phase.SETTINGS || this.#phase === Phase.OPEN) this.#announceDrain();
   }
 
-  /** Its age is up: `drain`, but for a peer that has not begun yet, whose time to do so is up as well. */
+  /** Drains a connection that reached its maximum age. A peer that has not begun yet is late for that, too, and loses its connection. */
   ageOut(): void {
     if (this.#phase <= Phase.SETTINGS) this.#fail(ErrorCode.PROTOCOL_ERROR, 'preface_timeout');
     else this.drain();
   }
 
-  /** Called every 100 to 1000 ms: everything that depends on time. */
+  /** Does everything that depends on time. Called every 100 to 1000 ms. */
   tick(nowMs: number): void {
     if (this.#phase === Phase.CLOSED) return;
     const { streams, writer, output } = this.#context;
@@ -262,7 +261,7 @@ export class Http2Connection {
     } else this.#fail(reaction.code, reaction.reason);
   }
 
-  /** Of what no stream stands for. `Infinity`: there is nothing. */
+  /** The time since which anything other than a stream waits for the peer. `Infinity`: nothing does. */
   #waitsSinceMs(): number {
     const sectionMs = this.#dispatch.requests.block?.startedMs ?? never;
     const frameMs = this.#reader.unfinishedFrame === 0 ? never : this.#context.nowMs;
@@ -270,7 +269,7 @@ export class Http2Connection {
     return Math.min(sectionMs, frameMs, stalledMs);
   }
 
-  /** Returns where the frames start, or -1 when there are none. */
+  /** Returns the offset of the first frame, or -1 if there is none. */
   #readPreface(bytes: Uint8Array): number {
     const at = this.#preface.read(bytes);
     if (at < 0) {
@@ -296,7 +295,7 @@ export class Http2Connection {
     this.#unfinished.drainStarted(this.#context.nowMs);
   }
 
-  /** The first step of the graceful shutdown. */
+  /** Takes the first step of the graceful shutdown. */
   #announceDrain(): void {
     this.#drainStarted();
     this.#phase = Phase.DRAINING;
@@ -305,7 +304,7 @@ export class Http2Connection {
     this.#written();
   }
 
-  /** The second step of the graceful shutdown. */
+  /** Takes the second step of the graceful shutdown. */
   #goAway(): void {
     const { streams, output } = this.#context;
     this.#context.lastServedId = streams.lastId;
@@ -315,7 +314,7 @@ export class Http2Connection {
     this.#written();
   }
 
-  /** The peer goes: its streams are served to their end. */
+  /** Serves the remaining streams to their end, after the peer's GOAWAY. */
   #goOnlyOn(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#phase = Phase.GOING;
@@ -323,7 +322,7 @@ export class Http2Connection {
     this.#finishIfDone();
   }
 
-  /** Every writer calls it: asks for a flush, bounds what waits for a slow reader, and ends after the last answer. */
+  /** Called by every writer. Asks for a flush, bounds the output for a slow reader, and ends the connection after the last answer. */
   readonly #written = (): void => {
     if (this.#phase === Phase.GOING) this.#finishIfDone();
     if (this.#phase === Phase.CLOSED) return;
@@ -343,7 +342,7 @@ export class Http2Connection {
     else this.#fail(ErrorCode.INTERNAL_ERROR, 'internal_error', error);
   }
 
-  /** RFC 9113, section 5.4.1. A transport that takes nothing cannot be determined. */
+  /** RFC 9113, section 5.4.1. If the transport takes nothing, the peer cannot be notified. */
   #fail(code: ErrorCode, reason: ViolationReason, error?: unknown): void {
     if (this.#phase === Phase.CLOSED) return;
     const reported = this.#phase !== Phase.PREFACE && !this.#pump.isBlocked;
@@ -358,12 +357,12 @@ export class Http2Connection {
     else this.#transport.destroy();
   }
 
-  /** Whatever came in the same piece of bytes is served first. */
+  /** Input that arrived in the same piece of bytes is served first. */
   #finishIfDone(): void {
     if (this.#phase === Phase.GOING && !this.#receiving && this.openStreams === 0) this.#finish();
   }
 
-  /** All is said, but for the last GOAWAY where the peer's own began the end. RFC 9113, section 6.8. */
+  /** Closes the connection when everything is sent, except the last GOAWAY if the peer's own began the end. RFC 9113, section 6.8. */
   #finish(): void {
     const { streams, output, lastServedId } = this.#context;
     if (this.#phase === Phase.GOING && lastServedId === largest31 && !this.#peerHasEnded) {

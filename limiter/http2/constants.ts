@@ -1,6 +1,6 @@
-/** What RFC 9113 fixes: frame types, flags, settings, sizes. */
+/** Constants of RFC 9113: frame types, flags, settings, sizes. */
 
-/** RFC 9113, section 6; PRIORITY_UPDATE is of RFC 9218, section 7.1. */
+/** RFC 9113, section 6; PRIORITY_UPDATE is from RFC 9218, section 7.1. */
 export const FrameType = {
   DATA: 0x0,
   HEADERS: 0x1,
@@ -33,25 +33,25 @@ export const Setting = {
   MAX_HEADER_LIST_SIZE: 0x6,
 } as const;
 
-/** What a client says first. RFC 9113, section 3.4. */
+/** The first bytes of a client. RFC 9113, section 3.4. */
 export const clientPreface: Buffer = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
 export const frameHeaderBytes = 9;
 
-/** The largest payload before SETTINGS_MAX_FRAME_SIZE says otherwise; the server never announces another. */
+/** The largest payload until SETTINGS_MAX_FRAME_SIZE changes it; the server never announces another size. */
 export const initialMaxFrameBytes = 16_384;
 export const largestMaxFrameBytes = 16_777_215;
 
-/** Of every stream and of the connection before SETTINGS and WINDOW_UPDATE. RFC 9113, section 6.9.2. */
+/** The window of every stream and of the connection before SETTINGS and WINDOW_UPDATE. RFC 9113, section 6.9.2. */
 export const initialWindowBytes = 65_535;
 
 /** Largest window, stream identifier and increment: 31 bits. RFC 9113, section 6.9.1. */
 export const largest31 = 0x7fff_ffff;
 
-/** Of the dynamic table, which the server does not change. RFC 9113, section 6.5.2. */
+/** The size of the dynamic table, which the server does not change. RFC 9113, section 6.5.2. */
 export const initialHeaderTableBytes = 4096;
 
-/** Why a stream or a connection ended. RFC 9113, section 7. */
+/** Reasons for the end of a stream or a connection. RFC 9113, section 7. */
 export const ErrorCode = {
   NO_ERROR: 0x0,
   PROTOCOL_ERROR: 0x1,

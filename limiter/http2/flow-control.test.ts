@@ -1,4 +1,4 @@
-/** RFC 9113, sections 5.2 and 6.9: windows both ways. */
+/** RFC 9113, sections 5.2 and 6.9: windows in both directions. */
 import { describe, expect, it } from 'vitest';
 
 import { data, paddedData, settings, windowUpdate } from '../../test/support/http2-frame-script.ts';

@@ -4,7 +4,7 @@ import { data, frame, ping } from '../../test/support/http2-frame-script.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
 import { readUint32 } from './frame-writer.ts';
 
-/** Says what it reads, and keeps where it lay. */
+/** Records the frames that it reads and their positions. */
 class Listener implements FrameSink {
   readonly reported: string[] = [];
   readonly places: Uint8Array[] = [];

@@ -1,6 +1,6 @@
 /**
- * Cuts a stream of bytes into frames, and gives each to its reader: requests' to the request reader, what is no part of a
- * request is read here.
+ * Cuts a stream of bytes into frames. Frames of requests go to the request reader, and all others are
+ * handled here.
  *
  *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
  */
@@ -31,21 +31,21 @@ import type { ResponseWriter } from './response-writer.ts';
 import { flowControlError, frameSizeError, protocolError } from './violation.ts';
 
 export interface FrameSink {
-  /** The frame is `bytes` from `at` to `end`, its header included, valid until it returns. False stops the reading for good. */
+  /** The frame is `bytes` from `at` to `end`, including its header. It is valid until this returns. Returns false to stop the reading. */
   onFrame(bytes: Uint8Array, at: number, end: number): boolean;
 }
 
 const nothing = new Uint8Array(0);
 
-/** Chosen: the first room for a frame that is cut, its header included. Most requests fit. */
+/** Chosen: the first buffer for a frame that is cut, including its header. Most requests fit. */
 const firstRoomBytes = 512;
 
 /**
- * RFC 9113, section 4.1. A frame that lies whole in one piece is handed over where it lies; one that is cut is gathered in a
- * buffer of its own, which grows with what came and is never larger than the largest frame.
+ * RFC 9113, section 4.1. A frame that arrives in one piece is passed on without a copy. A frame that is cut is gathered in a buffer,
+ * which grows with the received bytes and is never larger than the largest frame.
  */
 export class FrameReader {
-  /** The frame that is not complete; its header's bytes until those are complete. For reading alone. */
+  /** The bytes of the frame that is not complete, or of its header. Read-only. */
   partial: Uint8Array = nothing;
   readonly #sink: FrameSink;
   #gathered = 0;
@@ -56,12 +56,12 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** Which frame is not complete: they are counted. 0: none. */
+  /** The number of the frame that is not complete, since frames are counted. 0: none. */
   get unfinishedFrame(): number {
     return this.#gathered > 0 ? this.#cuts : 0;
   }
 
-  /** @throws ConnectionError when a frame is too large, as soon as its header says so. */
+  /** @throws ConnectionError if a frame is too large, as soon as its header is complete */
   read(bytes: Uint8Array, offset: number): void {
     let at = offset;
     if (this.#gathered > 0) {
@@ -77,7 +77,7 @@ export class FrameReader {
     if (at < bytes.length) this.#keep(bytes, at);
   }
 
-  /** Completes the frame that was cut. Returns where the next one starts, or -1 when there is none to read. */
+  /** Completes the frame that was cut. Returns the offset of the next one, or -1 if no more can be read. */
   #gather(bytes: Uint8Array, offset: number): number {
     let at = offset;
     for (;;) {
@@ -117,12 +117,12 @@ export class FrameReader {
 
 function payloadLength(bytes: Uint8Array, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
-  // RFC 9113, section 4.2: an error of the stream would do for some frames, but never has to.
+  // RFC 9113, section 4.2: a stream error would suffice for some frames, but is never required.
   if (length > initialMaxFrameBytes) throw frameSizeError();
   return length;
 }
 
-/** Recognizes the client's preface, however it is cut. RFC 9113, section 3.4. */
+/** Recognizes the client's preface, wherever it is cut. RFC 9113, section 3.4. */
 export class PrefaceReader {
   #matched = 0;
 
@@ -130,7 +130,7 @@ export class PrefaceReader {
     return this.#matched === clientPreface.length;
   }
 
-  /** Returns where the preface ends in `bytes`, or -1 when they are something else. */
+  /** Returns the offset of the end of the preface in `bytes`, or -1 if they are something else. */
   read(bytes: Uint8Array): number {
     let at = 0;
     for (; at < bytes.length && this.#matched < clientPreface.length; at++) {
@@ -153,20 +153,20 @@ export function writeServerPreface(output: OutputBuffer, limits: Http2Limits): v
 }
 
 const settingBytes = 6;
-/** Settings of one frame that cost as much as another frame. */
+/** The number of settings in one frame that cost as much as another frame. */
 const settingsPerCost = 8;
 
-/** What the peer said that concerns the connection's life. */
+/** Frames from the peer that concern the life of the connection. */
 interface DispatchEvents {
-  /** The first SETTINGS, which complete the peer's preface. */
+  /** Called for the first SETTINGS, which complete the peer's preface. */
   onSettings(): void;
   onSettingsAck(): void;
-  /** The payload's 8 bytes, valid until it returns. */
+  /** `payload` has 8 bytes and is valid until this returns. */
   onPingAck(payload: Uint8Array): void;
   onGoAway(): void;
 }
 
-/** Keeps the order that RFC 9113 asks for (sections 3.4 and 6.10). */
+/** Enforces the order of frames (RFC 9113, sections 3.4 and 6.10). */
 export class FrameDispatch implements FrameSink {
   readonly requests: RequestReader;
   readonly #context: ConnectionContext;
@@ -300,7 +300,7 @@ export class FrameDispatch implements FrameSink {
     this.#context.spendControl(1);
   }
 
-  /** PRIORITY may come on any stream, but an idle one cannot be reset (RFC 9113, section 6.4). */
+  /** PRIORITY may arrive on any stream, but an idle one cannot be reset (RFC 9113, section 6.4). */
   #streamError(id: number, code: ErrorCode): void {
     if (!this.#context.streams.isIdle(id)) this.#context.streamError(id, code);
     else if (code === ErrorCode.FRAME_SIZE_ERROR) throw frameSizeError();
@@ -309,8 +309,9 @@ export class FrameDispatch implements FrameSink {
 }
 
 /**
- * Applies what of the peer's SETTINGS concerns a server's sending, in their order (RFC 9113, sections 6.5.2 and 6.5.3). MAX_FRAME_SIZE is only checked, as no larger frame than the initial one is
- * ever sent; of several initial windows only the last changes the streams, which costs a pass over all of them.
+ * Applies those of the peer's SETTINGS that concern a server's sending, in their order (RFC 9113, sections 6.5.2 and 6.5.3).
+ * MAX_FRAME_SIZE is only checked, because the server never sends frames larger than the initial size. Of several initial windows only
+ * the last changes the streams, because each change is a pass over all of them.
  * @throws ConnectionError
  */
 function applySettings(writer: ResponseWriter, bytes: Uint8Array, start: number, end: number): void {

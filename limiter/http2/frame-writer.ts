@@ -1,4 +1,7 @@
-/** Frames as bytes: their numbers and headers (RFC 9113, section 4.1), the fixed ones of section 6, and what gathers them. */
+/**
+ * Writes frames as bytes: numbers and headers (RFC 9113, section 4.1), the frames with fixed contents of section 6, and the output that
+ * gathers them.
+ */
 import { type ErrorCode, Flag, FrameType, frameHeaderBytes } from './constants.ts';
 import type { Transport } from './request-handler.ts';
 
@@ -39,7 +42,7 @@ export function writeWindowUpdate(output: OutputBuffer, streamId: number, increm
   writeNumberFrame(output, FrameType.WINDOW_UPDATE, streamId, increment);
 }
 
-/** `payload` are 8 bytes. */
+/** `payload` has 8 bytes. */
 export function writePing(output: OutputBuffer, flags: number, payload: Uint8Array): void {
   const at = output.reserve(frameHeaderBytes + 8);
   writeFrameHeader(output.bytes, at, 8, FrameType.PING, flags, 0);
@@ -91,17 +94,17 @@ function writeNumberFrame(output: OutputBuffer, type: number, streamId: number, 
 }
 
 /**
- * Gathers what a connection writes until it is handed over in one piece. Bytes that were handed over are never
- * changed: what follows goes behind them in the same slab, or into a new one.
+ * Gathers the output of a connection until it is handed over in one piece. Bytes that were handed over never change: later ones follow
+ * behind them in the same slab, or in a new one.
  */
 const firstSlabBytes = 4096;
 const largestSlabBytes = 65_536;
 const none = Buffer.alloc(0);
 
 export class OutputBuffer {
-  /** Where to write: from `end`, after `reserve`. */
+  /** The slab. Write from `end`, after `reserve`. */
   bytes: Buffer = none;
-  /** Behind what is gathered; the writer moves it. */
+  /** The end of the gathered bytes; the writer moves it. */
   end = 0;
   #start = 0;
   #slabBytes = firstSlabBytes;
@@ -111,13 +114,13 @@ export class OutputBuffer {
     return this.end - this.#start;
   }
 
-  /** Makes room for so many bytes at `end`, which it returns. */
+  /** Makes room for this number of bytes at `end`, and returns `end`. */
   reserve(length: number): number {
     if (this.end + length > this.bytes.length) this.#renew(length);
     return this.end;
   }
 
-  /** Hands over what was gathered, so many bytes of it at most; undefined when there is nothing. */
+  /** Hands over the gathered bytes, at most `mostBytes`. Returns undefined if there are none. */
   take(mostBytes = Number.POSITIVE_INFINITY): Uint8Array | undefined {
     if (this.end === this.#start) return undefined;
     const end = Math.min(this.end, this.#start + mostBytes);
@@ -127,7 +130,7 @@ export class OutputBuffer {
     return taken;
   }
 
-  /** Called now and then: a connection that wrote nothing since the last time keeps no slab. */
+  /** Called now and then. Frees the slab of a connection that wrote nothing since the last call. */
   rest(): void {
     if (this.#idle && this.length === 0) {
       this.bytes = none;
@@ -152,18 +155,18 @@ export class OutputBuffer {
 export interface OutputPumpOptions {
   output: OutputBuffer;
   transport: Transport;
-  /** From so many bytes that wait on the peer is not read from. */
+  /** Reading from the peer pauses if more bytes than this wait. */
   pauseQueuedBytes: number;
-  /** A piece was written that waits for the peer. */
+  /** Called when a written piece waits for the peer. */
   onStalled: () => void;
 }
 
-/** Chosen: pieces so small that a peer which reads slowly is seen to take one after the other. */
+/** Chosen: pieces are so small that a slow peer takes them one by one, which shows its progress. */
 const pieceBytes = 65_536;
 
-/** Hands what was gathered to the transport as fast as the peer takes it. */
+/** Hands the gathered bytes to the transport as fast as the peer takes them. */
 export class OutputPump {
-  /** The transport waits for the peer. */
+  /** Whether the transport waits for the peer. */
   isBlocked = false;
   readonly #options: OutputPumpOptions;
   /** The piece that the transport has and could not write yet. */
@@ -174,7 +177,7 @@ export class OutputPump {
     this.#options = options;
   }
 
-  /** What the process keeps for bytes that cannot be written yet. */
+  /** The memory for bytes that cannot be written yet. */
   get bufferedBytes(): number {
     return this.isBlocked ? this.#options.output.bytes.length + this.#handedBytes : 0;
   }
@@ -195,7 +198,7 @@ export class OutputPump {
     }
   }
 
-  /** The transport takes bytes again. */
+  /** Called when the transport takes bytes again. */
   drained(): void {
     this.isBlocked = false;
     this.write();
@@ -204,7 +207,7 @@ export class OutputPump {
     this.#options.transport.resume();
   }
 
-  /** The last words, whether or not the peer takes them yet. */
+  /** Writes all that is left, whether or not the peer takes it yet. */
   writeRest(): void {
     const bytes = this.#options.output.take();
     if (bytes !== undefined) this.#options.transport.write(bytes);

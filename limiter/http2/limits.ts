@@ -1,31 +1,31 @@
-/** What the server allows a peer, and what time and allowances say of one. */
+/** The limits that the server sets for a peer, and their checks over time. */
 import { ErrorCode } from './constants.ts';
 import type { RequestHandler, Transport } from './request-handler.ts';
 import type { ViolationReason } from './violation.ts';
 
-/** An allowance that is spent by one kind of event and comes back with useful work and, slowly, with time. */
+/** An allowance that one kind of event spends. Useful work and, slowly, time restore it. */
 export interface BudgetLimits {
-  /** What may be spent at once. */
+  /** The amount that may be spent at once. */
   burst: number;
-  /** What one answer with a body gives back. */
+  /** The amount that an answer with a body restores. */
   perRequest: number;
-  /** What a second gives back, so that a quiet client's keepalive never adds up to an attack. */
+  /** The amount that a second restores, so that the keepalive of a quiet client never adds up to an attack. */
   perSecond: number;
 }
 
-/** What the server allows a peer. Chosen: RFC 9113 leaves them open. */
+/** The limits that the server sets for a peer. Chosen: RFC 9113 leaves them open. */
 export interface Http2Limits {
-  /** SETTINGS_MAX_CONCURRENT_STREAMS: more are refused. */
+  /** SETTINGS_MAX_CONCURRENT_STREAMS: more streams are refused. */
   maxConcurrentStreams: number;
-  /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, as a peer may use that before it knows. */
+  /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, because a peer may use that before it receives the setting. */
   streamWindowBytes: number;
   /** The connection's receive window, at least 65,535. */
   connectionWindowBytes: number;
-  /** Bodies of requests that are not complete, summed over the connection: the stream that takes it beyond is reset. */
+  /** The sum of incomplete request bodies of a connection. A stream that exceeds it is reset. */
   maxBufferedBytes: number;
-  /** SETTINGS_MAX_HEADER_LIST_SIZE: a request above it is answered with 431. RFC 9113, section 10.5.1. */
+  /** SETTINGS_MAX_HEADER_LIST_SIZE: a larger request is answered with 431. RFC 9113, section 10.5.1. */
   maxHeaderListBytes: number;
-  /** Compressed bytes of one header section: beyond it the connection ends. */
+  /** Compressed bytes of one header section. A connection that exceeds it ends. */
   maxHeaderBlockBytes: number;
   /** CONTINUATION frames of one header section. */
   maxContinuationFrames: number;
@@ -33,37 +33,40 @@ export interface Http2Limits {
   controlFrames: BudgetLimits;
   /** Streams that the peer resets within `rapidResetMs` after it opened them, or before their request is complete. */
   rapidResets: BudgetLimits;
-  /** A call that was given up after this long is an expired deadline, not an attack. */
+  /** A call that is canceled after this time is an expired deadline, not an attack. */
   rapidResetMs: number;
   /** Streams that the server must reset or refuse for a fault of the peer. */
   provokedResets: BudgetLimits;
-  /** Answers that wait for a full socket: reading pauses. Answers that wait for windows: new requests are refused. */
+  /** Answers that wait for a full socket: above it, reading pauses. Answers that wait for windows: above it, new requests are refused. */
   pauseQueuedBytes: number;
-  /** Answers that wait for either: beyond it the connection ends. */
+  /** Answers that wait for either. A connection that exceeds it ends. */
   maxQueuedBytes: number;
-  /** How long answers may wait without the least progress. */
+  /** The longest time that answers may wait without any progress. */
   slowReaderMs: number;
-  /** From the connection's start to the client's preface and SETTINGS. */
+  /** The time from the connection's start to the client's preface and SETTINGS. */
   prefaceTimeoutMs: number;
-  /** From the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
+  /** The time from the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
   settingsTimeoutMs: number;
-  /** From a request's HEADERS to its end: what takes longer is reset. The same of a header section, or of any frame, which ends the connection. A stream of messages may take as long as it likes. */
+  /**
+   * The time from a request's HEADERS to its end. A request that takes longer is reset. A header section or a frame that takes longer
+   * ends the connection. A stream of messages may take any time.
+   */
   requestTimeoutMs: number;
-  /** Without any stream. `Infinity` for no limit. */
+  /** The longest time without any stream. `Infinity`: no limit. */
   idleTimeoutMs: number;
-  /** Without a byte from the peer, after which it is asked with PING. `Infinity` for never. */
+  /** The time without a byte from the peer after which it is sent a PING. `Infinity`: never. */
   keepaliveMs: number;
   keepaliveTimeoutMs: number;
   /**
-   * How long a graceful shutdown waits for the answer to its PING, for requests that are not complete yet, and for a peer
-   * that has not begun.
+   * The time that a graceful shutdown waits for the answer to its PING, for incomplete requests, and for a peer that has not sent its
+   * preface.
    */
   drainPingMs: number;
 }
 
-/** What a stream whose request is not complete takes with all that belongs to it, measured. */
+/** The measured memory of a stream whose request is not complete, with all that belongs to it. */
 export const openStreamBytes = 1024;
-/** What an answer that waits for windows takes beside its bytes, its stream included. */
+/** The memory of an answer that waits for windows, besides its bytes. It includes the stream. */
 export const waitingAnswerBytes = 1536;
 
 export const defaultHttp2Limits: Http2Limits = {
@@ -71,7 +74,7 @@ export const defaultHttp2Limits: Http2Limits = {
   streamWindowBytes: 1_048_576,
   connectionWindowBytes: 4_194_304,
   maxBufferedBytes: 33_554_432,
-  // Above what proxies take of a client (60 KiB in Envoy), whose tracing headers they hand on.
+  // Higher than the limit of proxies for their clients (60 KiB in Envoy), because they forward tracing headers.
   maxHeaderListBytes: 98_304,
   maxHeaderBlockBytes: 131_072,
   maxContinuationFrames: 16,
@@ -96,35 +99,35 @@ export type Reaction = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: V
 export interface ConnectionFacts {
   nowMs: number;
   openStreams: number;
-  /** When the last of them closed. */
+  /** The time at which the last of them closed. */
   emptySinceMs: number;
-  /** The transport waits for the peer. */
+  /** Whether the transport waits for the peer. */
   blocked: boolean;
-  /** Bodies that wait for windows, and how often some of them went out. */
+  /** The size of bodies that wait for windows; the next field counts the pieces of them that were sent. */
   queuedBytes: number;
   sentFromQueues: number;
-  /** When the header section that goes on began. `Infinity`: there is none. */
+  /** The time at which the current header section began. `Infinity`: there is none. */
   sectionSinceMs: number;
-  /** Which frame is not complete. 0: none. */
+  /** The number of the incomplete frame. 0: none. */
   unfinishedFrame: number;
 }
 
-/** A moment that has not come. */
+/** A time that never comes. */
 export const never = Number.POSITIVE_INFINITY;
 
-/** Pure: facts and the time in, a reaction out. */
+/** Returns a reaction to facts and the time. Pure. */
 export class ConnectionWatch {
   readonly #limits: Http2Limits;
   readonly #startedMs: number;
-  /** The peer's SETTINGS came. */
+  /** Whether the peer's SETTINGS arrived. */
   prefaceIsOver = false;
-  /** Of ours, until they are acknowledged. */
+  /** The time at which our SETTINGS were sent, until they are acknowledged. */
   settingsSentMs = never;
-  /** When the last bytes came. */
+  /** The time of the last bytes. */
   receivedMs: number;
-  /** Since when the transport takes nothing. */
+  /** The time since which the transport takes nothing. */
   stalledMs = never;
-  /** When the graceful shutdown began whose first step goes on. */
+  /** The time at which the first step of a graceful shutdown began, until its second step. */
   drainStartedMs = never;
   #pingSentMs = never;
   #queuesStalledMs = never;
@@ -160,7 +163,7 @@ export class ConnectionWatch {
     return facts.blocked || !this.prefaceIsOver ? undefined : this.#keepalive(nowMs);
   }
 
-  /** A frame is known from the first look at it on. */
+  /** The age of a frame counts from the first call that sees it. */
   #isLate({ nowMs, unfinishedFrame, sectionSinceMs }: ConnectionFacts): boolean {
     if (unfinishedFrame !== this.#unfinishedFrame) {
       this.#unfinishedFrame = unfinishedFrame;
@@ -180,7 +183,7 @@ export class ConnectionWatch {
     return nowMs - this.#queuesStalledMs >= this.#limits.slowReaderMs;
   }
 
-  /** Any bytes prove the peer alive, but only the answer shows that it reads what we send. */
+  /** Any bytes prove that the peer is alive, but only the answer shows that it reads our output. */
   #keepalive(nowMs: number): Reaction | undefined {
     if (this.#pingSentMs !== never) {
       if (nowMs - Math.max(this.#pingSentMs, this.receivedMs) < this.#limits.keepaliveTimeoutMs) {
@@ -194,7 +197,7 @@ export class ConnectionWatch {
   }
 }
 
-/** What is left of one allowance. */
+/** The rest of one allowance. */
 export class Budget {
   readonly #limits: BudgetLimits;
   #left: number;
@@ -207,7 +210,7 @@ export class Budget {
     this.#refilledMs = nowMs;
   }
 
-  /** False when the allowance does not reach. `served` counts the answers that give something back. */
+  /** Returns false if the allowance is used up. `served` counts the answers that restore it. */
   spend(cost: number, nowMs: number, served: number): boolean {
     const { burst, perRequest, perSecond } = this.#limits;
     const passedMs = Math.max(0, nowMs - this.#refilledMs);
@@ -222,20 +225,20 @@ export class Budget {
 export interface Http2ConnectionOptions {
   handler: RequestHandler;
   transport: Transport;
-  /** Who is at the other end, for the handler. */
+  /** The peer, as passed to the handler. */
   peer?: unknown;
   limits: Http2Limits;
   nowMs: number;
-  /** Something was gathered outside `receive`: `flush` is due, at the latest at the end of the turn. */
+  /** Called when output was gathered outside `receive`. The owner must call `flush` by the end of the turn. */
   scheduleFlush(connection: { flush(): void }): void;
-  /** At most once: the connection is being ended. `error` is what was thrown where that is `internal_error`. */
+  /** Called at most once, when the connection is being ended. `error` is the thrown error if the reason is `internal_error`. */
   onViolation(reason: ViolationReason, error?: unknown): void;
-  /** A request that was not complete in time was reset. */
+  /** Called when a request that was not complete in time was reset. */
   onUnfinishedRequest?(): void;
-  /** A request was ended by `shed`. */
+  /** Called when `shed` ended a request. */
   onShed?(): void;
-  /** What it holds has changed: `bufferedBytes`. Called once for each `flush` at most, and again when it was to hold less. */
+  /** Called when `bufferedBytes` has changed: at most once for each `flush`, and again after a call of `shed`. */
   onBufferedBytes?(bufferedBytes: number): void;
-  /** Once: no stream is left, and nothing is called any more. */
+  /** Called once, when no stream is left. Nothing else is called afterwards. */
   onClose?(): void;
 }

@@ -1,4 +1,4 @@
-/** Every limit of `Http2Limits`: what stays within it is served, what goes beyond ends with one counted reason. */
+/** Every limit of `Http2Limits`: input within it is served, and input beyond it ends with one counted reason. */
 import { describe, expect, it } from 'vitest';
 import {
   data,
@@ -19,7 +19,7 @@ import { type ViolationReason, violationTexts } from './violation.ts';
 
 const { END_STREAM, END_HEADERS } = Flag;
 
-/** The connection ended by a GOAWAY with this code that says why, counted once. */
+/** Expects that a GOAWAY with this code and reason ended the connection, and that it was counted once. */
 function expectEnded(peer: Http2Peer, code: string, reason: ViolationReason): void {
   expect(peer.frames().at(-1)).toMatch(new RegExp(`^GOAWAY \\d+ ${code}$`));
   expect(peer.debugData).toBe(`${reason}: ${violationTexts[reason]}`);
@@ -71,7 +71,7 @@ describe('floods of control frames', () => {
     const peer = silentPeer(limits);
     peer.send(peer.headers(1));
     const flood = floods[name] as (peer: Http2Peer) => Buffer;
-    // Opening the connection took two of the twenty.
+    // Opening the connection spent two of the twenty.
     for (let i = 0; i < 18; i++) peer.send(flood(peer));
     expect(peer.violations).toEqual([]);
     for (let i = 0; i < 2; i++) peer.send(flood(peer));
@@ -316,7 +316,7 @@ describe('streams', () => {
 
 describe('a peer that does not read', () => {
   const limits = { pauseQueuedBytes: 1000, maxQueuedBytes: 5000, slowReaderMs: 10_000 };
-  /** Answers wait for the socket. */
+  /** A peer whose answers wait for the socket. */
   function blockedPeer(): Http2Peer {
     const peer = Http2Peer.opened({ limits });
     peer.transport.full = true;

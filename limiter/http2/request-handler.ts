@@ -1,86 +1,89 @@
 /**
- * Between HTTP/2 and the layer above it: requests as header fields and pieces of a body in, response fields and pieces
- * of a body out. Neither side knows the other's inside.
+ * The interface between HTTP/2 and the layer above it: requests as header fields and pieces of a body in, response fields and pieces of
+ * a body out. Neither side depends on the internals of the other.
  */
 import type { ErrorCode } from './constants.ts';
 
 /**
- * Header fields in the order of the wire: name, value, name, value. Names are in lower case, pseudo-header fields come
- * first and were checked (RFC 9113, section 8.3.1); one character a byte. Never changed.
+ * Header fields in the order of the wire: name, value, name, value. Names are in lower case. Pseudo-header fields come first and have
+ * been checked (RFC 9113, section 8.3.1). One character is one byte. Never changed.
  */
 export type HeaderFields = readonly string[];
 
-/** Sees every request of every connection that it serves. Must not throw: what does ends the connection. */
+/** Handles every request of every connection that it serves. It must not throw: an error ends the connection. */
 export interface RequestHandler {
-  /** A request's header section is complete. With `endStream` it has no body. */
+  /** Called when a request's header section is complete. With `endStream` the request has no body. */
   onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void;
-  /** A piece of the body; the bytes are only valid until it returns, and their credit goes back to the peer by itself. */
+  /**
+   * Called for a piece of the body. The bytes are only valid until it returns. Their flow control credit returns to the peer
+   * automatically.
+   */
   onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void;
-  /** Trailers, which end the request. */
+  /** Called for trailers, which end the request. */
   onTrailers(stream: RequestStream, fields: HeaderFields): void;
-  /** The stream was reset by the peer or lost with its connection before the response ended: nothing can be sent any more. */
+  /** Called when the peer reset the stream, or the connection was lost, before the response ended. Nothing can be sent any more. */
   onAbort(stream: RequestStream, code: ErrorCode): void;
   /**
-   * What connections hold has to become less, and this request waits for its peer longest: it is to be answered with a
-   * refusal now. One that is still open afterwards is reset.
+   * Called when connections must hold less and this request has waited longest for its peer. The handler should answer it with an error
+   * now. A stream that is still open afterwards is reset.
    */
   onShed?(stream: RequestStream): void;
 }
 
-/** What all requests of a connection share. All fields mean something to those around HTTP/2 alone. */
+/** Data that all requests of a connection share. Only the layers around HTTP/2 interpret these fields. */
 export interface RequestConnection {
-  /** Who is at the other end, as the owner of the connection gave it. */
+  /** The peer, as given by the owner of the connection. */
   readonly peer: unknown;
-  /** The handler's own: what it knows of its caller. */
+  /** Set by the handler: its data about the caller. */
   callerMemo: unknown;
-  /** The handler's own: what it read in the fields of a request, which are the same array for one that repeats the last. */
+  /** Set by the handler: its data about the fields of a request, which are the same array if the next request repeats them. */
   fieldsMemo: unknown;
 }
 
-/** One request and its response. Everything that is called after the end of the stream does nothing. */
+/** One request and its response. Calls after the end of the stream have no effect. */
 export interface RequestStream {
   readonly id: number;
-  /** When its header section came, on the clock of who owns the connection. */
+  /** The time at which its header section arrived, on the clock of the connection's owner. */
   readonly openedMs: number;
-  /** The handler's own: what it knows of this request. */
+  /** Set by the handler: its data about this request. */
   context: unknown;
-  /** False once the response ended or the stream was aborted. */
+  /** False after the response ended or the stream was aborted. */
   readonly isOpen: boolean;
   /** The same object for all requests of a connection. */
   readonly connection: RequestConnection;
-  /** Set by the handler before the first byte of a body: the request may go on as long as its peer likes. */
+  /** Set by the handler before the first byte of a body: the peer may continue the request for any time. */
   requestIsStream: boolean;
-  /** Set by the handler: the answer may go on as long as its peer is there. */
+  /** Set by the handler: the answer may continue as long as the peer is connected. */
   answerIsStream: boolean;
   /** Body bytes that wait for the peer's window. */
   readonly queuedBytes: number;
-  /** The handler keeps so many bytes more for this request while its peer has not done its part; of less, below 0. */
+  /** Notes that the handler holds this number of bytes more for this request until its peer acts. Negative: fewer bytes. */
   hold(bytes: number): void;
   /**
-   * A whole response at once, which is the fast way: fields, one piece of body, trailers. The body begins with `lead`, by default
-   * with nothing; both are copied or written before it returns.
+   * Sends a whole response at once, which is the fast path: fields, one piece of body, trailers. The body begins with `lead`, by default
+   * empty. Both are copied or written before this returns.
    */
   respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead?: Uint8Array): void;
-  /** The response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
+  /** Sends the response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
   sendHeaders(fields: HeaderFields, endStream: boolean): void;
-  /** A piece of body, as far as the peer's windows allow; the rest waits. */
+  /** Sends a piece of body, as far as the peer's windows allow. The rest waits. */
   sendData(body: Uint8Array): void;
-  /** Ends the response once the body is out. */
+  /** Ends the response after its body. */
   sendTrailers(fields: HeaderFields): void;
   reset(code: ErrorCode): void;
-  /** Sends a PING behind the body, and calls back when it is answered. False where body waits, or too many PINGs do. */
+  /** Sends a PING behind the body, and calls back when it is answered. Returns false if the body or too many PINGs wait. */
   probe(onAnswer: () => void): boolean;
 }
 
-/** What a connection writes to: a socket, or a test. */
+/** The output of a connection: a socket, or a test. */
 export interface Transport {
-  /** Takes the bytes over, which are not changed afterwards. False when they wait for the peer: `onDrain` follows. */
+  /** Takes the bytes over. They do not change afterwards. Returns false if they wait for the peer: `onDrain` follows. */
   write(bytes: Uint8Array): boolean;
-  /** Sends what was written, then ends; the peer's end is not waited for longer than a moment. */
+  /** Sends the written bytes, then ends. It waits only briefly for the peer to end. */
   end(): void;
   /** Ends at once. */
   destroy(): void;
-  /** Reads no more until `resume`: the peer does not read its answers. What was read already may still be handed over. */
+  /** Stops reading until `resume`, because the peer does not read its answers. Input that was already read may still be handed over. */
   pause(): void;
   resume(): void;
 }

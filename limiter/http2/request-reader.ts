@@ -1,6 +1,6 @@
 /**
- * The receiving half of requests: HEADERS, CONTINUATION, DATA and RST_STREAM. Header blocks are always decoded, of
- * streams that are refused or ignored too, because the blocks of a connection build on each other.
+ * The receiving half of requests: HEADERS, CONTINUATION, DATA and RST_STREAM. Header blocks are always decoded, even for streams that
+ * are refused or ignored, because the blocks of a connection build on each other.
  */
 import { HpackDecoder } from '../hpack/decoder.ts';
 import type { ConnectionContext } from './connection-context.ts';
@@ -19,15 +19,15 @@ import {
 
 const priorityBytes = 5;
 
-/** Of a HEADERS frame (RFC 9113, section 6.2): the fields in front of the block and the padding behind it are cut off. */
+/** The position of the block in a HEADERS frame (RFC 9113, section 6.2), without the fields in front of it and the padding behind it. */
 export interface BlockPlace {
   start: number;
   end: number;
-  /** RFC 7540, section 5.3.1: a fault, if the peer speaks of priorities at all. */
+  /** RFC 7540, section 5.3.1: an error if the peer sends priorities. */
   dependsOnItself: boolean;
 }
 
-/** @throws ConnectionError when the padding or the priority do not fit into the frame. */
+/** @throws ConnectionError if the padding or the priority does not fit into the frame */
 function placeOfBlock(
   flags: number,
   streamId: number,
@@ -81,7 +81,7 @@ export class HeaderBlock {
     return this.#length;
   }
 
-  /** @throws ConnectionError when it becomes too long, or comes in too many frames. */
+  /** @throws ConnectionError if it becomes too long, or has too many frames */
   add(bytes: Uint8Array, start: number, end: number): void {
     this.#continuations += 1;
     this.#length += end - start;
@@ -96,12 +96,12 @@ export class HeaderBlock {
   }
 }
 
-/** What is known of a well-formed section: its content-length, or `noLength`. */
+/** The result of checking a well-formed section without content-length. */
 export const noLength = -1;
-/** In place of a content-length: the section is malformed. */
+/** The result of checking a malformed section. */
 export const malformed = -2;
 
-/** Chosen: what a connection keeps of its last request, by which the next one is checked faster. Usual ones are shorter. */
+/** Chosen: the part of a connection's last request that is kept to check the next one faster. Most requests are shorter. */
 const mostKeptBytes = 4096;
 
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
@@ -123,9 +123,9 @@ const pseudoFields: readonly string[] = [':method', ':scheme', ':path', ':author
 const noFields: HeaderFields = [];
 
 /**
- * Which header sections are well-formed. RFC 9113, sections 8.2 and 8.3; what is not is an error of its stream.
- * Checks the sections of one connection. Its requests mostly repeat each other, and a field that equals the last
- * request's at the same place (with HPACK's tables often the same string) is not looked at again.
+ * Checks the header sections of one connection. RFC 9113, sections 8.2 and 8.3; a malformed section is an error of its stream. Most
+ * requests of a connection repeat the one before. A field that equals the last request's field at the same position, which HPACK's
+ * tables often make the same string, is not checked again.
  */
 export class RequestFields {
   #last: HeaderFields = noFields;
@@ -162,7 +162,7 @@ export function trailersAreWellFormed(fields: HeaderFields): boolean {
   return true;
 }
 
-/** Every field by itself; pseudo-header fields first. Returns the content-length, `noLength` or `malformed`. */
+/** Checks each field, and that pseudo-header fields come first. Returns the content-length, `noLength` or `malformed`. */
 function checkFields(fields: HeaderFields, known: HeaderFields): number {
   let length = noLength;
   let regular = false;
@@ -189,7 +189,7 @@ function isRegularField(name: string, value: string): boolean {
   return name !== 'te' || value === 'trailers';
 }
 
-/** RFC 9113, section 8.3.1: each once, none unknown, none missing; section 8.5 for CONNECT. */
+/** RFC 9113, section 8.3.1: each occurs once, none is unknown, none is missing; section 8.5 for CONNECT. */
 function hasPseudoFields(fields: HeaderFields): boolean {
   const found: (string | undefined)[] = [undefined, undefined, undefined, undefined];
   for (let at = 0; at < fields.length; at += 2) {
@@ -209,12 +209,12 @@ function hasPseudoFields(fields: HeaderFields): boolean {
 const tooLarge: HeaderFields = [':status', '431'];
 
 export class RequestReader {
-  /** The header section that goes on: nothing but its CONTINUATION may follow. */
+  /** The header section that is not complete. Only its CONTINUATION may follow. */
   block: HeaderBlock | undefined = undefined;
   readonly #context: ConnectionContext;
   readonly #decoder: HpackDecoder;
   readonly #requestFields = new RequestFields();
-  /** Of all streams, as of each: received, padding included, and not yet given back by WINDOW_UPDATE. */
+  /** Bytes of all streams that were received, including padding, and not yet credited by WINDOW_UPDATE. */
   #uncreditedBytes = 0;
 
   constructor(context: ConnectionContext) {
@@ -267,7 +267,7 @@ export class RequestReader {
       to = end - (bytes[start] as number);
       if (to < from) throw protocolError();
     }
-    // It counts whatever becomes of its stream. RFC 9113, section 6.9.
+    // DATA counts against the window whatever happens to its stream. RFC 9113, section 6.9.
     this.#uncreditedBytes += end - start;
     if (2 * this.#uncreditedBytes >= limits.connectionWindowBytes) this.#creditConnection();
     if (stream === undefined) this.#lateData(id, (flags & Flag.END_STREAM) !== 0);
@@ -346,7 +346,7 @@ export class RequestReader {
     this.#context.handler.onRequest(stream, fields, endStream);
   }
 
-  /** Too many streams are no fault as long as the peer need not know how many are allowed. */
+  /** Refuses a stream. Too many streams are not a fault of the peer before it has acknowledged how many are allowed. */
   #refuse(id: number): void {
     const { settingsAcknowledged, writer, limits } = this.#context;
     if (settingsAcknowledged || writer.queuedBytes > limits.pauseQueuedBytes) {
@@ -355,7 +355,7 @@ export class RequestReader {
     this.#context.resetStream(id, ErrorCode.REFUSED_STREAM);
   }
 
-  /** RFC 6585, section 5. */
+  /** Answers a request whose fields are too large. RFC 6585, section 5. */
   #answerTooLarge(id: number, endStream: boolean): void {
     this.#context.spendProvocation();
     this.#context.writer.refuse(id, tooLarge);
@@ -363,7 +363,7 @@ export class RequestReader {
     this.#context.streams.closed.add(id, endStream ? ClosedBy.END : ClosedBy.SERVER_RESET);
   }
 
-  /** RFC 9113, section 8.1: they end the request, and only once. */
+  /** Trailers end the request, and only once. RFC 9113, section 8.1. */
   #trailers(stream: Http2Stream, fields: HeaderFields | undefined, endStream: boolean): void {
     if (stream.state !== StreamState.OPEN) {
       this.#context.streamError(stream.id, ErrorCode.STREAM_CLOSED);
@@ -422,14 +422,14 @@ export class RequestReader {
     if (data.length > 0) handler.onData(stream, data, false);
   }
 
-  /** In bulk, once half of the window is used, as what arrives is consumed at once. */
+  /** Credits received bytes together, once half of the window is used. Input is consumed at once. */
   #creditConnection(): void {
     if (this.#uncreditedBytes > this.#context.limits.connectionWindowBytes) throw flowControlError();
     writeWindowUpdate(this.#context.output, 0, this.#uncreditedBytes);
     this.#uncreditedBytes = 0;
   }
 
-  /** DATA on a closed stream. */
+  /** Handles DATA on a closed stream. */
   #lateData(id: number, endStream: boolean): void {
     const { streams } = this.#context;
     if (streams.closed.find(id) === ClosedBy.SERVER_RESET) {
@@ -440,7 +440,7 @@ export class RequestReader {
     this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
   }
 
-  /** HEADERS on a closed stream. RFC 9113, sections 5.1 and 5.1.1. */
+  /** Handles HEADERS on a closed stream. RFC 9113, sections 5.1 and 5.1.1. */
   #lateSection(id: number, endStream: boolean): void {
     const how = this.#context.streams.closed.find(id);
     if (how === ClosedBy.SERVER_RESET) {
@@ -453,31 +453,34 @@ export class RequestReader {
     else throw protocolError();
   }
 
-  /** It was on its way when the server reset the stream. The end comes once, for a request that was paid for. */
+  /**
+   * Handles a frame that was sent before the server's reset arrived. The end of a request costs nothing, since it comes once and the
+   * reset was paid for.
+   */
   #restOfReset(id: number, endStream: boolean): void {
     if (endStream) this.#context.streams.closed.requestEnded(id);
     else this.#context.spendControl(1);
   }
 }
 
-/** Requests that were begun and not ended in time, of one connection: each holds a stream, and what came of its body. */
+/** Resets requests of one connection that were not completed in time. Each holds a stream and the received part of its body. */
 export class UnfinishedRequests {
   readonly #context: ConnectionContext;
   readonly #onReset: () => void;
   #drainStartedMs = Number.POSITIVE_INFINITY;
 
-  /** `onReset` is called for each whose time was up. */
+  /** `onReset` is called for each request that was too late. */
   constructor(context: ConnectionContext, onReset: () => void) {
     this.#context = context;
     this.#onReset = onReset;
   }
 
-  /** Those there are have `drainPingMs` from now on. */
+  /** Gives incomplete requests `drainPingMs` from now on. */
   drainStarted(nowMs: number): void {
     this.#drainStartedMs = nowMs;
   }
 
-  /** Whether any was reset. @throws ConnectionError when they are too many */
+  /** Returns whether any request was reset. @throws ConnectionError if there were too many */
   tick(nowMs: number): boolean {
     const { requestTimeoutMs, drainPingMs } = this.#context.limits;
     const drainIsOver = nowMs - this.#drainStartedMs >= drainPingMs;
@@ -488,7 +491,7 @@ export class UnfinishedRequests {
       // They come in the order in which they were opened.
       if (stream.openedMs > lastOpenedMs) break;
       if (!stream.isUnfinished) continue;
-      // Nothing was done for it, so that the peer may repeat it elsewhere. RFC 9113, section 8.7.
+      // The request was not processed, so the peer may repeat it elsewhere. RFC 9113, section 8.7.
       if (drainIsOver) this.#context.resetStream(stream.id, ErrorCode.REFUSED_STREAM);
       else this.#resetLate(stream.id);
     }

@@ -20,29 +20,32 @@ import {
   type StreamWriter,
 } from './stream-table.ts';
 
-/** The header sections of the last response, which the next one mostly has too, and their bytes as long as the table stays the same. */
+/**
+ * The header sections of the last response, which the next one usually repeats, and their bytes, which are valid until the table
+ * changes.
+ */
 interface KnownSections {
   readonly fields: HeaderFields;
   readonly trailers: HeaderFields;
   readonly head: Uint8Array;
   readonly tail: Uint8Array;
-  /** Of the encoder, when it was so. */
+  /** The value of the encoder's `changes` when the bytes were encoded. */
   readonly changes: number;
 }
 
 const noFields: HeaderFields = [];
 const noBytes = new Uint8Array(0);
 
-/** Chosen: PINGs that a peer may leave without an answer. */
+/** Chosen: the most PINGs that a peer may leave unanswered. */
 const mostProbes = 1_000;
 
-/** Chosen: longer frames are not kept. That of a usual response has 12 bytes. */
+/** Chosen: longer frames are not kept. The frame of a typical response has 12 bytes. */
 const mostKnownBytes = 64;
 
 /**
- * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
- * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
- * Frames are never larger than 16,384 bytes, which every peer must take (RFC 9113, section 4.2).
+ * The sending half: writes responses as frames, within the peer's windows (RFC 9113, section 6.9). Data beyond the windows is copied and
+ * waits with its stream. WINDOW_UPDATE and SETTINGS release it, starting with the stream that has waited longest. Frames are never
+ * larger than 16,384 bytes, which every peer must accept (RFC 9113, section 4.2).
  */
 export class ResponseWriter implements StreamWriter {
   readonly peer: unknown;
@@ -51,15 +54,15 @@ export class ResponseWriter implements StreamWriter {
   readonly encoder = new HpackEncoder({ maxTableBytes: initialHeaderTableBytes });
   /** The peer's SETTINGS_INITIAL_WINDOW_SIZE. */
   initialStreamWindow = initialWindowBytes;
-  /** Bodies that wait for windows. */
+  /** The size of bodies that wait for windows. */
   queuedBytes = 0;
-  /** Counts every piece of body that waited and went out: slow readers are those for whom it stands still. */
+  /** The number of pieces of waiting bodies that were sent. It does not change for a slow reader. */
   sentFromQueues = 0;
-  /** Responses with a body that went out whole: mere refusals are no useful work. */
+  /** The number of complete responses with a body. Refusals alone are not useful work. */
   served = 0;
-  /** Streams whose answer waits for windows. For reading alone. */
+  /** Streams whose answer waits for windows. Read-only. */
   readonly waiting = new Set<Http2Stream>();
-  /** Who waits for the answers to PINGs, by what those carry. */
+  /** Callbacks for the answers to PINGs, by payload. */
   #probes: Map<string, () => void> | undefined;
   #probeCount = 0;
   readonly #output: OutputBuffer;
@@ -72,7 +75,7 @@ export class ResponseWriter implements StreamWriter {
     peer: unknown;
     output: OutputBuffer;
     streams: StreamTable;
-    /** Something was gathered, or has to wait. */
+    /** Called when output was gathered, or has to wait. */
     onWritten: () => void;
   }) {
     this.peer = options.peer;
@@ -81,7 +84,7 @@ export class ResponseWriter implements StreamWriter {
     this.#onWritten = options.onWritten;
   }
 
-  /** As `RequestStream.respond`. */
+  /** Implements `RequestStream.respond`. */
   respond(
     stream: Http2Stream,
     fields: HeaderFields,
@@ -180,7 +183,7 @@ export class ResponseWriter implements StreamWriter {
     this.#onWritten();
   }
 
-  /** A PING behind all that was written. */
+  /** Sends a PING behind everything written before. */
   probe(onAnswer: () => void): boolean {
     this.#probes ??= new Map();
     if (this.#probes.size >= mostProbes) return false;
@@ -200,7 +203,7 @@ export class ResponseWriter implements StreamWriter {
     onAnswer?.();
   }
 
-  /** Drops what waits for a stream that is about to close. */
+  /** Drops the queue of a stream that is about to close. */
   forget(stream: Http2Stream): void {
     if (stream.queue === undefined) return;
     this.queuedBytes -= stream.queue.bytes;
@@ -208,12 +211,12 @@ export class ResponseWriter implements StreamWriter {
     this.waiting.delete(stream);
   }
 
-  /** A whole response of fields alone to a request that has no stream. */
+  /** Sends a response without a body to a request that has no stream. */
   refuse(streamId: number, fields: HeaderFields): void {
     this.#writeBlock(streamId, fields, Flag.END_STREAM);
   }
 
-  /** Opens the connection's window. False when it would overflow. */
+  /** Increases the connection's window. Returns false if it would overflow. */
   openConnectionWindow(increment: number): boolean {
     this.#connectionWindow += increment;
     if (this.#connectionWindow > largest31) return false;
@@ -221,7 +224,7 @@ export class ResponseWriter implements StreamWriter {
     return true;
   }
 
-  /** Opens a stream's window. False when it would overflow. */
+  /** Increases a stream's window. Returns false if it would overflow. */
   openStreamWindow(stream: Http2Stream, increment: number): boolean {
     stream.sendWindow += increment;
     if (stream.sendWindow > largest31) return false;
@@ -229,7 +232,7 @@ export class ResponseWriter implements StreamWriter {
     return true;
   }
 
-  /** Applies the peer's SETTINGS_INITIAL_WINDOW_SIZE to all streams. False when a window would overflow. */
+  /** Applies the peer's SETTINGS_INITIAL_WINDOW_SIZE to all streams. Returns false if a window would overflow. */
   changeInitialWindow(size: number): boolean {
     const change = size - this.initialStreamWindow;
     this.initialStreamWindow = size;
@@ -241,7 +244,10 @@ export class ResponseWriter implements StreamWriter {
     return true;
   }
 
-  /** The HEADERS frames of a response that was written last begin and end there in the output, at whose end the second one ends. */
+  /**
+   * Keeps the HEADERS frames of the response written last. The positions are those of the first frame's begin and end and of the second
+   * frame's begin; the second one ends at the end of the output.
+   */
   #know(
     fields: HeaderFields,
     trailers: HeaderFields,
@@ -309,7 +315,9 @@ export class ResponseWriter implements StreamWriter {
     this.#completed(stream);
   }
 
-  /** END_STREAM went out. A request that goes on is shown that nobody listens. RFC 9113, section 8.1. */
+  /**
+   * Called when END_STREAM was sent. If the request is not complete, the peer learns that the rest is not read. RFC 9113, section 8.1.
+   */
   #completed(stream: Http2Stream): void {
     if (stream.state === StreamState.HALF_CLOSED_REMOTE) {
       this.#streams.close(stream, ClosedBy.END);
@@ -326,7 +334,7 @@ export class ResponseWriter implements StreamWriter {
     else this.#writeLongBlock(streamId, fields, flags, most);
   }
 
-  /** Room was made. */
+  /** The caller has reserved the space. */
   #writeShortBlock(streamId: number, fields: HeaderFields, flags: number): void {
     const output = this.#output;
     const at = output.end;
@@ -335,7 +343,7 @@ export class ResponseWriter implements StreamWriter {
     writeFrameHeader(output.bytes, at, length, FrameType.HEADERS, flags, streamId);
   }
 
-  /** Room was made. */
+  /** The caller has reserved the space. */
   #writeKnownBlock(streamId: number, block: Uint8Array, flags: number): void {
     const { bytes, end } = this.#output;
     const { length } = block;
@@ -345,7 +353,7 @@ export class ResponseWriter implements StreamWriter {
     this.#output.end = at + length;
   }
 
-  /** HEADERS and as many CONTINUATION frames as it takes. RFC 9113, section 6.10. */
+  /** Writes HEADERS and as many CONTINUATION frames as needed. RFC 9113, section 6.10. */
   #writeLongBlock(streamId: number, fields: HeaderFields, flags: number, most: number): void {
     const block = Buffer.allocUnsafe(most);
     const length = this.encoder.encode(fields, block, 0);

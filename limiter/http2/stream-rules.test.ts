@@ -1,4 +1,4 @@
-/** What RFC 9113 says of single frames and streams: frames in, frames out. */
+/** The rules of RFC 9113 for single frames and streams: frames in, frames out. */
 import { describe, expect, it } from 'vitest';
 import {
   data,
@@ -23,11 +23,11 @@ const answer = (id: number, body = 'hello') => [
 ];
 
 interface Case {
-  /** What the client sends, in one piece. */
+  /** The frames that the client sends, in one piece. */
   send: (peer: Http2Peer) => Buffer[];
-  /** What comes back. */
+  /** The expected answer. */
   want: string[];
-  /** The counted reason, when the connection ends. */
+  /** The counted reason, if the connection ends. */
   reason?: string;
   silent?: boolean;
 }

@@ -1,4 +1,4 @@
-/** The streams of one connection: each by itself, and those that are open or closed last (RFC 9113, section 5.1). */
+/** The streams of one connection: those that are open, and those that closed last (RFC 9113, section 5.1). */
 import type { ErrorCode } from './constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
 
@@ -19,21 +19,21 @@ export interface StreamWriter extends RequestConnection {
   probe(onAnswer: () => void): boolean;
 }
 
-/** Body of one stream that waits for the peer's windows, and the trailers behind it. */
+/** The body of one stream that waits for the peer's windows, and the trailers behind it. */
 export class SendQueue {
   trailers: HeaderFields | undefined = undefined;
   bytes = 0;
   readonly #pieces: Uint8Array[] = [];
   #offset = 0;
 
-  /** Copies the piece. */
+  /** Appends a copy of the piece. */
   add(piece: Uint8Array): void {
     if (piece.length === 0) return;
     this.#pieces.push(new Uint8Array(piece));
     this.bytes += piece.length;
   }
 
-  /** Moves so many bytes, at most `this.bytes`, to `target`. */
+  /** Moves this number of bytes, at most `this.bytes`, to `target`. */
   moveTo(target: Uint8Array, at: number, length: number): void {
     this.bytes -= length;
     for (let moved = 0; moved < length; ) {
@@ -51,8 +51,8 @@ export class SendQueue {
 }
 
 /**
- * One request and its response, as the server sees a stream (RFC 9113, section 5.1). An idle stream has no object, and
- * neither has a closed one for the connection; only its handler may still hold it.
+ * The states of a stream with one request and its response, as the server sees it (RFC 9113, section 5.1). An idle
+ * stream has no object. The connection drops the object of a closed stream; its handler may still hold it.
  *
  *               HEADERS                 END_STREAM received
  *     idle ───────────────────▶ OPEN ─────────────────────▶ HALF_CLOSED_REMOTE
@@ -63,29 +63,29 @@ export class SendQueue {
  *       ▼                        ▼                                  ▼
  *     HALF_CLOSED_REMOTE       CLOSED                            CLOSED
  *
- * A response that ends before its request makes the rest of the request pointless, so half-closed (local) is left at
- * once, as RFC 9113, section 8.1 allows.
+ * If a response ends before its request, the rest of the request is pointless, so the stream leaves half-closed (local)
+ * at once, as RFC 9113, section 8.1 allows.
  */
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 
 const noBytes = new Uint8Array(0);
 
-/** Fields beyond `RequestStream` belong to the connection. */
+/** Fields that `RequestStream` does not have belong to the connection. */
 export class Http2Stream implements RequestStream {
   readonly id: number;
   context: unknown = undefined;
   state: StreamState;
-  /** Until the handler gave its last piece, which may wait in the queue still, or the stream was closed. */
+  /** True until the handler gave its last piece, which may still wait in the queue, or the stream was closed. */
   isOpen = true;
-  /** What the peer lets us send: negative when it lowered its initial window (RFC 9113, section 6.9.2). */
+  /** The bytes that the peer allows us to send: negative after it lowered its initial window (RFC 9113, section 6.9.2). */
   sendWindow: number;
-  /** Received, padding included, and not yet given back by WINDOW_UPDATE. */
+  /** Bytes that were received, including padding, and not yet credited by WINDOW_UPDATE. */
   uncreditedBytes = 0;
   bodyBytes = 0;
-  /** What the handler keeps of it. */
+  /** Bytes that the handler holds for this stream. */
   bufferedBytes = 0;
-  /** What content-length said, or `noLength`. */
+  /** The value of content-length, or `noLength`. */
   readonly contentLength: number;
   readonly openedMs: number;
   queue: SendQueue | undefined = undefined;
@@ -114,7 +114,7 @@ export class Http2Stream implements RequestStream {
     return this.state === StreamState.OPEN && !this.requestIsStream && this.isOpen;
   }
 
-  /** It is there for what the peer has still to do: end its request, or take its answer. */
+  /** Whether the peer has to act: to end its request, or to take its answer. */
   get waitsForPeer(): boolean {
     return this.state === StreamState.OPEN || this.queue !== undefined || this.bufferedBytes > 0;
   }
@@ -153,24 +153,26 @@ export class Http2Stream implements RequestStream {
 }
 
 /**
- * Remembers the streams that closed last and how, as frames that come late mean different things (RFC 9113, section
- * 5.1): on a stream that the server reset they are on their way still and ignored, on one that ended well they are
- * faults. Bounded: older streams count as unknown.
+ * How the last streams closed. It decides what late frames mean (RFC 9113, section 5.1): on a stream that the server reset, they were
+ * sent before and are ignored; on a stream that ended well, they are errors. Bounded: older streams count as unknown.
  */
 export const ClosedBy = { UNKNOWN: 0, END: 1, PEER_RESET: 2, SERVER_RESET: 3 } as const;
 export type ClosedBy = (typeof ClosedBy)[keyof typeof ClosedBy];
 
-/** Chosen: enough for what is on its way on streams that ended well. */
+/** Chosen: enough for frames that are still to arrive on streams that ended well. */
 const firstSize = 64;
 const empty = new Int32Array(0);
 
-/** Server resets are kept apart, so that busy connections do not forget them within a round trip. */
+/**
+ * Remembers the streams that closed last. Server resets are stored separately, so that busy connections do not forget them within a
+ * round trip.
+ */
 class ClosedStreams {
   readonly #ended = new Ring(firstSize);
   readonly #peerReset = new Ring(firstSize);
   readonly #serverReset: Ring;
 
-  /** The server may reset all of its `maxStreams` at once, and the rest of each request may be on its way. */
+  /** The server may reset all of its `maxStreams` at once, and the rest of each request may still arrive. */
   constructor(maxStreams: number) {
     this.#serverReset = new Ring(Math.max(firstSize, maxStreams));
   }
@@ -190,7 +192,7 @@ class ClosedStreams {
     return this.#peerReset.ids.includes(id) ? ClosedBy.PEER_RESET : ClosedBy.UNKNOWN;
   }
 
-  /** The request's last frame came as well: nothing more is on its way. */
+  /** Called when the last frame of the request arrived: no more follow. */
   requestEnded(id: number): void {
     const { ids } = this.#serverReset;
     const at = ids.indexOf(id);
@@ -198,11 +200,11 @@ class ClosedStreams {
   }
 }
 
-/** Grows as it fills, and then forgets what is oldest. */
+/** Grows while it fills, and then overwrites the oldest entries. */
 class Ring {
-  /** 0 is no stream. */
+  /** The identifiers; 0 is no stream. */
   ids = empty;
-  /** Where the next one goes. */
+  /** The position of the next entry. */
   next = 0;
   readonly #mostIds: number;
 
@@ -210,7 +212,7 @@ class Ring {
     this.#mostIds = mostIds;
   }
 
-  /** Makes room behind the last one, or begins anew. */
+  /** Makes room behind the last entry, or starts again at the first. */
   goOn(): void {
     const { length } = this.ids;
     if (length >= this.#mostIds) {
@@ -227,13 +229,15 @@ class Ring {
 export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
-  /** Bodies of requests that are not complete; of those that are a stream nothing is held but the message under way. */
+  /**
+   * The bodies of incomplete requests. A request that is a stream of messages does not count, because only its current message is held.
+   */
   bufferedBytes = 0;
   /** Streams whose request is not complete. */
   unfinished = 0;
-  /** What handlers keep of streams. */
+  /** Bytes that handlers hold for streams. */
   handlerBytes = 0;
-  /** When the last stream closed, or the connection began: means something while there is none. */
+  /** The time at which the last stream closed or the connection began. Only meaningful while there is no stream. */
   emptySinceMs: number;
   /** How many are open. For reading alone. */
   size = 0;
@@ -246,7 +250,7 @@ export class StreamTable {
   #latest: Http2Stream | undefined;
   readonly #time: { readonly nowMs: number };
 
-  /** `maxStreams` is how many may be open. */
+  /** `maxStreams` is the most streams that may be open. */
   constructor(maxStreams: number, time: { readonly nowMs: number }) {
     this.closed = new ClosedStreams(maxStreams);
     this.#time = time;
@@ -273,20 +277,20 @@ export class StreamTable {
     if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
-  /** A piece of the body came. */
+  /** Counts a received piece of the body. */
   hold(stream: Http2Stream, bytes: number): void {
     stream.bodyBytes += bytes;
     if (!stream.requestIsStream) this.bufferedBytes += bytes;
   }
 
-  /** The request is complete. */
+  /** Called when the request is complete. */
   requestEnded(stream: Http2Stream): void {
     this.unfinished -= 1;
     if (!stream.requestIsStream) this.bufferedBytes -= stream.bodyBytes;
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
-  /** The one opened first of those that wait for the peer. */
+  /** Returns the stream that was opened first of those that wait for the peer. */
   longestWaiting(): Http2Stream | undefined {
     for (const stream of this.values()) if (stream.waitsForPeer) return stream;
     return undefined;
@@ -306,7 +310,7 @@ export class StreamTable {
     if (this.size === 0) this.emptySinceMs = this.#time.nowMs;
   }
 
-  /** An identifier that the peer has not used. Even ones are the server's, which opens none. */
+  /** Whether the peer has not used the identifier. Even identifiers belong to the server, which opens none. */
   isIdle(id: number): boolean {
     return id > this.lastId || (id & 1) === 0;
   }

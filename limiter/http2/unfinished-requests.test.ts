@@ -190,7 +190,7 @@ describe('what a connection holds', () => {
     const peer = Http2Peer.opened();
     peer.transport.full = true;
     for (let id = 1; id < 9; id += 2) peer.send(peer.call(id, 'x'.repeat(10_000)));
-    // A moment of it is usual.
+    // A stalled moment is normal.
     expect([peer.bufferedBytes, peer.connection.shed()]).toEqual([0, false]);
     peer.pass(500);
     expect(peer.bufferedBytes).toBeGreaterThan(40_000);

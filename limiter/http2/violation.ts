@@ -1,11 +1,11 @@
 import { ErrorCode } from './constants.ts';
 
 /**
- * Why a connection was ended against the peer's will, counted as `ratelimit_server.http2.<reason>`; and in words, for the
- * log and for the debug data of GOAWAY, what the peer did, or did not do.
+ * Reasons for ending a connection, counted as `ratelimit_server.http2.<reason>`. The texts say, for the log and for the debug data of
+ * GOAWAY, what the peer did or did not do.
  */
 export const violationTexts = {
-  /** The first bytes are no HTTP/2 preface: a port scanner, too. */
+  /** The first bytes are no HTTP/2 preface. A port scanner counts, too. */
   not_http2: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
   preface_timeout: 'it did not begin HTTP/2 in time',
   settings_timeout: 'it did not acknowledge the SETTINGS in time',
@@ -57,7 +57,7 @@ export function flowControlError(): ConnectionError {
   return new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
 }
 
-/** More than a peer may ask of the server, or leave undone. */
+/** Returns the error for a peer that asks too much of the server, or leaves too much undone. */
 export function enhanceYourCalmError(reason: ViolationReason): ConnectionError {
   return new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, reason);
 }

@@ -207,7 +207,7 @@ describe('keys of any rules', () => {
               const reported = reader(table, 'd', form).read(key);
               const isCompatible = form === 'compatible' && arePlainLimits(matched.limits);
               if (isCompatible) figures.compatible += 1;
-              // What is reported is a way to read it; who cannot be sure says so.
+              // A reading that is reported either reproduces the key or carries a doubt.
               if (isCompatible && reported?.doubt !== undefined) continue;
               figures[isCompatible ? 'certain' : 'unambiguous'] += 1;
               const counted = readEntries(table, 'd', entries, defaultTextBytes)!;

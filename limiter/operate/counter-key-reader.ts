@@ -1,7 +1,7 @@
 /**
- * Reads counter keys back into domain, entries, window and rule. Unambiguous keys say all of that but the rule, and of what was
- * too long only the beginning and a hash. Compatible keys are read in every way in which a rule in force would write them:
- * where that is one, it is certain.
+ * Reads counter keys back into domain, entries, window and rule. An unambiguous key contains all of these except the rule; of a text
+ * that was too long it contains only the beginning and a hash. A compatible key is read in every way in which a rule in force would
+ * write it. If there is exactly one way, the reading is certain.
  */
 import {
   type Algorithm,
@@ -18,11 +18,11 @@ import { lengthInKeys } from '../../rules/window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
 export interface CounterPart {
-  /** Of what was too long, the beginning. */
+  /** The text, or its beginning if it was too long. */
   text: string;
-  /** Of what was too long, in hexadecimal digits, as it would stand in a key; undefined where the text is whole. */
+  /** The hash of a text that was too long, in hexadecimal digits as in the key; undefined if `text` is complete. */
   sha256: string | undefined;
-  /** All of it, where that is known. */
+  /** The complete text, if it is known. */
   whole?: string;
 }
 
@@ -35,13 +35,13 @@ interface ParsedEntry {
 interface ParsedCounterKey {
   prefix: string;
   domain: CounterPart;
-  /** A part alone where the entries were too long together: their beginning, as it stands in the key. */
+  /** A single part if the entries together were too long: their beginning, as it appears in the key. */
   entries: readonly ParsedEntry[] | CounterPart;
   algorithm: Algorithm;
-  /** Undefined for a month of the calendar, and where `calendar` is not. */
+  /** Undefined for a calendar month, and if `calendar` is set. */
   windowSeconds: number | undefined;
   calendar: Calendar | undefined;
-  /** Undefined where one key counts for good. */
+  /** Undefined if one key counts for all time. */
   windowStartSeconds: number | undefined;
 }
 
@@ -50,7 +50,7 @@ const cutEntries = /^(.*)~~([0-9a-f]{64})$/s;
 const oneEntry = /^([^=~]*(?:~[0-9a-f]{64})?)(=|~=|~\*=)([^=~]*(?:~[0-9a-f]{64})?)$/s;
 const onePart = /^([^~]*)(?:~([0-9a-f]{64}))?$/s;
 
-/** What an unambiguous key says; undefined for what is none. */
+/** Parses an unambiguous key. Returns undefined for any other text. */
 export function parseCounterKey(key: string): ParsedCounterKey | undefined {
   const [, prefix, domain, entries, length, start = ''] = wholeKey.exec(key) ?? [];
   if (prefix === undefined || domain === undefined) return undefined;
@@ -92,7 +92,7 @@ function parsePart(written: string): CounterPart {
   return { text: whole, sha256 };
 }
 
-/** An entry as it is counted. What is cut is its beginning, with the hash of the whole. */
+/** An entry as it is counted. If it was too long, this is its beginning with the hash of the whole. */
 export interface EntryReading {
   readonly key: CounterPart;
   /** The value, or the pattern that values share. */
@@ -102,25 +102,25 @@ export interface EntryReading {
 
 export interface CounterReading {
   readonly entries: readonly EntryReading[];
-  /** The entries were too long together: their beginning, and the hash of all of them. */
+  /** The beginning of the entries and the hash of all of them, if the entries together were too long. */
   readonly cutEntries: CounterPart | undefined;
   readonly algorithm: Algorithm;
-  /** Undefined: not known, a month of the calendar, or as `calendar` has it. */
+  /** Undefined if it is not known, for a calendar month, and if `calendar` is set. */
   readonly windowSeconds: number | undefined;
-  /** Of UTC, as USE_CALENDAR_MONTH_RATE_LIMIT has them. */
+  /** Whether the window is a month in UTC, as with USE_CALENDAR_MONTH_RATE_LIMIT. */
   readonly isCalendarMonth: boolean;
   readonly calendar: Calendar | undefined;
-  /** Undefined where one key counts for good. */
+  /** Undefined if one key counts for all time. */
   readonly startSeconds: number | undefined;
-  /** The rule that counts with this key now, and which of its limits; undefined: none does. */
+  /** The rule and the limit that count with this key now; undefined: none does. */
   readonly found: { readonly rule: MatchedRule; readonly limit: Limit; readonly path: string } | undefined;
-  /** Why what it says need not be so; undefined: it is certain. */
+  /** Why the reading may be wrong; undefined: it is certain. */
   readonly doubt: string | undefined;
 }
 
-/** The rules in force, as far as keys need them. */
+/** The part of the rules in force that reading keys needs. */
 export interface WalkedRules {
-  /** Undefined: no such domain. */
+  /** Returns undefined if there is no such domain. */
   walk(domain: string): RuleWalk | undefined;
 }
 
@@ -136,7 +136,7 @@ export interface CounterKeyReaderOptions {
   maxTextBytes: number;
 }
 
-/** Chosen: steps over rules that one compatible key may take, some 0.1 ms. Usual keys take ten; long parts count as several. */
+/** Chosen: the steps over rules that one compatible key may take, about 0.1 ms. Most keys take ten; a long part counts as several. */
 const mostSteps = 400;
 const charsPerStep = 64;
 const tooMany = 'it can be read in too many ways to try all';
@@ -150,12 +150,12 @@ interface Reading {
 
 /** Reads the keys of one domain. */
 export class CounterKeyReader {
-  /** What its keys begin with, the CACHE_KEY_PREFIX included. */
+  /** The prefixes of its keys, including the CACHE_KEY_PREFIX. */
   readonly prefixes: readonly string[];
   readonly #options: CounterKeyReaderOptions;
   readonly #part: string;
   #steps = 0;
-  /** Of the key that is read: what stands for each in its body. */
+  /** The long texts of the key that is being read, by the text that replaces each in its body. */
   #longTexts: ReadonlyMap<string, { head: string; sha256: string }> = new Map();
 
   constructor(options: CounterKeyReaderOptions) {
@@ -167,7 +167,7 @@ export class CounterKeyReader {
     this.prefixes = counterKeys === 'compatible' ? [`${prefix}${domain}_`, unambiguous] : [unambiguous];
   }
 
-  /** Undefined for what is no key of a counter, or not of this domain. */
+  /** Returns undefined if the text is not the key of a counter of this domain. */
   read(key: string): CounterReading | undefined {
     const own = key.slice(this.#options.prefix.length);
     if (own.startsWith(`1{${this.#part}`)) {
@@ -190,7 +190,7 @@ export class CounterKeyReader {
     const limit = found?.rule.limits.find(
       (one) => one.algorithm === algorithm && this.#lengthOf(one) === length,
     );
-    // Those that plain rules count with are compatible then.
+    // With compatible keys, plain rules do not count with unambiguous ones.
     const isOfNow =
       this.#options.counterKeys === 'unambiguous' || (found && !arePlainLimits(found.rule.limits));
     const cutValue = entries.some(({ mark, text }) => mark === EntryMark.value && text.sha256 !== undefined);
@@ -211,7 +211,7 @@ export class CounterKeyReader {
     };
   }
 
-  /** The rule that counts entries in this way. */
+  /** Returns the rule that counts these entries. */
   #follow(entries: readonly ParsedEntry[]): { rule: MatchedRule; path: string } | undefined {
     const walk = this.#options.rules.walk(this.#options.domain);
     if (walk === undefined) return undefined;
@@ -279,7 +279,7 @@ export class CounterKeyReader {
     return otherDomain === '' ? undefined : `it can be one of domain ${otherDomain} as well`;
   }
 
-  /** Goes on from a place with what is left of the key: every way to take a key and a value of it that a rule is for. */
+  /** Continues at a place with the rest of the key. Tries every way to take a key and a value from it for which there is a rule. */
   #readRest(
     key: { walk: RuleWalk; body: string; cuts: readonly number[]; startSeconds: number; found: Reading[] },
     at: { place: number; from: number; path: string; entries: readonly EntryReading[] },
@@ -310,7 +310,7 @@ export class CounterKeyReader {
     }
   }
 
-  /** A short text in place of each long one, so that the key is read as others are. */
+  /** Replaces each long text by a short one, so that the key is read like others. */
   #withoutLongTexts(written: string): {
     body: string;
     longTexts: ReadonlyMap<string, { head: string; sha256: string }>;
@@ -327,13 +327,13 @@ export class CounterKeyReader {
     return { body: body + written.slice(end), longTexts };
   }
 
-  /** Whether one more look at so many characters is within the bound. */
+  /** Whether one more step over this number of characters is within the bound. */
   #mayStep(chars: number): boolean {
     this.#steps += 1 + Math.floor(chars / charsPerStep);
     return this.#steps <= mostSteps;
   }
 
-  /** Whether a rule counts in compatible keys, and in a window that begins then. */
+  /** Whether a rule counts in compatible keys, in a window that begins at this time. */
   #writes(rule: MatchedRule, startSeconds: number): boolean {
     const [limit] = rule.limits;
     if (limit === undefined || !arePlainLimits(rule.limits)) return false;
@@ -343,14 +343,14 @@ export class CounterKeyReader {
     return startSeconds === Date.UTC(start.getUTCFullYear(), start.getUTCMonth()) / 1000;
   }
 
-  /** As keys have it. */
+  /** The length of the window, as written in keys. */
   #lengthOf(limit: Limit): number | string {
     const isMonth = limit.calendar === undefined && limit.unit === Unit.MONTH;
     return isMonth && this.#options.calendarMonth ? 'month' : lengthInKeys(limit);
   }
 }
 
-/** Entries as they are counted now, and the rule that they find; undefined: none. */
+/** Returns entries as they are counted now, and the rule that they match; undefined: there is none. */
 export function readEntries(
   rules: WalkedRules,
   domain: string,
@@ -387,7 +387,9 @@ function whole(text: string): CounterPart {
   return { text, sha256: undefined };
 }
 
-/** Of an unambiguous key. Of what is cut nobody knows the end, which is taken for none that a rule names. */
+/**
+ * The step for an entry of an unambiguous key. The end of a cut value is unknown, so it is assumed to match no value that a rule names.
+ */
 function stepOf(walk: RuleWalk, place: number, { key, mark, text }: ParsedEntry): RuleStep | undefined {
   if (key.sha256 !== undefined) return undefined;
   if (mark === EntryMark.value) {
@@ -400,7 +402,7 @@ function stepOf(walk: RuleWalk, place: number, { key, mark, text }: ParsedEntry)
   return child?.shares ? child : undefined;
 }
 
-/** The rules that write an entry so; with a pattern that several values share, as that. */
+/** Returns the rules that write an entry in this way. A pattern that several values share is returned as a pattern. */
 function compatibleSteps(
   walk: RuleWalk,
   place: number,
@@ -411,7 +413,7 @@ function compatibleSteps(
   const step = walk.step(place, key, value);
   const isPattern = step?.shares === true && step.how === 'exact';
   if (step !== undefined && !(step.shares && step.how === 'wildcard')) found.push({ step, isPattern });
-  // A pattern of key and value together stands behind the request's own key.
+  // A pattern for key and value together follows the request's own key.
   const ofBoth = value.includes('*') ? walk.child(place, value) : undefined;
   if (ofBoth?.shares && !value.startsWith(`${key}_`) && mayMatchKey(value, key)) {
     found.push({ step: ofBoth, isPattern: true });

@@ -8,7 +8,7 @@ import type { CounterRef } from './store-admin/store-admin.ts';
 
 const actor = { name: 'desk', address: '', claims: '', mayRead: () => true, mayChange: () => true };
 
-/** Routes over a store whose slices come when they are let go, in order. */
+/** Routes over a store that returns its slices when they are released, in order. */
 function storeWithKeys(keys: readonly string[] = []) {
   const slices: (() => void)[] = [];
   const scan = vi.fn(async () => {
@@ -54,7 +54,7 @@ describe('/v1/counters', () => {
     const problem = { status: 429, members: { retryAfterSeconds: 2 } };
     await expect(ask('GET', 'domain=shop')).rejects.toMatchObject(problem);
     await expect(ask('DELETE', 'domain=shop&all=true')).rejects.toMatchObject(problem);
-    // One of a descriptor scans nothing.
+    // A question for one descriptor scans nothing.
     await expect(ask('GET', 'domain=shop&entry=k=v')).resolves.toHaveProperty('lines');
     for (let n = 1; n <= 9; n++) {
       await eventually(() => expect(slices).toHaveLength(n));

@@ -1,4 +1,4 @@
-/** `/v1/counters`: the counters of a domain page by page, or those of one descriptor; what is asked of them, and their reset. */
+/** `/v1/counters`: lists the counters of a domain page by page, or those of one descriptor, and resets them. */
 import { setImmediate as nextTurn, setTimeout as rest } from 'node:timers/promises';
 import {
   type ApiCall,
@@ -31,7 +31,7 @@ import { type CounterRef, type StoreAdmin, StoreAdminRefusal } from './store-adm
 
 export interface CounterParts {
   storeAdmin: StoreAdmin;
-  /** Those in force; undefined: there are none yet. */
+  /** The rules in force; undefined: none are loaded yet. */
   rules: () => (RuleMatcher & WalkedRules & { domainNames(): string[] }) | undefined;
   settings: PlanSettings;
   clock: Clock;
@@ -40,13 +40,13 @@ export interface CounterParts {
 
 export interface CountersQuestion {
   readonly domain: string;
-  /** Of one descriptor; undefined: what is found of the domain. */
+  /** The entries of one descriptor; undefined: all counters that are found of the domain. */
   readonly entries: readonly Entry[] | undefined;
   readonly over: boolean;
-  /** A page ends with the slice that brings so many. */
+  /** A page ends with the slice that reaches this number. */
   readonly limit: number;
   readonly cursor: string | undefined;
-  /** Whether a list has counters that may be of this other domain as well, for all that their keys say. */
+  /** Whether a list may contain counters that, by their ambiguous keys, may belong to this other domain. */
   mayHave(other: string): boolean;
 }
 
@@ -57,29 +57,29 @@ export interface FoundCounter {
 
 export interface CounterPage {
   readonly counters: FoundCounter[];
-  /** Opaque; undefined: that was the end. */
+  /** An opaque position; undefined: the list has ended. */
   readonly cursor: string | undefined;
-  /** Keys that were looked at. */
+  /** The number of keys that were read. */
   readonly scanned: number;
   readonly notes: string[];
 }
 
-/** What a page may take. */
+/** The time that a page may take. */
 const pageMs = 150;
 const defaultLimit = 100;
 const mostLimit = 1_000;
-/** Of the counters that a page reset. */
+/** The number of reset counters that the answer of a page lists. */
 const mostShown = 100;
-/** Chosen: keys of a slice, with which Redis and this thread are done in some 0.2 ms (`npm run bench:listing`). */
+/** Chosen: keys of a slice, which take Redis and this thread about 0.2 ms (`npm run bench:listing`). */
 const sliceKeys = 32;
-/** Chosen: between two slices, so that a list takes a small share of Redis and of this thread, however many pages are read. */
+/** Chosen: the pause between two slices, so that lists take a small share of Redis and of this thread, however many pages are read. */
 const restMs = 2;
-/** Chosen: no longer is the thread held by what is reported about keys. */
+/** Chosen: the time for which reporting keys may block the thread. */
 const heldMs = 0.3;
-/** Where a slice has none of the domain it costs little here. */
+/** The size of slices where none has keys of the domain, which cost little here. */
 const mostSliceKeys = 200;
 
-/** By `sort`. */
+/** Orders of counters, by the value of `sort`. */
 const orders: Readonly<Record<string, (a: CounterJson, b: CounterJson) => number>> = {
   used: (a, b) => (b.used ?? -1) - (a.used ?? -1),
   left: (a, b) => (a.left ?? Number.MAX_VALUE) - (b.left ?? Number.MAX_VALUE),
@@ -103,7 +103,7 @@ export function counterRoutes(
       right: 'admin',
       parameters: ['domain', 'entry', 'all', 'over', 'cursor', 'limit'],
       answer: async (call) => {
-        // What may be another domain's is not reset with this one.
+        // A counter that may belong to another domain is not reset with this one.
         const question = { ...countersQuestion(call, 'admin', mostLimit), mayHave: () => false };
         const isAll = oneOf(call.query, 'all', ['true', 'false']) === 'true';
         if (isAll === (question.entries !== undefined)) {
@@ -164,7 +164,7 @@ function outcomeText({ reset, limiters }: ResetOutcome): string {
   return `${reset} reset, confirmed by ${confirmed} of ${limiters.length} limiters`;
 }
 
-/** A thousand counters would hold up decisions for milliseconds, were they made into text at once. */
+/** Makes the text in pieces: a thousand counters at once would delay decisions by milliseconds. */
 function* pageLines(counters: readonly CounterJson[], rest: object): Generator<string> {
   yield '{"counters":[';
   for (const [i, counter] of counters.entries())
@@ -172,7 +172,7 @@ function* pageLines(counters: readonly CounterJson[], rest: object): Generator<s
   yield `],${JSON.stringify(rest).slice(1)}`;
 }
 
-/** Throws an `ApiProblem` for what is wrong with it. */
+/** @throws ApiProblem if the question is invalid */
 export function countersQuestion(
   call: ApiCall,
   right: ApiRoute['right'],
@@ -207,7 +207,7 @@ function oneOf(query: URLSearchParams, name: string, values: readonly string[]):
   throw new ApiProblem(400, `${name} must be one of ${values.join(', ')}, not ${shown(value)}`);
 }
 
-/** A page of counters. Rejects with an `ApiProblem`: the store is away, or cannot do it, or the cursor is none. */
+/** Returns a page of counters. Rejects with an `ApiProblem` if the store is unavailable or cannot list, or if the cursor is invalid. */
 async function readCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
   try {
     return question.entries === undefined
@@ -218,7 +218,7 @@ async function readCounters(parts: CounterParts, question: CountersQuestion): Pr
   }
 }
 
-/** What a store could not do, as an answer; anything else as it is. */
+/** Turns the errors of a store into answers, and returns other errors unchanged. */
 export function counterProblem(storeAdmin: StoreAdmin, error: unknown): unknown {
   if (error instanceof StoreAdminRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
   if (!(error instanceof StoreError)) return error;
@@ -242,7 +242,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
     calendarMonth: settings.useCalendarMonthRateLimit,
     maxTextBytes: settings.maxTextBytes,
   });
-  // Compatible keys of `shop_eu` begin as those of `shop` do.
+  // Compatible keys of `shop_eu` begin like those of `shop`.
   const foreign = (table?.domainNames() ?? [])
     .filter((other) => other.startsWith(`${domain}_`) && !question.mayHave(other))
     .map((other) => `${settings.cacheKeyPrefix}${other}_`);
@@ -266,7 +266,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
     counters.push(...(over ? found.filter(({ json }) => json.over) : found));
     from = slice.place;
     if (slice.counters.length === 0) count = Math.min(mostSliceKeys, 2 * count);
-    // Who waits to be decided goes first.
+    // Requests that wait for a decision go first.
     await rest(restMs);
   } while (from !== undefined && counters.length < limit && clock.monotonicMs() < endMs);
   // Counters may outlive the rules of their domain.
@@ -277,7 +277,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
   return { counters, cursor: from && Buffer.from(from).toString('base64url'), scanned, notes };
 }
 
-/** Those of one slice that are counters of the domain, and still count. */
+/** Returns the counters of the domain in one slice that have not expired. */
 async function readSlice(
   { storeAdmin, clock, limitOf }: CounterParts,
   {
@@ -295,7 +295,7 @@ async function readSlice(
   const nowMs = clock.nowMs();
   let sinceMs = clock.monotonicMs();
   for (const ref of refs) {
-    // Keys that callers made up can take long to report.
+    // Keys made up by callers can take long to report.
     if (clock.monotonicMs() - sinceMs > heldMs) {
       await nextTurn();
       sinceMs = clock.monotonicMs();
@@ -314,7 +314,7 @@ async function readSlice(
   });
 }
 
-/** The counters of all limits of the rule that matched, in their windows of now, be they there or not. */
+/** The counters of all limits of the rule that matched, in their current windows, whether they exist or not. */
 export function countersNow(
   { rule, counterStem }: RuleMatch,
   nowMs: number,
@@ -332,7 +332,7 @@ export function countersNow(
   });
 }
 
-/** By the rules in force: those of all limits of the rule, in their windows of now, be they there or not. */
+/** The counters of all limits of the rule in force, in their current windows, whether they exist or not. */
 async function countersOf(
   { storeAdmin, clock, settings, rules, limitOf }: CounterParts,
   { domain, over }: CountersQuestion,

@@ -1,4 +1,4 @@
-/** One counter as operators see it: what its key says, what it holds, and what its limit makes of that. Pure. */
+/** One counter as operators see it: its key, its stored state, and what they mean under its limit. Pure. */
 
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
@@ -14,7 +14,7 @@ import type { StoredCounter } from '../stores/store.ts';
 import type { CounterPart, CounterReading, EntryReading } from './counter-key-reader.ts';
 import type { CounterRef } from './store-admin/store-admin.ts';
 
-/** What an override or grants make of a limit now; undefined: nothing. */
+/** The effect that an override or grants have on a limit now; undefined: none. */
 export type EffectiveLimit = (about: {
   domain: string;
   entries: readonly Entry[];
@@ -30,13 +30,13 @@ export type EffectiveLimit = (about: {
     }
   | undefined;
 
-/** As `/v1/counters` gives it. */
+/** A counter in the answer of `/v1/counters`. */
 export interface CounterJson extends UnitJson {
   domain: string;
   rule: string | null;
   limitName: string | null;
   entries: Record<string, string>[];
-  /** Where the entries were too long together. */
+  /** Set if the entries together were too long. */
   entriesBegin?: string;
   entriesHash?: string;
   window: {
@@ -45,18 +45,18 @@ export interface CounterJson extends UnitJson {
     seconds: number | null;
     algorithm: string;
     start: string | null;
-    /** In place of `seconds`. */
+    /** Replaces `seconds`. */
     calendar?: Calendar;
   };
-  /** Null: nobody can say it without the limit. */
+  /** Null if it cannot be determined without the limit. */
   used: number | null;
   limit: number | null;
   left: number | null;
   over: boolean;
-  /** Seconds until the window ends; of a sliding window or a bucket until a hit passes, or until nothing is used. */
+  /** Seconds until the window ends; for a sliding window or a bucket, until a hit passes, or until nothing is used. */
   reset: number | null;
   leased: number;
-  /** The highest of `warn_at` that is reached, in percent. */
+  /** The highest value of `warn_at` that is reached, in percent. */
   mark?: number;
   override?: string;
   overrideEffect?: Override['effect']['kind'];
@@ -69,13 +69,13 @@ export interface CounterNow {
   domain: string;
   ref: CounterRef;
   reported: CounterReading;
-  /** Undefined: it is not there, and nothing is used. */
+  /** Undefined if the counter does not exist, so that nothing is used. */
   held: StoredCounter | undefined;
   nowMs: number;
   limitOf: EffectiveLimit | undefined;
 }
 
-/** Seconds since 1970 at which the counter counts no more; undefined: never, or nobody knows. */
+/** The time in seconds since 1970 at which the counter expires; undefined: never, or unknown. */
 export function endOf({
   startSeconds,
   windowSeconds,
@@ -109,7 +109,7 @@ export function counterJson({ domain, ref, reported, held, nowMs, limitOf }: Cou
     ...(found && unitJson(found.limit)),
     ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
     ...markOf(limit, held, nowMs),
-    // Nothing passes, whatever the numbers are.
+    // A blocked limit passes nothing, whatever its numbers are.
     ...(changed?.kind === 'block' && { left: 0, over: true }),
     leased: held?.leased ?? 0,
     ...(changed && { override: changed.id, overrideEffect: changed.kind }),
@@ -125,7 +125,7 @@ function figures(
   { nowMs, untilEnd, isFixed }: { nowMs: number; untilEnd: number | null; isFixed: boolean },
 ): Pick<CounterJson, 'used' | 'limit' | 'left' | 'over' | 'reset'> {
   if (limit === undefined) {
-    // What others hold means nothing without their limit.
+    // The state of other algorithms has no meaning without their limit.
     const total = isFixed ? (counter?.held[0] ?? 0) : null;
     return { used: total, limit: null, left: null, over: false, reset: untilEnd };
   }
@@ -177,7 +177,7 @@ function entryJson({ key, text, isPattern }: EntryReading): Record<string, strin
   return isPattern ? { ...name, pattern: text.text } : { ...name, value: text.text };
 }
 
-/** Undefined where a part is not known, or several values count together. */
+/** Returns undefined if a part is not known, or if several values count together. */
 function wholeEntries(reported: readonly EntryReading[]): Entry[] | undefined {
   const entries: Entry[] = [];
   for (const { key, text, isPattern } of reported) {

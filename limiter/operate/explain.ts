@@ -1,4 +1,7 @@
-/** What limiters make of a request's descriptors, reported without counting: the walk over the rules as written, and what the very planner plans. */
+/**
+ * How limiters treat a request's descriptors, without counting: the walk over the rules as written, and the plan from the planner that
+ * limiters use.
+ */
 import type { NameForm } from '../../rules/match-result.ts';
 import { defaultNames, sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
@@ -23,14 +26,14 @@ export interface ExplainOptions {
   cacheKeyPrefix: string;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   useCalendarMonthRateLimit: boolean;
-  /** LEASE_SHARE in millionths where LEASES is on; 0: only rules with a `lease` are leased. */
+  /** LEASE_SHARE in millionths if LEASES is on; 0: only rules with a `lease` are leased. */
   defaultLease: number;
   names: NameForm;
-  /** That match one of the descriptors; undefined: none do. */
+  /** Overrides that match one of the descriptors; undefined: none do. */
   overrides?: readonly Override[] | undefined;
 }
 
-/** What nothing was said of: as the Go service is set by default. */
+/** Defaults for what is not given: those of the Go service. */
 export const defaultExplaining = {
   cacheKeyPrefix: '',
   useCalendarMonthRateLimit: false,
@@ -38,31 +41,31 @@ export const defaultExplaining = {
   names: defaultNames,
 } as const satisfies Partial<ExplainOptions>;
 
-/** What one descriptor of the request comes to. */
+/** The result for one descriptor of the request. */
 export interface ExplainedDescriptor {
   entries: readonly Entry[];
   explanation: Explanation;
-  /** `replaced`: all limits of its rule are. */
+  /** `replaced`: all limits of its rule are replaced. */
   effect: 'limited' | 'unlimited' | 'replaced' | 'none';
-  /** One for each limit of its rule, in their order. */
+  /** One counter for each limit of its rule, in their order. */
   counters: readonly ExplainedCounter[];
 }
 
-/** Where a limit counts. */
+/** The counter of a limit. */
 export interface ExplainedCounter {
-  /** With the numbers of its override. */
+  /** The limit, with the numbers of its override. */
   limit: Limit;
-  /** The strongest override of it. */
+  /** The strongest override of the limit. */
   override: Override | undefined;
-  /** Another descriptor of the request replaces the limit: nothing is counted. */
+  /** Whether another descriptor of the request replaces the limit, so that nothing is counted. */
   isReplaced: boolean;
   key: string;
-  /** Without the name of the counter, such as `total_hits`. */
+  /** The metric key without the name of the statistic, such as `total_hits`. */
   metric: string;
-  /** Hits that one limiter may lease at a time; 0: none. */
+  /** The most hits that one limiter may lease at a time; 0: none. */
   leaseMost: number;
-  /** Undefined for a sliding window and a bucket, which have one counter for good. */
-  window: { startSeconds: number /** The first second after it. */; endSeconds: number } | undefined;
+  /** Undefined for a sliding window and a bucket, which have one counter for all time. */
+  window: { startSeconds: number /** The first second after the window. */; endSeconds: number } | undefined;
 }
 
 /** `top`: the first level of the domain. */
@@ -96,7 +99,7 @@ function descriptorOf(entries: readonly Entry[]): Descriptor {
   return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false, known: undefined };
 }
 
-/** Statistics of a limiter that are only named. */
+/** Names the statistics of a limiter, and counts nothing. */
 const namesAlone: RuleStats = {
   ruleMetric: (key) => ({ key, slot: 0, lastUse: Number.POSITIVE_INFINITY }),
   slotOf: () => 0,

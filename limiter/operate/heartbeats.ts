@@ -1,11 +1,14 @@
-/** Which limiters share the store: each keeps a record there and renews it, and drops those of others that ended without a word. */
+/**
+ * Which limiters share the store. Each stores a record there, renews it, and drops the records of limiters that ended without removing
+ * theirs.
+ */
 import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
 import type { StoreAdmin } from './store-admin/store-admin.ts';
 
 export interface LimiterName {
-  /** For people: of the pod or the host. */
+  /** The name of the pod or the host, for people. */
   readonly name: string;
-  /** Of this process, unlike any other's. */
+  /** Unique to this process. */
   readonly instance: string;
 }
 
@@ -17,12 +20,12 @@ export interface HeartbeatsOptions {
 }
 
 const beatMs = 5_000;
-/** Three beats: one may be lost, and another one late. */
+/** Three beats, because one may be lost and another one late. */
 const livingMs = 15_000;
 const droppedMs = 60_000;
 const lastWordMs = 1_000;
 
-/** A record as it was found, and since when on the clock of this process. */
+/** A record as it was found, and the time at which this process first found it. */
 interface Seen extends LimiterName {
   readonly text: string;
   readonly sinceMs: number;
@@ -44,7 +47,7 @@ export class Heartbeats {
     this.#end = this.#options.timers.every(beatMs, () => this.#beat());
   }
 
-  /** Those that renewed their record in the last seconds, this one included. Rejects as the store admin does. */
+  /** Returns the limiters that renewed their record in the last seconds, and this one. Rejects as the store admin does. */
   async living(): Promise<LimiterName[]> {
     const { self, clock } = this.#options;
     await this.#look();
@@ -56,7 +59,7 @@ export class Heartbeats {
     return [self, ...others].map(({ name, instance }) => ({ name, instance }));
   }
 
-  /** Takes the record back, if the store takes it soon. */
+  /** Removes the record, if the store responds soon. */
   async close(): Promise<void> {
     this.#end();
     if (!this.#isRecorded) return;
@@ -65,7 +68,7 @@ export class Heartbeats {
     await inTime(timers, lastWordMs, removed, false);
   }
 
-  /** What fails is tried again with the next one; the store admin says what it may not do. */
+  /** Writes the record. A failed write is repeated with the next beat; the store admin reports commands that it may not use. */
   #beat(): void {
     const { storeAdmin, self, clock } = this.#options;
     const text = JSON.stringify({ ...self, at: clock.nowMs() });
@@ -87,8 +90,8 @@ export class Heartbeats {
   }
 
   /**
-   * One that was renewed since the last look is of a limiter that lives, whatever its clock says: clocks differ between hosts. Only one
-   * that is found for the first time is taken at its word.
+   * Reads the records. A limiter whose record was renewed since the last look is alive, whatever its clock says, because the clocks of
+   * hosts differ. Only the time in a record that is found for the first time is trusted.
    */
   async #look(): Promise<void> {
     const { storeAdmin, clock } = this.#options;
@@ -109,7 +112,7 @@ export class Heartbeats {
   }
 }
 
-/** Of what nobody can read, when it was written is long ago. */
+/** A record that cannot be read counts as written long ago. */
 function readRecord(text: string): { name: string; at: number } {
   try {
     const { name, at } = JSON.parse(text) as { name?: unknown; at?: unknown };

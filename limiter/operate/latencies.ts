@@ -1,9 +1,9 @@
-/** How long decisions took, in buckets that are a quarter of their octave wide: a quantile is at most 19% off. */
+/** The durations of decisions, in buckets that are a quarter of an octave wide: a quantile is at most 19% off. */
 
-/** Microseconds up to 2^31. */
+/** The buckets reach up to 2^31 microseconds. */
 const buckets = 128;
 
-/** Of one thread, since it was asked last. */
+/** The latencies of one thread since they were last taken. */
 export interface TakenLatencies {
   readonly grpc: readonly number[];
   readonly http: readonly number[];
@@ -20,7 +20,7 @@ export class Latencies {
     this.#counts[bucket]! += 1;
   }
 
-  /** Since it was asked last. */
+  /** Returns the counts since the last call. */
   take(): number[] {
     const counts = [...this.#counts];
     this.#counts.fill(0);
@@ -43,7 +43,7 @@ export function quantileMs(threads: readonly (readonly number[])[], quantile: nu
   return Math.round((lowestOf(bucket) + lowestOf(bucket + 1)) / 2) / 1000;
 }
 
-/** The least microseconds that are in a bucket. */
+/** The lowest number of microseconds in a bucket. */
 function lowestOf(bucket: number): number {
   return bucket < 4 ? bucket : (4 + (bucket % 4)) * 2 ** (Math.floor(bucket / 4) - 1);
 }

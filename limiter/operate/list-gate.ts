@@ -1,16 +1,16 @@
-/** Lists of counters go one after another: each looks through the store as fast as one may beside decisions, so many at once may not. */
+/** Runs lists of counters one after another. Each reads the store as fast as decisions permit, so many at once would slow them down. */
 import { ApiProblem } from '../../process/http/api-route.ts';
 
-/** Chosen: with 150 ms for each, the last one waits some 1.2 s. */
+/** Chosen: at 150 ms for each, the last one waits about 1.2 s. */
 const mostWaiting = 8;
-/** By then those that wait are through. */
+/** By then the lists that wait have ended. */
 const retryAfterSeconds = 2;
 
 export class ListGate {
   readonly #waiting: (() => void)[] = [];
   #isBusy = false;
 
-  /** Rejects with an `ApiProblem` where too many wait, else as the list does. */
+  /** Rejects with an `ApiProblem` if too many lists wait, and otherwise as the list does. */
   async pass<T>(list: () => Promise<T>): Promise<T> {
     if (this.#isBusy) await this.#turn();
     this.#isBusy = true;
@@ -19,7 +19,7 @@ export class ListGate {
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#isBusy = false;
-      // Anyone who comes meanwhile queues behind it.
+      // The gate stays busy, so that lists that arrive meanwhile wait behind the next one.
       else next();
     }
   }

@@ -1,18 +1,22 @@
-/** What the process asks of every thread that serves: plain data there and back. */
+/** The orders of the process to every serving thread. Orders and their results are plain data. */
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 
 export type Order =
-  /** Answer other proxies by these from now on; undefined: there is a file, and it could not be used. */
+  /** Answer other proxies according to these profiles from now on; undefined: there is a file that cannot be used. */
   | { readonly order: 'use-profiles'; readonly profiles: readonly Profile[] | undefined }
   /**
-   * Forget what is remembered of these counters, which were reset: local cache, leases, hits that the store is owed. Nothing that was
-   * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.
+   * Forget everything that is remembered of these counters, which were reset: local cache, leases, and hits that are not stored yet.
+   * This includes the results of commands that the store received before. If `keys` is undefined, the counters are unknown, so
+   * everything except hits that are not stored yet is forgotten.
    */
   | { readonly order: 'forget-counters'; readonly keys: readonly string[] | undefined }
-  /** Report how long decisions took since the order before, over gRPC and over HTTP: how many fell into each bucket of `Latencies`. */
+  /** Report the durations of decisions since the order before, over gRPC and over HTTP, as counts of the buckets of `Latencies`. */
   | { readonly order: 'take-latencies' };
 
-/** What becomes of each order in a thread; what a handler gives back, or its promise, is plain data. It throws for a fault of ours alone. */
+/**
+ * The handlers of orders in a thread. The return value of a handler, or of its promise, is plain data. A handler throws only for a
+ * defect.
+ */
 export type OrderHandlers = {
   readonly [Kind in Order['order']]: (order: Extract<Order, { order: Kind }>) => unknown;
 };

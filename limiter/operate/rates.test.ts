@@ -25,7 +25,7 @@ function fixture() {
     registry.add(slot + RuleStat.totalHits, passed + limited);
     registry.add(slot + RuleStat.passed, passed);
     registry.add(slot + RuleStat.limited, limited);
-    // Another limit refused the rest.
+    // Another limit rejected the rest.
     registry.add(slot + RuleStat.overLimit, limited / 2);
   };
   const pass = async (seconds: number): Promise<void> => {

@@ -1,6 +1,6 @@
 /**
- * What happens a second, and what happened in the last hour: differences of the registry's counters, taken every ten
- * seconds, every two while somebody looks. Nothing of it is on the way of a request.
+ * The rates per second and the history of the last hour: differences of the registry's counters, taken every ten seconds, or every two
+ * while they are requested. None of this is on the way of a request.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -12,14 +12,14 @@ import { quantileMs, type TakenLatencies } from './latencies.ts';
 export const stepSeconds = 10;
 /** Chosen: an hour. */
 const mostPoints = 360;
-/** Chosen: domains with a history of their own; those that are busiest keep it. Each takes 12 KiB. */
+/** Chosen: domains with a history of their own, which the busiest ones keep. Each takes 12 KiB. */
 const mostDomains = 100;
-/** How often it is looked while somebody asks, and for how long after. */
+/** The interval of samples while rates are requested, and for how long after a request. */
 const tickMs = 2_000;
 const ticksPerStep = 5;
 const lookedMs = 60_000;
 
-/** Offsets from the first slot of a rule: those of a point, in its order, then those of rates alone. */
+/** Offsets from the first slot of a rule: first those of a point, in its order, then those of rates only. */
 const lookedAt = [
   RuleStat.passed,
   RuleStat.limited,
@@ -29,24 +29,24 @@ const lookedAt = [
 ] as const;
 const pointStats = 4;
 
-/** Seconds since 1970 at its end, then hits a step: passed, limited, near, shadowed. */
+/** The end of a step in seconds since 1970, then its hits: passed, limited, near, shadowed. */
 export type RatePoint = [number, number, number, number, number];
 
 export interface Rates {
-  /** Over how long; 0 before the first look. All others are a second. */
+  /** The seconds that the rates cover; 0 before the first sample. All other figures are per second. */
   readonly seconds: number;
   readonly decisions: number;
-  /** Hits of requests by their answers: each hit is in one of the two. */
+  /** Hits by the answer to their request: each hit is in one of the two. */
   readonly allowed: number;
   readonly limited: number;
-  /** Hits by what each limit says, whatever the answer was. */
+  /** Hits by the result of each limit, whatever the answer was. */
   readonly overLimit: number;
   readonly nearLimit: number;
   readonly shadow: number;
-  /** Of decisions over gRPC. Null without any. */
+  /** Decisions over gRPC. Null if there were none. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** Of requests over HTTP, until their answer is sent. Null without any. */
+  /** Requests over HTTP, until their answer is sent. Null if there were none. */
   readonly httpP50Ms: number | null;
   readonly httpP99Ms: number | null;
 }
@@ -60,7 +60,7 @@ export interface RateHistory {
   readonly stepSeconds: number;
   readonly since: string;
   readonly points: RatePoint[];
-  /** The busiest first. */
+  /** Domains, the busiest first. */
   readonly domains: { domain: string; points: RatePoint[] }[];
 }
 
@@ -69,14 +69,14 @@ const none: readonly number[] = lookedAt.map(() => 0);
 /** One metric of rules. */
 interface Row {
   readonly slot: number;
-  /** Of what the slot stood for when it was read last. */
+  /** The generation of the slot when it was last read. */
   generation: number;
   domain: string;
-  /** Totals, in the order of `lookedAt`. */
+  /** Totals at the last sample, in the order of `lookedAt`. */
   readonly last: number[];
-  /** Of all hits. */
+  /** The total of all hits at the last sample. */
   lastHits: number;
-  /** Of what is looked at, in the same order, and of all hits. */
+  /** Rates in the order of `lookedAt`. */
   readonly perSecond: number[];
   hitsPerSecond: number;
 }
@@ -85,11 +85,11 @@ export interface RateSamplerOptions {
   registry: StatsRegistry;
   clock: Clock;
   timers: Timers;
-  /** How long decisions took since it was asked last, of each thread. */
+  /** The durations of decisions of each thread since the last call. */
   takeLatencies(): Promise<readonly TakenLatencies[]>;
-  /** Of the rules in force. */
+  /** The domains of the rules in force. */
   domains(): readonly string[];
-  /** The statistics were brought up to date. */
+  /** Called when the statistics were brought up to date. */
   onLook(): void;
 }
 
@@ -97,12 +97,12 @@ export interface RateSamplerOptions {
 const rowsPerTurn = 2_048;
 const slotsPerTurn = 8_192;
 
-/** At all rows, once. */
+/** One sample of all rows. */
 interface Look {
   readonly seconds: number;
   /** In the order of `lookedAt`. */
   readonly sums: number[];
-  /** Of the rules in force, by the name in metric keys. */
+  /** Domains of the rules in force, by their name in metric keys. */
   readonly domains: ReadonlyMap<string, string>;
 }
 
@@ -112,7 +112,7 @@ export class RateSampler {
   readonly #total = new Series();
   readonly #domains = new Map<string, Series>();
   readonly #times = new Float64Array(mostPoints);
-  /** Of points that were finished. */
+  /** The number of finished points. */
   #count = 0;
   #scanned = 0;
   #ticks = 0;
@@ -133,20 +133,20 @@ export class RateSampler {
     this.#stop();
   }
 
-  /** Of the last ten seconds, or of two where somebody asks again and again. */
+  /** The rates of the last ten seconds, or of the last two if they are requested repeatedly. */
   get rates(): Rates {
     this.#lookedMs = this.#options.clock.monotonicMs();
     return this.#rates;
   }
 
-  /** Hits a second of what is counted from this slot on. */
+  /** The rates of the rule whose first slot this is. */
   ofRule(slot: number): { hitsPerSecond: number; limitedPerSecond: number; overPerSecond: number } {
     this.#lookedMs = this.#options.clock.monotonicMs();
     const { hitsPerSecond = 0, perSecond = none } = this.#rows.get(slot) ?? {};
     return { hitsPerSecond, limitedPerSecond: perSecond[1]!, overPerSecond: perSecond[4]! };
   }
 
-  /** `most` domains, of those that may be shown. */
+  /** Returns `most` domains among those that may be shown. */
   history(most: number, mayShow: (domain: string) => boolean): RateHistory {
     const shown = [...this.#domains].filter(([domain]) => mayShow(domain));
     const busiest = shown.sort(([, a], [, b]) => b.weight - a.weight).slice(0, most);
@@ -177,7 +177,7 @@ export class RateSampler {
     }
   }
 
-  /** Others are answered between two slices of it. */
+  /** Takes a sample, in slices between which other work runs. */
   async #look(latencies: readonly TakenLatencies[]): Promise<void> {
     const { clock, registry } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -213,7 +213,7 @@ export class RateSampler {
     this.#lastDecisions = decisions;
   }
 
-  /** Names are looked at once: of slots that are new. */
+  /** Adds rows for new slots, whose names are read only this once. */
   async #findRows(): Promise<void> {
     const { registry } = this.#options;
     for (; this.#scanned < registry.slotCount; this.#scanned += 1) {
@@ -248,7 +248,7 @@ export class RateSampler {
     row.hitsPerSecond = Math.max(0, hits - had) / seconds;
     row.lastHits = hits;
     perSecond.fill(0);
-    // A quiet one costs no more than this.
+    // A row without new hits costs no more than this.
     if (hits === had || generation === 0) return;
     const series = this.#seriesOf(row.domain);
     for (const [n, stat] of lookedAt.entries()) {
@@ -279,7 +279,7 @@ export class RateSampler {
     });
   }
 
-  /** Undefined where others are busier. */
+  /** Returns undefined if other domains are busier. */
   #seriesOf(domain: string): Series | undefined {
     const known = this.#domains.get(domain);
     if (known !== undefined) return known;
@@ -294,7 +294,7 @@ export class RateSampler {
   }
 }
 
-/** The longest domain that the metric key begins with. */
+/** Returns the longest domain that the metric key begins with. */
 function domainOf(name: string, domains: ReadonlyMap<string, string>): string {
   for (let end = name.lastIndexOf('.'); end > 0; end = name.lastIndexOf('.', end - 1)) {
     const domain = domains.get(name.slice(0, end));
@@ -303,11 +303,11 @@ function domainOf(name: string, domains: ReadonlyMap<string, string>): string {
   return name.split('.', 1)[0]!;
 }
 
-/** Hits of the last hour, a point each step, and of the step that goes on. */
+/** Hits of the last hour, one point for each step, and of the open step. */
 class Series {
   readonly #points = new Float64Array(mostPoints * pointStats);
   readonly #open = new Float64Array(pointStats);
-  /** Passed and limited, of all steps and the open one. */
+  /** Hits that passed or were limited, in all steps and the open one. */
   weight = 0;
 
   add(stat: number, hits: number): void {

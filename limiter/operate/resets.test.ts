@@ -19,9 +19,9 @@ class World {
   readonly store = openMemoryStore();
   readonly storeAdmin: StoreAdmin = new MemoryStoreAdmin(this.store);
   readonly orders = new Map<string, Order[]>();
-  /** Those that do not carry out what they are sent. */
+  /** Limiters that do not carry out orders. */
   readonly paused = new Set<string>();
-  /** By which their threads carry it out. */
+  /** Let the threads of paused limiters carry out their orders. */
   readonly pending: (() => void)[] = [];
   #ids = 0;
 
@@ -55,7 +55,7 @@ class World {
   }
 }
 
-/** The store admin, but for what is given. */
+/** The store admin with the given methods replaced. */
 function unlike(storeAdmin: StoreAdmin, given: Partial<StoreAdmin>): StoreAdmin {
   return {
     kind: storeAdmin.kind,
@@ -130,7 +130,7 @@ describe('CounterResets', () => {
       const other = paused === 'one' ? 'two' : 'one';
       expect(answer?.limiters).toContainEqual({ name: paused, instance: `${paused}-1`, confirmed: false });
       expect(answer?.limiters).toContainEqual(expect.objectContaining({ name: other, confirmed: true }));
-      // Too late for anybody.
+      // The confirmation comes after the answer.
       for (const done of world.pending.splice(0)) done();
       await turns();
     }
@@ -150,7 +150,7 @@ describe('CounterResets', () => {
     world.paused.add('two');
     const answered = one.resets.reset(counters(...keys));
     await turns();
-    // Of three messages two.
+    // Carries out two of the three messages.
     for (const done of world.pending.splice(0, 2)) done();
     await turns();
     await world.advance(confirmationMs);

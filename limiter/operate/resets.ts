@@ -17,13 +17,13 @@ import type { Order } from './orders.ts';
 import type { CounterRef, MissingRight, StoreAdmin } from './store-admin/store-admin.ts';
 
 export interface NotifiedLimiter extends LimiterName {
-  /** All its threads have forgotten the counters. False: it did not say so in time. */
+  /** Whether all its threads have forgotten the counters in time. */
   readonly confirmed: boolean;
   readonly afterMs?: number;
 }
 
 export interface ResetOutcome {
-  /** Counters that were there. */
+  /** The number of counters that existed. */
   readonly reset: number;
   readonly limiters: readonly NotifiedLimiter[];
   readonly missing: readonly MissingRight[];
@@ -33,19 +33,19 @@ export interface CounterResetsOptions {
   storeAdmin: StoreAdmin;
   heartbeats: Pick<Heartbeats, 'living'>;
   self: LimiterName;
-  /** Has every thread of this process carry it out. */
+  /** Makes every thread of this process carry out the order. */
   operate(order: Order): Promise<unknown>;
   newId(): string;
   clock: Clock;
   timers: Timers;
 }
 
-/** How long the answer waits for limiters. */
+/** The time that the answer waits for limiters. */
 export const confirmationMs = 1_000;
-/** Chosen: keys of one message. */
+/** Chosen: the keys in one message. */
 const keysPerMessage = 500;
 
-/** What limiters said of one message. */
+/** The replies of limiters to one message. */
 interface Waiting {
   readonly unheard: Set<string>;
   readonly confirmed: Map<string, NotifiedLimiter>;
@@ -75,7 +75,7 @@ export class CounterResets {
     this.#endNews = storeAdmin.subscribe({
       heard: (text) => this.#heard(text),
       back: () => {
-        // What was missed nobody reports again.
+        // Missed messages are not repeated.
         if (this.#hasListened) operate({ order: 'forget-counters', keys: undefined }).catch(() => {});
         this.#hasListened = true;
       },
@@ -86,10 +86,10 @@ export class CounterResets {
     this.#endNews();
   }
 
-  /** Rejects as the store admin does where the counters cannot be removed. */
+  /** Rejects as the store admin does if the counters cannot be removed. */
   async reset(counters: readonly CounterRef[]): Promise<ResetOutcome> {
     const { storeAdmin, heartbeats } = this.#options;
-    // Undefined: nobody can say who is there.
+    // Undefined: it is not known which limiters there are.
     const asked = heartbeats.living().catch(() => undefined);
     const reset = await storeAdmin.remove(counters);
     const living = await asked;
@@ -104,7 +104,7 @@ export class CounterResets {
     return { reset, limiters: inAll(reported), missing: [...missing.values()] };
   }
 
-  /** Settles when all that are known to live have forgotten these, or when they had their time. */
+  /** Resolves when all limiters that are known to be alive have forgotten these counters, or when their time is up. */
   async #report(
     keys: string[],
     living: readonly LimiterName[] | undefined,
@@ -118,7 +118,7 @@ export class CounterResets {
       unheard: new Set(known.map(({ instance }) => instance)),
       confirmed: new Map(),
       sinceMs: clock.monotonicMs(),
-      // Others may be there.
+      // There may be limiters that are not known.
       onAll: living === undefined ? () => {} : resolve,
     };
     this.#waiting.set(id, waiting);
@@ -152,7 +152,7 @@ export class CounterResets {
     const confirmed: News = { is: 'confirmed', id: news.id, name, instance };
     operate({ order: 'forget-counters', keys: news.keys })
       .then(() => storeAdmin.publish(JSON.stringify(confirmed)))
-      // Then this one is silent.
+      // The limiter that sent the reset reports this one as silent.
       .catch(() => {});
   }
 
@@ -166,7 +166,7 @@ export class CounterResets {
   }
 }
 
-/** Why nobody was notified; undefined: they were. */
+/** Publishes a message. Returns the problem if it was not sent, otherwise undefined. */
 async function publishProblem(storeAdmin: StoreAdmin, text: string): Promise<string | undefined> {
   if (storeAdmin.kind === 'memcache') return cannotSay;
   try {
@@ -177,7 +177,7 @@ async function publishProblem(storeAdmin: StoreAdmin, text: string): Promise<str
   return storeAdmin.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is refused';
 }
 
-/** Other programs may use the channel, and later versions other messages. */
+/** Returns undefined for other texts: other programs may use the channel, and later versions may send other messages. */
 function parsedNews(text: string): News | undefined {
   try {
     const news = JSON.parse(text) as News;
@@ -188,7 +188,7 @@ function parsedNews(text: string): News | undefined {
   }
 }
 
-/** What each limiter said of all messages. */
+/** Merges the replies of each limiter to all messages. */
 function inAll(reported: readonly NotifiedLimiter[][]): NotifiedLimiter[] {
   const all = new Map<string, NotifiedLimiter>();
   for (const one of reported.flat()) {

@@ -1,4 +1,4 @@
-/** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
+/** GET /v1/rules: the rules in force as a tree, each with its counts. POST /v1/explain: the way of a request through the rules. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
 import { limitJson, limitLabel, limitWords, overrideWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
@@ -20,18 +20,18 @@ import {
 import type { RateSampler } from './rates.ts';
 
 export interface RuleRoutesParts {
-  /** Of the rules in force; undefined while nothing is loaded. */
+  /** The rules in force; undefined until rules are loaded. */
   table(): RuleTable | undefined;
   registry: StatsRegistry;
   sampler: RateSampler;
   nowMs(): number;
   /** The overrides of a descriptor, the strongest first. */
   overrides(domain: string, entries: readonly Entry[]): OverridesFound | undefined;
-  /** How the limiter is set. */
+  /** The settings of the limiter that explanations depend on. */
   explaining: Omit<ExplainOptions, 'domain' | 'descriptors' | 'nowSeconds'>;
 }
 
-/** Chosen: beyond, nobody looks for what values of requests made of each. */
+/** Chosen: for rules beyond this number, the metrics of single request values are not added up. */
 const mostVarying = 200;
 
 export function ruleRoutes(parts: RuleRoutesParts): ApiRoute[] {
@@ -64,7 +64,7 @@ export function ruleRoutes(parts: RuleRoutesParts): ApiRoute[] {
   ];
 }
 
-/** A line for each rule, so that others are answered between two slices of a long list. */
+/** A line for each rule, so that other work runs between two slices of a long list. */
 function* ruleLines(
   table: RuleTable | undefined,
   domains: readonly string[],
@@ -79,7 +79,7 @@ function* ruleLines(
   yield ']}';
 }
 
-/** `varies`: values of requests are in the metric keys of a rule above. */
+/** `varies`: the metric keys of a rule above contain values of requests. */
 function* levelLines(
   rules: readonly Rule[],
   above: readonly string[],
@@ -108,14 +108,14 @@ function* levelLines(
   }
 }
 
-/** A burst is only reported where the rule says it. */
+/** Includes a burst only if the rule sets it. */
 function ruleLimitJson(limit: Limit): object {
   const { burst = null, unlimited } = limit;
   return { ...limitJson(limit), burst, unlimited, words: limitWords(limit) };
 }
 
 interface Figures {
-  /** Of all requests, and by their answers: each hit is passed or limited. */
+  /** Hits of all requests, and by their answers: each hit is passed or limited. */
   hits: number;
   passed: number;
   limited: number;
@@ -135,7 +135,7 @@ const nothingCounted = Object.fromEntries(Object.keys(noFigures).map((name) => [
   null
 >;
 
-/** What was counted for rules, for one question. */
+/** The counts of rules, for one question. */
 class RuleFigures {
   readonly #parts: Pick<RuleRoutesParts, 'registry' | 'sampler' | 'explaining'>;
   #varying = 0;
@@ -144,7 +144,7 @@ class RuleFigures {
     this.#parts = parts;
   }
 
-  /** Null for a rule that counts nothing: without limits, or unlimited. */
+  /** Null for a rule that counts nothing because it has no limits or is unlimited. */
   of(
     path: readonly string[],
     limits: readonly Limit[],
@@ -176,7 +176,7 @@ class RuleFigures {
     return figures;
   }
 
-  /** Metrics whose keys have values of requests where the rule has a pattern, or its key alone. */
+  /** Slots of metrics whose keys contain values of requests where the rule has a pattern or only a key. */
   #varyingSlots([domain = '', ...segments]: readonly string[]): number[] {
     const parts = segments.map((segment) => {
       const [head = '', ...stars] = sanitizeMetricKey(segment).split('*');
@@ -247,7 +247,7 @@ function explain(call: ApiCall, { table, nowMs, explaining, overrides }: RuleRou
   };
 }
 
-/** What may be misspelled: a domain, of which the caller may know others, or a key. */
+/** Suggests what may be misspelled: a domain, if the caller may know others, or a key. */
 function hintFor(
   actor: ApiCall['actor'],
   rules: RuleTable,
@@ -296,7 +296,7 @@ function inForceWords({ limit, override }: ExplainedCounter): string {
   return `${limitWords(limit)}${kind === 'shadow' ? ', counted and never refused' : ''}`;
 }
 
-/** The last lines are what is in force. */
+/** The answer as text. Its last lines are the limits in force. */
 function textLines(
   domain: string,
   { explanation: { steps, outcome }, effect, counters }: ExplainedDescriptor,

@@ -1,21 +1,21 @@
-/** GET /v1/status: how this limiter is, and what it did in the last hour. */
+/** GET /v1/status: the state of this limiter and its rates in the last hour. */
 import { type ApiCall, type ApiRoute, flagOf } from '../../process/http/api-route.ts';
 import type { RateSampler } from './rates.ts';
 
-/** What `/v1/status` says besides rates; asked for anew each time. */
+/** The content of `/v1/status` besides rates, read for each request. */
 export interface StatusParts {
   limiter: Readonly<Record<'name' | 'instance' | 'version' | 'node' | 'startedAt', string>> & {
     readonly pid: number;
   };
   ready(): boolean;
-  /** Components that are not well. */
+  /** The components that are failing. */
   failing(): readonly string[];
   capabilities: readonly string[];
-  /** `readsAll`: anyone who asks may read every domain, so also of those that an error is in. */
+  /** `readsAll`: the caller may read every domain, including those that have an error. */
   rules(readsAll: boolean): Readonly<Record<string, unknown>>;
   store(): Readonly<Record<string, unknown>>;
   sinks(): readonly Readonly<Record<string, unknown>>[];
-  /** Of the admin API, by what. */
+  /** Changes made through the admin API, by kind. */
   changes(): Readonly<Record<string, number>>;
   /** Brings the statistics up to date. */
   refresh(): Promise<void>;
@@ -46,7 +46,7 @@ async function status({ query, actor }: ApiCall, parts: StatusParts): Promise<ob
     ready: ready(),
     failing: failing(),
     capabilities,
-    // No domain has an empty name: who may read that one may read all.
+    // No domain has an empty name: a caller that may read it may read all domains.
     rules: rules(actor.mayRead('')),
     store: store(),
     rates: sampler.rates,

@@ -6,17 +6,17 @@ import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRefusal }
 const cannotList =
   'memcache cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
 const cannotKeep = 'memcache keeps no records of ours: they need BACKEND_TYPE=redis or memory';
-/** Takes back whatever a counter holds. */
+/** Subtracting this leaves nothing of a counter. */
 const all = Number.MAX_SAFE_INTEGER;
 
-/** Of BACKEND_TYPE=memcache: counters by their names, and nothing else. */
+/** The store admin of BACKEND_TYPE=memcache: counters by their names, and nothing else. */
 export class MemcacheStoreAdmin implements StoreAdmin {
   readonly kind = 'memcache';
   readonly missing = [];
   readonly #open: () => Promise<Store>;
   #store: Promise<Store> | undefined;
 
-  /** `open` gives a store of the store admin's own, whose counters fail with their nodes. */
+  /** `open` returns a store for the store admin alone, whose counters fail with their nodes. */
   constructor(open: () => Promise<Store>) {
     this.#open = open;
   }

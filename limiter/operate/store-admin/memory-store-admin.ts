@@ -12,21 +12,21 @@ import {
 
 /** The counters of a store in this process. */
 export interface KeptCounters {
-  /** One after the other, whatever comes and goes meanwhile. */
+  /** Returns the keys one after the other, while counters are added and removed. */
   keys(): Iterator<string>;
   look(key: string): CounterState | undefined;
   remove(keys: readonly string[]): number;
 }
 
-/** Chosen: scans whose end nobody asked for may be so many. */
+/** Chosen: the number of unfinished scans that are kept. */
 const mostScans = 16;
 
-/** Of BACKEND_TYPE=memory: what is published and kept is this process's, until it ends. */
+/** The store admin of BACKEND_TYPE=memory: messages and records live in this process, until it ends. */
 export class MemoryStoreAdmin implements StoreAdmin {
   readonly kind = 'memory';
   readonly missing = [];
   readonly #counters: KeptCounters;
-  /** Scans that go on: what is left of each, by the place that was given last. */
+  /** The rest of each unfinished scan, by the place that was returned last. */
   readonly #scans = new Map<string, Iterator<string>>();
   #lastScan = 0;
   readonly #listeners = new Set<NewsListener>();
@@ -76,7 +76,7 @@ export class MemoryStoreAdmin implements StoreAdmin {
   }
 
   async publish(text: string): Promise<boolean> {
-    // Not before this has its answer, as with a server.
+    // The caller gets its answer first, as with a server.
     setImmediate(() => {
       for (const listener of [...this.#listeners]) listener.heard(text);
     });
@@ -84,7 +84,7 @@ export class MemoryStoreAdmin implements StoreAdmin {
   }
 
   subscribe(listener: NewsListener): () => void {
-    // Not the given object, which may be there twice.
+    // A new object, because the given one may be registered twice.
     const own: NewsListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
     this.#listeners.add(own);
     queueMicrotask(() => {

@@ -1,4 +1,4 @@
-/** The servers of one Redis, on connections of the store admin's own: those that hold keys, each asked by itself or by its keys. */
+/** The servers of one Redis that hold keys, on connections of the store admin's own. Each is addressed directly or by its keys. */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
 import { ClusterCommands } from '../../stores/redis/cluster/cluster-commands.ts';
@@ -13,7 +13,7 @@ import { Sentinels } from '../../stores/redis/wire/sentinels.ts';
 import { StoreError } from '../../stores/store-error.ts';
 
 export interface ServerToScan {
-  /** The same as long as it is the same server; in the order of their names they are scanned. */
+  /** Stays the same for the same server. Servers are scanned in the order of their names. */
   readonly name: string;
   send(name: string, args: string[]): Promise<unknown>;
 }
@@ -29,13 +29,13 @@ export interface RedisServers {
   readonly errors: RedisErrors;
   readonly commands: KeyedCommands;
   readonly options: RedisServersOptions;
-  /** Who logs in, at each of them. */
+  /** The login at each server. */
   readonly login: Pick<RedisAddress, 'username' | 'password'> & { db: number };
-  /** Connects where that is not so. Rejects with a StoreError. */
+  /** Connects if there is no connection. Rejects with a StoreError. */
   ready(): Promise<void>;
-  /** Those that take writes, by their names. */
+  /** The servers that take writes, by their names. */
   all(): readonly ServerToScan[];
-  /** Where one of them is. Rejects with a StoreError. */
+  /** The address of one server. Rejects with a StoreError. */
   endpoint(): Promise<RedisAddress['endpoint']>;
   close(): void;
 }
@@ -115,7 +115,7 @@ class ClusterServers implements RedisServers {
       onChange: (_, reached) => {
         if (!reached) this.#topology.troubled();
       },
-      // Anyone who waits here has time: a node that hangs is known by the timeout.
+      // Callers here can wait: the timeout detects a node that hangs.
       silenceMs: timeoutMs,
       probeIntervalMs: timeoutMs,
       lingerMs: timeoutMs,

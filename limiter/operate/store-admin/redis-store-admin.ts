@@ -1,4 +1,7 @@
-/** The store admin of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
+/**
+ * The store admin of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and also the Redis of limits per
+ * second.
+ */
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
 import { exactMost } from '../../algorithms/bound.ts';
 import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
@@ -33,39 +36,39 @@ export interface RedisStoreAdminOptions {
   perSecond: RedisServers | undefined;
   /** CACHE_KEY_PREFIX. */
   prefix: string;
-  /** Whether counters may have ledgers of leases beside them. */
+  /** Whether counters may have ledgers of leases. */
   leases: boolean;
   timers: Timers;
-  /** The first time that a command is refused, and again once it was not. */
+  /** Called when a command is refused for the first time, and again after it worked in between. */
   onMissing: (missing: MissingRight) => void;
 }
 
-/** Where a scan goes on: in which Redis, at which of its servers, at what SCAN gave. */
+/** Where a scan continues: the Redis, the server, and the cursor from SCAN. */
 interface ScanPlace {
   readonly perSecond: boolean;
-  /** Empty: at the first. */
+  /** Empty for the first server. */
   readonly server: string;
   readonly cursor: string;
 }
 
 const beginning: ScanPlace = { perSecond: false, server: '', cursor: '0' };
 
-/** A proxy that closes connections at a command it does not know is not asked for it again so soon. */
+/** The time before a command is sent again that a proxy answered by closing the connection. */
 const refusedByClosingMs = 30_000;
 
-/** Commands that proxies do not know, which may be asked twice. */
+/** Commands that proxies may not know, and that may be sent twice. */
 const mayClose: ReadonlySet<string> = new Set(['SCAN', 'PUBLISH']);
 const closedAtIt = 'the connection was closed at it, as a proxy does that does not know the command';
 const unknownPlace = 'the cursor is none that this limiter gave';
 
-/** ARGV: the field, what it has to hold, and what it is to hold. */
+/** ARGV: the field, the expected text, and the new text. */
 const exchangeScript = redisScript(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
 `);
 
-/** ARGV: the field, and what it has to hold. */
+/** ARGV: the field, and the expected text. */
 const removalScript = redisScript(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 return redis.call('HDEL', KEYS[1], ARGV[1])
@@ -192,12 +195,12 @@ export class RedisStoreAdmin implements StoreAdmin {
     this.#options.perSecond?.close();
   }
 
-  /** All in one hash slot, so that one server of a cluster has them. */
+  /** All own keys are in one hash slot, so that one server of a cluster has them. */
   #ownKey(name: RecordTable | 'news'): string {
     return `weir:{${this.#options.prefix}}:${name}`;
   }
 
-  /** By the first that is there: the nodes of a cluster send each other. */
+  /** Publishes at the first server that responds: the nodes of a cluster forward messages to each other. */
   async #publish(text: string): Promise<number> {
     const { main } = this.#options;
     const args = [this.#ownKey('news'), text];
@@ -213,7 +216,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     throw failure;
   }
 
-  /** `read` throws at a reply that the command never gives. */
+  /** `read` throws if the command cannot return such a reply. */
   async #onRecords<T>(
     command: string,
     table: RecordTable,
@@ -239,7 +242,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     return this.#try('EVALSHA', main, () => run().then(isOneOf('EVALSHA')));
   }
 
-  /** Asked for all at once, so that they go out together. */
+  /** Sends all commands at once, so that they go out together. */
   async #each<T>(
     counters: readonly CounterRef[],
     ask: (counter: CounterRef, servers: RedisServers) => Promise<T>,
@@ -250,14 +253,14 @@ export class RedisStoreAdmin implements StoreAdmin {
     return Promise.all(counters.map((one) => ask(one, one.perSecond ? perSecond : main)));
   }
 
-  /** Notes a command that is refused. Rejects with a StoreError. */
+  /** Sends a command and notes if it is refused. Rejects with a StoreError. */
   async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
     const known = this.#missing.get(command);
     if (known !== undefined && attendedMs() < known.againMs) throw refused(known.message);
     try {
       const reply = await send().catch(async (error: unknown) => {
         if (!mayClose.has(command) || !isClosed(error)) throw error;
-        // The server may have gone just then.
+        // The server may have ended at that moment.
         await servers.ready();
         return send();
       });
@@ -269,7 +272,7 @@ export class RedisStoreAdmin implements StoreAdmin {
         throw refused(closedAtIt);
       }
       const reported = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
-      // That is no right: REDIS_TYPE is wrong, which decisions report.
+      // This is not a missing right: REDIS_TYPE is wrong, which decisions report.
       const isElsewhere = error instanceof ReplyError && error.message.startsWith('MOVED ');
       if (error instanceof ReplyError && !reported.transient && !isElsewhere)
         this.#refused(command, reported.message, 0);
@@ -296,7 +299,7 @@ function refused(message: string): StoreError {
   return new StoreError(message, { transient: false, notCounted: true });
 }
 
-/** Where SCAN goes on, and what it found. */
+/** The next cursor and the keys of a reply to SCAN. */
 function scanReply(reply: unknown): { next: string; keys: string[] } {
   if (!Array.isArray(reply) || reply.length !== 2) throw new UnexpectedReply('SCAN', reply);
   const [cursor, keys] = reply as unknown[];

@@ -1,6 +1,6 @@
 /**
- * What is published for all limiters, on a connection of its own, as a server says nothing else to who subscribes. It is
- * opened when somebody listens, and comes back by itself; a server that says nothing to a PING is left.
+ * Receives the messages for all limiters on a separate connection, because a server sends a subscriber nothing else. The connection
+ * opens when the first listener subscribes, and reopens when it is lost. If the server does not answer a PING, the connection is closed.
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
@@ -14,13 +14,13 @@ export interface SubscriptionOptions {
   channel: string;
   servers: RedisServers;
   timers: Timers;
-  /** SUBSCRIBE is refused, in these words; undefined: the connection was closed at it. */
+  /** Called with the server's message when it refuses SUBSCRIBE, or with undefined if it closed the connection instead. */
   onRefusal: (message: string | undefined) => void;
   onSubscribed: () => void;
 }
 
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
-/** An operator may correct the ACL. */
+/** The pause before another attempt, since an operator may correct the ACL. */
 const refusedMs = 30_000;
 const pingMs = 2_000;
 
@@ -78,7 +78,7 @@ export class RedisSubscription {
     } catch (error) {
       this.#link?.close();
       const isRefused = error instanceof ReplyError ? hasAsked : hasAsked && isClosed(error);
-      // A server that goes just then closes it, too: not twice in a row.
+      // A server that ends at this moment also closes the connection, but not twice in a row.
       if (isRefused && (error instanceof ReplyError || this.#failures > 0)) {
         const text = error instanceof ReplyError ? servers.errors.fromOwnCommand(error).message : undefined;
         this.#options.onRefusal(text);
@@ -102,7 +102,7 @@ export class RedisSubscription {
     for (const listener of [...this.#listeners]) listener.back();
   }
 
-  /** A message that comes first is taken for the answer, and says as well that somebody is there. */
+  /** A message that arrives before the reply is taken for it, and shows as well that the server responds. */
   #ping(link: RedisLink): void {
     this.#callOff = this.#options.timers.after(pingMs, () => {
       link.ask('ping', []).then(

@@ -1,84 +1,84 @@
 /**
- * The process's own way to its store, for operators: away from the connections that count, opened when something is first
- * asked. What cannot be done is reported, and never ends or fails the process.
+ * The process's access to its store for operators: separate from the connections that count, and opened at the first question. A failure
+ * here is reported, and never ends or fails the process.
  */
 import type { StoredCounter } from '../../stores/store.ts';
 
-/** Where a counter is. */
+/** The location of a counter. */
 export interface CounterRef {
-  /** Whole, CACHE_KEY_PREFIX and window included. */
+  /** The complete key, with CACHE_KEY_PREFIX and window. */
   readonly key: string;
-  /** REDIS_PERSECOND: it is in the Redis of limits per second. */
+  /** Whether the counter is in the Redis of limits per second (REDIS_PERSECOND). */
   readonly perSecond: boolean;
 }
 
 export interface ScanQuestion {
   /** Keys begin with one of these. */
   readonly prefixes: readonly string[];
-  /** Where to go on; undefined: at the beginning. */
+  /** Where to continue; undefined: at the beginning. */
   readonly from: string | undefined;
-  /** Keys looked at, about. */
+  /** The approximate number of keys to read. */
   readonly count: number;
 }
 
 export interface ScannedKeys {
   readonly counters: readonly CounterRef[];
-  /** Keys that were looked at, others among them. */
+  /** The number of keys that were read, including other keys. */
   readonly scanned: number;
-  /** Opaque; undefined: nothing is left. */
+  /** An opaque position; undefined: nothing is left. */
   readonly place: string | undefined;
-  /** What was not looked at, and why. */
+  /** What was not scanned, and why. */
   readonly notes: readonly string[];
 }
 
 /** A command that the server, its ACL or a proxy refuses. */
 export interface MissingRight {
   readonly command: string;
-  /** The server's words, without credentials. */
+  /** The server's message, without credentials. */
   readonly message: string;
 }
 
 export interface NewsListener {
-  /** A message of any limiter, this one among them. */
+  /** Called for each message of any limiter, including this one. */
   heard(text: string): void;
-  /** Messages come from now on; some may have been missed before. */
+  /** Called when messages arrive from now on. Some may have been missed before. */
   back(): void;
 }
 
-/** Small records in one hash each, field by field. */
+/** Small records, one hash for each table and one field for each record. */
 export type RecordTable = 'overrides' | 'limiters' | 'revisions';
 
-/** Methods reject with a `StoreError` while the store is away, and with a `StoreAdminRefusal` for what it can never do. */
+/** Methods reject with a `StoreError` if the store is unavailable, and with a `StoreAdminRefusal` if it can never do this. */
 export interface StoreAdmin {
   readonly kind: 'redis' | 'memory' | 'memcache';
-  /** One slice of keys of counters. A key may come twice, and one that is not there all the while not at all. */
+  /** Returns one slice of keys of counters. A key may come twice, and one that does not exist all the time may be missing. */
   scan(question: ScanQuestion): Promise<ScannedKeys>;
-  /** In their order; undefined: not there, or no counter. */
+  /** Reads counters, in the given order; undefined: it does not exist, or is no counter. */
   read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]>;
-  /** With the ledgers of their leases, and what is reserved on them. Gives how many were there. */
+  /** Removes counters with the ledgers of their leases and their reservations. Returns how many existed. */
   remove(counters: readonly CounterRef[]): Promise<number>;
-  /** What was refused when it was tried last. */
+  /** Commands that were refused when they were last tried. */
   readonly missing: readonly MissingRight[];
-  /** To all that listen. False where that is refused: `missing` says why. */
+  /** Sends a text to all listeners. Returns false if this is refused: `missing` has the reason. */
   publish(text: string): Promise<boolean>;
-  /** Comes back by itself when it is lost. Call what it gives to end it. */
+  /** Subscribes, again whenever the connection is lost. Returns a function that ends it. */
   subscribe(listener: NewsListener): () => void;
   records(table: RecordTable): Promise<Map<string, string>>;
-  /** One of them; undefined: there is none of that field. */
+  /** Reads one record; undefined: there is no such field. */
   record(table: RecordTable, field: string): Promise<string | undefined>;
-  /** `absent`: only where there is none of that field; `is`: only in place of this text. False: there was another. */
+  /** `absent`: writes only if there is no such field; `is`: only in place of this text. Returns false if another text was there. */
   putRecord(
     table: RecordTable,
     field: string,
     text: string,
     when?: 'always' | 'absent' | { is: string },
   ): Promise<boolean>;
-  /** `is`: only this text. False: there was none, or another. */
+  /** `is`: removes only this text. Returns false if there was none, or another. */
   removeRecord(table: RecordTable, field: string, is?: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** Not with this store, whatever happens; or not with such a question. */
+/** This store can never do this, or not with such a question. */
 export class StoreAdminRefusal extends Error {
   override readonly name = 'StoreAdminRefusal';
   readonly isQuestions: boolean;
@@ -91,7 +91,7 @@ export class StoreAdminRefusal extends Error {
 
 const ownKeys = ['weir:{', 'weir:lease:', 'weir:reserve:', 'weir:reserve-', 'weir:claim:'];
 
-/** Whether a key is one of ours that holds no counter. */
+/** Whether a key is one of Weir's own that holds no counter. */
 export function isStoreAdminKey(key: string): boolean {
   return ownKeys.some((beginning) => key.startsWith(beginning));
 }
