@@ -13,7 +13,7 @@ function settingsOf(env: Record<string, string>): LimiterSettings {
   return settings;
 }
 
-/** As the parts hand it on, who look at nothing in it. */
+/** The context that capabilities pass on without reading it. */
 const context = {} as LimiterContext;
 
 function partsOf(...parts: ThreadPart[]): ThreadParts {

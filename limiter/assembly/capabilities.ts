@@ -1,4 +1,4 @@
-/** Goes through the list of capabilities: loads the halves of those that the settings ask for, and joins what the parts give. */
+/** Goes through the list of capabilities: loads those that the settings enable, and combines their parts. */
 
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Override } from '../../rules/override.ts';
@@ -30,7 +30,7 @@ export async function loadCapabilities(settings: LimiterSettings): Promise<Loade
   return Promise.all(wanted.map(async ({ name, load }) => ({ name, halves: await load() })));
 }
 
-/** The parts of the main thread. */
+/** The parts of capabilities in the main thread. */
 export class MainParts {
   readonly #parts: readonly MainPart[];
 
@@ -80,7 +80,7 @@ export class MainParts {
   }
 }
 
-/** The parts of one thread that answers callers. */
+/** The parts of capabilities in one thread that answers callers. */
 export class ThreadParts {
   readonly #parts = new Map<string, ThreadPart>();
 
@@ -124,7 +124,7 @@ export class ThreadParts {
     for (const part of this.#all) part.opened?.(decisions);
   }
 
-  /** To be added to the methods of these paths. */
+  /** Returns the methods to add to the existing methods with these paths. */
   grpc(decisions: Decisions, paths: readonly string[]): Map<string, GrpcMethod> {
     const methods = new Map<string, GrpcMethod>();
     for (const part of this.#all) {
@@ -150,13 +150,13 @@ export class ThreadParts {
     for (const part of this.#all) part.forget?.(keys);
   }
 
-  /** What the part answers; undefined where it has no such message. */
+  /** Returns the answer of the part, or undefined if it has no such message. */
   receive({ capability, kind, argument }: SentMessage): unknown {
     const messages = this.#parts.get(capability)?.messages as Record<string, (argument: unknown) => unknown>;
     return messages?.[kind]?.(argument);
   }
 
-  /** Where this is the only thread. */
+  /** The carrier of messages if this is the only thread. */
   get carrier(): MessageCarrier {
     return {
       count: 0,
@@ -187,7 +187,7 @@ export class ThreadParts {
   }
 }
 
-/** One that calls all; undefined, and the one itself, cost a decision nothing. */
+/** Returns a listener that calls all. Without listeners or with only one, a decision pays nothing extra. */
 function joined<Args extends unknown[]>(
   listeners: readonly ((...args: Args) => void)[],
 ): ((...args: Args) => void) | undefined {

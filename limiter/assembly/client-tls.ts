@@ -1,10 +1,13 @@
-/** From settings to the TLS of a store's client. Apart from the store, as a process that counts in memory never loads TLS. */
+/**
+ * Makes the TLS of a store's client from settings. It is separate from the store, so that a process that counts in memory never loads
+ * TLS.
+ */
 import type { Logger } from '../../process/log/logger.ts';
 import { clientTlsRefused } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 
-/** TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. Throws an Error on files that cannot be used. */
+/** Opens the TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. @throws Error if files cannot be used */
 export function openClientTls(
   settings: LimiterSettings,
   client: 'redis' | 'memcache',

@@ -1,4 +1,4 @@
-/** Where the settings say that rules come from, and what is logged of it. */
+/** Opens the source of rules that the settings name, and logs its events. */
 
 import { join } from 'node:path';
 import type { LogFields } from '../../process/log/logger.ts';
@@ -35,12 +35,12 @@ export function openConfigSource(
   };
 }
 
-/** What is checked of rules, as the settings want it and the store can count. */
+/** The checks of rules that the settings ask for and the store requires. */
 export function ruleChecks(settings: LimiterSettings): CheckOptions {
   return { mergeDomains: settings.mergeDomainConfig, support: ruleSupport(settings) };
 }
 
-/** The settings by which a source of rules that cannot start was looked for. */
+/** The settings that determine the source of rules, for the log line of a source that cannot start. */
 export function sourceFields(settings: LimiterSettings): LogFields {
   if (settings.configType !== 'FILE') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
   return {

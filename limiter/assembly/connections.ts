@@ -1,4 +1,4 @@
-/** What connections of callers have in common: their bounds, their TLS files, and what is logged and counted of them. */
+/** The shared parts of callers' connections: their bounds, TLS files, log lines and statistics. */
 import type { CallerGate, CallTracer } from '../../process/grpc/handlers.ts';
 import {
   type HttpConnectionsOptions,
@@ -29,23 +29,23 @@ import {
 } from '../stats/registry/limiter-stats.ts';
 import type { LimiterContext } from './context.ts';
 
-/** How long requests in flight may take after the listeners closed. */
+/** The time that requests in flight have after the listeners closed. */
 export const shutdownGraceMs = 10_000;
 const dayMs = 86_400_000;
 
-/** The bounds that all connections of a process share. One for each thread. */
+/** The bounds that all connections of a thread share. */
 export interface OpenedConnections {
-  /** What connections of every listener hold. */
+  /** The memory held by connections of every listener. */
   connectionMemory: ConnectionMemory;
-  /** In which what comes over them is served. */
+  /** The turns of the event loop in which requests over them are served. */
   turns: LoopTurns;
-  /** When answers are written that waited for the store, and what comes alone is sent to it. */
+  /** The end of a turn, at which answers that waited for the store are written, and single ops are sent to it. */
   flushTurn: FlushTurn;
-  /** Of each HTTP listener. */
+  /** The options of each HTTP listener. */
   http: HttpConnectionsOptions;
 }
 
-/** `shared` with the other threads; undefined where this one is alone. */
+/** `shared`: the memory of all threads; undefined if this is the only one. */
 export function openConnections(
   { settings, registry, clock, timers, log }: LimiterContext,
   shared: ThreadMemory | undefined,
@@ -77,18 +77,18 @@ export function openConnections(
   };
 }
 
-/** What the gRPC and the HTTP listener of one thread are given alike. */
+/** The common parts of the gRPC and the HTTP listener of one thread. */
 export interface ListenerParts {
   connections: OpenedConnections;
-  /** Undefined where tracing is off. */
+  /** Undefined if tracing is off. */
   tracer: CallTracer | undefined;
-  /** Undefined: anyone who reaches the port may ask. */
+  /** Undefined: every caller that reaches the port is accepted. */
   gate: CallerGate | undefined;
-  /** Whether this thread counts and logs what becomes of the TLS files: of several that watch them, one does. */
+  /** Whether this thread counts and logs changes of the TLS files. Of several threads that watch them, one does. */
   reportsCertificates: boolean;
 }
 
-/** Undefined where the listener answers in plain text. */
+/** Undefined if the listener uses plain text. */
 export function serverTls(
   settings: LimiterSettings,
   listener: 'grpc' | 'http',
@@ -113,7 +113,7 @@ export function serverTls(
   };
 }
 
-/** What is logged and counted of connections of gRPC callers, of which `connections` says how many are open. */
+/** The listener that logs and counts events of gRPC connections; `connections` returns how many are open. */
 export function connectionListener(
   context: LimiterContext,
   { connections, reportsCertificates }: { connections: () => number; reportsCertificates: boolean },
@@ -145,7 +145,7 @@ function reportOf(
   else lines.connectionRefused(log, end);
 }
 
-/** What is logged and counted of the certificate that is shown to callers, if this thread `reports` of it. */
+/** The listener that logs and counts changes of the server certificate, if this thread `reports` them. */
 export function certificateListener(
   { registry, clock, log }: LimiterContext,
   listener: 'gRPC' | 'HTTP',

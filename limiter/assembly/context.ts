@@ -1,4 +1,4 @@
-/** What all parts of a limiter are made from, and what is made of it by those that only some settings need. */
+/** Dependencies shared by all parts of a limiter, and the interfaces of parts that only some settings need. */
 import { hostname } from 'node:os';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
@@ -13,23 +13,23 @@ import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import type { ReservationStore, Store } from '../stores/store.ts';
 
-/** How people call this limiter: by its pod, by the id of its node where that was chosen, or by its host. */
+/** The display name of this limiter: its pod, the id of its node if one is set, or its host. */
 export function limiterName({ podName, xdsNodeId }: LimiterSettings): string {
   const chosenId = xdsNodeId === xdsSettings.xdsNodeId.default ? '' : xdsNodeId;
   return podName || chosenId || hostname();
 }
 
-/** One for each thread. */
+/** The context of each thread. */
 export type LimiterContext = CapabilityContext<LimiterSettings>;
 
 export interface OpenedServer {
   store: Store;
-  /** Waits for the first answer of the store, for as long as it takes. */
+  /** Waits for the first answer of the store, without a timeout. */
   connect(): Promise<void>;
 }
 
 export interface OpenedStore extends OpenedServer {
-  /** Counts each hit as it comes: inside of `aroundStore`, and of all that is around that. */
+  /** Counts each hit at once: it is inside `aroundStore` and everything around that. */
   counts: Store;
   /** Around `store`. Undefined: it keeps none. */
   reservations?: ReservationStore | undefined;
@@ -44,15 +44,15 @@ export interface OpenedConfigSource {
   origin: OriginLines;
 }
 
-/** What statistics go to. */
+/** The destination of statistics. */
 export interface Sink {
-  /** Rejects when the limiter cannot run without it. */
+  /** Rejects if the limiter cannot run without it. */
   start(): void | Promise<void>;
-  /** The last values, then the end; settles about when `timeoutMs` are over at the latest. */
+  /** Sends the last values, then ends, at the latest shortly after `timeoutMs`. */
   close(timeoutMs: number): Promise<void>;
 }
 
-/** Modules of a thread that serves which only some settings need; undefined: they do not. */
+/** Modules of a serving thread that only some settings need; undefined if the settings do not need them. */
 export interface ServingModules {
   readonly redis:
     | {
@@ -67,11 +67,11 @@ export interface ServingModules {
   readonly memcache:
     | { openMemcache(context: LimiterContext, resolveSrv: ResolveSrv | undefined): OpenedServer }
     | undefined;
-  /** That the settings ask for. */
+  /** The capabilities that the settings enable. */
   readonly capabilities: readonly LoadedCapability<LimiterSettings>[];
 }
 
-/** Those of the whole process. */
+/** Optional modules of the whole process. */
 export interface OptionalModules extends ServingModules {
   readonly xds: { openXds(context: LimiterContext): OpenedConfigSource } | undefined;
   readonly prometheus:
@@ -85,7 +85,7 @@ export interface OptionalModules extends ServingModules {
     | undefined;
 }
 
-/** Throws when the settings did not name the module for which it was asked now. */
+/** @throws if the settings do not need the requested module */
 export function loaded<Module>(module: Module | undefined, name: string): Module {
   if (module === undefined) throw new Error(`${name} is not loaded`);
   return module;

@@ -1,4 +1,4 @@
-/** The settings of decisions, headers and counting, read into the service that uses them. */
+/** Creates the service from the settings of decisions, headers and counting. */
 
 import { unitOfHits } from '../../rules/describe.ts';
 import type { Observer } from '../capabilities/capability.ts';
@@ -30,7 +30,7 @@ interface DecisionParts {
   reservations?: ReservationStore | undefined;
   /** Undefined: nobody wants to know more than is counted. */
   observer?: Observer | undefined;
-  /** Undefined: nobody is reported marks of limits. */
+  /** Undefined if no marks of limits are reported. */
   warnings?: LimitWarnings | undefined;
 }
 
@@ -62,16 +62,16 @@ export function createDecisionService(
       onBudgetCall: budgetStats.called,
       onReservationsExpired: budgetStats.expired,
       ...observer,
-      // With SHADOW_MODE nobody is refused.
+      // With SHADOW_MODE no request is refused.
       onRefused: settings.shadowMode ? undefined : observer?.onRefused,
     },
   });
 }
 
-/** Chosen: marks of limits that are logged in a minute, so that a rule with a counter a user floods no log. */
+/** Chosen: the marks of limits that are logged in a minute, so that a rule with one counter per user does not flood the log. */
 const warningsLogged = 100;
 
-/** Each is counted and logged. `claims` undefined: by each limiter. */
+/** Counts and logs each mark that is reached. `claims` undefined: each limiter reports by itself. */
 export function createWarnings(
   { clock, registry, log }: Pick<LimiterContext, 'clock' | 'registry' | 'log'>,
   claims: Claims | undefined,
@@ -117,7 +117,7 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
   };
 }
 
-/** Undefined where the settings want none. */
+/** Undefined if the settings do not ask for it. */
 export function createLocalCache(
   { localCacheSizeInBytes: maxBytes }: LimiterSettings,
   registry: StatsRegistry | undefined,
@@ -128,12 +128,12 @@ export function createLocalCache(
   return cache;
 }
 
-/** In the mode `local` the store itself answers, and what it cannot answer is an error. */
+/** In the mode `local` the store itself answers, and a question that it cannot answer is an error. */
 function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailureAnswer {
   return storeFailureMode === 'local' ? 'error' : storeFailureMode;
 }
 
-/** Of what backends ask over HTTP: limit headers and Retry-After in any case, in the style that is set. */
+/** The options of answers to backends over HTTP, which always have limit headers and Retry-After, in the configured style. */
 export function wholeResponseOptions(settings: LimiterSettings): ResponseOptions {
   return {
     ...responseOptions({ ...settings, limitResponseHeadersEnabled: true }),

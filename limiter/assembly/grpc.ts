@@ -1,4 +1,4 @@
-/** From settings to the gRPC listener. */
+/** Opens the gRPC listener from settings. */
 import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
@@ -56,13 +56,13 @@ export function openGrpc(
   return server;
 }
 
-/** Where gRPC is to be answered. */
+/** The address of the gRPC listener. */
 export function grpcAddress(settings: LimiterSettings): ListenAddress | UnixAddress {
   const { grpcUds: path, grpcUdsMode: mode, grpcHost: host, grpcPort: port } = settings;
   return path === '' ? { host, port } : { path, mode };
 }
 
-/** 0 switches a bound off. */
+/** Replaces 0, which turns a bound off. */
 function orNever(ms: number): number {
   return ms === 0 ? Number.POSITIVE_INFINITY : ms;
 }

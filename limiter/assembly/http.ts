@@ -1,4 +1,4 @@
-/** From settings to the HTTP listener, and the token of the debug listener. */
+/** Opens the HTTP listener and the token of the debug listener from settings. */
 import { hostname } from 'node:os';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -45,7 +45,7 @@ export function openHttp(
   });
 }
 
-/** Undefined where HTTP_ALLOWED_HOSTS is empty: proxies and load balancers send whatever name they know. */
+/** Undefined if HTTP_ALLOWED_HOSTS is empty, because proxies and load balancers send any name that they know. */
 function checkedHosts({ settings, registry, clock, log }: LimiterContext): CheckedHosts | undefined {
   const count = createRefusalStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
@@ -84,7 +84,7 @@ function tlsListener(context: LimiterContext, reportsCertificates: boolean): Htt
   };
 }
 
-/** DEBUG_TOKEN_FILE: what the debug listener asks of anyone who comes. */
+/** DEBUG_TOKEN_FILE: the token that the debug listener asks of every client. */
 export function followDebugToken({ settings, timers, log }: LimiterContext): FollowedToken {
   return followTokenFile({
     path: settings.debugTokenFile,

@@ -1,4 +1,4 @@
-/** The memcache that the settings name: its nodes found, its events counted and logged. */
+/** Opens the memcache that the settings name: finds its nodes, and counts and logs its events. */
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -9,12 +9,12 @@ import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-
 import { openClientTls } from './client-tls.ts';
 import type { LimiterContext, OpenedServer } from './context.ts';
 
-/** Chosen, of each text. */
+/** Chosen: the interval for each text. */
 const problemReportIntervalMs = 10_000;
 const badValue = 'Unexpected non-numeric value in memcached';
 const getRefused = 'Error multi-getting memcache keys';
 
-/** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
+/** @throws Error if files of TLS cannot be used. `connect` rejects if no nodes are found. */
 export function openMemcache(
   context: LimiterContext,
   resolveSrv: ResolveSrv = resolveSrvBySystem,
@@ -35,7 +35,7 @@ export function openMemcache(
   return followSrv(context, store, resolveSrv);
 }
 
-/** Looks the nodes up once before the start, and again and again after it if that is wanted. */
+/** Looks the nodes up once before the start, and repeatedly after it if that is configured. */
 function followSrv(
   { settings, timers, log }: LimiterContext,
   store: MemcacheStore,

@@ -1,13 +1,13 @@
 /**
- * The modules that only some settings need, and whose libraries take longer to load than all the rest of a limiter: they are
- * loaded before anything is opened, where the settings name them.
+ * The modules that only some settings need, and whose libraries take longer to load than all the rest of a limiter. If the settings need
+ * them, they are loaded before anything is opened.
  */
 import type { LimiterSettings } from '../settings/settings.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { loadCapabilities } from './capabilities.ts';
 import type { OptionalModules, ServingModules } from './context.ts';
 
-/** All that a process needs which the settings describe. */
+/** Loads all modules that a process needs for these settings. */
 export async function loadOptionalModules(settings: LimiterSettings): Promise<OptionalModules> {
   const [serving, xds, prometheus] = await Promise.all([
     loadServingModules(settings),
@@ -17,7 +17,7 @@ export async function loadOptionalModules(settings: LimiterSettings): Promise<Op
   return { ...serving, xds, prometheus };
 }
 
-/** Of a worker thread, which has neither a source of rules nor statistics to send. */
+/** Loads the modules of a worker thread, which has neither a source of rules nor statistics to send. */
 export async function loadServingModules(settings: LimiterSettings): Promise<ServingModules> {
   const [redis, memcache, capabilities] = await Promise.all([
     settings.backendType === 'redis' ? import('./redis.ts') : undefined,

@@ -1,4 +1,4 @@
-/** PROFILES_FILE: what answers other proxies than Envoy in each thread that serves, and the file behind all of them. */
+/** PROFILES_FILE: the endpoints for other proxies than Envoy in each serving thread, and the file that configures them. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
@@ -47,7 +47,7 @@ export function openForwardAuth(
   return {
     answer: (call, asker) => forwardAuth.answer(call, asker),
     use: async (profiles) => {
-      // With the library of regular expressions, which most limiters never need.
+      // This loads the library of regular expressions, which most limiters never need.
       const { descriptorMaker } = await import('../../rules/proxy/make-descriptors.ts');
       forwardAuth.use(profiles?.map((profile) => ({ profile, make: descriptorMaker(profile) })));
     },
@@ -55,15 +55,15 @@ export function openForwardAuth(
 }
 
 export interface FollowedProfiles {
-  /** Settles when the first profiles are in force, or there is no file that could be used. */
+  /** Resolves when the first profiles are in force, or if there is no usable file. */
   start(): Promise<void>;
   close(): void;
 }
 
-/** Chosen: a change is in force after so long, and twice that where a write is doubted. */
+/** Chosen: a change is in force after this time, or twice that if a write may not be complete. */
 const lookMs = 1_000;
 
-/** Reads the file once it is there, and again whenever it changed; what cannot be used is reported, and the last good one stays. */
+/** Reads the file once it exists, and again whenever it changes. An unusable file is reported, and the last good one stays in force. */
 export function followProfiles(
   { settings, registry, log, timers }: LimiterContext,
   operate: (order: Order) => Promise<unknown>,
@@ -72,7 +72,7 @@ export function followProfiles(
   const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
   let inForce: number | undefined;
   let lastWasRefused = false;
-  /** Why the file could not be used when it was looked at last, and what of that was reported. */
+  /** Why the file could not be used at the last attempt, and the last problem that was reported. */
   let doubted: string | undefined;
   let reported: string | undefined;
   let close = (): void => {};
@@ -94,7 +94,7 @@ export function followProfiles(
     lines.profilesRefused(log, reason);
     if (inForce === undefined) await operate({ order: 'use-profiles', profiles: undefined });
   };
-  /** Whether the file is followed from now on. */
+  /** Returns whether the file is followed from now on. */
   const isFollowed = async (): Promise<boolean> => {
     if (settings.profilesFile === '' && !existsSync(path)) return false;
     const watch = await watchFiles({
@@ -115,14 +115,14 @@ export function followProfiles(
     await use(watch.first);
     return true;
   };
-  /** `isSure`: whether nobody may still be writing it. */
+  /** `isSure`: whether the file is certainly complete. */
   const tryToFollow = async (isSure: boolean): Promise<boolean> => {
     try {
       if (await isFollowed()) return true;
       doubted = undefined;
     } catch (error) {
       const reason = errorText(error);
-      // Once for as long as it stays the same.
+      // A problem is reported once, as long as it stays the same.
       if ((isSure || reason === doubted) && reason !== reported) {
         reported = reason;
         await refuse(reason);
@@ -152,7 +152,7 @@ export function followProfiles(
   };
 }
 
-/** Beside the rules and never in them: it would be taken for a rule file there. */
+/** The file is not among the rules, where it would be read as a rule file. */
 function profilesPath({ profilesFile, runtimeRoot, runtimeSubdirectory }: LimiterSettings): string {
   return profilesFile === ''
     ? join(resolve(runtimeRoot), runtimeSubdirectory, 'profiles.yaml')

@@ -8,7 +8,7 @@ import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
 import type { LimiterContext, Sink } from './context.ts';
 import { listenerErrors } from './start-trouble.ts';
 
-/** `mapping`: undefined for the built-in one. */
+/** `mapping`: undefined for the built-in mapping. */
 export function openPrometheus(
   context: LimiterContext,
   connections: HttpConnectionsOptions,

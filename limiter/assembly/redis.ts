@@ -1,4 +1,4 @@
-/** A store in Redis, of whatever kind the settings name, with its statistics and its part in the process's health. */
+/** Opens a store in Redis of the kind that the settings name, with its statistics and its part of the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
@@ -31,7 +31,7 @@ import { RedisStore, type ServerConnection } from '../stores/redis/redis-store.t
 import { openClientTls } from './client-tls.ts';
 import type { LimiterContext, OpenedServer } from './context.ts';
 
-/** By the store's name in lines: its statistics, its component of the process's health, and its settings. */
+/** The statistics, the health component and the settings of each store, by its name in log lines. */
 const roles = {
   store: { pool: 'redis_pool', component: 'redis', prefix: 'REDIS_' },
   per_second_store: {
@@ -41,10 +41,10 @@ const roles = {
   },
 } as const;
 
-/** Chosen: who operates can wait longer than a request. */
+/** Chosen: operators can wait longer than requests. */
 const leastStoreAdminMs = 1_000;
 
-/** A connection that somebody else has opened, and how logs name it. */
+/** A connection that was opened elsewhere, and its name in logs. */
 export interface GivenRedis {
   readonly connection: ServerConnection;
   readonly label: string;
@@ -52,13 +52,13 @@ export interface GivenRedis {
 
 interface RedisStoreParts {
   flushTurn: FlushTurn;
-  /** The server refuses scripts, or leases. */
+  /** Called when the server refuses scripts or leases. */
   onRefused: () => void;
-  /** In place of one to the address of the settings. */
+  /** Replaces a connection to the address of the settings. */
   given?: GivenRedis;
 }
 
-/** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
+/** @throws Error, without credentials in its message, if an address is invalid or TLS files cannot be used */
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
@@ -67,7 +67,7 @@ export function openRedis(
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
-  // Of one store it would say nothing.
+  // With only one store the field would say nothing.
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
   const place = given ?? redisAddress(own);
   const { label } = place;
@@ -96,7 +96,7 @@ export function openRedis(
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,
     random,
     flushTurn,
-    // Timers know whole milliseconds.
+    // Timers have a resolution of one millisecond.
     windowMs: Math.ceil(own.redisPipelineWindowMs),
     reservations: reservationBounds(settings),
     onFailure: lines.onFailure,
@@ -138,7 +138,7 @@ function redisTls({ settings, log }: LimiterContext, own: RedisStoreSettings): C
   return own.redisTls ? openClientTls(settings, 'redis', log) : undefined;
 }
 
-/** The store admin of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
+/** Opens the store admin of the process, with its own connections, which open at the first question. @throws like `openRedis` */
 export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServers): StoreAdmin {
   const { settings, timers, random, log } = context;
   const servers = (own: RedisStoreSettings): RedisServers =>

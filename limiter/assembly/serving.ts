@@ -1,4 +1,4 @@
-/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
+/** The part of a limiter that answers callers: the service, its store, and the gRPC and HTTP listeners. Runs completely in one thread. */
 import type { Health } from '../../process/grpc/health.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
@@ -35,48 +35,48 @@ import { openHttp } from './http.ts';
 import { openForwardAuth } from './profiles.ts';
 import { openStore } from './store.ts';
 
-/** In this thread, or in several that share the ports. */
+/** Serves in this thread, or in several that share the ports. */
 export interface Serving extends MessageCarrier {
-  /** Decides by these rules from now on; a promise settles when that is so everywhere. */
+  /** Decides by these rules from now on. A promise resolves when all threads do. */
   useRules(table: RuleTable): void | Promise<void>;
-  /** What each thread that serves answers; settles when all of them have carried it out. */
+  /** Returns the answers of each serving thread, once all of them have carried the order out. */
   operate(order: Order): Promise<readonly unknown[]>;
-  /** Waits for the first answer of the store, for as long as it takes. */
+  /** Waits for the first answer of the store, without a timeout. */
   connectStore(): Promise<void>;
-  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
+  /** Rejects with a BindError, or with a WatchedFilesError for the TLS files. A Unix socket has the port 0. */
   listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   listenForHttp(address: ListenAddress): Promise<{ port: number }>;
-  /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
+  /** Accepts no more calls. Resolves when the last one ended, or was canceled after the grace period. */
   shutdownGrpc(): Promise<void>;
   closeHttp(): Promise<void>;
-  /** Sends the last spans as well. */
+  /** Closes the store, and sends the last spans. */
   closeStore(): Promise<void>;
 }
 
 export interface ThreadServing extends Serving {
-  /** BACKEND_TYPE=memory: where it counts. */
+  /** BACKEND_TYPE=memory: the store that counts. */
   readonly memory: MemoryStore | undefined;
-  /** A message for this thread; what it answers, or its promise, is plain data. */
+  /** Handles a message for this thread. The answer, or what its promise resolves to, is plain data. */
   receive(message: SentMessage): unknown;
 }
 
-/** What is this thread's own. */
+/** The parts that each thread has for itself. */
 interface ServingParts {
   modules: ServingModules;
   connections: OpenedConnections;
-  /** What the store says of itself. */
+  /** The health that the store reports. */
   storeHealth: Health;
-  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  /** The resolver for MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv?: ResolveSrv | undefined;
-  /** Its number as a worker, from 1 on; 0: the main thread. */
+  /** The number of the worker, from 1 on; 0: the main thread. */
   worker: number;
 }
 
-/** Throws an Error without credentials when the store cannot be opened as the settings say. */
+/** @throws Error, without credentials in its message, if the store cannot be opened with these settings */
 export function openServing(context: LimiterContext, given: ServingParts): ThreadServing {
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, worker } = given;
-  // Whether it counts and logs what becomes of the TLS files, which all threads read.
+  // Of all threads that read the TLS files, one counts and logs their changes.
   const reportsCertificates = worker <= 1;
   const parts = new ThreadParts(context, modules.capabilities, worker);
   const { store, reservations, counts, connect, forget, memory } = openStore(
@@ -107,7 +107,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   let table: RuleTable | undefined;
   const decide = createDecideForHttp({
     ask: createWholeDecisions(asked, wholeResponse),
-    // Looked at when somebody mistypes one, once for all rules.
+    // Names are collected when a caller misspells a domain, once for each set of rules.
     domains: () => {
       if (table !== undefined) domains = table.domainNames();
       table = undefined;

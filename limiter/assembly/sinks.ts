@@ -1,4 +1,4 @@
-/** Where the settings say that statistics go. */
+/** Opens the destination of statistics that the settings name. */
 
 import { packageVersion } from '../../process/files/package-file.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
@@ -15,15 +15,15 @@ import { type LimiterContext, loaded, type OptionalModules, type Sink } from './
 
 interface SinkParts {
   modules: Pick<OptionalModules, 'prometheus'>;
-  /** Of an HTTP listener. */
+  /** The options of an HTTP listener. */
   connections: HttpConnectionsOptions;
-  /** Of Prometheus; undefined: the built-in one. */
+  /** The mapping of Prometheus; undefined: the built-in one. */
   mapping: (() => Mapping) | undefined;
   /** Standard output. */
   output: OutputStream;
 }
 
-/** Undefined: statistics go nowhere. Throws an Error when it cannot be opened as the settings say. */
+/** Undefined: statistics are not sent. @throws Error if it cannot be opened with these settings */
 export function openSink(
   context: LimiterContext,
   { modules, connections, mapping, output }: SinkParts,

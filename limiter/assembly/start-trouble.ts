@@ -1,14 +1,14 @@
-/** A start that does not go well: what is reported about one that takes long, and which listener could not be opened. */
+/** Problems of the start: reports a start that takes long, and names the listener that could not be opened. */
 import { BindError } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
-/** So long after it began a start is reported first, and then again and again. */
+/** The time after which a start is first reported. Later reports follow. */
 const firstMs = 10_000;
 const furtherMs = 60_000;
 
-/** A start that takes long is reported again and again: until it is over nobody is served. */
+/** Reports a start that takes long, repeatedly, because no caller is served until it is over. */
 export class StartWatch {
-  /** What the start waits for from now on. */
+  /** The step that the start waits for. */
   waitsFor = '';
   #callOff: () => void;
 
@@ -27,18 +27,18 @@ export class StartWatch {
     });
   }
 
-  /** The start is over, or given up. */
+  /** Stops, because the start is over or has failed. */
   end(): void {
     this.#callOff();
   }
 }
 
-/** Which listener could not be opened: an address alone does not say it. The message begins with listener and settings. */
+/** Names the listener that could not be opened, which the address alone does not. The message begins with listener and settings. */
 class ListenerError extends Error {
   override readonly name = 'ListenerError';
 }
 
-/** Other errors than a BindError stay as they are. */
+/** Errors other than BindError are passed on unchanged. */
 function asListenerError(listener: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof BindError)) throw error;
@@ -46,7 +46,7 @@ function asListenerError(listener: string): (error: unknown) => never {
   };
 }
 
-/** To catch what opening each listener rejects with. */
+/** Handlers for the errors of opening each listener. */
 export const listenerErrors = {
   grpc: asListenerError('gRPC (GRPC_HOST, GRPC_PORT)'),
   grpcSocket: asListenerError('GRPC_UDS'),

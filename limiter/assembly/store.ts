@@ -1,5 +1,5 @@
 /**
- * The store that the settings name, and the decorators before it. A request passes them in this order, each where it is set:
+ * Opens the store that the settings name, and the decorators before it. A request passes them in this order, if they are configured:
  *
  * 1. `ReservingStore`, which only calls about reservations pass, bounds their owners, and gives back what expired before hits are refused.
  * 2. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
@@ -43,14 +43,14 @@ import {
 
 interface StoreParts {
   modules: ServingModules;
-  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  /** The resolver for MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv: ResolveSrv | undefined;
   flushTurn: FlushTurn;
-  /** Of capabilities. */
+  /** The parts of capabilities. */
   parts?: Pick<ThreadParts, 'aroundServer' | 'aroundStore' | 'storeRefusesScripts'> | undefined;
 }
 
-/** `health` of the context has a part for the store. Throws an Error without credentials when it cannot be opened as the settings say. */
+/** The context's `health` gets a component for the store. @throws Error, without credentials in its message, if it cannot be opened */
 export function openStore(
   context: LimiterContext,
   { modules, resolveSrv, flushTurn, parts: decorators }: StoreParts,
@@ -75,7 +75,7 @@ export function openStore(
     counts: opened.store,
   });
   if (settings.backendType === 'memcache') {
-    // A node that is away is passed over at once, so no breaker has anything to do.
+    // A node that is unavailable is skipped at once, so a breaker would have nothing to do.
     const memcache = loaded(modules.memcache, 'the memcache client');
     return withLocalFallback(context, decorated(server('store', memcache.openMemcache(context, resolveSrv))));
   }
@@ -116,7 +116,7 @@ function reserving(
   return new ReservingStore({ store, bounds, looksFor, onCorrected });
 }
 
-/** What a window that ends as soon as any reservation held is not given back. */
+/** Whether expired reservations are worth returning. They are not if the window ends as soon as the shortest reservation. */
 function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
   const hasWindow = bound === undefined || bound.holdsTotal;
   return capacity > 0 && !(hasWindow && lengthOf(limit) <= 1);
@@ -125,7 +125,7 @@ function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
 function besides(main: OpenedServer, perSecond: OpenedServer): OpenedServer {
   return {
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
-    // As the Go service: that of limits per second first.
+    // The store of limits per second connects first, as in the Go service.
     connect: async () => {
       await perSecond.connect();
       await main.connect();
@@ -133,7 +133,7 @@ function besides(main: OpenedServer, perSecond: OpenedServer): OpenedServer {
   };
 }
 
-/** Chosen: how often a log repeats that a store is not asked. */
+/** Chosen: the interval of log lines while the store is not asked. */
 const reminderMs = 60_000;
 
 function withBreaker(
@@ -162,7 +162,7 @@ function withBreaker(
       if (open) {
         openedMs = clock.monotonicMs();
         storeNotAsked(log, { store: name, reason, mode });
-        // `/healthcheck` stays well, as the Go service's does, so somebody has to say it.
+        // `/healthcheck` stays healthy, as in the Go service, so the log has to report it.
         endReminders = timers.every(reminderMs, () =>
           storeStillNotAsked(log, { store: name, seconds: openSeconds(), mode }),
         );
@@ -170,7 +170,7 @@ function withBreaker(
         endReminders?.();
         storeAskedAgain(log, { store: name, seconds: openSeconds() });
       }
-      // As the Go service, health follows a store that was there only where that is asked for.
+      // As in the Go service, health follows a store that was available before only if this is configured.
       if (settings.redisHealthCheckActiveConnection) health.set(`${name}_breaker`, !open);
     },
     onClose: () => endReminders?.(),
@@ -180,8 +180,8 @@ function withBreaker(
 }
 
 /**
- * STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. With `allow` one that refuses
- * scripts would let limits that need them pass for good, which is no outage: these alone are counted here.
+ * STORE_FAILURE_MODE=local works around all stores together; the service implements the other modes. With `allow`, a store that refuses
+ * scripts would let limits that need them pass permanently. That is not an outage, so only these limits are counted here.
  */
 function withLocalFallback(context: LimiterContext, opened: OpenedStore): OpenedStore {
   const { settings, clock, timers, registry, log } = context;
@@ -203,7 +203,7 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
   return { ...opened, store: fallback, forget: (keys) => fallback.forget(keys) };
 }
 
-/** `reservations` undefined: it counts in place of another store, and keeps neither these nor ledgers. */
+/** `reservations` undefined: it counts in place of another store, without reservations or ledgers. */
 function newMemoryStore(
   { settings, clock, registry }: LimiterContext,
   reservations?: ReservationBounds,

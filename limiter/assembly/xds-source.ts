@@ -1,4 +1,4 @@
-/** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
+/** Opens the source of rules from a management server, and logs and counts its events. Loads grpc-js: see `optional-modules.ts`. */
 
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '@bufbuild/protobuf';
@@ -63,14 +63,15 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
 }
 
 /**
- * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. 3: overrides. 4: calendars,
- * numbers beyond 32 bits, `reserve`. A control plane serves no rules that need more than a limiter says, see `rulesVersionNeeded`.
+ * The version of rules that this limiter supports; without it a limiter counts as 1. 2: windows of any length, `algorithm`,
+ * `rate_limits`. 3: overrides. 4: calendars, numbers beyond 32 bits, `reserve`. A control plane serves a limiter no rules that need a
+ * higher version, see `rulesVersionNeeded`.
  */
 const rules_version = budgetsRulesVersion;
 
 /**
- * `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet, by
- * `rule_support` which rules the limiter would reject.
+ * `instance` identifies this process on all of its connections. The control plane reads from `counter_keys` whether counters may
+ * collide, and from `rule_support` which rules the limiter would reject.
  */
 function nodeMetadata(settings: LimiterSettings): JsonObject {
   const { xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
@@ -85,7 +86,7 @@ function nodeMetadata(settings: LimiterSettings): JsonObject {
   };
 }
 
-/** Nothing of a limiter that obeys all rules. */
+/** Empty for a limiter that supports all rules. */
 function supportMetadata(support: RuleSupport): JsonObject {
   const limits = Object.entries(support).filter(([, limit]) => limit !== undefined && limit !== false);
   return limits.length === 0 ? {} : { rule_support: Object.fromEntries(limits) };

@@ -1,4 +1,4 @@
-/** LEASES: hits of busy counters are taken ahead, see `lease-book.ts`. */
+/** LEASES: takes hits of busy counters in advance, see `lease-book.ts`. */
 import type { Capability } from '../capabilities/capability.ts';
 import { defaultLease, type LeaseSettings, rows } from './settings.ts';
 

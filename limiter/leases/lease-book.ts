@@ -1,10 +1,10 @@
 /**
- * Leases: hits of a counter that a limiter takes ahead and spends by itself. The counter in Redis is charged with them at
- * once, so all limiters together never admit more than the limit, whatever becomes of one of them.
+ * Leases: hits of a counter that a limiter takes in advance and spends by itself. The counter in Redis is charged with them at
+ * once, so all limiters together never admit more than the limit, even if one of them ends.
  *
- * A ledger beside the counter says what each limiter was granted last and has not reported since. Every message to it, sent
- * along with hits or alone, says how many of those were spent, gives back the rest, and may ask for as many as this limiter
- * used in the last second:
+ * A ledger beside the counter records each limiter's last grant and reports. Every message to it, sent along with hits or alone,
+ * reports how many of the granted hits were spent, gives back the rest, and may ask for as many as this limiter used in the last
+ * second:
  *
  *         used twice in a second            answered                spent, and used again
  *   cold ------------------------> asking ------------> holding ---------------------------> asking
@@ -12,9 +12,9 @@
  *                      not answered  |   ------ reported <-----'
  *                                    '----> unsure: reported once more before anything else
  *
- * While a message is under way nothing is spent, so that what it reported stays true. When its reply is lost the ledger may hold
- * what it granted, of which nothing was spent: the next message says so, as each says what was spent in all, and gives all of it
- * back. An old message that comes late is known by its number. Pure: time is passed in.
+ * While a message is in flight nothing is spent, so that its report stays true. If the reply is lost, the ledger may hold a grant
+ * of which nothing was spent. The next message gives all of it back, because each message reports the total that was spent. The
+ * ledger recognizes an old message that arrives late by its number. Pure: time is passed in.
  */
 import { ledgerKeyOf } from '../allocate/ledger.ts';
 import {
@@ -26,78 +26,78 @@ import {
 } from '../stores/operation.ts';
 import type { StoreError } from '../stores/store-error.ts';
 
-/** The last second is counted in so many parts, the present one among them: less than what was used in it, never more. */
+/** The last second is counted in this number of parts, including the current one, so the count may be too low, but never too high. */
 const ticksPerSecond = 4;
 export const tickMs = 1000 / ticksPerSecond;
-/** Chosen: what a sweep looks at and gives back, unless all is to go: callers wait meanwhile. */
+/** Chosen: the counters that a sweep looks at and gives back, unless all are to be given back. Callers wait meanwhile. */
 const leastLooks = 8_192;
 export const returnsPerSweep = 1_024;
 const sweepsPerRound = 2 * ticksPerSecond;
 
-/** Chosen: how long a system may go on sending what was written to a connection that was given up. */
+/** Chosen: the time for which a system may still send data that was written to a closed connection. */
 const lateMs = 15 * 60_000;
 
-/** A counter that nobody used for so long is forgotten; sooner for want of room, once a second at most. */
+/** A counter that was not used for this time is forgotten. For lack of room this may happen sooner, at most once a second. */
 const rememberedTicks = 60 * ticksPerSecond;
 
-/** What this limiter knows of one counter. Times are in ticks. */
+/** The state of one counter in this limiter. Times are in ticks. */
 interface Watched {
   readonly ledgerKey: string | undefined;
   readonly perSecond: boolean;
-  /** For which its leases are. Rules with other limits may share the counter. */
+  /** The limit for which it has leases. Rules with other limits may share the counter. */
   limit: number;
-  /** Hits that may be spent without asking. */
+  /** Hits that may be spent without a message. */
   held: number;
-  /** Of the last grant what it granted, and how much of that was spent; and what was spent of all grants before. */
+  /** The hits of the last grant, how many of them were spent, and how many of all grants before. */
   granted: number;
   spent: number;
   spentBefore: number;
-  /** The counter after that grant. */
+  /** The value of the counter after that grant. */
   top: number;
-  /** When it was used last, and how many hits in that tick and each of the three before. */
+  /** The tick of the last use, and the hits in that tick and in each of the three before. */
   tick: number;
   used: number;
   used1: number;
   used2: number;
   used3: number;
-  /** The message under way. */
+  /** The message in flight. */
   asking: LeaseTerms | undefined;
-  /** The most that the ledger may hold by messages of which no answer came. */
+  /** The most hits that the ledger may hold because of messages without a reply. */
   unsure: number;
-  /** What it holds is to be given back, not spent. */
+  /** The held hits are to be given back, not spent. */
   ends: boolean;
-  /** The last message was not answered. Until then none is sent; nor after one that was granted nothing. */
+  /** The last message had no reply. The next one is sent after `quietUntil`, as after an empty grant. */
   unheard: boolean;
   quietUntil: number;
-  /** When the counter's life is over at the latest, in milliseconds. */
+  /** The latest end of the counter's life, in milliseconds. */
   endMs: number;
 }
 
 export class LeaseBook {
   readonly #limiter: string;
   readonly #maxCounters: number;
-  /** Of a counter with no more than one hit in a second, as most are, only when that was. */
+  /** A counter with no more than one hit in a second, as most are, has only the tick of that hit. */
   readonly #watched = new Map<string, Watched | number>();
-  /** Those with a message under way, and those that the ledger knows of. */
+  /** Counters with a message in flight, and counters of which the ledger has a record. */
   readonly #listed = new Map<string, Watched>();
-  /** Where the next sweep goes on. */
+  /** The position at which the next sweep continues. */
   #round = this.#listed.entries();
-  /** What the last op that was not spent is about. */
+  /** The counter of the last op that was not spent. */
   #found: Watched | undefined;
   #cleanedAt = 0;
   #tick = 0;
-  /** Until then a message that was not answered may still arrive. */
+  /** The tick until which a message without a reply may still arrive. */
   #lateUntil = 0;
   #sequence = 0;
-  /** Hits, since the start. */
+  /** Hits since the start. */
   granted = 0;
   spent = 0;
   returned = 0;
   lostAtMost = 0;
-  /** Hits of counters that were not watched, as `maxCounters` others were. */
+  /** Hits of counters that were not watched, because `maxCounters` others were. */
   unwatched = 0;
 
-  /** `limiter`: its name in ledgers, which no other limiter has, and no other thread. */
+  /** `limiter`: its name in ledgers, unique to this thread of this limiter. */
   constructor({ limiter, maxCounters }: { limiter: string; maxCounters: number }) {
     this.#limiter = limiter;
     this.#maxCounters = maxCounters;
@@ -107,21 +107,21 @@ export class LeaseBook {
     return this.#watched.size;
   }
 
-  /** Hits that are held, or may be: those of messages without an answer among them. */
+  /** Hits that are or may be held, including those of messages without a reply. */
   get outstanding(): number {
     let outstanding = 0;
     for (const one of this.#listed.values()) outstanding += outstandingOf(one);
     return outstanding;
   }
 
-  /** Messages under way, and leases to be given back. */
+  /** The number of counters with a message in flight or with leases to be given back. */
   get unsettled(): number {
     let unsettled = 0;
     for (const one of this.#listed.values()) if (one.asking !== undefined || isListed(one)) unsettled += 1;
     return unsettled;
   }
 
-  /** Answers the op where what is held covers it: hits that are added, and more than none. */
+  /** Answers the op if the held hits cover it. The op must add at least one hit. */
   spend(op: Operation): boolean {
     const found = this.#watched.get(op.key);
     if (typeof found !== 'object') {
@@ -146,7 +146,7 @@ export class LeaseBook {
     return true;
   }
 
-  /** Whether there is anything to report along with an op that was just not spent; the clock need not be read for most. */
+  /** Whether a message may go along with an op that was just not spent. For most ops this needs no clock. */
   mayAsk(op: Operation): boolean {
     if (op.verb === 'refund') return true;
     const one = this.#found;
@@ -154,8 +154,8 @@ export class LeaseBook {
   }
 
   /**
-   * The message to go along with such an op, or with one that takes back: undefined where there is nothing to report. Hits that
-   * are taken back stop at what is leased, no matter who holds it.
+   * Returns the message to go along with such an op, or with a refund; undefined if there is nothing to report. A refund never takes
+   * hits that are leased, by any limiter.
    */
   ask(op: Operation, nowMs: number): LeaseTerms | undefined {
     this.moveTo(nowMs);
@@ -184,7 +184,7 @@ export class LeaseBook {
     return !isQuiet && (held === 0 || limit === op.counter.capacity);
   }
 
-  /** What became of a message. One that is known to be lost, or that another one followed, has been reported before. */
+  /** Handles the result of a message. A message that is known to be lost, or that another one followed, has had its result before. */
   answered(key: string, ask: LeaseTerms, error: StoreError | undefined): void {
     const one = this.#listed.get(key);
     if (one === undefined || one.asking !== ask) return;
@@ -206,7 +206,7 @@ export class LeaseBook {
     one.unheard = true;
     one.quietUntil = this.#tick + (ask.want > 0 ? 1 : ticksPerSecond);
     if (error === undefined || error.notCounted) {
-      // The ledger did not hear of it.
+      // The message did not reach the ledger.
       one.held = one.ends || one.unsure > 0 ? 0 : unspent;
     } else {
       one.unsure = Math.max(one.unsure, unspent, ask.want);
@@ -214,14 +214,14 @@ export class LeaseBook {
     }
   }
 
-  /** Ends all leases: they are no longer spent, and go back with the next sweep. */
+  /** Ends all leases: they are no longer spent, and the next sweep gives them back. */
   endAll(): void {
     for (const one of this.#listed.values()) end(one);
   }
 
   /**
-   * The counter was reset, its ledger with it: what it granted is not spent on the one that follows, nor given back to it. A message
-   * that was under way may have reached either; the next one gives back what only the new ledger can know of.
+   * Called when the counter and its ledger were reset. Grants of the old ledger are neither spent nor returned to the new one. A message
+   * in flight may have reached either ledger; the next one gives back hits of which only the new ledger can have a record.
    */
   cancel(key: string): void {
     const one = this.#listed.get(key);
@@ -229,8 +229,8 @@ export class LeaseBook {
   }
 
   /**
-   * Once a tick: the messages that give back leases that are idle for a second. Of many leases it leaves some to the next sweeps;
-   * none where `isLast`.
+   * Called once a tick. Returns the messages that give back leases that were idle for a second. If there are many leases, some are left
+   * to the next sweeps, unless `isLast`.
    */
   sweep(nowMs: number, isLast = false): Operation[] {
     this.moveTo(nowMs);
@@ -248,7 +248,7 @@ export class LeaseBook {
     return messages;
   }
 
-  /** What is to be notified of a counter now. */
+  /** Returns the message that is due for a counter now. */
   #dueOf(key: string, one: Watched, nowMs: number): Operation | undefined {
     if (one.asking !== undefined) return undefined;
     if (!isListed(one)) {
@@ -263,19 +263,19 @@ export class LeaseBook {
     return undefined;
   }
 
-  /** Nothing goes back any more. */
+  /** Ends the book. Nothing is given back any more. */
   close(): void {
     this.lostAtMost += this.outstanding;
     this.#listed.clear();
     this.#watched.clear();
   }
 
-  /** What is used from now on is used in this tick. A clock that is read late counts hits as older, never as younger. */
+  /** Hits from now on count in this tick. A clock that is read late makes hits look older, never younger. */
   moveTo(nowMs: number): void {
     this.#tick = Math.max(this.#tick, Math.floor(nowMs / tickMs));
   }
 
-  /** After a first use, or the first one for a while; `usedAt` is when the one before was. */
+  /** Watches a counter after a first use, or after a pause; `usedAt` is the tick of the use before. */
   #watch(op: Operation, usedAt: number | undefined): Watched | undefined {
     const tick = this.#tick;
     const ago = usedAt === undefined ? ticksPerSecond : tick - usedAt;
@@ -318,7 +318,7 @@ export class LeaseBook {
     return this.#watched.size < this.#maxCounters;
   }
 
-  /** Those that are idle for longer. */
+  /** Forgets counters that have been idle for longer. */
   #forget(ticks: number): void {
     this.#cleanedAt = this.#tick;
     for (const [key, one] of this.#watched) {
@@ -340,7 +340,7 @@ export class LeaseBook {
       forgets: this.#tick >= this.#lateUntil,
     });
     one.held = 0;
-    // What was to end is not spent even if nobody hears of it.
+    // Hits that were to be given back are not spent, even if the message is lost.
     if (one.ends) one.unsure = Math.max(one.unsure, one.granted - one.spent);
     one.ends = false;
     one.asking = ask;
@@ -363,24 +363,24 @@ export class LeaseBook {
   }
 }
 
-/** It is no longer spent, and goes back with the next sweep. */
+/** Ends the leases of a counter: they are no longer spent, and the next sweep gives them back. */
 function end(one: Watched): void {
   one.held = 0;
   one.quietUntil = 0;
   one.ends = one.asking !== undefined || isListed(one);
 }
 
-/** What was used of it in the last second, as far as it may be leased. */
+/** Returns the hits of the last second, up to the most that may be leased. */
 function wanted(one: Watched, op: Operation): number {
   return Math.min(one.used + one.used1 + one.used2 + one.used3, op.counter.leaseMost);
 }
 
-/** What the ledger may still charge to this limiter. */
+/** Returns the most hits that the ledger may still charge to this limiter. */
 function outstandingOf({ granted, spent, unsure }: Watched): number {
   return Math.max(granted - spent, unsure);
 }
 
-/** The ledger knows something of this limiter, as far as that is known here. */
+/** Whether, as far as is known here, the ledger has a record of this limiter. */
 function isListed({ granted, unsure }: Watched): boolean {
   return granted > 0 || unsure > 0;
 }

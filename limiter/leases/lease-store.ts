@@ -4,24 +4,24 @@ import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../sto
 import { LeaseBook, tickMs } from './lease-book.ts';
 
 export interface LeaseStoreOptions {
-  /** Hands `Operation.lease` on to the counters, or leaves it unanswered. */
+  /** Passes `Operation.lease` on to the counters, or leaves it unanswered. */
   store: Store;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
-  /** The name of this thread of this process in ledgers, unlike any other's. */
+  /** The name of this thread of this process in ledgers, which is unique. */
   limiter: string;
   /** LEASES_MAX_COUNTERS. */
   maxCounters: number;
 }
 
-/** Leases that go back together; the next ones do so beside them. */
+/** The most leases that one request gives back. Several requests run at the same time. */
 const returnsPerRequest = 128;
-/** How long an end waits for leases to go back. */
+/** The time that `close` waits for leases to be given back. */
 export const lastReturnsMs = 1_000;
 
 /**
- * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers
- * is answered at once, whether or not the store is there.
+ * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers is answered
+ * at once, even if the store is unavailable.
  */
 export class LeaseStore extends StoreDecorator {
   readonly #options: LeaseStoreOptions;
@@ -94,7 +94,7 @@ export class LeaseStore extends StoreDecorator {
     });
   }
 
-  /** Whether anything goes along with an op that was not spent. */
+  /** Whether a message goes along with an op that was not spent. */
   #ask(op: Operation): boolean {
     if (!this.#book.mayAsk(op)) return false;
     op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
@@ -107,13 +107,13 @@ export class LeaseStore extends StoreDecorator {
     this.#endSweeps = timers.every(tickMs, () => this.#sweep());
   }
 
-  /** Leases end with the rules that they were taken by. */
+  /** Ends all leases, because the rules that they were taken by ended. */
   endAll(): void {
     this.#book.endAll();
     this.#sweep();
   }
 
-  /** These counters were reset. */
+  /** Ends the leases of counters that were reset. */
   cancel(keys: readonly string[]): void {
     for (const key of keys) this.#book.cancel(key);
     this.#sweep();
@@ -125,7 +125,7 @@ export class LeaseStore extends StoreDecorator {
     this.endAll();
   }
 
-  /** What is not spent goes back first, if the store takes it soon. */
+  /** Gives back unspent hits first, if the store takes them soon. */
   override async close(): Promise<void> {
     this.stop();
     if (this.#book.unsettled > 0) {
@@ -156,7 +156,7 @@ export class LeaseStore extends StoreDecorator {
   }
 }
 
-/** Hits of one fixed window; of those that are taken back also such as may not be leased here, but by others. */
+/** Whether leases may be involved: hits of one fixed window. For refunds this includes counters that only other limiters may lease. */
 function mayLease(op: Operation): boolean {
   const { verb, hits, counter } = op;
   return hits > 0 && (verb === 'refund' ? counter.bound === undefined : counter.leaseMost !== 0);

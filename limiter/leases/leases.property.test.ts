@@ -1,4 +1,6 @@
-/** Limiters with leases before one store that loses messages, replies and limiters, gets some messages late, and whose counters are reset. */
+/**
+ * Limiters with leases and one store. It loses messages, replies and limiters, receives some messages late, and its counters are reset.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
@@ -15,12 +17,12 @@ import { LeaseStore } from './lease-store.ts';
 const lost = new StoreError('the reply was lost', { transient: true });
 const notSent = new StoreError('not sent', { transient: true, notCounted: true });
 
-/** What becomes of a request at the store. */
+/** What happens to a request at the store. */
 type Fate = 'answered' | 'reply lost' | 'lost' | 'not sent' | 'late';
 
 interface Request {
   readonly ops: readonly Operation[];
-  /** The counters that have it, while its reply is on its way. */
+  /** The counters that applied it, while its reply is in flight. */
   appliedTo?: readonly LedgerModel[];
   done(): void;
 }
@@ -29,7 +31,7 @@ interface Limiter {
   readonly store: LeaseStore;
   readonly link: LossyStore;
   readonly uses: Map<string, [number, number][]>;
-  /** The counters that granted what it holds, by key, and resets that it has not heard of. */
+  /** The counters that granted its hits, by key, and the resets of which it was not notified. */
   readonly grantedBy: Map<string, LedgerModel>;
   readonly unreported: Set<string>;
 }
@@ -54,18 +56,18 @@ interface Hit {
   strict: boolean;
 }
 
-/** One store, some limiters, and what was answered by them all. */
+/** One store, some limiters, and the answers of all. */
 class World {
   readonly timers = new ManualTimers();
   readonly counters = new Map<string, LedgerModel>();
   readonly limiters: Limiter[] = [];
-  /** Written to connections that were given up. */
+  /** Requests written to connections that were closed. */
   readonly late: Request[] = [];
   wasLate = false;
-  /** Hits that passed, by counter and limit, and those of them that its leases covered. A counter that was reset is another one. */
+  /** Hits that passed, by counter and limit, and those of them that leases covered. After a reset, a counter is another one. */
   readonly passed = new Map<LedgerModel, Map<number, number>>();
   readonly spent = new Map<LedgerModel, number>();
-  /** By key: counters that were reset. */
+  /** Counters that were reset, by key. */
   readonly former = new Map<string, LedgerModel[]>();
   #started = 0;
 
@@ -152,8 +154,8 @@ class World {
   }
 
   /**
-   * The hits that a counter may have too many. A message that arrives after a reset is granted hits of the new counter, which cannot
-   * know that it is old. What its limiter spent of the counter before then counts as spent of that grant.
+   * Returns the hits that a counter may have too many. A message that arrives after a reset is granted hits of the new counter, which
+   * cannot detect that the message is old. Hits that its limiter spent of the counter before count as spent of that grant.
    */
   mostTooMany(key: string): number {
     const former = this.wasLate ? (this.former.get(key) ?? []) : [];
@@ -249,7 +251,7 @@ describe('LeaseStore', () => {
         for (const [key, counter] of world.counters) {
           const { value = 0, counted, outstanding } = counter;
           if (killed) continue;
-          // A take that comes later than the counter ends, or begins, finds no ledger that knows it to be old.
+          // A take that arrives after its counter ended, or before it began, finds no ledger that detects that it is old.
           if (!all.some((one) => one.is === 'deliver' && one.fate === 'late')) expect(outstanding).toBe(0);
           const owned = counted + (world.spent.get(counter) ?? 0) + outstanding;
           expect(value).toBeGreaterThanOrEqual(owned);
@@ -262,7 +264,7 @@ describe('LeaseStore', () => {
   });
 });
 
-/** The store answers everything from now on, and all leases go back. */
+/** The store answers everything from now on, and all leases are given back. */
 function settle(world: World): void {
   for (const request of world.late.splice(0)) world.apply(request);
   for (const one of world.limiters) {
@@ -302,7 +304,7 @@ describe('LeaseBook', () => {
     expect(leased(count, 3600).sweep(1, true)).toEqual([]);
     const ending = leased(count, 3600);
     ending.endAll();
-    // Even where the turn of its return is yet to come.
+    // This holds even before the lease was given back.
     expect(ending.spend(counterOp({ key: 'key-1', limit: 1000, leaseMost: 5 }))).toBe(false);
     expect(ending.sweep(1, true)).toHaveLength(count);
   });

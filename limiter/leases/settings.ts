@@ -6,7 +6,7 @@ import { leaseForm, leaseFromText, leaseText } from '../../rules/lease.ts';
 
 const leasing: readonly SettingNeed[] = [{ name: 'LEASES', is: 'set' }];
 
-/** Hits that a limiter takes ahead. */
+/** Settings of leases. */
 export const rows = {
   leases: {
     name: 'LEASES',
@@ -61,7 +61,7 @@ export interface LeaseSettings extends SettingsOf<typeof rows> {
   readonly stopCacheKeyIncrementWhenOverLimit: boolean;
 }
 
-/** The share of limits that is leased where rules do not say; undefined: nothing is, whatever they say. */
+/** Returns the share of limits that is leased if rules do not specify one; undefined: nothing is leased, whatever rules specify. */
 export function defaultLease(settings: LeaseSettings): number | undefined {
   const {
     leases,

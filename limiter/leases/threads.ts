@@ -1,4 +1,7 @@
-/** Each thread that answers callers has leases of its own, outside of the circuit breaker: they are spent while Redis is away. */
+/**
+ * Leases of each thread that answers callers. They are outside of the circuit breaker, so that they are spent while Redis is
+ * unavailable.
+ */
 import { randomBytes } from 'node:crypto';
 import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
@@ -18,13 +21,13 @@ export function thread({ settings, clock, timers, registry }: ThreadContext<Leas
       return leases;
     },
     storeRefusesScripts: () => leases?.stop(),
-    // They end with the rules that they were taken by.
+    // Leases end with the rules that they were taken by.
     observes: { onPlansEnded: () => leases?.endAll() },
     forget: (keys) => (keys === undefined ? leases?.endAll() : leases?.cancel(keys)),
   };
 }
 
-/** Hits that were taken ahead, and what became of them. */
+/** Statistics of hits that were leased, spent, given back and lost. */
 export function registerLeaseStats(
   registry: StatsRegistry,
   book: {

@@ -1,4 +1,6 @@
-/** `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: what a request costs is held before it is known, and settled after. */
+/**
+ * `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: reserve the cost of a request before it is known, and settle it afterwards.
+ */
 import { Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
@@ -36,12 +38,12 @@ export interface BudgetOptions extends PostOptions {
   budgets: Budgets;
 }
 
-/** Who asks a `Budgets`. */
+/** The caller of `Budgets`. */
 type Asking = Parameters<Budgets['status']>[1];
 
 type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetOptions) => Promise<void>;
 
-/** What callers ask, by path. */
+/** The routes for callers, by path. */
 export function budgetEndpoints(options: BudgetOptions): ReadonlyMap<string, CallerRoute> {
   const route = (right: number, answer: Answerer): CallerRoute => ({
     right,
@@ -72,7 +74,7 @@ const reserveForm: BodyForm<Pick<ReserveQuestion, 'amount' | 'ttlMs' | 'id'>> = 
   }),
 };
 
-/** Whether each has its own. */
+/** Whether each descriptor has an amount of its own. */
 function haveAmounts(descriptors: unknown): boolean {
   return Array.isArray(descriptors) && descriptors.every((one) => isObject(one) && 'amount' in one);
 }
@@ -115,7 +117,7 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
   });
 }
 
-/** Who asks is a program that would try a 429 again for ever: what is beyond a bound is an error. */
+/** Reads the body. A body beyond a bound is an error and not a 429, which programs would retry forever. */
 async function postedTo(call: HttpCall, options: BudgetOptions): Promise<Uint8Array> {
   const body = await readPost(call, options);
   if (body instanceof Uint8Array) return body;
@@ -146,7 +148,7 @@ async function answerSettle(
     domain: string | undefined;
     asked: Asked | undefined;
     more: { id: string; actual: number | undefined };
-    /** Ends the answer where there is no such reservation. */
+    /** The end of the message if there is no such reservation. */
     advice: string;
   },
 ): Promise<void> {
@@ -167,10 +169,10 @@ async function answerSettle(
   });
 }
 
-/** What a reservation is about that holds nothing, whatever its caller says. */
+/** The question of a reservation that holds nothing, whatever its caller sends. */
 const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
 
-/** Of a reservation in a domain that is not the caller's nothing is reported, not even that there is one. */
+/** Finds a reservation. For one in a domain that the caller may not use, the answer does not reveal that it exists. */
 async function recalled(
   { id, domain, advice }: { id: string; domain: string | undefined; advice: string },
   { caller }: HttpAsker,
@@ -198,7 +200,7 @@ async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetOpt
   sendJson(response, 200, answer);
 }
 
-/** What the parameters `domain` and `entry` ask, the entries of one descriptor in their order. Throws an `ApiProblem`. */
+/** Reads the parameters `domain` and `entry`; the entries form one descriptor, in their order. @throws ApiProblem */
 function statusQuestion(query: URLSearchParams): Asked {
   const domain = query.get('domain') ?? '';
   if (domain === '') throw new ApiProblem(400, 'domain is missing: expected ?domain=<domain>');
@@ -211,7 +213,7 @@ function statusQuestion(query: URLSearchParams): Asked {
   return { domain, descriptors: [entries] };
 }
 
-/** What `/v1/budgets` answers: plain data, which may come from another thread. */
+/** The answer of `/v1/budgets`: plain data, which may come from another thread. */
 export type BudgetsAnswer = { budgets: object[] } | BudgetFailure;
 
 async function budgetsAnswer(
@@ -232,7 +234,7 @@ async function budgetsAnswer(
   };
 }
 
-/** For an operator, whom nobody awaits. */
+/** The state of budgets for an operator, for whom a question is not abandoned. */
 export function budgetsNow(
   budgets: Budgets,
   domain: string,
@@ -260,7 +262,7 @@ export function budgetRoutes(
   ];
 }
 
-/** Bounds of requests hold, and what is remembered of entries is found. */
+/** Applies the bounds of requests, and shortens long entries as requests do. */
 function questionOf(
   { domain, descriptors, amounts }: Asked,
   { request }: HttpCall,
@@ -280,7 +282,7 @@ function callerOf(asker: HttpAsker): Asking {
   return replyTo(asker, {});
 }
 
-/** The answer; rejects with an `ApiProblem` where there is none. */
+/** Returns the answer. Rejects with an `ApiProblem` if there is none. */
 async function reported<Answer extends object>(
   ask: (done: (answer: Answer | BudgetFailure) => void) => void,
 ): Promise<Answer> {
@@ -293,7 +295,7 @@ const statuses: Readonly<Record<BudgetFailure['failure'], number>> = {
   invalid: 400,
   'no-domain': 404,
   conflict: 409,
-  // As over a limit, nothing was reserved.
+  // Nothing was reserved, as with a request over the limit.
   full: 429,
   unsupported: 501,
   unavailable: 503,

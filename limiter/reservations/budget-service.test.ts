@@ -32,7 +32,7 @@ function descriptor(key: string, value = 'a', traits: Partial<Descriptor> = {}):
   return { entries: [{ key, value }], ...unsaid, ...traits };
 }
 
-/** The memory store answers at once. */
+/** Returns the answer, which the memory store gives at once. */
 function now<Answer>(ask: (done: (answer: Answer) => void) => void): Answer {
   const answers: Answer[] = [];
   ask((answer) => answers.push(answer));
@@ -88,12 +88,12 @@ function status({ budgets }: BudgetLimiter, ...descriptors: Descriptor[]): reado
   return answer;
 }
 
-/** `used/reserved/left` of each scope. */
+/** Returns `used/reserved/left` of each scope. */
 function figures(scopes: readonly BudgetScope[]): string[] {
   return scopes.map(({ used, reserved, left }) => `${used}/${reserved}/${left}`);
 }
 
-/** A plain hit, as ShouldRateLimit counts it. */
+/** Counts a plain hit, like ShouldRateLimit. */
 function hit({ service }: BudgetLimiter, hitsAddend = 1, key = 'team'): string {
   return now((done) =>
     service.decide({ domain: 'd', descriptors: [descriptor(key)], hitsAddend }, asker, {
@@ -103,7 +103,7 @@ function hit({ service }: BudgetLimiter, hitsAddend = 1, key = 'team'): string {
   );
 }
 
-/** Does what the store does. */
+/** A store that passes everything on. */
 const passing = (store: Store): Store => ({
   submit: (ops, options, done) => store.submit(ops, options, done),
   ping: () => store.ping(),
@@ -151,7 +151,7 @@ describe('BudgetService', () => {
       ['d.user', '', true],
     ]);
     expect(figures(refused.scopes)).toEqual(['0/0/1000', '0/0/700', '0/0/500']);
-    // It never fits.
+    // The amount never fits.
     expect(refused.headers).toEqual([]);
     expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
     const [header] = reserve(limiter, { descriptors, amount: 1 }).headers;
@@ -199,7 +199,7 @@ describe('BudgetService', () => {
       reserve(limiter, { descriptors, amounts: [600, 5_000], id: 'mine' });
       expect(() => settle(limiter, 'mine', 5, { descriptors })).toThrow(message(5));
       expect(figures(status(limiter, ...descriptors))).toEqual(['600/600/400', '5000/5000/4000']);
-      // Nothing is nothing, in whatever it is counted; hits that are reported are no amount.
+      // An amount of 0 may be charged in any unit, and reported hits are not an amount.
       settle(limiter, 'mine', 0, { descriptors });
       expect(settle(limiter, '', 5, { descriptors }).charged).toBe(5);
       expect(figures(status(limiter, ...descriptors))).toEqual(['5/0/995', '5/0/8995']);
@@ -286,7 +286,7 @@ describe('BudgetService', () => {
       rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: 1_000, warnAt: [50, 80] })] })],
       events: { onReservationsExpired: (hits) => expired.push(hits) },
     });
-    // Away from the end of the day.
+    // The test moves away from the end of the day.
     limiter.clock.ms += 60_000;
     reserve(limiter);
     limiter.clock.ms += 12_000;
@@ -516,14 +516,14 @@ describe('BudgetService', () => {
     expect(refused(600, 'bucket')).toEqual(['600', 600]);
     expect(refused(600, 'sliding')).toEqual(['630', 630]);
     expect(refused(900, 'sliding', 'bucket', 'team')).toEqual(['930', 930, 900, 30]);
-    // What the other one refuses fits some day.
+    // The amount that the other bucket refuses will fit some day.
     expect(refused(3_601, 'bucket')).toEqual([undefined, 3_600]);
     for (const key of ['sliding', 'team']) expect(refused(3_601, key)[0]).toBeUndefined();
     limiter.clock.ms += 629_000;
     expect(refused(600, 'sliding')[0]).toBe('1');
     limiter.clock.ms += 1_000;
     expect(reserve(limiter, { amount: 600, descriptors: [descriptor('sliding')] }).allowed).toBe(true);
-    // A plain hit is reported when one passes, as ever.
+    // For a plain hit, the headers report when a hit passes.
     const plain = now<RateLimitResponse>((done) =>
       limiter.service.decide({ domain: 'd', descriptors: [descriptor('bucket')], hitsAddend: 3_000 }, asker, {
         answer: done,
@@ -554,7 +554,7 @@ describe('BudgetService', () => {
       rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: most })] })],
     });
     expect(reserve(limiter, { amount: most }).allowed).toBe(true);
-    // The second is refused by the local cache.
+    // The local cache refuses the second hit.
     for (const hits of [1, 1, 5]) expect(hit(limiter, hits)).toBe('OVER');
     expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: most, left: 0 });
     settle(limiter, madeId(1), most - 2);
@@ -675,7 +675,7 @@ describe('BudgetService', () => {
     const { id } = reserve(limiter, { recalled: true });
     expect(id).toBe(madeId(1));
     expect(await limiter.budgets.recall(id, undefined)).toMatchObject({ domain: 'd' });
-    // Their hashes may begin with the same digits.
+    // The hashes of the domains may begin with the same digits.
     expect(await limiter.budgets.recall(id, 'e')).toBeUndefined();
   });
 

@@ -40,13 +40,13 @@ import { endOfSame, recalledFrom, reservationNoteOf, unlimitedNoteOf } from './r
 export interface BudgetOptions {
   /** BUDGET_MAX_TTL. */
   readonly maxTtlMs: number;
-  /** Makes 128 random bits as 32 hexadecimal digits. */
+  /** Returns 128 random bits as 32 hexadecimal digits. */
   readonly newId: () => string;
-  /** How headers are reported. */
+  /** The settings of headers. */
   readonly response: ResponseOptions;
 }
 
-/** What is asked, and what of it can be held. */
+/** The question, and the amounts that can be held for it. */
 interface Planned {
   readonly request: RateLimitRequest;
   readonly plans: readonly Plan[];
@@ -56,11 +56,11 @@ interface Planned {
 interface PlanTerms {
   readonly amount: number | undefined;
   readonly ttlMs?: number;
-  /** One amount may be charged to rules of different `hits_unit`. */
+  /** Whether one amount may be charged to rules of different `hits_unit`. */
   readonly mixesUnits?: boolean;
 }
 
-/** With ids of its own. */
+/** Creates budgets with random ids. */
 export function createBudgets(
   { service, wholeResponse }: Decisions,
   longest: Pick<BudgetOptions, 'maxTtlMs'>,
@@ -133,7 +133,7 @@ export class BudgetService implements Budgets {
   ): void {
     const { domain, id, actual, unknown, isUnlimited = false } = question;
     const holdsNothing = isUnlimited || kindOfId(id) === 'nothing';
-    // Without an id hits are reported: they count as those of any other request do.
+    // Without an id, hits are reported: they count like the hits of any other request.
     const terms = { amount: actual, mixesUnits: id === '' };
     const planned = holdsNothing ? nothingPlanned : this.#plan(question, terms);
     if ('failure' in planned) {
@@ -141,7 +141,7 @@ export class BudgetService implements Budgets {
       return;
     }
     const descriptors = holdsNothing ? 0 : question.descriptors.length;
-    // Of a marker that nobody made nothing is remembered.
+    // A commit without an id settles a new marker, of which no store has a record.
     const settling =
       id === ''
         ? ({ domain, id: this.#options.newId(), isMarker: true, descriptors: 0, unknown: 'charge' } as const)
@@ -157,7 +157,9 @@ export class BudgetService implements Budgets {
       );
   }
 
-  /** No counter is asked where nothing is limited: the note knows whether the reservation has other descriptors. */
+  /**
+   * Checks the number of descriptors if no limit applies. Then no counter is asked, but the note has the descriptors of the reservation.
+   */
   async #recalledOther({ id, domain, descriptors }: SettleQuestion): Promise<BudgetFailure | undefined> {
     if (id === '' || this.#parts.reserving.reservesNothing !== undefined) return undefined;
     const known = await this.recall(id, domain);
@@ -210,7 +212,7 @@ export class BudgetService implements Budgets {
       hitsAddend: amount ?? 0,
       leftOut,
     };
-    // Anyone who asks: a number that is none would spoil the counter in the store.
+    // This check covers all callers, because a bad number would corrupt the counter in the store.
     const wrong = request.descriptors.find(({ hitsAddend = 0 }) => !isAmount(hitsAddend));
     if (wrong !== undefined) {
       const message = `an amount is a whole number from 0 to 2^53 - 1, not ${wrong.hitsAddend}`;
@@ -254,7 +256,7 @@ export class BudgetService implements Budgets {
     const nowMs = this.#parts.clock.nowMs();
     const allowed = outcome !== 'refused' && outcome !== 'full';
     const isRepeated = outcome === 'repeated';
-    // What is repeated was counted before. A full counter refuses as a limit does.
+    // A repeated call was counted before. A full counter refuses like a limit.
     if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
     if (outcome === 'full') return fullFailure(call.full, nowMs);
     if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
@@ -266,7 +268,7 @@ export class BudgetService implements Budgets {
       isRepeated,
       plans: planned.plans,
       headers: this.#concluded(planned, held, isRepeated, asker),
-      // Not every protocol reports them.
+      // Some protocols do not report them.
       get scopes() {
         return scopesOf(held, nowMs);
       },
@@ -276,7 +278,7 @@ export class BudgetService implements Budgets {
     };
   }
 
-  /** Counts in the rules' statistics as hits do, and gives the headers of their answer; what is repeated counts nothing. */
+  /** Counts in the rules' statistics like hits, unless the call is repeated, and returns the headers of the answer. */
   #concluded(
     { request, plans }: Planned,
     held: readonly PlacedHold[],
@@ -301,7 +303,7 @@ export class BudgetService implements Budgets {
   }
 }
 
-/** Why an amount cannot be charged to all of its rules. 0 is nothing of whatever they count. */
+/** Returns why an amount cannot be charged to all of its rules, if so. An amount of 0 fits any unit. */
 function mixedUnitsOf(
   holds: readonly HoldRequest[],
   amounts: BudgetQuestion['amounts'],
@@ -325,7 +327,7 @@ function isAmount(amount: number): boolean {
   return Number.isSafeInteger(amount) && amount >= 0;
 }
 
-/** Of a settle that has nothing to do. */
+/** The plan of a settle that has nothing to do. */
 const nothingPlanned: Pick<Planned, 'holds'> = { holds: [] };
 
 const fullTexts: Readonly<Record<Fullness['of'], string>> = {
@@ -335,14 +337,14 @@ const fullTexts: Readonly<Record<Fullness['of'], string>> = {
   memory: 'the reservations of the domain or of the caller take their share of MEMORY_STORE_MAX_BYTES',
 };
 
-/** `full` is undefined where the store does not say. */
+/** `full` is undefined if the store does not report it. */
 function fullFailure(full: Fullness | undefined, nowMs: number): BudgetFailure {
   const { of = 'counter', roomAtMs = 0 } = full ?? {};
   const retryAfterSeconds = Math.max(1, Math.ceil((roomAtMs - nowMs) / 1000));
   return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
 }
 
-/** As if they had been looked at. */
+/** Returns hits as if they had only been looked at. */
 function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   const copies = hits.map((hit) => copyOperation(hit, hit.verb, 0));
   for (const copy of copies) copy.applied = 0;
@@ -370,7 +372,7 @@ function settleAnswer(
   };
 }
 
-/** The call names another number of descriptors than the reservation has. */
+/** The call has a different number of descriptors than the reservation. */
 function partialFailure(id: string, { reserved, named }: { reserved: number; named: number }): BudgetFailure {
   const has = `${reserved} ${reserved === 1 ? 'descriptor' : 'descriptors'}`;
   const message = `the reservation ${JSON.stringify(id)} has ${has}, but the call names ${named}; name all of them. Nothing was changed`;
@@ -420,7 +422,7 @@ function failureOf(error: StoreError): BudgetFailure {
   return { failure, message: error.textForCallers };
 }
 
-/** 128 random bits each, as text. Many are drawn at a time: a draw costs more than its bytes. */
+/** Returns a generator of 128 random bits as text. Many are drawn at once, because a draw costs more than its bytes. */
 function randomIds(): () => string {
   const idBytes = 16;
   const bytes = Buffer.alloc(256 * idBytes);

@@ -1,137 +1,137 @@
-/** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
+/** Budgets as callers of an API see them: reserve, commit, release, and status. */
 import type { Limit } from '../../rules/model.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/operation.ts';
 
-/** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
+/** The shortest TTL of a reservation; BUDGET_MAX_TTL is the longest. */
 export const leastTtlMs = 1_000;
 
-/** Chosen: where a reservation does not say. */
+/** Chosen: the TTL of a reservation that does not specify one. */
 export const defaultTtlMs = 60_000;
 
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
-  /** Amounts of single descriptors, by their index, where they differ from the amount of the question. */
+  /** Amounts of single descriptors, by index, if they differ from the amount of the question. */
   readonly amounts?: readonly (number | undefined)[] | undefined;
-  /** As of a `RateLimitRequest`. */
+  /** The same as in `RateLimitRequest`. */
   readonly leftOut?: LeftOut | undefined;
 }
 
 export interface ReserveQuestion extends BudgetQuestion {
-  /** 0 to 2^53 - 1. Undefined: each descriptor has its own. */
+  /** From 0 to 2^53 - 1. Undefined: each descriptor has its own. */
   readonly amount: number | undefined;
-  /** Undefined: `defaultTtlMs`, or BUDGET_MAX_TTL where that is less. */
+  /** Undefined: `defaultTtlMs`, or BUDGET_MAX_TTL if that is less. */
   readonly ttlMs: number | undefined;
-  /** The caller's own, which makes it repeatable in its domain; undefined: Weir makes one. */
+  /** The caller's id, which makes the call repeatable in its domain; undefined: Weir makes one. */
   readonly id: string | undefined;
-  /** Whether commit and release may come without descriptors. */
+  /** Whether commit and release may omit the descriptors. */
   readonly recalled: boolean;
 }
 
-/** What `recall` knows of a reservation. */
+/** The contents of a reservation that `recall` finds. */
 export interface RecalledReservation extends BudgetQuestion {
-  /** No limit held it when it was made: it has nothing to settle, whatever limits it now, and no descriptors. */
+  /** Whether no limit applied when it was made. Then it has nothing to settle, whatever limits apply now, and no descriptors. */
   readonly isUnlimited: boolean;
 }
 
 export interface SettleQuestion extends BudgetQuestion {
-  /** As `recall` says; undefined: it was not asked. */
+  /** The value from `recall`; undefined: it was not asked. */
   readonly isUnlimited?: boolean;
-  /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and nothing is remembered of it. */
+  /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and the store keeps no record of the call. */
   readonly id: string;
-  /** Undefined: the amount reserved. 0 for a release. */
+  /** Undefined: the reserved amount. 0 for a release. */
   readonly actual: number | undefined;
-  /** Of an unknown id: charge `actual` once, or only report. */
+  /** What to do if the id is unknown: charge `actual` once, or only report. */
   readonly unknown: 'charge' | 'report';
-  /** Those of the reserve, for a caller that has kept them: rules may have changed since. Undefined: by the rules in force. */
+  /** The plans of the reserve, if the caller kept them, because rules may have changed since. Undefined: those of the rules in force. */
   readonly plans?: readonly Plan[];
 }
 
-/** How one counter of a budget stands. */
+/** The state of one counter of a budget. */
 export interface BudgetScope {
-  /** Index of the descriptor. */
+  /** The index of the descriptor. */
   readonly descriptor: number;
-  /** Where the rule stands, as elsewhere in /v1; undefined where it hides itself. */
+  /** The path of the rule, as elsewhere in /v1; undefined if the rule hides itself. */
   readonly rule: string | undefined;
   readonly limit: Limit;
-  /** Of shadow mode, quota mode. */
+  /** Whether the rule is in shadow mode; `isQuota`: in quota mode. */
   readonly isShadow: boolean;
   readonly isQuota: boolean;
-  /** It refused the amount. */
+  /** Whether the counter refused the amount. */
   readonly refused: boolean;
-  /** More is used than the limit allows. */
+  /** Whether more is used than the limit allows. */
   readonly isExceeded: boolean;
-  /** `reserved` is part of it. */
+  /** The used amount, including `reserved`. */
   readonly used: number;
   readonly reserved: number;
-  /** Reservations that are open, and how long the oldest has been; undefined where there is none, or that was not asked. */
+  /** The number of open reservations, and the age of the oldest; undefined if there is none, or if it was not asked. */
   readonly open: number;
   readonly oldestSeconds: number | undefined;
   readonly left: number;
   readonly resetSeconds: number;
-  /** The highest of `warnAt` that is reached; undefined: none. */
+  /** The highest mark of `warnAt` that is reached; undefined: none. */
   readonly mark: number | undefined;
 }
 
-/** A descriptor that no limit holds, so that nothing is reserved for it. */
+/** A descriptor to which no limit applies, so that nothing is reserved for it. */
 export interface UnlimitedDescriptor {
-  /** Its index. */
+  /** The index of the descriptor. */
   readonly descriptor: number;
-  /** As of a `BudgetScope`, of a rule that is unlimited; undefined as well where no rule matches, or another one replaces it. */
+  /** As in `BudgetScope`, for an unlimited rule; also undefined if no rule matches, or if another one replaces it. */
   readonly rule: string | undefined;
 }
 
-/** Why there is no answer; the message is for the caller, without secrets. */
+/** Why there is no answer. The message is for the caller and contains no secrets. */
 export interface BudgetFailure {
-  readonly failure: /** The question itself. */
+  readonly failure: /** The question is invalid. */
     | 'invalid'
     /** The domain has no rules. */
     | 'no-domain'
-    /** The id stands for another reservation. */
+    /** The id belongs to another reservation. */
     | 'conflict'
-    /** A bound on the number of reservations. */
+    /** A bound on the number of reservations is reached. */
     | 'full'
-    /** This store can never do it. */
+    /** This store never supports it. */
     | 'unsupported'
-    /** The store is away, or there are no rules yet. */
+    /** The store is unavailable, or no rules are loaded yet. */
     | 'unavailable';
   readonly message: string;
-  /** Of an invalid question: a rule may be for what was left out of it. */
+  /** Set for an invalid question if entries were left out for which there may be a rule. */
   readonly tooLarge?: RequestTooLarge;
-  /** Of `full`: when there is room again at the latest. */
+  /** For `full`: the latest time at which there is room again. */
   readonly retryAfterSeconds?: number;
 }
 
 export interface ReserveAnswer {
   readonly allowed: boolean;
   readonly id: string;
-  /** That of the question. */
+  /** The amount of the question. */
   readonly amount: number | undefined;
-  /** 0 where it was refused. */
+  /** 0 if the amount was refused. */
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
-  /** One a descriptor. */
+  /** One plan for each descriptor. */
   readonly plans: readonly Plan[];
   readonly scopes: readonly BudgetScope[];
   readonly unlimited: readonly UnlimitedDescriptor[];
-  /** As of a hit that `/v1/check` answers: limit headers of the tightest, on a refusal Retry-After as well. */
+  /** The headers that `/v1/check` would add for a hit: limit headers of the tightest limit, and Retry-After if it was refused. */
   readonly headers: readonly Header[];
 }
 
 export interface SettleAnswer {
   readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
-  /** Of the first budget, where descriptors have amounts of their own; as `amount`, what had been reserved. */
+  /** The amount of the first budget, if descriptors have amounts of their own. The same applies to `amount`, which had been reserved. */
   readonly charged: number;
   readonly amount: number;
-  /** What a counter no longer held of the reservation, the most of any; undefined: nothing was lost. */
+  /** The part of the reservation that a counter no longer held, the largest of all counters; undefined: nothing was lost. */
   readonly lost?: number | undefined;
   readonly scopes: readonly BudgetScope[];
 }
 
-/** `done` is called exactly once, possibly before they return. Rights are checked before. */
+/** `done` is called exactly once, possibly before the method returns. Callers check rights before. */
 export interface Budgets {
   reserve(
     question: ReserveQuestion,
@@ -145,9 +145,9 @@ export interface Budgets {
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void;
   /**
-   * Gives domain and descriptors of a reservation that was made with `recalled`, for a caller that settles it without
-   * them; the caller's rights on that domain are to be checked then. `domain` may be undefined for an id that Weir made.
-   * Undefined: there is no such reservation in the domain, or no longer.
+   * Returns domain and descriptors of a reservation that was made with `recalled`, for a caller that settles it without them. The
+   * caller's rights on that domain must be checked afterwards. `domain` may be undefined for an id that Weir made. Returns undefined if
+   * the domain has no such reservation, or no longer.
    */
   recall(id: string, domain: string | undefined): Promise<RecalledReservation | undefined | BudgetFailure>;
 }

@@ -1,40 +1,40 @@
-/** The ids of reservations: those that Weir makes, those that callers choose, and the form that a store knows. */
+/** The ids of reservations: those made by Weir, those chosen by callers, and their form in a store. */
 import { createHash } from 'node:crypto';
 
 /** The form of an id in a request. */
 export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
 
-/** What ids that Weir makes begin with. Callers may not choose such ids. */
+/** The prefix of ids made by Weir. Callers may not choose such ids. */
 const madePrefix = 'w1.';
-/** The same for reservations that hold nothing: there is nothing to settle, and no store is asked. */
+/** The prefix for reservations that hold nothing: there is nothing to settle, and no store is asked. */
 const nothingPrefix = 'w0.';
 
 const firstCharacter = madePrefix.charCodeAt(0);
 
 const domainHexDigits = 8;
-/** 132 bits: domains that differ have scopes that differ, no matter who chooses them. */
+/** 132 bits, so that different domains have different scopes, whoever chooses the domains. */
 const scopeCharacters = 22;
-/** Chosen: domains whose hashes are remembered. */
+/** Chosen: the number of domains whose hashes are kept. */
 const mostDomains = 1_000;
 
-/** `made` and `nothing` are Weir's own. */
+/** Returns the kind of an id: `made` and `nothing` are Weir's own. */
 export function kindOfId(id: string): 'made' | 'nothing' | 'chosen' {
-  // Most ids of callers differ in the first character, which costs less to see.
+  // Most ids of callers differ in the first character, which is cheaper to compare.
   if (id.charCodeAt(0) !== firstCharacter) return 'chosen';
   if (id.startsWith(madePrefix)) return 'made';
   return id.startsWith(nothingPrefix) ? 'nothing' : 'chosen';
 }
 
 interface DomainHash {
-  /** In ids. */
+  /** The hash of a domain in ids. */
   readonly hex: string;
-  /** Before ids that callers choose. */
+  /** The prefix of ids that callers choose. */
   readonly scope: string;
 }
 
 /** Makes and scopes ids; hashes each domain once. */
 export class ReservationIds {
-  /** Makes 128 random bits as 32 hexadecimal digits. */
+  /** Returns 128 random bits as 32 hexadecimal digits. */
   readonly #random: () => string;
   readonly #hashes = new Map<string, DomainHash>();
 
@@ -46,14 +46,14 @@ export class ReservationIds {
     return `${madePrefix}${this.#hashOf(domain).hex}.${this.#random()}`;
   }
 
-  /** `chosen`: the caller's id, which always gives the same one. */
+  /** `chosen`: the caller's id, from which the result is always the same. */
   makeForNothing(domain: string, chosen: string | undefined): string {
     const { hex, scope } = this.#hashOf(domain);
     const rest = chosen === undefined ? this.#random() : sha256(`${scope}${chosen}`, 'hex').slice(0, 32);
     return `${nothingPrefix}${hex}.${rest}`;
   }
 
-  /** Gives the id that a store knows: equal ids that callers choose in two domains are two there. */
+  /** Returns the id in the store, where equal ids that callers choose in two domains are different. */
   inStore(domain: string, id: string): string {
     return kindOfId(id) === 'made' ? id : this.#hashOf(domain).scope + id;
   }

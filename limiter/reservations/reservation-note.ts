@@ -1,4 +1,4 @@
-/** The note that a store keeps of a reservation under its id, for callers that settle it without descriptors. */
+/** The note that a store keeps under a reservation's id, for callers that settle it without descriptors. */
 import type { BudgetQuestion, RecalledReservation, ReserveQuestion } from './budgets.ts';
 import { sha256 } from './reservation-id.ts';
 
@@ -6,11 +6,11 @@ interface ReservationNote extends BudgetQuestion {
   readonly unlimited?: undefined;
 }
 
-/** The note of a reservation that no limit holds. */
+/** The note of a reservation to which no limit applies. */
 interface UnlimitedNote {
   readonly domain: string;
   readonly unlimited: {
-    /** Of question, amount and TTL: the same reservation has the same hash. */
+    /** The hash of question, amount and TTL, which is the same for the same reservation. */
     readonly hash: string;
     readonly expiresAtMs: number;
   };
@@ -23,7 +23,7 @@ export function reservationNoteOf({ domain, descriptors }: BudgetQuestion): stri
   });
 }
 
-/** Its size does not depend on the question. */
+/** Returns a note whose size does not depend on the question. */
 export function unlimitedNoteOf(
   question: Pick<ReserveQuestion, 'domain' | 'descriptors' | 'amounts' | 'amount'>,
   { ttlMs, expiresAtMs }: { ttlMs: number; expiresAtMs: number },
@@ -42,7 +42,7 @@ export function unlimitedNoteOf(
   return JSON.stringify(note);
 }
 
-/** Undefined where the text is no note: something else wrote it. */
+/** Returns undefined if the text is not a note, but written by another program. */
 function noteFrom(text: string): ReservationNote | UnlimitedNote | undefined {
   try {
     const note = JSON.parse(text);
@@ -53,7 +53,7 @@ function noteFrom(text: string): ReservationNote | UnlimitedNote | undefined {
   }
 }
 
-/** Gives the question as it was asked; without descriptors where no limit held it. */
+/** Returns the original question, without descriptors if no limit applied. */
 export function recalledFrom(text: string): RecalledReservation | undefined {
   const note = noteFrom(text);
   if (note === undefined) return undefined;
@@ -66,7 +66,9 @@ export function recalledFrom(text: string): RecalledReservation | undefined {
   };
 }
 
-/** When the reservation of the note `known` ends, if `note` is of the same one and no limit held it; else undefined. */
+/**
+ * Returns the end of the reservation of the note `known` if `note` is for the same one and no limit applied to it; otherwise undefined.
+ */
 export function endOfSame(known: string, note: string): number | undefined {
   const former = noteFrom(known);
   const asked = noteFrom(note);

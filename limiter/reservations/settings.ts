@@ -7,7 +7,7 @@ const reserving: readonly SettingNeed[] = [
   { name: 'BACKEND_TYPE', is: ['redis', 'memory'], otherwise: 'memcached cannot store reservations' },
 ];
 
-/** Amounts that are held before a cost is known. */
+/** Settings of reservations. */
 export const rows = needing(reserving, {
   budgetMaxReservations: {
     name: 'BUDGET_MAX_RESERVATIONS',
@@ -48,7 +48,7 @@ export interface BudgetSettings extends SettingsOf<typeof rows> {
   readonly httpMaxBodyBytes: number;
 }
 
-/** Of reserving by an API. */
+/** The longest TTL of reservations made by an API. */
 export function longestReservation({ budgetMaxTtlMs: maxTtlMs }: Pick<BudgetSettings, 'budgetMaxTtlMs'>): {
   maxTtlMs: number;
 } {

@@ -1,4 +1,4 @@
-/** Each thread that answers callers reserves for them; for operators it says how budgets stand. */
+/** Reservations in each thread that answers callers, and the state of budgets for operators. */
 
 import type { Entry } from '../../rules/model.ts';
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
@@ -12,7 +12,7 @@ interface BudgetQuestion {
   readonly entries: readonly Entry[];
 }
 
-/** Messages to each thread that serves. */
+/** Messages to each serving thread. */
 interface BudgetMessages {
   budgets(question: BudgetQuestion): Promise<BudgetsAnswer>;
 }
@@ -35,7 +35,7 @@ export function thread({ settings }: ThreadContext<BudgetSettings>): ThreadPart 
 
 export function main({ threads }: MainContext<BudgetSettings>): MainPart {
   const asked = threads.of<BudgetMessages>();
-  // All threads have the same store.
+  // All threads have the same store, so any one can answer.
   const ask = async (question: BudgetQuestion): Promise<BudgetsAnswer> =>
     (await asked.askAny('budgets', question)) ?? noThread;
   return { routes: () => budgetRoutes((domain, entries) => ask({ domain, entries })) };

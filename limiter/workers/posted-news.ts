@@ -1,4 +1,4 @@
-/** What a worker posts to the main thread while it serves: its statistics, and the lines of its log. */
+/** Posts the statistics and the log lines of a worker to the main thread. */
 import {
   type LogFields,
   type Logger,
@@ -11,26 +11,26 @@ import type { SlotName } from '../stats/registry/slot-table.ts';
 import { StatsRegistry, type Timer } from '../stats/registry/stats-registry.ts';
 import type { WorkerNews } from './messages.ts';
 
-/** A worker that crashes takes at most what it did not post for so long. */
+/** A worker that crashes loses at most what it counted in this time. */
 const postIntervalMs = 1_000;
-/** Durations that are posted together at most: 64 KiB. */
+/** The most durations that are posted together: 64 KiB. */
 const durationsPerPost = 4_096;
 
 interface PostedStatisticsOptions {
   post(news: WorkerNews): void;
-  /** Whether anybody wants durations. */
+  /** Whether durations are wanted. */
   durations: boolean;
   /** STATS_MAX_DETAILED_METRICS. */
   maxDetailedMetrics: number;
   countsLeases?: boolean;
-  /** After so long without use a metric made of values of requests is idle. */
+  /** A metric with values of requests is idle if it is not used for this time. */
   idlePeriodMs: number;
   timers: Timers;
 }
 
 /**
- * A worker's side of the statistics of the whole. Values lie in memory that the main thread reads; names of new slots,
- * and durations, are posted: in bulk, at the latest after a second.
+ * A worker's side of the statistics of the process. Values are in memory that the main thread reads. Names of new slots, and durations,
+ * are posted in bulk, after at most a second.
  */
 export class PostedStatistics {
   readonly registry: StatsRegistry;
@@ -68,13 +68,13 @@ export class PostedStatistics {
     ];
   }
 
-  /** Everything counted so far can be read by the main thread once it has what this posts. */
+  /** Posts what the main thread needs to read everything counted so far. */
   show(): void {
     this.registry.refresh();
     this.#postNew();
   }
 
-  /** Posts what is left. */
+  /** Posts the rest. */
   end(): void {
     for (const callOff of this.#callOffs) callOff();
     this.show();
@@ -90,7 +90,10 @@ export class PostedStatistics {
     this.#postDurations();
   }
 
-  /** Slots are taken again only when the main thread forgot what they were: none is left and taken between two posts. */
+  /**
+   * Posts changes of slots. A slot is taken again only after the main thread has forgotten its metric, so no slot is left and taken
+   * between two posts.
+   */
   #postChanges(): void {
     const { registry } = this;
     if (this.#reused.length > 0) {
@@ -117,7 +120,7 @@ export class PostedStatistics {
   }
 }
 
-/** From the least important: what LOG_LEVEL names silences everything before it. */
+/** Levels, from the least important. LOG_LEVEL silences all levels before it. */
 const ranks: Readonly<Record<LogLevel | 'announce', number>> = {
   trace: 0,
   debug: 1,
@@ -130,7 +133,7 @@ const ranks: Readonly<Record<LogLevel | 'announce', number>> = {
   panic: 5,
 };
 
-/** A log whose lines are written by another thread. Lines below the level do not leave this one. */
+/** A log whose lines another thread writes. Lines below the level do not leave this thread. */
 export function createPostedLog(
   level: LogLevel,
   post: (level: LogLevelName, message: string, fields: LogFields | undefined) => void,
@@ -141,7 +144,7 @@ export function createPostedLog(
   }, isEnabled);
 }
 
-/** Errors would lose their kind on the way, and what is neither text nor number might not be taken at all. */
+/** Replaces errors, which would lose their class on the way, and values that may not be cloneable. */
 function plainFields(fields: LogFields): LogFields {
   const plain: LogFields = {};
   for (const [key, value] of Object.entries(fields)) {
@@ -152,7 +155,7 @@ function plainFields(fields: LogFields): LogFields {
   return plain;
 }
 
-/** What JSON makes of it. */
+/** Returns the value as JSON represents it. */
 function plainValue(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value));

@@ -1,5 +1,5 @@
 /**
- * One of the workers that there are to be, whatever becomes of its threads:
+ * The place of one worker, which outlives its threads:
  *
  *          begin             the store answered, listeners open
  *   idle ────────> starting ────────────────────────────────────> ready
@@ -30,26 +30,26 @@ import {
 export type ListenerName = 'grpc' | 'http';
 
 interface WorkerPlaceOptions {
-  /** From 1. */
+  /** The number of the worker, from 1 on. */
   number: number;
   startThread: StartThread;
-  /** What a thread that starts now begins with. */
+  /** Returns the data for a thread that starts now. */
   beginning(): WorkerStart;
-  /** Those that a thread opens before it is ready. */
+  /** The listeners that a thread opens before it is ready. */
   addresses: ReadonlyMap<ListenerName, ListenAddress>;
   joined: JoinedGauges;
-  /** Its readiness or its health is another one. */
+  /** Called when its readiness or its health has changed. */
   onChange(): void;
-  /** A thread ended that was not asked to. */
+  /** Called when a thread ended without being asked to. */
   onCrash(): void;
 }
 
-/** Waits between threads that end, ours: the first one hardly noticed, the longest no burden to the others. */
+/** Chosen: waits between threads that end. The first is hardly noticed, and the longest does not burden the others. */
 const firstWaitMs = 100;
 const mostWaitMs = 30_000;
-/** A thread that was ready for so long was a good one. */
+/** A thread that was ready for this time was a good one. */
 const goodAfterMs = 60_000;
-/** So long a thread may take to end once nothing is left to do. */
+/** The time that a thread may take to end once it has nothing left to do. */
 const endGraceMs = 2_000;
 
 export class WorkerPlace {
@@ -76,23 +76,23 @@ export class WorkerPlace {
     return this.#state === 'ready';
   }
 
-  /** A thread was asked to listen: it may have callers, ready or not. */
+  /** Whether a thread was asked to listen, so that it may have callers even before it is ready. */
   get mayServe(): boolean {
     return this.#mayServe;
   }
 
-  /** As the worker sees its store. */
+  /** The health of the store as the worker sees it. */
   get isHealthy(): boolean {
     return this.#storeHealthy;
   }
 
-  /** The first start. Rejects when it fails, or ends before it is ready. */
+  /** Starts the first thread. Rejects if it fails, or ends before it is ready. */
   async begin(): Promise<void> {
     await this.#start();
     this.#isFirst = false;
   }
 
-  /** Settles when the task is done, and at once when there is no thread. Rejects when the thread cannot carry it out. */
+  /** Resolves when the task is done, and at once if there is no thread. Rejects if the thread cannot carry out the task. */
   async ask(task: WorkerTask): Promise<unknown> {
     try {
       return await this.#thread?.ask(task);
@@ -102,7 +102,7 @@ export class WorkerPlace {
     }
   }
 
-  /** What cannot fail but by a fault: a thread that does not manage is replaced. */
+  /** Asks for a task that fails only because of a defect. A thread that fails is replaced. */
   async demand(task: WorkerTask): Promise<unknown> {
     const thread = this.#thread;
     try {
@@ -118,14 +118,14 @@ export class WorkerPlace {
     this.#statistics.merge();
   }
 
-  /** No thread takes the place of one that ends from now on. */
+  /** From now on, a thread that ends is not replaced. */
   close(): void {
     this.#state = 'closed';
     this.#callOffWait();
     this.#callOffWatch();
   }
 
-  /** After `close`, and when nothing is left to do: settles when the thread is gone. */
+  /** Call it after `close`, when nothing is left to do. Resolves when the thread has ended. */
   async end(): Promise<void> {
     const thread = this.#thread;
     if (thread === undefined) return;
@@ -154,9 +154,9 @@ export class WorkerPlace {
     });
     this.#thread = thread;
     await thread.ask({ do: 'connect-store' });
-    // Goes on with those that are added while it runs.
+    // Includes listeners that are added while this runs.
     for (const [listener, address] of addresses) {
-      // The end of the limiter began meanwhile.
+      // The limiter has begun to end meanwhile.
       if (this.#state !== 'starting') return;
       this.#mayServe = true;
       await thread.ask({ do: 'listen', listener, address });
@@ -183,7 +183,7 @@ export class WorkerPlace {
     else if (news.is === 'reused') statistics.reuse(news.slots);
     else if (news.is === 'left') {
       statistics.leave(news.slots);
-      // One that ends meanwhile has nothing to take them for.
+      // A thread that ends meanwhile does not need the slots.
       thread.ask({ do: 'reuse-slots', count: news.slots.length }).catch(() => {});
     } else if (news.is === 'durations') statistics.record(news.names, news.pairs);
     else if (news.is === 'log') {
@@ -203,7 +203,7 @@ export class WorkerPlace {
     if (this.#state === 'ready' && clock.monotonicMs() - this.#readySinceMs >= goodAfterMs)
       this.#failures = 0;
     this.#state = 'waiting';
-    // Anyone who began it learns of it by what it asked.
+    // The caller of `begin` gets the error from its own task.
     if (this.#isFirst) return;
     const waitMs = this.#scheduleNext();
     workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was ended', waitMs });

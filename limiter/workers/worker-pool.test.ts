@@ -1,4 +1,4 @@
-/** What becomes of a worker that is still starting; the threads are played, `test/e2e/workers.test.ts` has real ones. */
+/** Workers that fail or end while they start, with simulated threads; `test/e2e/workers.test.ts` has real ones. */
 import { EventEmitter } from 'node:events';
 import type { Worker, WorkerOptions } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
@@ -15,10 +15,10 @@ import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { NumberedTask, WorkerStart, WorkerTask } from './messages.ts';
 import { WorkerPool } from './worker-pool.ts';
 
-/** Does at once what it is asked, but for what it is sent to leave. */
+/** Carries out every task at once, except those that it shall leave open. */
 class PlayedThread extends EventEmitter {
   readonly tasks: WorkerTask['do'][] = [];
-  /** Domains of the layers that it was sent; undefined: of all. */
+  /** Domains of the layers that it received; undefined: all. */
   readonly layers: RuleLayer['domains'][] = [];
   readonly #left: NumberedTask[] = [];
   readonly #leaves: ReadonlySet<WorkerTask['do']>;
@@ -38,7 +38,7 @@ class PlayedThread extends EventEmitter {
     if (message.task.do === 'end') queueMicrotask(() => this.emit('exit', 0));
   }
 
-  /** Does what it left of one kind. */
+  /** Carries out the open tasks of one kind. */
   finish(kind: WorkerTask['do']): void {
     for (const message of this.#left) if (message.task.do === kind) this.#done(message);
   }
@@ -85,7 +85,7 @@ async function serving(): Promise<WorkerPool> {
   return pool;
 }
 
-/** The first thread ends, and another one takes its place. */
+/** Ends the first thread and returns the one that replaces it. */
 async function replaceFirst(): Promise<PlayedThread> {
   threads[0]?.emit('exit', 1);
   timers.advance(1_000);

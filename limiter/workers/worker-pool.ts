@@ -14,14 +14,14 @@ import { type ListenerName, WorkerPlace } from './worker-place.ts';
 import { JoinedGauges } from './worker-statistics.ts';
 import { type StartThread, startNodeThread } from './worker-thread.ts';
 
-/** What systems without SO_REUSEPORT for TCP, or without its dealing out of connections, answer. */
+/** Error codes of systems that cannot share a TCP port between threads and distribute its connections (SO_REUSEPORT). */
 const notSupported = new Set(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL']);
 
 export class SharedPortsError extends Error {
   override readonly name = 'SharedPortsError';
 }
 
-/** Opens a listener and closes it again; rejects with a BindError. */
+/** Opens a listener and closes it again. Rejects with a BindError. */
 async function tryListener(address: ListenAddress): Promise<{ port: number }> {
   const server = createServer();
   const bound = await bind(server, address);
@@ -29,12 +29,12 @@ async function tryListener(address: ListenAddress): Promise<{ port: number }> {
   return bound;
 }
 
-/** Rejects with a SharedPortsError where several threads cannot listen on one port. */
+/** Rejects with a SharedPortsError if several threads cannot listen on one port. */
 export async function assertPortsCanBeShared(host: string, open = tryListener): Promise<void> {
   try {
     await open({ host, port: 0, reusePort: true });
   } catch (error) {
-    // Whatever else is wrong with the address is reported when it is listened on.
+    // Other problems with the address are reported when the threads listen.
     if (!(error instanceof BindError) || !notSupported.has(error.code)) return;
     throw new SharedPortsError(
       `LIMITER_WORKERS: threads cannot share a port on this system (${error.code}); set LIMITER_WORKERS=1 and run several limiters instead`,
@@ -43,8 +43,8 @@ export async function assertPortsCanBeShared(host: string, open = tryListener): 
 }
 
 /**
- * The address for listeners that share it, its port chosen. Rejects with a BindError when anybody else has it: those
- * who share a port would let another limiter in without a word.
+ * Returns the address for listeners that share it, with a port. Rejects with a BindError if another process uses it: a shared port would
+ * silently admit another limiter.
  */
 export async function addressToShare(address: ListenAddress): Promise<ListenAddress> {
   const { port } = await tryListener(address);
@@ -54,13 +54,13 @@ export async function addressToShare(address: ListenAddress): Promise<ListenAddr
 interface WorkerPoolOptions {
   /** At least 2. */
   count: number;
-  /** What connections of all threads hold: a cell for each worker, by its number. */
+  /** The memory held by connections of all threads: one cell for each worker, by its number. */
   memoryCells: Int32Array;
   /** Defaults to a thread of Node. */
   startThread?: StartThread | undefined;
 }
 
-/** Chosen: so long /stats, a flush and capabilities wait for what workers say. */
+/** Chosen: the time that /stats, a flush and capabilities wait for workers. */
 const waitMs = 1_000;
 
 function sharedLayer({ bytes, domains }: RuleLayer): RuleLayer {
@@ -69,15 +69,15 @@ function sharedLayer({ bytes, domains }: RuleLayer): RuleLayer {
   return { bytes: shared, domains };
 }
 
-/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
+/** Serves with several threads that share the ports. Their statistics, health and log lines are those of the process. */
 export class WorkerPool implements Serving {
   readonly #context: LimiterContext;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
-  /** In their order, by the bytes that they are copies of. */
+  /** Layers in their order, by the bytes of which they are copies. */
   #rules = new Map<ArrayBufferLike, RuleLayer>();
   #profiles: readonly Profile[] | undefined = [];
-  /** By capability and kind. */
+  /** Messages by capability and kind. */
   readonly #published = new Map<string, SentMessage>();
 
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
@@ -112,19 +112,19 @@ export class WorkerPool implements Serving {
     });
   }
 
-  /** Starts the threads; settles when each has its store. Rejects with the first failure, which ends the limiter. */
+  /** Starts the threads. Resolves when each has its store. Rejects with the first failure, which ends the limiter. */
   async connectStore(): Promise<void> {
     await assertPortsCanBeShared(this.#context.settings.grpcHost);
     await Promise.all(this.#places.map((place) => place.begin()));
   }
 
-  /** Bytes are copied once, for all threads. Settles when all that serve decide by them. */
+  /** Copies the bytes once for all threads. Resolves when all serving threads decide by the rules. */
   async useRules(table: RuleTable): Promise<void> {
     const former = this.#rules;
     this.#rules = new Map(
       table.layers.map((layer) => [layer.bytes, former.get(layer.bytes) ?? sharedLayer(layer)]),
     );
-    // Of a table that follows from the former one, only the last layer is new.
+    // If the table follows from the former one, only its last layer is new.
     const layers = [...this.#rules].flatMap(([bytes, layer]) => (former.has(bytes) ? [] : [layer]));
     await this.#comeIntoForce({ do: 'use-rules', layers });
   }
@@ -166,7 +166,7 @@ export class WorkerPool implements Serving {
     return this.#places.length;
   }
 
-  /** What comes later than within a second is left out. */
+  /** Returns the answers that arrive within a second. */
   async ask(message: SentMessage): Promise<unknown[]> {
     const answers: unknown[] = [];
     const all = this.#ready().map(async (place) => {
@@ -186,7 +186,7 @@ export class WorkerPool implements Serving {
     await this.#comeIntoForce({ do: 'receive', message });
   }
 
-  /** Brings the registry up to date, as far as workers say in time what they counted. */
+  /** Brings the registry up to date with the counts that workers send in time. */
   async readStatistics(): Promise<void> {
     const answers = this.#places.map((place) => place.demand({ do: 'show-statistics' }));
     await inTime(this.#context.timers, waitMs, Promise.all(answers), undefined);
@@ -205,13 +205,13 @@ export class WorkerPool implements Serving {
     const inForce = this.#places.map((place) => {
       const { mayServe } = place;
       const done = place.demand(task);
-      // One that listens only later has it before it takes its first call.
+      // A thread that listens later has the task before its first call.
       return mayServe ? done : undefined;
     });
     return Promise.all(inForce);
   }
 
-  /** One that ends meanwhile has nothing left to do. */
+  /** A thread that ends meanwhile has nothing left to do. */
   async #askAll(task: WorkerTask): Promise<void> {
     await Promise.all(this.#places.map((place) => place.ask(task)));
   }
@@ -220,7 +220,7 @@ export class WorkerPool implements Serving {
     return this.#places.filter((place) => place.isReady);
   }
 
-  /** Healthy while any worker serves and each of those that do has its store. */
+  /** Healthy if at least one worker serves and every serving worker has its store. */
   #updateHealth(): void {
     const ready = this.#ready();
     this.#context.health.set('workers', ready.length > 0 && ready.every((place) => place.isHealthy));

@@ -1,4 +1,4 @@
-/** The program of a worker thread: serves callers as a process of one thread does, and shows the main thread the rest. */
+/** The program of a worker thread: serves callers like a process with one thread, and sends the rest to the main thread. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
@@ -55,7 +55,7 @@ function rulesWith(layers: readonly RuleLayer[]): RuleTable {
   return table!;
 }
 
-/** At the first task, so that a store that cannot be opened is an answer and no crash. */
+/** Opens at the first task, so that a store that cannot be opened is an answer and not a crash. */
 function opened(): ThreadServing {
   if (serving !== undefined) return serving;
   serving = openServing(context, { modules, connections, storeHealth, worker });

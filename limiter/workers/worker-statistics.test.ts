@@ -1,4 +1,4 @@
-/** Both ends of a worker's statistics, joined as the threads join them. */
+/** Both ends of a worker's statistics, connected as the threads connect them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';

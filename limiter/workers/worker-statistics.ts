@@ -1,6 +1,6 @@
 /**
- * One worker's statistics as a part of those of the process. Counters and most gauges are sums over all workers: what
- * changed since the last look is added to the slot of the same name in the process's registry. The other gauges are joined.
+ * One worker's statistics as a part of those of the process. Counters and most gauges are sums over all workers: changes since the last
+ * merge are added to the slot of the same name in the process's registry. The other gauges are joined.
  */
 import type { RuleMetric } from '../stats/registry/rule-stats.ts';
 import type { GaugeJoin, SlotName } from '../stats/registry/slot-table.ts';
@@ -10,24 +10,24 @@ export class WorkerStatistics {
   readonly #registry: StatsRegistry;
   readonly #joined: JoinedGauges;
   #values: Float64Array = new Float64Array(0);
-  /** Ours by the worker's slot; of a metric -1 less the offset in it. */
+  /** The process's slots by the worker's slot; for a metric, -1 minus the offset in it. */
   #slots = new Int32Array(1024);
-  /** By the worker's first slot; none where a metric left. */
+  /** Metrics by the worker's first slot. A slot that a metric left has none. */
   readonly #metrics = new Map<number, RuleMetric>();
-  /** By the worker's slot; of gauges that do not add up. */
+  /** Gauges that are not sums, by the worker's slot. */
   readonly #joins = new Map<number, GaugeJoin>();
   #slotCount = 0;
-  /** What was added already, by the worker's slot. */
+  /** The values that were added already, by the worker's slot. */
   #added = new Float64Array(1024);
   readonly #timers: Timer[] = [];
 
-  /** `joined` is one for all workers. */
+  /** `joined` is shared by all workers. */
   constructor(registry: StatsRegistry, joined: JoinedGauges) {
     this.#registry = registry;
     this.#joined = joined;
   }
 
-  /** Where the worker counts from now on. */
+  /** Sets the memory in which the worker counts from now on. */
   useValues(values: Float64Array): void {
     this.#values = values;
   }
@@ -45,7 +45,7 @@ export class WorkerStatistics {
     }
   }
 
-  /** Metrics took slots that others left. */
+  /** Called when metrics have taken slots that others left. */
   reuse(slots: readonly { slot: number; name: SlotName }[]): void {
     for (const { slot, name } of slots) {
       this.#added.fill(0, slot, slot + this.#registry.ruleStatCount);
@@ -53,7 +53,7 @@ export class WorkerStatistics {
     }
   }
 
-  /** Metrics left these first slots, whose values are the last ones. */
+  /** Called when metrics have left these first slots, with their last values. */
   leave(slots: readonly number[]): void {
     for (const slot of slots) {
       for (let offset = 0; offset < this.#registry.ruleStatCount; offset += 1) this.#mergeSlot(slot + offset);
@@ -93,7 +93,7 @@ export class WorkerStatistics {
     return metric === undefined ? undefined : this.#registry.slotOf(metric) + offset;
   }
 
-  /** The worker is no more: what it counted stays counted, what it had is gone. */
+  /** Called when the worker has ended: its counts stay, and its gauges are removed. */
   end(): void {
     this.merge();
     for (let slot = 0; slot < this.#slotCount; slot += 1) {
@@ -121,17 +121,17 @@ export class WorkerStatistics {
   }
 }
 
-/** Gauges of the process that are not the sum of those of its workers: the largest or the smallest of what they have now. */
+/** Gauges of the process that are the largest or the smallest of the workers' current values, not the sum. */
 export class JoinedGauges {
   readonly #registry: StatsRegistry;
-  /** By slot, then by worker. */
+  /** Values by slot, then by worker. */
   readonly #parts = new Map<number, Map<object, number>>();
 
   constructor(registry: StatsRegistry) {
     this.#registry = registry;
   }
 
-  /** What `worker` has now. */
+  /** Sets the current value of `worker`. */
   set(slot: number, join: GaugeJoin, worker: object, value: number): void {
     let parts = this.#parts.get(slot);
     if (parts === undefined) {
@@ -142,7 +142,7 @@ export class JoinedGauges {
     this.#show(slot, join, parts);
   }
 
-  /** `worker` has nothing any more. */
+  /** Removes the value of `worker`. */
   remove(slot: number, join: GaugeJoin, worker: object): void {
     const parts = this.#parts.get(slot);
     if (parts?.delete(worker)) this.#show(slot, join, parts);

@@ -1,27 +1,27 @@
-/** The main thread's end of one worker thread, and whether that still answers. */
+/** The main thread's end of one worker thread, and the check that it still answers. */
 import { extname } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 
-/** Starts a thread; what `new Worker` does. */
+/** Starts a thread, like `new Worker`. */
 export type StartThread = (program: URL, options: WorkerOptions) => Worker;
 
 interface WorkerThreadOptions {
   start: WorkerStart;
   name: string;
   startThread: StartThread;
-  /** Everything that is no answer to a task. */
+  /** Called for every message that does not answer a task. */
   onNews(news: Exclude<WorkerNews, { is: 'done' | 'failed' }>): void;
-  /** The thread and its memory are gone. `reason` says why where that was no end in order. */
+  /** Called when the thread and its memory are gone. `reason` is set if the thread was not asked to end. */
   onEnd(reason: string | undefined): void;
 }
 
-/** A task could not be carried out, or its thread ended before. */
+/** A task could not be carried out, or its thread ended before it was done. */
 export class WorkerTaskError extends Error {
   override readonly name = 'WorkerTaskError';
-  /** Whether there is no thread any more. */
+  /** Whether the thread has ended. */
   readonly isEnd: boolean;
 
   constructor(message: string, isEnd: boolean) {
@@ -45,9 +45,9 @@ export class WorkerThread {
   #mayEnd = false;
   #hasEnded = false;
 
-  /** Throws when no thread is to be had. */
+  /** @throws if no thread can be started */
   constructor(options: WorkerThreadOptions) {
-    // The program is `.ts` when run from source, `.js` in the package: the compiler leaves a URL as it is.
+    // The program is `.ts` when run from source and `.js` in the package, and the compiler does not change a URL.
     const program = new URL(`./worker-program${extname(import.meta.url)}`, import.meta.url);
     this.#worker = options.startThread(program, { name: options.name, workerData: options.start });
     this.#worker.on('message', (news: WorkerNews) => this.#receive(news, options));
@@ -67,7 +67,7 @@ export class WorkerThread {
     });
   }
 
-  /** Settles when the task is done; rejects with a WorkerTaskError. */
+  /** Resolves when the task is done. Rejects with a WorkerTaskError. */
   ask(task: WorkerTask): Promise<unknown> {
     if (this.#hasEnded) return Promise.reject(endError(this.#endReason));
     const number = ++this.#lastNumber;
@@ -77,19 +77,19 @@ export class WorkerThread {
     });
   }
 
-  /** The thread ends by itself once it has done what it was asked before. */
+  /** Lets the thread end by itself after the tasks before this one. */
   async end(): Promise<void> {
     this.#mayEnd = true;
     await this.ask({ do: 'end' });
   }
 
-  /** Ends the thread, whatever it does. */
+  /** Ends the thread, whatever it is doing. */
   async terminate(): Promise<void> {
     this.#mayEnd = true;
     await this.#worker.terminate();
   }
 
-  /** Ends the thread as if it had ended by itself, for that reason. */
+  /** Ends the thread as if it had ended by itself, for this reason. */
   abandon(reason: string): void {
     this.#endReason = reason;
     void this.#worker.terminate();
@@ -113,15 +113,15 @@ function endError(reason = 'the thread was ended'): WorkerTaskError {
 
 export const startNodeThread: StartThread = (program, options) => new Worker(program, options);
 
-/** Chosen: far above the pauses of a thread that works. */
+/** Chosen: far longer than the pauses of a working thread. */
 const intervalMs = 5_000;
 const mostMisses = 6;
 
 export const silenceSeconds = (intervalMs * mostMisses) / 1_000;
 
 /**
- * Asks again and again, never twice at once. Counts intervals and not time, so that a machine that was asleep blames
- * nobody. Returns what ends it.
+ * Asks repeatedly, with at most one open question. Counts intervals instead of time, so that a machine that was asleep causes no alarm.
+ * Returns a function that stops it.
  */
 export function watchHeartbeat(
   timers: Timers,

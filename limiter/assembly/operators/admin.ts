@@ -1,4 +1,4 @@
-/** The admin API of the debug listener: who may use it, and what is reported about every change that somebody makes. */
+/** The admin API of the debug listener: who may use it, and the reports of every change made with it. */
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
@@ -15,7 +15,7 @@ import { createAdminStats } from '../../stats/registry/operator-stats.ts';
 import type { LimiterContext } from '../context.ts';
 
 export interface AdminParts {
-  /** The debug token of now. */
+  /** Returns the current debug token. */
   token(): string | undefined;
   /** Undefined without CALLERS_FILE. */
   gate: OperatorGate | undefined;
@@ -75,7 +75,7 @@ function callerOf(
   };
 }
 
-/** Chosen: of a value, a list of counters or the like. */
+/** Chosen: the longest text of a value, such as a list of counters. */
 const longestText = 1_000;
 
 function changeFields({

@@ -1,4 +1,4 @@
-/** From the parts of a limiter to what the admin API shows of it: status, rates, rules. */
+/** Builds the data of the admin API from the parts of a limiter: status, rates, rules. */
 
 import { packageVersion } from '../../../process/files/package-file.ts';
 import type { ApiRoute } from '../../../process/http/api-route.ts';
@@ -21,13 +21,13 @@ export interface StatusParts {
   rules: RulesInForce;
   serving: Pick<Serving, 'operate'>;
   overrides: OverridesHere | undefined;
-  /** Names of those that run. */
+  /** The names of enabled capabilities. */
   capabilities: readonly string[];
-  /** Whether callers are served. */
+  /** Whether the limiter serves callers. */
   isServing(): boolean;
 }
 
-/** `close` ends what looks at the statistics from time to time. */
+/** `close` stops the periodic sampling of statistics. */
 export function openStatus(
   context: LimiterContext,
   parts: StatusParts,
@@ -84,7 +84,10 @@ export function openStatus(
   return { routes, close: () => sampler.close() };
 }
 
-/** Since when it is open is as exact as it is asked often. Health says less: it follows a store only where that is asked for. */
+/**
+ * The state of the store. The time since which the breaker is open is only as exact as the questions are frequent. Health is less
+ * precise: it follows a store only if that is configured.
+ */
 function storeStatus({ settings, registry, clock }: LimiterContext): () => Record<string, unknown> {
   let openSinceMs: number | undefined;
   return () => {
@@ -112,14 +115,14 @@ function storeStatus({ settings, registry, clock }: LimiterContext): () => Recor
 /** Chosen: a line of a terminal or two. */
 const longestErrorText = 300;
 
-/** Of a text of several lines the first. */
+/** Returns the first line of an error. */
 function errorJson(error: RuleError | undefined): object | null {
   if (error === undefined) return null;
   const { source, text, line = null, column = null } = error;
   return { source, line, column, text: text.split('\n', 1)[0]!.slice(0, longestErrorText) };
 }
 
-/** Null where a sink has none: it is asked, or writes to nobody. */
+/** Null for a sink that does not count them, because it is scraped or there is none. */
 function droppedLines({ settings, registry }: LimiterContext): number | null {
   return registry.valueNamed(`ratelimit.${sinkOf(settings)}.lines_dropped`) ?? null;
 }

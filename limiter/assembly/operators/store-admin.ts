@@ -1,4 +1,4 @@
-/** The process's own way to the store that the settings name: opened once, in the main thread. */
+/** Opens the process's access for operators to the store that the settings name: once, in the main thread. */
 import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../../process/files/package-file.ts';
 import { Heartbeats, type LimiterName } from '../../operate/heartbeats.ts';
@@ -14,13 +14,13 @@ import { type LimiterContext, loaded, type ServingModules } from '../context.ts'
 
 interface StoreAdminParts {
   modules: ServingModules;
-  /** The one in which the only thread counts; undefined with other backends. */
+  /** The store of the only thread; undefined with other backends. */
   memory: MemoryStore | undefined;
-  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  /** The resolver for MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv: ResolveSrv | undefined;
 }
 
-/** What a limiter says of itself to those that share its store, and what it asks of them. */
+/** Reports this limiter to those that share its store, and asks them to reset counters. */
 export interface Colleagues {
   readonly resets: CounterResets;
   readonly heartbeats: Heartbeats;
@@ -28,7 +28,7 @@ export interface Colleagues {
   close(): Promise<void>;
 }
 
-/** `operate` reaches every thread that serves. */
+/** `operate` reaches every serving thread. */
 export function openColleagues(
   { clock, timers }: LimiterContext,
   {
@@ -57,7 +57,7 @@ export function openColleagues(
     heartbeats,
     start: () => {
       resets.start();
-      // Of memory there is nobody else, and memcache keeps no records.
+      // With memory there is no other limiter, and memcache has no records.
       if (storeAdmin.kind === 'redis') heartbeats.start();
     },
     close: () => {
@@ -67,7 +67,7 @@ export function openColleagues(
   };
 }
 
-/** Throws an Error without credentials when the store cannot be opened as the settings say. */
+/** @throws Error, without credentials in its message, if the store cannot be opened with these settings */
 export function openStoreAdmin(
   context: LimiterContext,
   { modules, memory, resolveSrv }: StoreAdminParts,
@@ -81,7 +81,7 @@ export function openStoreAdmin(
     const { store, connect } = openMemcache(
       {
         ...context,
-        // Nobody is decided for here: these are no figures of the store.
+        // No decisions are made here, so these are no statistics of the store.
         registry: new StatsRegistry(),
         settings: { ...settings, isStoreFailureModeSet: true, memcacheMaxIdleConns: 1 },
       },
