@@ -1,4 +1,4 @@
-/** Who is let in: TLS of the HTTP listener, the token of the debug listener. A part of the table in settings.ts. */
+/** Settings of access: TLS of the HTTP listener, and the token of the debug listener. A part of the table in settings.ts. */
 import { bool, hostName, list, text } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import { problems, type SettingsError, type SettingsTable } from '../../process/settings/settings-reader.ts';
@@ -66,7 +66,7 @@ type ServerTlsSettings = {
   readonly [Name in `${'grpc' | 'http'}${'ServerTlsCert' | 'ServerTlsKey' | 'ClientTlsCaCert' | 'ClientTlsSan'}`]?: string;
 } & { readonly [Name in `${'grpc' | 'http'}ServerUseTls`]?: boolean };
 
-/** Half a TLS setup would leave open what somebody meant to close. */
+/** An incomplete TLS setup is an error, because it would leave a port open that should be closed. */
 export function serverTlsProblems(settings: ServerTlsSettings, listener: 'grpc' | 'http'): SettingsError[] {
   const isOn = settings[`${listener}ServerUseTls`] ?? false;
   const caCert = settings[`${listener}ClientTlsCaCert`] ?? '';

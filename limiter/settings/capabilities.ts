@@ -1,4 +1,7 @@
-/** Every capability, and where its settings stand among the others. To add one: its folder, and its place in this list. */
+/**
+ * The list of all capabilities, and the place of their settings among the others. To add a capability, add its folder and its place in
+ * this list.
+ */
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { callers } from '../callers/declaration.ts';
@@ -15,7 +18,7 @@ import { statsdMapper } from '../statsd-mapper/declaration.ts';
 import { topOffenders } from '../top-offenders/declaration.ts';
 import { tracing } from '../tracing/declaration.ts';
 
-/** In the order in which their parts are opened: reflection reports what those before it serve. */
+/** Capabilities, in the order in which their parts are opened: reflection reports the services of those before it. */
 export const capabilities = [
   callers,
   leases,
@@ -46,14 +49,14 @@ export type DerivedSettings = AllOf<DerivedOf<(typeof capabilities)[number]>>;
 
 export interface SettingsGroup {
   readonly title: string;
-  /** Of each row that declares none itself. */
+  /** The needs of each row that declares none itself. */
   readonly needs?: readonly SettingNeed[];
   readonly settings: SettingsTable;
 }
 
 const declared: readonly Pick<Capability<never, OwnSettings>, 'name' | 'settings'>[] = capabilities;
 
-/** The groups, with the settings of capabilities where they stand. */
+/** Returns the groups, with the settings of capabilities inserted at their places. */
 export function withCapabilities(own: readonly SettingsGroup[]): SettingsGroup[] {
   const groups = [...own];
   for (const { settings } of declared) {

@@ -1,4 +1,4 @@
-/** How counters are named, how long they live and what is kept of them here. Rows of the table in `settings.ts`. */
+/** Settings of counters: their names, their lifetime, and the local cache. Rows of the table in `settings.ts`. */
 import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import {
@@ -68,7 +68,7 @@ export const counterSettings = {
   },
 } as const satisfies SettingsTable;
 
-/** A prefix that no key can have would turn all limits off, or let counters meet. */
+/** Rejects a prefix that no key can have. It would turn all limits off, or let counters collide. */
 export function prefixProblems(
   settings: Partial<SettingsOf<typeof counterSettings>> & { backendType?: string },
 ): SettingsError[] {
@@ -82,7 +82,7 @@ export function prefixProblems(
   );
 }
 
-/** What one request may consist of. */
+/** Bounds of one request. */
 export const requestSettings = {
   requestMaxDescriptors: {
     name: 'REQUEST_MAX_DESCRIPTORS',
@@ -139,7 +139,7 @@ export function requestBounds(settings: RequestSettings): RequestBounds {
   });
 }
 
-/** What happens when a store of counters fails. */
+/** Settings for the failure of a store. */
 export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
   storeFailureMode: {
     name: 'STORE_FAILURE_MODE',

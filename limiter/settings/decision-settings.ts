@@ -1,4 +1,4 @@
-/** How requests are decided, and what answers carry of it. Rows of the table in `settings.ts`. */
+/** Settings of decisions and of the details in their answers. Rows of the table in `settings.ts`. */
 import { z } from 'zod';
 import {
   bool,
@@ -161,7 +161,7 @@ export const headerSettings = {
 
 type HeaderSettings = SettingsOf<typeof headerSettings>;
 
-/** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
+/** Reports names that two of the configured headers share. A proxy would drop one of them, or merge both. */
 export function doubleHeaders(settings: HeaderSettings): string[] {
   const { limitResponseHeadersEnabled, limitResponseHeadersStyle: style, responseRuleIdentity } = settings;
   const hasIdentity = responseRuleIdentity === 'header' || responseRuleIdentity === 'both';

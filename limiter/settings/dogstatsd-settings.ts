@@ -1,6 +1,6 @@
 /**
- * USE_DOG_STATSD_MOGRIFIERS, a part of the table in `settings.ts`, and the variables of the mogrifiers that it lists:
- * DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, which no table can hold.
+ * USE_DOG_STATSD_MOGRIFIERS, a part of the table in `settings.ts`, and the variables of the listed mogrifiers:
+ * DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, whose names depend on that list, so they are not in the table.
  */
 import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
@@ -23,7 +23,7 @@ export const dogStatsdSettings = {
   },
 } as const satisfies SettingsTable;
 
-/** Other names of the list of mogrifiers. */
+/** Aliases of the list of mogrifiers. */
 export const mogrifierListAliases: Readonly<Record<string, string>> = {
   DOG_STATSD_MOGRIFIERS: 'USE_DOG_STATSD_MOGRIFIERS',
   TAGGEDSTATS_MOGRIFIERS: 'USE_DOG_STATSD_MOGRIFIERS',
@@ -35,18 +35,20 @@ const parts = ['PATTERN', 'NAME', 'TAGS'] as const;
 interface ReadMogrifiers {
   mogrifiers: MogrifierText[];
   errors: SettingsError[];
-  /** Of variables of mogrifiers that are not listed, and of groups that no pattern has. */
+  /** Warnings about variables of mogrifiers that are not listed, and about groups that no pattern has. */
   warnings: string[];
 }
 
-/** Of variables of mogrifiers where dogstatsd is not the sink, for which they are not in the table. */
+/**
+ * Returns warnings about variables of mogrifiers if dogstatsd is not the sink. They are not in the table, which reports other settings.
+ */
 export function effectlessMogrifiers(env: Environment, aliases: AliasTable): string[] {
   return [...mogrifierVariables(env, aliases, []).values()].map(({ variable }) =>
     effectless(variable, toDogStatsd),
   );
 }
 
-/** The environment without the variables of mogrifiers. */
+/** Returns the environment without the variables of mogrifiers. */
 export function withoutMogrifiers(env: Environment, aliases: AliasTable): Environment {
   return Object.fromEntries(
     Object.entries(env).filter(
@@ -55,7 +57,9 @@ export function withoutMogrifiers(env: Environment, aliases: AliasTable): Enviro
   );
 }
 
-/** Those that `list` names, in its order. As the Go service: names are not trimmed, and stand in capitals in variables. */
+/**
+ * Reads the mogrifiers that `list` names, in its order. As in the Go service, names are not trimmed, and are in capitals in variables.
+ */
 export function readMogrifiers(list: string, env: Environment, aliases: AliasTable): ReadMogrifiers {
   const errors: SettingsError[] = [];
   const mogrifiers: MogrifierText[] = [];
@@ -81,13 +85,13 @@ function variableOf(name: string, part: (typeof parts)[number]): string {
   return `${prefix}${name.toUpperCase()}_${part}`;
 }
 
-/** A value, and the variable that it came from. */
+/** A value, and the variable that contains it. */
 interface Written {
   variable: string;
   value: string;
 }
 
-/** By canonical name. */
+/** Variables of mogrifiers by canonical name. */
 function mogrifierVariables(
   env: Environment,
   aliases: AliasTable,
@@ -112,7 +116,7 @@ interface MogrifierReading {
   values: ReadonlyMap<string, Written>;
   errors: SettingsError[];
   warnings: string[];
-  /** Each name may be matched by all patterns. */
+  /** The cost of all patterns together, because each name may be compared with all. */
   budget: CostBudget;
 }
 

@@ -1,4 +1,4 @@
-/** What is said at the start of settings of the gRPC listener that do not go together. */
+/** Warnings at the start about settings of the gRPC listener that contradict each other. */
 import { describe, expect, it } from 'vitest';
 import { parseLimiterSettings } from './settings.ts';
 

@@ -109,7 +109,7 @@ export const grpcSettings = {
   },
 } as const satisfies SettingsTable;
 
-/** What is wrong with the values together. */
+/** Returns the errors of values that do not fit together. */
 export function grpcProblems(settings: Partial<SettingsOf<typeof grpcSettings>>): SettingsError[] {
   const bytes = Buffer.byteLength(settings.grpcUds ?? '');
   return [
@@ -124,7 +124,7 @@ export function grpcProblems(settings: Partial<SettingsOf<typeof grpcSettings>>)
   ];
 }
 
-/** Names that people give these settings, by memory or from other programs: what is meant by each. */
+/** Names that people use by mistake for these settings, with the right name of each. */
 export const mistakenGrpcNames: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({
     GRPC_SERVER_USE_TLS: [

@@ -76,7 +76,9 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
 
 type MemcacheSettings = SettingsOf<typeof memcacheSettings>;
 
-/** What is wrong with the values together, with `BACKEND_TYPE=memcache`; those that were refused by themselves are missing. */
+/**
+ * Returns the errors of values that do not fit together with `BACKEND_TYPE=memcache`. Values that are invalid by themselves are missing.
+ */
 export function memcacheProblems(settings: Partial<MemcacheSettings>): SettingsError[] {
   const { memcacheHostPort: nodes, memcacheSrv: srv, memcacheTls = false } = settings;
   if (nodes === undefined || srv === undefined) return [];

@@ -1,4 +1,4 @@
-/** What settings say of the names of counters and statistics, for all that write such names or explain them. */
+/** Settings that determine the names of counters and statistics, for all code that writes or explains them. */
 import type { NameForm } from '../../rules/match-result.ts';
 import { defaultLease } from '../leases/settings.ts';
 import type { LimiterSettings } from './settings.ts';
@@ -8,7 +8,7 @@ export function nameForm(settings: LimiterSettings): NameForm {
   return { sanitizeDescriptorMetricDots, counterKeys, maxTextBytes };
 }
 
-/** By which a request is explained as this limiter decides it. */
+/** Returns the settings with which an explanation of a request equals a decision of this limiter. */
 export function explainingSettings(settings: LimiterSettings) {
   const { cacheKeyPrefix, useCalendarMonthRateLimit } = settings;
   return {

@@ -30,7 +30,7 @@ const overTls: readonly SettingNeed[] = [
   },
 ];
 
-/** Where the Redis is. */
+/** The address of Redis. */
 const addressRows = {
   redisSocketType: {
     name: 'REDIS_SOCKET_TYPE',
@@ -79,7 +79,7 @@ const addressRows = {
   },
 } as const satisfies SettingsTable;
 
-/** How counts go out to it. */
+/** The batching of counts for Redis. */
 const batchRows = {
   redisPipelineWindowMs: {
     name: 'REDIS_PIPELINE_WINDOW',
@@ -126,7 +126,7 @@ const batchRows = {
 
 const storeRows = { ...addressRows, ...batchRows };
 
-/** For every connection that speaks TLS, of the per-second store too. */
+/** Settings for every TLS connection, including those of the per-second store. */
 const tlsSettings = needing(overTls, {
   redisTlsClientCert: {
     name: 'REDIS_TLS_CLIENT_CERT',
@@ -150,7 +150,7 @@ const tlsSettings = needing(overTls, {
   },
 } as const satisfies SettingsTable);
 
-/** For both stores. */
+/** Settings for both stores. */
 const connectionSettings = {
   redisScripts: {
     name: 'REDIS_SCRIPTS',
@@ -201,7 +201,7 @@ const remarks: Partial<Record<keyof StoreRows, string>> = {
   redisTls: ', with the files of `REDIS_TLS_*`',
 };
 
-/** REDIS_PERSECOND_*: each row of the main Redis again, for that of limits per second. */
+/** REDIS_PERSECOND_*: each row of the main Redis again, for the Redis of limits per second. */
 function perSecondRows(): PerSecondRows {
   const perSecondName = (name: string): string => name.replace('REDIS_', 'REDIS_PERSECOND_');
   const rows = Object.entries<SettingsTable[string]>(storeRows).map(([key, row]) => [
@@ -239,7 +239,7 @@ export const redisSettings = needing(inRedis, {
 
 type RedisSettings = SettingsOf<typeof redisSettings>;
 
-/** The settings of one of the two stores, by the names of the main one's. */
+/** The settings of one of the two stores, by the names of the main store's settings. */
 export type RedisStoreSettings = SettingsOf<StoreRows>;
 
 export function perSecondRedis(settings: RedisSettings): RedisStoreSettings {
@@ -248,7 +248,7 @@ export function perSecondRedis(settings: RedisSettings): RedisStoreSettings {
   return Object.fromEntries(own) as RedisStoreSettings;
 }
 
-/** Throws an Error that shows the URL masked. */
+/** @throws Error with the URL masked */
 export function redisAddress(
   settings: Omit<SettingsOf<typeof addressRows>, 'redisTimeoutMs' | 'redisTls'>,
 ): RedisAddress | SentinelAddress | ClusterAddress {
@@ -258,13 +258,13 @@ export function redisAddress(
   return parseSentinelAddress({ url, auth, sentinelAuth: settings.redisSentinelAuth });
 }
 
-/** How many calls may be under way at a time. */
+/** Returns how many calls may be in flight at a time. */
 export function callsAtATime(poolSize: number): number {
-  // As in the Go service's client.
+  // This is the default of the Go service's client.
   return poolSize === 0 ? 4 : poolSize;
 }
 
-/** How many nodes of a cluster may be asked at a time. */
+/** Returns how many nodes of a cluster may be asked at a time. */
 export function nodesAtATime(
   settings: Pick<RedisStoreSettings, 'redisClusterPipelineParallelism' | 'redisPoolSize'>,
 ): number {
@@ -273,7 +273,7 @@ export function nodesAtATime(
   return wanted === 0 ? most : Math.min(wanted, most);
 }
 
-/** What is wrong with the values together, with `BACKEND_TYPE=redis`. Values refused by themselves are missing. */
+/** Returns the errors of values that do not fit together with `BACKEND_TYPE=redis`. Values that are invalid by themselves are missing. */
 export function redisProblems(settings: Partial<RedisSettings>): SettingsError[] {
   const { redisTls = false, redisPerSecond = false, redisPerSecondTls = false } = settings;
   const { redisTlsClientCert: cert = '', redisTlsClientKey: key = '' } = settings;
@@ -322,9 +322,9 @@ function urlProblem(given: Partial<RedisStoreSettings>, prefix: string): string 
   }
 }
 
-/** Where a program that is configured by code counts. */
+/** The Redis of a program that is configured by code. */
 export interface RedisPlace {
-  /** As `REDIS_URL`, or with `rediss://` for TLS. */
+  /** The same form as `REDIS_URL`, or with `rediss://` for TLS. */
   readonly url: string;
   readonly type: 'single' | 'sentinel' | 'cluster';
   readonly timeoutMs: number;
@@ -340,7 +340,7 @@ export function redisAt({ url, type, timeoutMs }: RedisPlace): Partial<RedisSett
     redisTls: /^rediss:/i.test(url),
     redisTimeoutMs: Math.ceil(timeoutMs),
     redisStartupInitialIntervalMs: 125,
-    // Chosen: a program that limits its own requests should soon count when its Redis is there.
+    // Chosen: a program that limits its own requests should count soon after its Redis is available.
     redisStartupMaxIntervalMs: 1_000,
   };
 }

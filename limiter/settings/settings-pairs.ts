@@ -1,4 +1,4 @@
-/** Kinds of settings that hold pairs: `name:value,name2:value2`. As Go reads them, nothing is trimmed. */
+/** Kinds of settings that contain pairs: `name:value,name2:value2`. As in Go, nothing is trimmed. */
 import { z } from 'zod';
 import type { SettingKind } from '../../process/settings/settings-kinds.ts';
 
@@ -6,7 +6,7 @@ export type Pairs = readonly (readonly [name: string, value: string])[];
 
 const oneColonEach = 'name:value,name2:value2, with one colon in each';
 
-/** Headers that go with calls of gRPC. A name that comes twice has the last value. */
+/** Headers sent with gRPC calls. If a name occurs twice, the last value counts. */
 export function headerPairs(): SettingKind<Pairs> {
   return colonPairs({
     refusal: 'name:value,name2:value2',
@@ -21,7 +21,9 @@ export function headerPairs(): SettingKind<Pairs> {
   });
 }
 
-/** Tags of statistics. Pairs without key or value are left out, as envoyproxy/ratelimit does; of two with one key the last one stays. */
+/**
+ * Tags of statistics. As in envoyproxy/ratelimit, pairs without key or value are left out. If a key occurs twice, the last value counts.
+ */
 export function tagPairs(): SettingKind<Pairs> {
   return colonPairs({
     refusal: oneColonEach,
@@ -34,10 +36,10 @@ export function tagPairs(): SettingKind<Pairs> {
 }
 
 interface ColonPairs {
-  /** What a refusal begins with. */
+  /** The beginning of error messages. */
   refusal: string;
   problemOf(name: string, value: string): string | undefined;
-  /** Undefined: the pair is left out. */
+  /** Returns undefined to leave the pair out. */
   kept(name: string, value: string): Pairs[number] | undefined;
 }
 
@@ -64,7 +66,7 @@ function colonPairs({ refusal, problemOf, kept }: ColonPairs): SettingKind<Pairs
   };
 }
 
-/** Free names and values, parted at the first `=`; parts without one are left out, as envoyproxy/ratelimit does. */
+/** Free names and values, separated by the first `=`. As in envoyproxy/ratelimit, parts without `=` are left out. */
 export function metadataPairs(): SettingKind<Pairs> {
   return {
     expected: 'name=value,name2=value2',

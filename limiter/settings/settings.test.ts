@@ -7,8 +7,8 @@ import { limiterAliases, limiterSettingGroups, parseLimiterSettings } from './se
 const all = limiterSettingGroups.flatMap(({ settings }) => Object.values(settings));
 
 /**
- * The defaults of the Go service by section 9 of spec/reference.md, which Weir shares: an oracle apart from the table of settings.
- * docs/settings.md, which is generated, shows those of Weir's own settings.
+ * The defaults of the Go service from section 9 of spec/reference.md, which Weir shares: an oracle independent of the table of settings.
+ * The generated docs/settings.md shows the defaults of Weir's own settings.
  */
 const goDefaults: [value: string, names: string][] = [
   ['0.0.0.0', 'HOST DEBUG_HOST GRPC_HOST'],
@@ -324,7 +324,7 @@ describe('parseLimiterSettings of an xDS server', () => {
   it('leases a share of limits where LEASES is on', () => {
     const lease = (env: Record<string, string>) => defaultLease(parseLimiterSettings(env).settings!);
     expect(lease({ LEASES: 'on' })).toBe(5_000);
-    // As YAML reads the word.
+    // YAML reads the word as a number like this.
     expect(lease({ LEASES: 'true', LEASE_SHARE: '2%' })).toBe(20_000);
     expect(lease({ LEASES: 'On', LEASE_SHARE: '0' })).toBe(0);
     expect(lease({ LEASE_SHARE: '2%' })).toBeUndefined();
@@ -349,7 +349,7 @@ describe('the table of settings', () => {
     for (const setting of all) {
       const { name, kind } = setting;
       const value = defaultOf(setting);
-      // Unset is no text.
+      // A setting that is not set has no text.
       if (value === undefined) continue;
       expect([name, kind.schema.parse(kind.format(value))]).toEqual([name, value]);
     }

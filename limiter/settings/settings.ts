@@ -1,6 +1,6 @@
 /**
- * Every environment variable of the limiter, once. The typed settings, the errors and docs/settings.md come from
- * this table. Names are the Go service's; other names are aliases (`limiterAliases`).
+ * The table of all environment variables of the limiter. The typed settings, the errors and docs/settings.md come from it. Names are
+ * those of the Go service; other names are aliases (`limiterAliases`).
  */
 import { logFormats, logLevels } from '../../process/log/logger.ts';
 import {
@@ -229,7 +229,7 @@ const store = {
   ...counterSettings,
 } as const satisfies SettingsTable;
 
-/** In the order of the documentation; capabilities have theirs between them. */
+/** Groups in the order of the documentation. Groups of capabilities are inserted between them. */
 const groups = [
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
@@ -256,11 +256,11 @@ const table = Object.assign({}, ...limiterSettingGroups.map(({ settings }) => se
 
 export type LimiterSettings = SettingsOf<Table> &
   DerivedSettings & {
-    /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
+    /** The mogrifiers of USE_DOG_STATSD_MOGRIFIERS, if dogstatsd is the sink. */
     readonly mogrifiers: readonly MogrifierText[];
-    /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
+    /** Whether STORE_FAILURE_MODE is set, even to its default. If not, requests pass while memcache fails. */
     readonly isStoreFailureModeSet: boolean;
-    /** XDS_CLIENT_BACKOFF_RANDOM_FACTOR keeps the Go service's formula as a whole where it is set. */
+    /** Whether XDS_CLIENT_BACKOFF_RANDOM_FACTOR is set. If so, the whole formula of the Go service applies. */
     readonly isXdsBackoffFactorSet: boolean;
   };
 
@@ -268,7 +268,7 @@ type LimiterSettingsResult =
   | { readonly settings: LimiterSettings; readonly warnings: readonly string[]; readonly errors?: undefined }
   | Extract<SettingsResult<Table>, { readonly settings?: undefined }>;
 
-/** The names under which the specification knows the same settings. */
+/** The names of the same settings in the specification. */
 export const limiterAliases: AliasTable = {
   prefixes: [
     ['KVS_', 'REDIS_'],
@@ -283,7 +283,7 @@ export const limiterAliases: AliasTable = {
   names: { LocalCacheSizeInBytes: 'LOCAL_CACHE_SIZE_IN_BYTES', ...mogrifierListAliases },
 };
 
-/** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
+/** `GRPC_` is not in the list, because gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
 const ownPrefixes = [
   'CONFIG_GRPC_XDS_',
   'COUNTER_KEYS',
@@ -348,14 +348,14 @@ const schema: SettingsSchema<Table> = {
   },
 };
 
-/** As they are written: of tags with one name the last one is read. */
+/** Reports tags that are set twice, from the text of the variable: the parsed setting has only the last one. */
 function doubleTags(env: Environment): string[] {
   const names = (env['EXTRA_TAGS'] ?? '').split(',').map((tag) => tag.split(':', 1)[0] as string);
   const double = new Set(names.filter((name, index) => names.indexOf(name) !== index));
   return [...double].map((name) => `EXTRA_TAGS has the tag ${name} more than once: keep one of them`);
 }
 
-/** Of the shortest counter key there can be: `d_k_v_` and the start of its window. */
+/** The bytes of the shortest possible counter key: `d_k_v_` and the start of its window. */
 const shortestKeyBytes = 16;
 
 function smallLocalCache(settings: SettingsOf<typeof store>): string[] {

@@ -1,4 +1,7 @@
-/** Statistics: which, and where they go. A part of the table in `settings.ts`; what one sink alone needs may stand beside it. */
+/**
+ * Settings of statistics and their sinks. A part of the table in `settings.ts`; settings of a single sink may be in files beside this
+ * one.
+ */
 import { z } from 'zod';
 import { requestPath } from '../../process/http/text-response.ts';
 import {
@@ -20,20 +23,20 @@ const dayMs = 24 * 3_600_000;
 const notDisabled: readonly SettingNeed[] = [
   { name: 'DISABLE_STATS', is: [false], otherwise: 'statistics go nowhere' },
 ];
-/** Unset is true, unless there is another sink. */
+/** If it is not set, it is true unless there is another sink. */
 const toStatsd: SettingNeed = { name: 'USE_STATSD', is: [true, undefined] };
 const toReceiver: readonly SettingNeed[] = [
   { name: 'USE_PROMETHEUS', is: [false] },
   { ...toStatsd, or: { name: 'USE_DOG_STATSD', is: [true] } },
 ];
 
-/** A boolean for which it matters whether it is set. */
+/** A boolean that may be unset, with a meaning of its own. */
 function optionalBool(): SettingKind<boolean | undefined> {
   const { expected, brief, schema } = bool();
   return { expected, brief, schema, format: (value) => (value === undefined ? 'unset' : String(value)) };
 }
 
-/** Where somebody else listens. Empty is this machine, as for Node and Go. */
+/** The host of a receiver. Empty is this machine, as in Node and Go. */
 function receiverHost(): SettingKind<string> {
   return textOf(
     'a host name or IP address without port, which is STATSD_PORT',
@@ -126,7 +129,7 @@ interface Choice {
   disableStats?: boolean;
 }
 
-/** Where statistics go. */
+/** Returns the sink of statistics. */
 export function sinkOf({ useStatsd, useDogStatsd, usePrometheus, disableStats }: Choice): SinkName {
   if (disableStats === true) return 'none';
   if (useDogStatsd === true) return 'dogstatsd';
@@ -134,7 +137,7 @@ export function sinkOf({ useStatsd, useDogStatsd, usePrometheus, disableStats }:
   return useStatsd === false ? 'output' : 'statsd';
 }
 
-/** More than one sink, in the words of the Go service. DISABLE_STATS goes before all, as there. */
+/** Reports more than one sink, with the text of the Go service. As there, DISABLE_STATS comes before all. */
 export function statsSettingsProblems(settings: Choice): SettingsError[] {
   if (settings.disableStats === true) return [];
   const { useStatsd, useDogStatsd, usePrometheus } = settings;
@@ -148,7 +151,7 @@ export function statsSettingsProblems(settings: Choice): SettingsError[] {
   ];
 }
 
-/** A path that no redirect leads away from. */
+/** A path that needs no redirect. */
 function urlPath(): SettingKind<string> {
   const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
   const isClean = (value: string): boolean =>
@@ -158,7 +161,7 @@ function urlPath(): SettingKind<string> {
 
 const toPrometheus: SettingNeed = { name: 'USE_PROMETHEUS', is: [true] };
 
-/** The endpoint that Prometheus scrapes. */
+/** The endpoint for Prometheus. */
 export const prometheusGroup = {
   title: 'Prometheus',
   needs: [toPrometheus],

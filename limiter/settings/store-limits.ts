@@ -1,6 +1,6 @@
 /**
- * What the store of these settings can never do. Limiters and `weir check` reject rules that need it, and calls that need it get the
- * reason. What only the server decides, such as the rights of a user, is an error of the operation instead.
+ * The abilities that the store of these settings lacks permanently. Limiters and `weir check` reject rules that need them, and calls
+ * that need them get the reason. Refusals that depend on the server, such as the rights of a user, are errors of the operation instead.
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import type { StoreLimits } from '../stores/store.ts';
@@ -23,7 +23,7 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
   if (backendType === 'memory') return noLimits;
   if (backendType === 'memcache') return withoutScripts('BACKEND_TYPE=memcache');
   if (redisScripts === 'never') return withoutScripts('REDIS_SCRIPTS=never');
-  // Redis takes what stands between the first pair of braces for what decides where a key is.
+  // Redis determines the node of a key from the text between the first pair of braces.
   const hasNoTag = /^[^{]*\{\}/.test(cacheKeyPrefix);
   return {
     algorithms: undefined,
@@ -35,7 +35,7 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
   };
 }
 
-/** What rules may ask of a limiter: what its store can do, and what its other settings leave of that. */
+/** The abilities that rules may use: those of the limiter's store, reduced by its other settings. */
 export function ruleSupport(
   settings: StoreSettings & Pick<LimiterSettings, 'storeFailureMode' | 'useCalendarMonthRateLimit'>,
 ): RuleSupport {
@@ -89,7 +89,7 @@ function clusterReason({
   );
 }
 
-/** The same settings with this store, of a program that is configured by code; undefined: memory. */
+/** Returns the settings with the store of a program that is configured by code; undefined: memory. */
 export function withStore(
   settings: LimiterSettings,
   place: RedisPlace | undefined,

@@ -1,9 +1,9 @@
-/** LIMITER_WORKERS, and what does not go with it. A part of the table in `settings.ts`. */
+/** LIMITER_WORKERS, and the settings that contradict it. A part of the table in `settings.ts`. */
 import { z } from 'zod';
 import { integer, type SettingKind } from '../../process/settings/settings-kinds.ts';
 import { problems, type SettingsError, type SettingsTable } from '../../process/settings/settings-reader.ts';
 
-/** Chosen: more threads than machines of today have cores. */
+/** Chosen: more threads than current machines have cores. */
 const mostWorkers = 256;
 
 type WorkerCount = number | 'auto';
@@ -34,7 +34,7 @@ interface Neighbours {
   grpcUds?: string;
 }
 
-/** `auto` is refused on a machine with one core, too: what is right does not depend on the machine. */
+/** `auto` is an error even on a machine with one core, so that validity does not depend on the machine. */
 export function workerProblems({
   limiterWorkers = 1,
   backendType,
@@ -54,7 +54,7 @@ export function workerProblems({
   ]);
 }
 
-/** How many threads that are. `cores` are those that this process may use. */
+/** Returns the number of threads. `cores` is the number of cores that this process may use. */
 export function workersWanted(count: WorkerCount, cores: number): number {
   return count === 'auto' ? Math.min(Math.max(1, cores), mostWorkers) : count;
 }

@@ -1,4 +1,4 @@
-/** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
+/** Settings of the xDS client that receives rules: a part of the table in settings.ts. */
 import { z } from 'zod';
 import { isLoopback } from '../../process/net/bind.ts';
 import { formatGoDuration } from '../../process/settings/go-values.ts';
@@ -167,14 +167,14 @@ export const xdsSettings = needing([fromXds], {
 
 type XdsSettings = SettingsOf<typeof xdsSettings>;
 
-/** What XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES means in effect. Chosen, as a default: as much as rule files may have. */
+/** Returns the effective value of XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES. Chosen, as a default: the maximum size of rule files. */
 export function xdsMaxMessageBytes({
   xdsMaxMessageBytes: set,
 }: Pick<XdsSettings, 'xdsMaxMessageBytes'>): number {
   return set === 0 ? 256 * mebibyte : set;
 }
 
-/** What is wrong with the values together, with rules from an xDS server. */
+/** Returns the errors of values that do not fit together, if rules come from an xDS server. */
 export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
   const { xdsBackoffInitialMs: initialMs = 0, xdsBackoffMaxMs: maxMs = Number.POSITIVE_INFINITY } = settings;
   const { xdsTokenFile = '', xdsAdditionalHeaders = [], xdsUseTls = false } = settings;
@@ -198,13 +198,13 @@ export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
   ]);
 }
 
-/** What is to be reported at the start, although it works. */
+/** Returns warnings about settings that work but are unsafe. */
 export function xdsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
   if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
   return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
 }
 
-/** Whether what goes to a target of gRPC never leaves this machine. */
+/** Whether traffic to a gRPC target never leaves this machine. */
 function staysHere(target: string): boolean {
   if (target.startsWith('unix:')) return true;
   const address = target.replace(/^(dns:(\/\/[^/]*\/)?|ipv[46]:)/, '');
@@ -212,7 +212,7 @@ function staysHere(target: string): boolean {
   return isLoopback(host);
 }
 
-/** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */
+/** `passthrough:` tells Go to use an address unchanged. The same address without scheme has this meaning here. */
 function grpcTarget(): SettingKind<string> {
   return textOf(
     'the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path',

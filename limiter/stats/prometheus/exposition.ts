@@ -2,13 +2,13 @@ import { rulePrefix } from '../registry/slot-table.ts';
 import { helpText, valueText } from './metric-text.ts';
 import type { Observer, ValueSeries, ValueSource } from './value-series.ts';
 
-// The text that is scraped, format 0.0.4, in slices of about a millisecond.
+// The text format 0.0.4 of a scrape, written in slices of about a millisecond.
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Chosen. */
 const sliceChars = 64 * 1024;
-/** Series that show nothing cost time, too. */
+/** A slice also ends after this number of series, because even hidden ones cost time. */
 const sliceSeries = 1024;
 
 export function* expositionSlices(
@@ -51,8 +51,8 @@ function headOf({ name, type, help }: MetricFamily): string {
   return `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`;
 }
 
-// The metrics that are served, by name. A name has one type, no matter who comes first: what would give it another one, or
-// would look like a part of a histogram or summary, is left out, as Prometheus would refuse the whole answer.
+// The exposed metrics by name. The first user of a name determines its type. A metric that would give the name another type, or would
+// look like a part of a histogram or summary, is left out, because Prometheus would reject the whole answer.
 
 export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary';
 
@@ -67,7 +67,7 @@ export interface MetricFamily {
   readonly name: string;
   readonly type: MetricType;
   readonly help: string;
-  /** By the text of their labels. A family has one of the two. */
+  /** Series by the text of their labels. A family has either values or observers. */
   readonly values: Map<string, ValueSeries>;
   readonly observers: Map<string, ObserverSeries>;
 }
@@ -78,7 +78,7 @@ export class MetricFamilies {
   readonly #families = new Map<string, MetricFamily>();
   readonly #reserved: ReadonlySet<string>;
 
-  /** `reserved` names are served by somebody else. */
+  /** `reserved` names belong to other metrics of the same answer. */
   constructor(reserved: ReadonlySet<string> = new Set()) {
     this.#reserved = reserved;
   }
@@ -87,7 +87,7 @@ export class MetricFamilies {
     return this.#families.values();
   }
 
-  /** Undefined where the name is taken for something else. */
+  /** Returns undefined if the name is already used for something else. */
   claim(name: string, type: MetricType, help: string): MetricFamily | undefined {
     const known = this.#families.get(name);
     if (known !== undefined) return known.type === type ? known : undefined;
@@ -97,7 +97,7 @@ export class MetricFamilies {
     return family;
   }
 
-  /** Forgets a name that nothing is served under any more. Not while an answer is written. */
+  /** Forgets a name without series. Not allowed while an answer is written. */
   release(family: MetricFamily): void {
     if (family.values.size === 0 && family.observers.size === 0) this.#families.delete(family.name);
   }
@@ -113,7 +113,7 @@ export class MetricFamilies {
   }
 }
 
-// The help of metrics that no mapping names: the meaning of each statistic, in line with docs/statistics.md.
+// The help of metrics without a mapping: the meaning of each statistic, in line with docs/statistics.md.
 
 const byName = new Map<string, string>(
   Object.entries({
@@ -274,7 +274,7 @@ const ofRules = new Map(
   }),
 );
 
-/** Undefined for an unknown statistic. A second instance, such as a second Redis, has the help of the first. */
+/** Returns undefined for an unknown statistic. A second instance, such as a second Redis, has the help of the first. */
 export function helpOf(stat: string): string | undefined {
   if (stat.startsWith(rulePrefix)) return ofRules.get(stat.slice(stat.lastIndexOf('.') + 1));
   const name = stat

@@ -8,7 +8,7 @@ function matches(pattern: string, name: string): boolean {
   return parts.length === segments.length && parts.every((part, i) => part === '*' || part === segments[i]);
 }
 
-/** Of the patterns that match, the one whose first difference from each other is a text rather than `*`. */
+/** Returns the matching pattern that, at its first difference from each other one, has a text rather than `*`. */
 function mostSpecific(patterns: readonly string[], name: string): number | undefined {
   const shape = (pattern: string) =>
     pattern

@@ -13,17 +13,16 @@ import {
 import { metricName } from './metric-text.ts';
 
 /**
- * Finds the rule whose pattern fits a name segment by segment: `*` is any one segment. Patterns stand in a tree by
- * segments, so that a name is compared with the segments it has and not with every pattern. At most two branches
- * (the same text, and `*`) go on from a node, and a node is visited once for a name: no pattern takes longer than
- * the tree is large.
+ * Finds the rule whose pattern matches a name segment by segment: `*` is any one segment. Patterns form a tree of segments, so that a
+ * name is compared with its own segments and not with every pattern. A node has at most two matching branches (the same text, and `*`)
+ * and is visited once for a name, so the tree's size bounds the time.
  */
 interface Node {
   readonly children: Map<string, Node>;
   any: Node | undefined;
-  /** Of the first pattern that ends here. */
+  /** The number of the first pattern that ends here. */
   rule: number | undefined;
-  /** The first of all patterns that go through here. */
+  /** The lowest number of all patterns that pass through here. */
   first: number;
 }
 
@@ -31,12 +30,15 @@ export class GlobMatcher {
   readonly #root = newNode();
   readonly #mostSpecific: boolean;
 
-  /** Rules are numbered by their order. With `mostSpecific` the same text wins over `*`, from left to right, rather than the first rule. */
+  /**
+   * Rules are numbered by their order. With `mostSpecific`, the same text wins over `*`, from left to right; otherwise the first rule
+   * wins.
+   */
   constructor(options: { mostSpecific: boolean }) {
     this.#mostSpecific = options.mostSpecific;
   }
 
-  /** In ascending order of `rule`. */
+  /** Call it in ascending order of `rule`. */
   add(pattern: string, rule: number): void {
     let node = this.#root;
     for (const segment of pattern.split('.')) {
@@ -55,7 +57,7 @@ export class GlobMatcher {
   }
 }
 
-/** What stood where the pattern has `*`. */
+/** Returns the segments that matched `*`. */
 export function globCaptures(pattern: string, name: string): string[] {
   const segments = name.split('.');
   return pattern.split('.').flatMap((part, index) => (part === '*' ? [segments[index] as string] : []));
@@ -85,7 +87,7 @@ function mostSpecificOf(node: Node, segments: readonly string[], depth: number):
   return found ?? (node.any && mostSpecificOf(node.any, segments, depth + 1));
 }
 
-/** The lowest number below `limit`. */
+/** Returns the lowest number below `limit`. */
 function firstOf(node: Node, segments: readonly string[], depth: number, limit: number): number | undefined {
   if (node.first >= limit) return undefined;
   if (depth === segments.length) return node.rule !== undefined && node.rule < limit ? node.rule : undefined;
@@ -96,18 +98,17 @@ function firstOf(node: Node, segments: readonly string[], depth: number, limit: 
 }
 
 /**
- * Text that whatever an expression matches ends with, where that is plain to see: comparing it is a hundredth of the
- * work of the expression. Empty where nothing is certain.
+ * Returns a text with which every match of an expression ends, if that is obvious. Comparing it costs a hundredth of the expression.
+ * Returns an empty text if nothing is certain.
  */
 export function literalEnd(expression: string): string {
-  // Alternatives, flags, quotes and escapes of other characters may mean something else than they look like.
+  // Alternatives, flags, quotes and escapes of other characters may change the meaning of the text.
   if (/\||\(\?(?!:|P?<)|\\[^.dwsDWS]/.test(expression)) return '';
   const end = /(?<![\\\w])(?:\\\.|\w)*\$$/.exec(expression)?.[0] ?? '';
   return end.slice(0, -1).replaceAll('\\.', '.');
 }
 
-// Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
-// that matches wins.
+// Maps statistics to metrics. All globs are tried before any regular expression; of the expressions, the first match wins.
 
 interface PreparedRule {
   readonly rule: MappingRule;
@@ -129,7 +130,7 @@ export class Mapper {
   readonly #expressions: readonly PreparedExpression[];
   readonly #unmapped: Mapping['unmapped'];
 
-  /** Throws an `ExpressionError`. */
+  /** @throws ExpressionError */
   constructor({ rules, globDisableOrdering, unmapped }: Mapping) {
     this.#unmapped = unmapped;
     this.#globs = rules.filter(({ matchType }) => matchType === 'glob').map(prepared);
@@ -151,7 +152,7 @@ export class Mapper {
     );
   }
 
-  /** Undefined for what is dropped, or would have no name. */
+  /** Returns undefined if the statistic is dropped, or would have no name. */
   map(stat: string, kind: StatKind): MappedMetric | undefined {
     const glob = this.#trees.get(kind)?.find(stat);
     if (glob !== undefined) {
@@ -214,7 +215,7 @@ const ruleStats = [
   leasedHitsName,
 ] as const;
 
-/** response_time may stay in milliseconds; its name says seconds all the same, as in the Go service. */
+/** response_time may stay in milliseconds. As in the Go service, its name has seconds nevertheless. */
 export function builtInMapping(options: { responseTimeAsMilliseconds: boolean }): Mapping {
   const prefix = 'ratelimit_service';
   return {
@@ -241,7 +242,7 @@ export function builtInMapping(options: { responseTimeAsMilliseconds: boolean })
   };
 }
 
-/** One level of keys by a glob; two by an expression, which takes further levels with it: they add up. */
+/** Rules for one level of keys by a glob, and for two by an expression. The expression also matches deeper levels, which add up. */
 function rulesOf(stat: string): MappingRule[] {
   const name = `ratelimit_service_rate_limit_${stat}`;
   const oneLevel = [
@@ -250,7 +251,7 @@ function rulesOf(stat: string): MappingRule[] {
   ] as const;
   return [
     builtInMapped(`ratelimit.service.rate_limit.*.*.${stat}`, name, { labels: oneLevel }),
-    // Both ends are fixed: over_limit must not take over_limit_with_local_cache with it.
+    // Both ends are anchored, so that over_limit does not match over_limit_with_local_cache.
     builtInMapped(
       `^ratelimit\\.service\\.rate_limit\\.([^.]*)\\.([^.]*)\\.([^.]*)(?:\\..*)?\\.${stat}$`,
       name,

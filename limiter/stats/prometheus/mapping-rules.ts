@@ -1,8 +1,8 @@
-/** A metric's name and labels, and how its values are kept. */
+/** A metric's name and labels, and the storage of its values. */
 export interface MappedMetric {
   readonly name: string;
   readonly labels: ReadonlyMap<string, string>;
-  /** False for what no rule matched. */
+  /** False if no rule matched. */
   readonly isMapped: boolean;
   readonly honorLabels: boolean;
   readonly help: string | undefined;
@@ -11,22 +11,22 @@ export interface MappedMetric {
   readonly observer: ObserverOptions;
 }
 
-// A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
+// A parsed mapping from statistics to Prometheus metrics, in the language of statsd_exporter.
 
 export type StatKind = 'counter' | 'gauge' | 'observer';
 
 export interface HistogramOptions {
   readonly type: 'histogram';
-  /** Upper bounds, ascending, without that of +Inf. */
+  /** Upper bounds, ascending, without +Inf. */
   readonly buckets: readonly number[];
 }
 
 export interface SummaryOptions {
   readonly type: 'summary';
   readonly quantiles: readonly number[];
-  /** Observations count for quantiles so long. */
+  /** The time for which observations count for quantiles. */
   readonly maxAgeMs: number;
-  /** In so many steps they are forgotten. */
+  /** The number of steps in which observations are forgotten. */
   readonly ageBuckets: number;
 }
 
@@ -35,27 +35,27 @@ export type ObserverOptions = HistogramOptions | SummaryOptions;
 export interface MappingRule {
   readonly matchType: 'glob' | 'regex';
   readonly match: string;
-  /** Any kind where it is undefined. */
+  /** Undefined: any kind. */
   readonly kind: StatKind | undefined;
   readonly action: 'map' | 'drop';
-  /** May refer to what was matched, as may the values of labels. */
+  /** A template that may refer to the match, like the values of labels. */
   readonly name: string;
   readonly labels: readonly (readonly [name: string, value: string])[];
-  /** EXTRA_TAGS of the same name win over `labels`. */
+  /** Whether EXTRA_TAGS win over `labels` of the same name. */
   readonly honorLabels: boolean;
   readonly help: string | undefined;
   readonly scale: number;
-  /** A series that does not change is left out after so long; 0 for never. */
+  /** A series that does not change for this time is left out; 0: never. */
   readonly ttlMs: number;
-  /** Of timers. */
+  /** The storage of timers. */
   readonly observer: ObserverOptions;
 }
 
 export interface Mapping {
   readonly rules: readonly MappingRule[];
-  /** The most specific glob wins, rather than the first one. */
+  /** Whether the most specific glob wins instead of the first one. */
   readonly globDisableOrdering: boolean;
-  /** Of what no rule matches. */
+  /** The storage of statistics that no rule matches. */
   readonly unmapped: { readonly observer: ObserverOptions; readonly ttlMs: number };
 }
 
@@ -68,16 +68,16 @@ export const defaultSummary: SummaryOptions = {
   ageBuckets: 5,
 };
 
-// Text that refers to what a pattern matched: `$1`, `${1}`, `${name}`; `$$` is a dollar sign.
+// A template that refers to a match: `$1`, `${1}`, `${name}`; `$$` is a dollar sign.
 
-/** What stands for a number or a name; undefined for what was not matched or does not exist. */
+/** Returns the text for a number or a name; undefined if it matched nothing or does not exist. */
 export type Captured = (reference: string) => string | undefined;
 
-// As in Go the longest name is meant: `$1_total` refers to `1_total`, which is never there.
+// As in Go, the longest name counts: `$1_total` refers to `1_total`, which never exists.
 const reference = /\$(?:\{(\w+)\}|(\w+)|(\$))/g;
 
 export class Template {
-  /** Texts and references in turn. */
+  /** Texts and references, alternating. */
   readonly #parts: string[] = [];
 
   constructor(text: string) {
@@ -100,7 +100,7 @@ export class Template {
     return this.#parts.filter((_, index) => index % 2 === 1);
   }
 
-  /** A reference to nothing gives no text. */
+  /** Replaces references. A reference to nothing becomes an empty text. */
   expand(captured: Captured): string {
     return this.#parts.map((part, index) => (index % 2 === 0 ? part : (captured(part) ?? ''))).join('');
   }

@@ -1,15 +1,15 @@
-/** Names, labels and values as the text format 0.0.4 has them. */
+/** Names, labels and values in the text format 0.0.4. */
 
 /**
- * A statistic's name as the name of a metric: what is not a letter, digit or `_` becomes `_`, of several dashes in a row
- * one counts, and a leading digit gets a `_` before it.
+ * Turns a statistic's name into the name of a metric. Characters other than letters, digits and `_` become `_`, several dashes in a row
+ * become one, and a leading digit gets a `_` before it.
  */
 export function metricName(name: string): string {
   const escaped = name.replace(/-+/g, '-').replace(/[^A-Za-z0-9_]/gu, '_');
   return /^[0-9]/.test(escaped) ? `_${escaped}` : escaped;
 }
 
-/** `a="1",b="2"`, by name; empty for no labels. */
+/** Returns `a="1",b="2"`, sorted by name; empty without labels. */
 export function labelText(labels: ReadonlyMap<string, string>): string {
   return [...labels]
     .sort(([a], [b]) => (a < b ? -1 : 1))

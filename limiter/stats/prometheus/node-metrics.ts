@@ -1,4 +1,4 @@
-/** What prom-client reports the process, its memory and its event loop; that of the main thread where there are others. */
+/** The metrics of prom-client for the process, its memory and its event loop (that of the main thread). */
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Tags } from '../registry/metric-name.ts';
@@ -6,15 +6,15 @@ import { metricName } from './metric-text.ts';
 
 export interface NodeMetrics {
   readonly names: ReadonlySet<string>;
-  /** The text, lines and all. */
+  /** Returns the metrics as text with line ends. */
   text(): Promise<string>;
-  /** Measures nothing any more. */
+  /** Stops measuring. */
   stop(): void;
 }
 
 /**
- * Gauges that end in _total, which Prometheus keeps for counters, and lists of handles, which take long to make with
- * thousands of connections.
+ * Metrics that are left out: gauges that end in _total, which Prometheus reserves for counters, and lists of handles, which take long
+ * with thousands of connections.
  */
 const leftOut = ['active_handles', 'active_requests', 'active_resources'].flatMap((name) => [
   `nodejs_${name}`,
@@ -35,7 +35,7 @@ export function createNodeMetrics(tags: Tags): NodeMetrics {
   };
 }
 
-/** prom-client reads the list while everything waits: ten milliseconds with as many thousand connections. */
+/** Replaces prom-client's list of open files, which blocks the thread: ten milliseconds for ten thousand connections. */
 function replaceOpenFiles(registry: Registry): void {
   registry.removeSingleMetric(openFiles);
   new Gauge({

@@ -1,4 +1,4 @@
-/** The listener that Prometheus scrapes, and the answers that it makes once for all who ask. */
+/** The listener for Prometheus, and the answers, each of which all concurrent scrapes share. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -14,19 +14,22 @@ export interface PrometheusListenerOptions {
   bodies: ScrapeBodies;
   timers: Timers;
   closeGraceMs: number;
-  /** Bounds its connections. Undefined: they are not. */
+  /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
   onFault(error: unknown): void;
 }
 
-/** Chosen: each may hold an answer in memory while its reader is slow. */
+/** Chosen: each scrape may hold an answer in memory while its client reads slowly. */
 const maxScrapes = 16;
-/** Chosen: as long as the longest usual scrape interval. */
+/** Chosen: the longest common scrape interval. */
 const slowestReadMs = 60_000;
-/** As on the debug listener, which a pod may keep to itself. It is there before the store and the rules are. */
+/**
+ * The same path as on the debug listener, which may not be reachable from outside a pod. It responds before the store and the rules are
+ * available.
+ */
 const livezPath = '/livez';
 
-/** One path, GET and HEAD. Kubernetes can ask it whether the process lives. */
+/** Serves one path, GET and HEAD. Kubernetes can use it as a liveness probe. */
 export function createPrometheusListener(options: PrometheusListenerOptions): HttpListener {
   const { path, onFault, closeGraceMs, connections } = options;
   let scrapes = 0;
@@ -78,7 +81,7 @@ function writeHead(request: IncomingMessage, response: ServerResponse): ServerRe
   return response;
 }
 
-/** RFC 9110, section 12.5.3: gzip where it is named, or `*`, and not with a weight of 0. */
+/** RFC 9110, section 12.5.3: gzip if it or `*` is named with a weight other than 0. */
 function encodingFor(request: IncomingMessage): Encoding {
   const weights = new Map<string, number>();
   for (const item of String(request.headers['accept-encoding'] ?? '').split(',')) {
@@ -102,8 +105,8 @@ function refuseScrape(response: ServerResponse): void {
   sendError(response, 503, 'Service Unavailable', `${maxScrapes} scrapes are being answered`);
 }
 
-// Whole answers for those who scrape. One is put together at a time, in slices between which other work goes on; who
-// asks meanwhile gets the same one, so that many scrapes at once cost what one does.
+// Complete answers for scrapes. Only one is built at a time, in slices between which other work runs. Scrapes that arrive meanwhile share
+// it, so that many scrapes at once cost as much as one.
 
 type Encoding = 'identity' | 'gzip';
 
@@ -115,7 +118,7 @@ export class ScrapeBody {
     this.#slices = slices;
   }
 
-  /** Compressed once, no matter who asks. */
+  /** Compresses the answer once for all scrapes. */
   chunks(encoding: Encoding): Promise<readonly Buffer[]> {
     if (encoding === 'identity') return Promise.resolve(this.#slices);
     this.#gzipped ??= gzipped(this.#slices);
@@ -148,7 +151,7 @@ export class ScrapeBodies {
   }
 }
 
-/** At the fastest level: zlib works in a thread of its own, a slice at a time. */
+/** Compresses at the fastest level. zlib works in a thread of its own, one slice at a time. */
 async function gzipped(slices: readonly Buffer[]): Promise<Buffer[]> {
   const gzip = createGzip({ level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 });
   const chunks: Buffer[] = [];

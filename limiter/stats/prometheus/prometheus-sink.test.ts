@@ -64,7 +64,7 @@ class Endpoint {
     return `http://127.0.0.1:${this.port}${path}`;
   }
 
-  /** The lines of ours, without those of Node. */
+  /** The lines of our metrics, without those of Node. */
   async lines(): Promise<string[]> {
     const text = await (await fetch(this.url())).text();
     return text
@@ -73,7 +73,7 @@ class Endpoint {
       .filter((line) => line !== '');
   }
 
-  /** Without comments. */
+  /** Samples, without comment lines. */
   async samples(): Promise<string[]> {
     return (await this.lines()).filter((line) => !line.startsWith('#'));
   }
@@ -402,7 +402,7 @@ describe('the listener of the Prometheus endpoint', () => {
   });
 });
 
-/** As it comes over the wire. */
+/** Returns the body as received, without decoding. */
 function rawGet(
   url: string,
   accept: string,

@@ -8,7 +8,7 @@ import { builtInMapping } from './mapper.ts';
 import { PrometheusSink } from './prometheus-sink.ts';
 
 const series = 50_000;
-/** Somebody else's thread asks, so that the time it takes to read is not the server's. */
+/** A client in another thread, so that its time for reading does not count as the server's. */
 const clientProgram = `
 const { parentPort } = require('node:worker_threads');
 const { get } = require('node:http');
@@ -25,7 +25,7 @@ const client = new Worker(clientProgram, { eval: true });
 
 afterAll(() => client.terminate());
 
-/** With nothing mapped yet. */
+/** An endpoint that has not mapped any name yet. */
 async function withEndpoint(test: (url: string) => Promise<void>): Promise<void> {
   const registry = new StatsRegistry();
   const { promise, resolve } = Promise.withResolvers<number>();
@@ -39,7 +39,7 @@ async function withEndpoint(test: (url: string) => Promise<void>): Promise<void>
     listener: { listening: resolve, conflict: () => {}, fault: () => {} },
   });
   await sink.start();
-  // In the shape of real ones: counters of 10,000 metric keys, five of each mapped.
+  // The names resemble real ones: counters of 10,000 metric keys, five of each mapped.
   for (let key = 0; key < series / 5; key += 1) {
     const name = `ratelimit.service.rate_limit.domain.tenant_customer-${key}.path_orders`;
     for (const stat of ['total_hits', 'over_limit', 'near_limit', 'within_limit', 'shadow_mode']) {
@@ -53,7 +53,7 @@ async function withEndpoint(test: (url: string) => Promise<void>): Promise<void>
   }
 }
 
-/** In time of the processor: what else runs on the machine is not ours. */
+/** Processor time, so that other programs on the machine do not count. */
 function threadMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;

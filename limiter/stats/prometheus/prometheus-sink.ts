@@ -1,4 +1,4 @@
-/** Serves the statistics of the process to Prometheus, from memory and as they are at that moment. */
+/** Exposes the current statistics of the process to Prometheus, from memory. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import type { HttpListener } from '../../../process/http/http-server.ts';
@@ -21,20 +21,20 @@ export interface PrometheusSinkOptions {
   path: string;
   clock: Clock;
   timers: Timers;
-  /** Bounds its connections. Undefined: they are not. */
+  /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
   listener: {
     listening(port: number): void;
-    /** Once for a metric: a statistic is left out, as the name is taken for something else. */
+    /** Called once for a metric if a statistic is left out because the name is used for something else. */
     conflict(stat: string, metric: string): void;
     fault(error: unknown): void;
   };
 }
 
-/** Names that came since are mapped so often, lest the next scrape wait for all of them. */
+/** The interval at which new names are mapped, so that the next scrape does not wait for all of them. */
 const upkeepIntervalMs = 1_000;
 const conflictsName = 'weir_prometheus_conflicts_total';
-/** Notified of at most; further conflicts are only counted. */
+/** The number of conflicts that are reported. Further ones are only counted. */
 const maxConflictsReported = 20;
 
 export class PrometheusSink {
@@ -45,7 +45,7 @@ export class PrometheusSink {
   readonly #http: HttpListener;
   readonly #reported = new Set<string>();
   #stopUpkeep = (): void => {};
-  /** Updates and answers, one after another. */
+  /** The last of the updates and answers, which run one after another. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: PrometheusSinkOptions) {
@@ -82,7 +82,7 @@ export class PrometheusSink {
     listener.listening(port);
   }
 
-  /** What is being answered is cut: Prometheus asks again. */
+  /** Cuts running answers: Prometheus scrapes again. */
   async close(): Promise<void> {
     this.#stopUpkeep();
     await this.#http.close();

@@ -1,4 +1,4 @@
-/** The series of a scrape: what a line of each kind keeps. */
+/** The series of a scrape: the state of a line of each kind. */
 
 import type { HistogramOptions, ObserverOptions, SummaryOptions } from './mapping-rules.ts';
 import { valueText } from './metric-text.ts';
@@ -8,19 +8,19 @@ export interface ValueSource {
 }
 
 export interface ValueSeriesOptions {
-  /** Name and labels. */
+  /** The name and the labels. */
   head: string;
   isCounter: boolean;
-  /** Left out at 0, as nothing has happened yet. */
+  /** Whether the line is left out at 0, because nothing has happened yet. */
   hidesZero: boolean;
-  /** 0 for never; gauges are set again and again, and stay. */
+  /** The time without change after which a counter is left out. 0: never. Gauges are set repeatedly, so they stay. */
   ttlMs: number;
 }
 
 interface Member {
   readonly slot: number;
   readonly scale: number;
-  /** What of the slot's value does not count. */
+  /** The part of the slot's value that does not count. */
   from: number;
 }
 
@@ -28,7 +28,7 @@ interface Member {
 export class ValueSeries {
   readonly #options: ValueSeriesOptions;
   readonly #members: Member[] = [];
-  /** Counted by members that left: a sum that went back would look like a restart. */
+  /** The counts of members that left, because a decreasing sum would look like a restart. */
   #retained = 0;
   #seen = 0;
   #changedMs = 0;
@@ -49,7 +49,7 @@ export class ValueSeries {
     this.#members.push({ slot, scale, from: 0 });
   }
 
-  /** While the slot still has its value. */
+  /** Call it while the slot still has its value. */
   remove(slot: number, source: ValueSource): void {
     const at = this.#members.findIndex((member) => member.slot === slot);
     const member = this.#members[at];
@@ -64,7 +64,7 @@ export class ValueSeries {
     return value;
   }
 
-  /** Begins at 0 again, and out of sight, when it did not change for its time. */
+  /** Starts at 0 again, and is hidden, after it has not changed for its time. */
   expire(source: ValueSource, nowMs: number): void {
     const value = this.value(source);
     if (value !== this.#seen) {
@@ -77,7 +77,7 @@ export class ValueSeries {
     }
   }
 
-  /** The line, or nothing. */
+  /** Returns the line, or nothing. */
   line(source: ValueSource): string {
     const value = this.value(source);
     if (value === 0 && this.#options.hidesZero) return '';
@@ -86,12 +86,11 @@ export class ValueSeries {
 }
 
 /**
- * Quantiles of what was observed, in bounded memory: values stand in bins 1 % wide, each with its sum. A quantile is
- * the mean of its bin, so it is exact where the values of a bin are equal, as those of whole milliseconds mostly are, and
- * off by less than 1 % otherwise.
+ * Quantiles of observations in bounded memory: values are in bins 1% wide, each with its sum. A quantile is the mean of its bin. It is
+ * exact if the values of a bin are equal, as most whole milliseconds are, and otherwise off by less than 1%.
  */
 const logWidth = Math.log(1.01);
-/** What is smaller counts as 0. */
+/** Smaller values count as 0. */
 const smallest = 1e-9;
 const largest = 1e12;
 const zeroBin = Number.NEGATIVE_INFINITY;
@@ -118,7 +117,7 @@ export class ValueSketch {
     this.#bins.clear();
   }
 
-  /** In the order of `quantiles`, which ascends; NaN where nothing was observed. */
+  /** Returns quantiles in the order of `quantiles`, which must ascend; NaN if there are no observations. */
   static quantiles(sketches: readonly ValueSketch[], quantiles: readonly number[]): number[] {
     const merged = new Map<number, Bin>();
     let total = 0;
@@ -144,9 +143,9 @@ export class ValueSketch {
   }
 }
 
-// What is kept of the durations of one series: a histogram, or a summary over a sliding time.
+// The stored durations of one series: a histogram, or a summary over a sliding time.
 
-/** One line of a series: what its name ends with, its own label, and its value. */
+/** One line of a series: the end of its name, its own label, and its value. */
 export type Sample = readonly [suffix: string, label: string, value: number];
 
 export interface Observer {
@@ -160,7 +159,7 @@ export function createObserver(options: ObserverOptions, nowMs: number): Observe
 
 class Histogram implements Observer {
   readonly #bounds: readonly number[];
-  /** By bucket, that of +Inf last; not yet added up. */
+  /** Counts by bucket, +Inf last; not cumulative. */
   readonly #counts: Float64Array;
   readonly #labels: readonly string[];
   #sum = 0;
@@ -190,7 +189,7 @@ class Histogram implements Observer {
 
 class Summary implements Observer {
   readonly #options: SummaryOptions;
-  /** The newest one first. */
+  /** Sketches, the newest first. */
   readonly #ages: ValueSketch[];
   #newestBeganMs: number;
   #sum = 0;

@@ -2,8 +2,8 @@
 import type { StatsRegistry } from './stats-registry.ts';
 
 /**
- * `undescribed`: allowed, as no descriptor came of it; `failed_allowed` and `failed_denied`: by the profile's `onError`;
- * `too_large`: beyond a bound of requests; `unknown_profile`: there is none of that name.
+ * `undescribed`: allowed because the request gave no descriptor; `failed_allowed` and `failed_denied`: decided by the profile's
+ * `onError`; `too_large`: beyond a bound of requests; `unknown_profile`: there is no profile of that name.
  */
 export const forwardAnswers = [
   'allowed',
@@ -31,7 +31,7 @@ export function createForwardAuthStats(registry: StatsRegistry): {
   };
 }
 
-/** Of the main thread. */
+/** Registers the statistics of the main thread. */
 export function registerProfilesFile(
   registry: StatsRegistry,
   file: { profiles(): number; lastWasRefused(): boolean },

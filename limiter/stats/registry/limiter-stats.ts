@@ -1,4 +1,4 @@
-/** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
+/** The statistics of the whole service by name. For those of rules see `rule-stats.ts`. */
 import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
 import type { OverrideEffect } from '../../../rules/override.ts';
@@ -17,18 +17,18 @@ const overrideEffects: readonly OverrideEffect['kind'][] = ['limit', 'unlimited'
 export interface LimiterStats {
   serviceError(): void;
   storeError(): void;
-  /** STORE_FAILURE_MODE allow or deny answered a request. */
+  /** Called when STORE_FAILURE_MODE allow or deny answered a request. */
   uncounted(): void;
-  /** A caller gave up before its request was sent to the store. */
+  /** Called when a caller canceled before its request was sent to the store. */
   abandoned(): void;
-  /** A request was beyond a bound; `bound` is the setting. */
+  /** Called when a request exceeded a bound; `bound` is the setting. */
   tooLarge(bound: (typeof sizeBounds)[number]): void;
-  /** So many texts were counted by their beginnings and hashes. */
+  /** Called with the number of texts that were counted by their beginnings and hashes. */
   longTexts(texts: number): void;
-  /** So many values were no UTF-8. */
+  /** Called with the number of values that were not valid UTF-8. */
   mendedValues(values: number): void;
   globalShadowMode(): void;
-  /** Hits that an override decided over. */
+  /** Called with the hits that an override decided. */
   overridden(effect: OverrideEffect['kind'], hits: number): void;
   configLoadSuccess(): void;
   configLoadError(): void;
@@ -36,13 +36,13 @@ export interface LimiterStats {
 
 /** Loads of rule files. */
 export interface RuntimeStats {
-  /** One attempt to read them, whatever came of it. */
+  /** Called for each attempt to read them, whatever the result. */
   loadAttempt(): void;
-  /** They could not be read. */
+  /** Called when they could not be read. */
   loadFailure(): void;
 }
 
-/** Makes the counters at once, so that they are shown as 0 before anything happened. */
+/** Creates the counters at once, so that they appear as 0 before anything happens. */
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   const counting = countingIn(registry);
   const mendedValues = registry.counter('ratelimit.service.mended_values');
@@ -74,10 +74,10 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   };
 }
 
-/** Chosen: limits and marks that are counted apart over the life of a process, whatever rules come and go. */
+/** Chosen: the limits and marks that are counted separately during the life of a process, however rules change. */
 const mostWarned = 4_000;
 
-/** `ratelimit.limits.warned`: what to call once for each mark and window. */
+/** `ratelimit.limits.warned`: returns a function to call once for each mark and window. */
 export function createWarningStats(
   registry: StatsRegistry,
 ): (warned: { rule: string; policy: string; mark: number }) => void {
@@ -102,11 +102,11 @@ export function createWarningStats(
 
 export interface BudgetStats {
   called(call: string, outcome: string): void;
-  /** So much was given back of what nobody settled in time. */
+  /** Called with the amount that was returned from reservations that expired. */
   expired(hits: number): void;
 }
 
-/** `outcomes`: of each call; all are shown from the start. */
+/** `outcomes`: the possible outcomes of each call, all of which appear from the start. */
 export function createBudgetStats(
   registry: StatsRegistry,
   outcomes: Readonly<Record<string, readonly string[]>>,
@@ -125,7 +125,7 @@ export function createBudgetStats(
   };
 }
 
-/** Only where rules are files: `numValues` says how many the last good reading gave. */
+/** Only for rules in files. `numValues` returns the number of values in the last successful reading. */
 export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
   const counting = countingIn(registry);
   registry.gauge('runtime.num_values', numValues);
@@ -181,9 +181,9 @@ export function createGrpcCallStats(
 }
 
 /**
- * What to call for a connection or handshake that is refused, or a connection that is ended against its peer's will: of gRPC
- * callers (`ratelimit_server.http2`), or of any listener for HTTP. Every reason is shown from the start, and with `open` how
- * many connections there are.
+ * Returns a function to call when a connection or handshake is refused, or a connection is ended against the peer's will: for gRPC
+ * callers (`ratelimit_server.http2`) or any HTTP listener. Every reason appears from the start, and with `open` also the number of
+ * connections.
  */
 export function createRefusalStats<Reason extends string>(
   registry: StatsRegistry,
@@ -191,14 +191,14 @@ export function createRefusalStats<Reason extends string>(
   reasons: readonly Reason[],
   open?: () => number,
 ): (reason: Reason) => void {
-  // Every thread may have listeners for HTTP.
+  // Every thread may have HTTP listeners.
   if (open !== undefined && prefix === 'ratelimit.http') registry.gaugePart(`${prefix}.connections`, open);
   else if (open !== undefined) registry.gauge(`${prefix}.connections`, open);
   const slots = new Map(reasons.map((reason) => [reason, registry.counter(`${prefix}.${reason}`)]));
   return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
-/** What connections of all listeners hold for what their peers have not done yet. */
+/** The memory that connections of all listeners hold until their peers act. */
 export function registerConnectionMemoryStats(
   registry: StatsRegistry,
   connectionMemory: { readonly bytes: number },
@@ -206,7 +206,7 @@ export function registerConnectionMemoryStats(
   registry.gaugePart('ratelimit.connections.held_bytes', () => connectionMemory.bytes);
 }
 
-/** What to call for every request of a path, whatever becomes of it. */
+/** Returns a function to call for every request of a path, whatever its result. */
 export function createHttpStats(
   registry: StatsRegistry,
 ): Record<'onJsonRequest' | 'onApiRequest', () => void> {
@@ -218,8 +218,8 @@ export function createHttpStats(
 }
 
 /**
- * Changes of the TLS files of the gRPC listener (`certs`) or of that for HTTP (`http_certs`), and when
- * its certificate expires: seconds since 1970.
+ * Changes of the TLS files of the gRPC listener (`certs`) or the HTTP listener (`http_certs`), and the expiry of its certificate in
+ * seconds since 1970.
  */
 export function createCertificateStats(
   registry: StatsRegistry,
@@ -240,14 +240,14 @@ export function createCertificateStats(
   };
 }
 
-/** Connections of a store, as it shows them. */
+/** Connections of a store, as the store reports them. */
 export interface PoolFigures {
   readonly active: number;
   readonly total: number;
   readonly localClose: number;
 }
 
-/** Calls of a store: under way, waiting for a place, and those that got none in time. */
+/** Calls of a store: those in flight, those that wait, and those that waited too long. */
 export interface CallFigures {
   readonly active: number;
   readonly waiting: number;
@@ -268,7 +268,7 @@ export function registerPoolStats(
   registry.counterFrom(`ratelimit.${pool}.calls_refused`, () => calls.refused);
 }
 
-/** Masters of a cluster that are known, and those that answer. */
+/** Masters of a cluster: those that are known, and those that answer. */
 export function registerNodeStats(
   registry: StatsRegistry,
   pool: string,
@@ -299,7 +299,7 @@ export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalC
   }
 }
 
-/** How many counters the memory store holds, their bytes, and how many it dropped early for want of room. */
+/** The number of counters in the memory store, their bytes, and how many were dropped early for lack of room. */
 export function registerMemoryStoreStats(
   registry: StatsRegistry,
   store: { readonly size: number; readonly bytes: number; readonly evicted: number },
@@ -315,7 +315,7 @@ export function registerBreakerStats(
   name: string,
   store: {
     readonly phase: string;
-    /** False while it can reach no server: nobody may have asked since. */
+    /** Whether it can reach a server. It may be false although no request failed since. */
     readonly connected: boolean;
     readonly waiting: number;
     readonly opened: number;
@@ -334,7 +334,7 @@ export function registerBreakerStats(
   registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
 }
 
-/** What STORE_FAILURE_MODE=local counted in memory, and what of it the store does not have. */
+/** Hits that STORE_FAILURE_MODE=local counted in memory, and those that the store does not have. */
 export function registerLocalFallbackStats(
   registry: StatsRegistry,
   store: { readonly countedLocally: number; readonly owedCounters: number; readonly undelivered: number },
@@ -344,13 +344,13 @@ export function registerLocalFallbackStats(
   registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
 }
 
-/** Worker threads of LIMITER_WORKERS: how many answer callers, and how often one ended that was not asked to. */
+/** Worker threads of LIMITER_WORKERS: how many serve callers, and how often one ended without being asked to. */
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
   return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
 }
 
-/** The program, and what becomes of metrics made of values of requests. */
+/** The program, and metrics made of values of requests. */
 export function registerProcessStats(
   registry: StatsRegistry,
   program: { version: string; node: string; backend: string; failureMode: string },
@@ -369,13 +369,13 @@ export function registerProcessStats(
   registerRefusedMetrics(registry);
 }
 
-/** Also of a worker thread's, which come to those of the process. */
+/** Registered in worker threads, too, whose counts are added to those of the process. */
 export function registerRefusedMetrics(registry: StatsRegistry): void {
   const slot = registry.counter('ratelimit.stats.detailed_metrics_refused');
   registry.onRefused(() => registry.add(slot, 1));
 }
 
-/** The rules in force, and whether newer ones were refused. Returns what to call when others are in force. */
+/** The rules in force, and whether newer ones were rejected. Returns a function to call when other rules are in force. */
 export function createRulesStats(
   registry: StatsRegistry,
   clock: Clock,
@@ -399,7 +399,7 @@ export function createRulesStats(
   };
 }
 
-/** Whether a stream to the xDS server is open, and the size of what it has sent. */
+/** Whether a stream to the xDS server is open, and the size of the received resources. */
 export function registerXdsStats(
   registry: StatsRegistry,
   figures: { readonly connected: boolean; readonly resourceBytes: number },
@@ -408,7 +408,7 @@ export function registerXdsStats(
   registry.gauge('ratelimit.xds.resource_bytes', () => figures.resourceBytes);
 }
 
-/** What a sink could not deliver. `sink` is `statsd`, `dogstatsd` or `output`. */
+/** Lines that a sink could not deliver. `sink` is `statsd`, `dogstatsd` or `output`. */
 export function registerSinkStats(
   registry: StatsRegistry,
   sink: string,
@@ -417,9 +417,9 @@ export function registerSinkStats(
   registry.counterFrom(`ratelimit.${sink}.lines_dropped`, () => figures.linesDropped);
 }
 
-// Whether callers are served, and what keeps them from it, as gauges of every sink.
+// Whether callers are served, and which component prevents it, as gauges of every sink.
 
-/** `isOpen`: whether the listeners for callers are. A component shows from when it is first set. */
+/** `isOpen`: whether the listeners for callers are open. A component appears when it is first set. */
 export function registerHealthStats(
   registry: StatsRegistry,
   health: Pick<Health, 'healthy' | 'isWell' | 'onComponent'>,

@@ -3,13 +3,13 @@ import type { StatsRegistry } from './stats-registry.ts';
 
 /** The statistics of memcache by name; those of commands have a tag `code`. */
 export interface MemcacheStats {
-  /** The question of one request. */
+  /** Called for the lookup of one request. */
   request(outcome: { keys: number; found: number; failed: boolean }): void;
   command(
     command: 'increment' | 'add' | 'decrement',
     outcome: 'success' | 'error' | 'miss' | 'not_stored',
   ): void;
-  /** A key that memcache does not take as it is. */
+  /** Called for a key that memcache does not accept unchanged. */
   hashedKey(): void;
 }
 
@@ -46,7 +46,7 @@ export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
   };
 }
 
-/** What the store shows of its nodes. */
+/** The state of the store's nodes. */
 export function registerMemcacheNodes(
   registry: StatsRegistry,
   store: { readonly figures: { nodes: number; down: number; connections: number } },

@@ -1,8 +1,8 @@
-/** What stands beside names of statistics, and how much memory names from requests may take. */
+/** Tags of statistics, and the memory for names that come from requests. */
 
-// Tags: EXTRA_TAGS, and those that a few statistics have of their own.
+// Tags: EXTRA_TAGS, and those that single statistics have.
 
-/** By key, no key twice. Values are as they were given: each sink makes them safe for its own format. */
+/** Tags by key, each key once. Values are unchanged: each sink escapes them for its own format. */
 export type Tags = readonly (readonly [key: string, value: string])[];
 
 export const noTags: Tags = [];
@@ -11,7 +11,7 @@ export const noTags: Tags = [];
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const tagsUnsafe = /[.:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** In order of their keys, those without key or value left out; of two with one key the later one stays. */
+/** Returns tags in the order of their keys, without those that have no key or value. If a key occurs twice, the later one stays. */
 export function orderedTags(...lists: Tags[]): Tags {
   const byKey = new Map<string, string>();
   for (const tags of lists) {
@@ -22,19 +22,19 @@ export function orderedTags(...lists: Tags[]): Tags {
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** What stands behind a name for statsd: `.__a=1.__b=2`, or nothing. */
+/** Returns the suffix of a name for statsd: `.__a=1.__b=2`, or nothing. */
 export function tagsSuffix(tags: Tags): string {
   return tags.map(([key, value]) => `.__${key}=${value.replace(tagsUnsafe, '_')}`).join('');
 }
 
-/** Kept for one metric beside its name: map entries, the slots and their last flushed values. */
+/** The memory for one metric beside its name: map entries, the slots and their last flushed values. */
 const bytesPerName = 320;
-/** In characters. Longer names would be a burden to every receiver of statistics. */
+/** In characters. Longer names would burden every receiver of statistics. */
 export const maxNameLength = 4096;
 
 /**
- * Bounds the memory of metrics whose names come from requests. The Go service keeps every name for ever.
- * Counts two bytes a character, as if no name were Latin-1.
+ * Bounds the memory of metrics whose names come from requests. The Go service keeps every name forever. Counts two bytes a character, as
+ * if no name were Latin-1.
  */
 export class NameBudget {
   #bytesLeft: number;
@@ -43,7 +43,7 @@ export class NameBudget {
     this.#bytesLeft = maxBytes;
   }
 
-  /** False when the name is too long or no longer fits: it must then not be kept. */
+  /** Returns false if the name is too long or no longer fits. It must not be kept then. */
   take(name: string): boolean {
     if (name.length > maxNameLength) return false;
     const cost = costOf(name);
@@ -52,7 +52,7 @@ export class NameBudget {
     return true;
   }
 
-  /** What `take` took for this name. */
+  /** Returns the memory that `take` took for this name. */
   give(name: string): void {
     this.#bytesLeft += costOf(name);
   }

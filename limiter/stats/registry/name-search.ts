@@ -1,17 +1,17 @@
 /**
- * Finds the first match of an expression in a name, with what its groups matched. Whether there is a match is decided in
- * bounded time, first. What the groups matched takes an engine whose time is that of the program times the name: a name
- * for which this would take too long matches all the same, and its groups are empty.
+ * Finds the first match of an expression in a name, with the contents of its groups. Whether there is a match is decided first, in
+ * bounded time. The groups need an engine whose time is the size of the program times that of the name. If this would take too long, the
+ * name matches with empty groups.
  */
 import { Automaton } from '../../../rules/regex/automaton.ts';
 import { compiledExpression } from '../../../rules/regex/expression.ts';
 
-/** Instructions times characters. Chosen: what takes about 5 ms. */
+/** Instructions times characters. Chosen: this takes about 5 ms. */
 export const mostGroupSteps = 200_000;
-/** In units of `stepCost`, measured. */
+/** The measured cost, in units of `stepCost`. */
 const groupStepCost = 25;
 
-/** What a group matched, by its number; undefined for a group that matched nothing. */
+/** Returns the text of a group by its number; undefined for a group that matched nothing. */
 export type Groups = (group: number) => string | undefined;
 
 const noGroups: Groups = () => undefined;
@@ -19,12 +19,12 @@ const noGroups: Groups = () => undefined;
 export class NameSearch {
   readonly groupCount: number;
   readonly namedGroups: Readonly<Record<string, number>>;
-  /** What all calls of `find` cost so far, about in nanoseconds. */
+  /** The cost of all calls of `find` so far, roughly in nanoseconds. */
   cost = 0;
   readonly #expression: ReturnType<typeof compiledExpression>;
   readonly #automaton: Automaton;
 
-  /** Throws an `ExpressionError`. */
+  /** @throws ExpressionError */
   constructor(text: string) {
     this.#expression = compiledExpression(text);
     this.#automaton = new Automaton(this.#expression, { isAnywhere: true });
@@ -32,7 +32,7 @@ export class NameSearch {
     this.namedGroups = this.#expression.namedGroups();
   }
 
-  /** What each byte of a name costs. */
+  /** The cost of each byte of a name. */
   get stepCost(): number {
     return this.#automaton.stepCost;
   }

@@ -1,10 +1,10 @@
-/** Statistics of what operators do: changes by the admin API, and overrides. */
+/** Statistics of operators' actions: changes by the admin API, and overrides. */
 import type { StatsRegistry } from './stats-registry.ts';
 
 export const adminChanges = ['counters-reset', 'override-set', 'override-removed', 'grant-given'] as const;
 const adminRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'] as const;
 
-/** What somebody changed by the admin API, and what of it was refused. */
+/** Changes made with the admin API, and those that were refused. */
 export interface AdminStats {
   changed(what: (typeof adminChanges)[number]): void;
   refused(reason: (typeof adminRefusals)[number]): void;

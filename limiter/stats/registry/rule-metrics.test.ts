@@ -1,4 +1,4 @@
-/** Metrics made of values of requests, against a model that keeps everything in plain lists. */
+/** Metrics made of values of requests, compared with a model that keeps everything in plain lists. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../../test/support/property-cases.ts';
@@ -7,7 +7,7 @@ import { StatsRegistry } from './stats-registry.ts';
 
 const prefix = 'ratelimit.service.rate_limit.';
 
-/** What each name counted, whether it is still there or left. */
+/** The count of each name, whether its metric exists or has left. */
 function watch(registry: StatsRegistry): { readonly totals: Map<string, number>; left: string[] } {
   const gone = new Map<string, number>();
   const left: string[] = [];
@@ -32,7 +32,7 @@ function watch(registry: StatsRegistry): { readonly totals: Map<string, number>;
   };
 }
 
-/** Least recently used first; within a period by first use. */
+/** Metrics, the least recently used first; within a period by first use. */
 class NaiveModel {
   readonly totals = new Map<string, number>();
   readonly left: string[] = [];

@@ -1,7 +1,6 @@
 /**
- * Which metric keys there are and the slots they have. Those of rules stay; those made of values of requests are
- * bounded in number: an idle one leaves for a new one, and where none is idle the new one is counted in the overflow
- * until there is room.
+ * The metric keys and their slots. Metrics of rules stay. Metrics made of values of requests are bounded in number: a new one replaces
+ * an idle one. If none is idle, the new one counts in the overflow until there is room.
  */
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
 import { NameBudget } from './metric-name.ts';
@@ -13,15 +12,15 @@ interface Member extends RuleMetric {
 }
 
 /**
- * The metrics that are made of values of requests, in the order of their last use. Use is noted once a period, so that
- * a busy metric costs one comparison: within a period the order is that of the first use.
+ * The metrics made of values of requests, in the order of their last use. Use is recorded once a period, so that a busy metric costs one
+ * comparison. Within a period the order is that of the first use.
  */
 class DetailedMetrics {
   readonly max: number;
   readonly #byName = new Map<string, Member>();
-  /** Before the least recently used and behind the most recently used one. */
+  /** The end of the list: it comes before the least recently used metric and after the most recently used one. */
   readonly #ends: Member;
-  /** Counts up: what was not used since the last one but one is idle. */
+  /** The current period. A metric that was not used in it is idle. */
   period = 1;
 
   constructor(max: number) {
@@ -40,7 +39,7 @@ class DetailedMetrics {
     return this.#byName.values();
   }
 
-  /** The metric, now in use. */
+  /** Returns the metric and records its use. */
   get(name: string): RuleMetric | undefined {
     const member = this.#byName.get(name);
     if (member !== undefined && member.lastUse < this.period) this.#used(member);
@@ -55,12 +54,12 @@ class DetailedMetrics {
     return member;
   }
 
-  /** Notes that a metric that is here is in use. */
+  /** Records the use of a metric in this list. */
   use(metric: RuleMetric): void {
     this.#used(metric as Member);
   }
 
-  /** The one that was idle for longest, taken out; undefined when each was used in this period. */
+  /** Removes and returns the metric that was idle longest; undefined if each was used in this period. */
   takeIdle(): RuleMetric | undefined {
     const oldest = this.#ends.after;
     if (oldest === this.#ends || oldest.lastUse >= this.period) return undefined;
@@ -68,7 +67,7 @@ class DetailedMetrics {
     return oldest;
   }
 
-  /** Taken out whatever its last use. */
+  /** Removes and returns a metric, whatever its last use. */
   take(name: string): RuleMetric | undefined {
     const member = this.#byName.get(name);
     if (member !== undefined) this.#remove(member);
@@ -100,36 +99,36 @@ class DetailedMetrics {
   }
 }
 
-/** Stands in for the metric keys and domains that do not fit. */
+/** Replaces metric keys and domains that do not fit. */
 export const overflowKey = '_overflow';
 
 export interface RuleMetricsOptions {
   maxDetailed: number;
-  /** Of all names. */
+  /** The memory of all names. */
   maxNameBytes: number;
-  /** Whether slots of a metric that left can have another one at once, else after `reuse`. */
+  /** Whether the slots of a metric that left can be used again at once. Otherwise they wait for `reuse`. */
   reuseAtOnce: boolean;
-  /** Slots side by side for a new metric: the first of them. */
+  /** Adds adjacent slots for a new metric and returns the first. */
   addSlots(name: string): number;
-  /** They stand for nothing from now on. */
+  /** Frees slots: they have no metric from now on. */
   leaveSlots(first: number): void;
-  /** They stand for this from now on, and count from 0. */
+  /** Gives free slots to a metric, for which they count from 0. */
   reuseSlots(first: number, name: string): void;
 }
 
 export class RuleMetrics {
-  /** Metrics that left for others, so far. */
+  /** The number of metrics that were replaced so far. */
   left = 0;
-  /** Called each time that no metric could be made. */
+  /** Called each time a metric could not be created. */
   onRefused: () => void = () => {};
   readonly #options: RuleMetricsOptions;
-  /** By metric key as given, and by name. */
+  /** Metrics of rules, by metric key as given, and by name. */
   readonly #rules = new Map<string, RuleMetric>();
   readonly detailed: DetailedMetrics;
   readonly #detailedSlots = new Set<number>();
   readonly #budget: NameBudget;
   #free: number[] = [];
-  /** In the order in which they were left. */
+  /** Free slots that may not be used yet, in the order in which they were freed. */
   #waiting: number[] = [];
 
   constructor(options: RuleMetricsOptions) {
@@ -138,12 +137,12 @@ export class RuleMetrics {
     this.#budget = new NameBudget(options.maxNameBytes);
   }
 
-  /** Metrics made of values of requests that are kept now. */
+  /** The current number of metrics made of values of requests. */
   get size(): number {
     return this.detailed.size;
   }
 
-  /** The metric of rules, if there is one. */
+  /** Returns the metric of a rule, if there is one. */
   find(key: string): RuleMetric | undefined {
     return this.#rules.get(key) ?? this.#rules.get(sanitizeMetricKey(key));
   }
@@ -161,7 +160,7 @@ export class RuleMetrics {
     return perValue ? (this.detailed.get(name) ?? this.#newDetailed(name)) : this.#rule(name, name);
   }
 
-  /** The first slot of a metric that was not used in this period yet, or left. */
+  /** Returns the first slot of a metric that was not used in this period yet, or has left. */
   slotInUse(metric: RuleMetric): number {
     if (metric.lastUse < 0) return this.metricNamed(metric.key, true).slot;
     this.detailed.use(metric);
@@ -190,7 +189,7 @@ export class RuleMetrics {
     return metric;
   }
 
-  /** A rule came by the name of a metric that values of requests made: it is one series, and stays. */
+  /** Makes a metric permanent if a rule has the name of a metric made of values of requests: both are one series. */
   #promoted(name: string): RuleMetric | undefined {
     const metric = this.detailed.take(name);
     if (metric === undefined) return undefined;
@@ -221,7 +220,7 @@ export class RuleMetrics {
     return added;
   }
 
-  /** False when none is idle, or as many as there may be still wait for the thread that reads them. */
+  /** Returns false if no metric is idle, or if the maximum number of freed slots still waits for the thread that reads them. */
   #hasRoom(): boolean {
     const { max, size } = this.detailed;
     if (size < max) return true;

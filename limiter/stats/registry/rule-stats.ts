@@ -1,7 +1,4 @@
-/**
- * The counters of one metric key stand side by side in the registry's array, so that a decision holds one number
- * and adds an offset.
- */
+/** The counters of one metric key. They are adjacent in the registry's array, so that a decision holds one number and adds an offset. */
 export const ruleStatNames = [
   'total_hits',
   'over_limit',
@@ -13,7 +10,7 @@ export const ruleStatNames = [
   'passed',
   'limited',
 ] as const;
-/** Behind those of `RuleStat`, where limiters take hits ahead: hits that a lease covered, for which the store was not asked. */
+/** Follows the offsets of `RuleStat` if leases are on: hits that a lease covered, for which the store was not asked. */
 export const leasedHitsStat = ruleStatNames.length;
 export const leasedHitsName = 'leased_hits';
 
@@ -31,25 +28,25 @@ export const RuleStat = {
 } as const;
 
 /**
- * The statistics of one metric key, for as long as they are kept. Who holds one asks `slotOf` before each time it
- * counts: a metric that left may have lost its slots to another one.
+ * The statistics of one metric key, as long as they exist. Call `slotOf` before each count, because a metric that left may have lost its
+ * slots.
  */
 export interface RuleMetric {
   readonly key: string;
-  /** The first of its slots; those of the overflow once it left. */
+  /** The first of its slots, or that of the overflow after it left. */
   slot: number;
-  /** The last period in which it was used. `Infinity`: it never leaves; `-1`: it left. */
+  /** The last period in which it was used. `Infinity`: it never leaves; `-1`: it has left. */
   lastUse: number;
 }
 
-/** What decisions need of the registry. */
+/** The part of the registry that decisions need. */
 export interface RuleStats {
   /**
-   * `ratelimit.service.rate_limit.<metric key>`; the key is sanitised here. `perValue`: the key is made of what the
-   * request says, so that there may be any number of them, and idle ones leave.
+   * Returns the metric `ratelimit.service.rate_limit.<metric key>`; the key is sanitized here. `perValue`: the key contains values of
+   * requests, so the number of such metrics is unbounded and idle ones leave.
    */
   ruleMetric(metricKey: string, perValue: boolean): RuleMetric;
-  /** Where to count for it now: its first slot. */
+  /** Returns the first slot to count in now. */
   slotOf(metric: RuleMetric): number;
   /** `ratelimit.service.rate_limit.<domain>.domain_not_found` += 1. */
   domainNotFound(domain: string): void;

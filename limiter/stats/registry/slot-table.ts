@@ -1,4 +1,4 @@
-/** What each slot of the registry stands for, a name with tags or one statistic of a metric key, and their order by name. */
+/** The meaning of each slot of the registry (a name with tags, or one statistic of a metric key), and the order of slots by name. */
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
 import { NameBudget, orderedTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { overflowKey } from './rule-metrics.ts';
@@ -6,22 +6,22 @@ import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 
 export type SlotKind = 'counter' | 'gauge';
 
-/** What a gauge of the process is that several threads have: the sum of theirs, or the one that says more. */
+/** How gauges of several threads become one of the process: their sum, or the largest or smallest value. */
 export type GaugeJoin = 'sum' | 'max' | 'min';
 
-/** What a slot stands for, so that another registry can have it too. `name` is already sanitised. */
+/** The meaning of a slot, so that another registry can have it too. `name` is already sanitized. */
 export interface SlotName {
-  /** A rule has as many slots side by side as `ruleStatCount` says, the others one. `detailed`: a rule's that may leave. */
+  /** A rule has `ruleStatCount` adjacent slots, all others have one. `detailed`: the metric of a rule that may leave. */
   kind: 'rule' | 'detailed' | 'domain' | SlotKind;
   name: string;
   tags?: Tags | undefined;
-  /** Of a gauge. Defaults to the sum. */
+  /** Only for gauges. Defaults to the sum. */
   join?: GaugeJoin | undefined;
 }
 
 export const rulePrefix = 'ratelimit.service.rate_limit.';
 
-/** What a slot is: 0..7 a statistic of a metric key, otherwise one of these. */
+/** The role of a slot: the offset of a statistic in its metric key, or one of these. */
 export const Role = {
   counter: 255,
   gauge: 254,
@@ -32,12 +32,12 @@ export const Role = {
 export class SlotTable {
   readonly extraTags: Tags;
   readonly extraTagsSuffix: string;
-  /** By slot; of a metric key at the first of its slots. */
+  /** Names by slot; those of metric keys at the first of their slots. */
   readonly #names: string[] = [];
   #roles = new Uint8Array(1024);
   #generations = new Uint32Array(1024);
   readonly #ownTags = new Map<number, Tags>();
-  /** Of gauges that do not add up. */
+  /** The joins of gauges that are not sums. */
   readonly joins = new Map<number, GaugeJoin>();
 
   constructor(extraTags: Tags) {
@@ -45,7 +45,7 @@ export class SlotTable {
     this.extraTagsSuffix = tagsSuffix(this.extraTags);
   }
 
-  /** Slots are numbered from 0 to here; the number only grows. */
+  /** The number of slots, which only grows. Slots are numbered from 0. */
   get count(): number {
     return this.#names.length;
   }
@@ -73,19 +73,19 @@ export class SlotTable {
     return generation % 2 === 0 ? 0 : generation;
   }
 
-  /** Odd generations are those of names, the even ones between them those of nothing. */
+  /** Ends a slot's name. Odd generations have a name, the even ones between them have none. */
   leave(slot: number): void {
     this.#generations[slot]! += 1;
   }
 
-  /** A slot that stood for nothing. */
+  /** Gives a name to a slot without one. */
   enter(slot: number, name: string, tags?: Tags): void {
     this.#names[slot] = name;
     if (tags !== undefined) this.#ownTags.set(slot, tags);
     this.#generations[slot]! += 1;
   }
 
-  /** The name as it was given: a metric key is a part of it only. */
+  /** Returns the name as given, which for a metric key is only a part of the full name. */
   givenNameOf(slot: number): string {
     return this.#names[slot] as string;
   }
@@ -121,14 +121,14 @@ export class SlotTable {
   }
 }
 
-/** The counters of unknown domains, whose names come with requests: bounded in memory, the rest is counted together. */
+/** The counters of unknown domains, whose names come from requests. Their memory is bounded; further ones are counted together. */
 export class DomainSlots {
-  /** By domain as given. */
+  /** Slots by domain as given. */
   readonly #slots = new Map<string, number>();
   readonly #budget: NameBudget;
   readonly #slotOfName: (name: string) => number;
 
-  /** `slotOfName` gives the slot of a whole name, made if need be. */
+  /** `slotOfName` returns the slot of a whole name, which it adds if needed. */
   constructor(maxNameBytes: number, slotOfName: (name: string) => number) {
     this.#budget = new NameBudget(maxNameBytes);
     this.#slotOfName = slotOfName;
@@ -138,7 +138,7 @@ export class DomainSlots {
     return this.#slots.get(domain) ?? this.#newSlot(domain);
   }
 
-  /** For a whole name that another registry has; it must be new. */
+  /** Returns the slot for a whole name from another registry. The name must be new. */
   slotNamed(name: string): number {
     return this.#slotOfName(this.#budget.take(name) ? name : nameOf(overflowKey));
   }
@@ -158,7 +158,7 @@ function nameOf(domain: string): string {
 /** A run of this length sorts in about a millisecond. */
 const runLength = 1024;
 
-/** A run's slots with the generations in which they have the names that they are sorted by. */
+/** The slots of a run, and the generations for which their order by name is right. */
 interface Run {
   readonly slots: readonly number[];
   readonly generations: readonly number[];
@@ -172,18 +172,18 @@ interface Head {
 
 export interface NamedSlots {
   nameOf(slot: number): string;
-  /** Another number when the slot has another name; 0 when it has none. */
+  /** Changes when the slot gets another name; 0 if it has none. */
   generationOf(slot: number): number;
 }
 
 /**
- * Keeps slots in the order of their names, so that /stats with hundreds of thousands of lines never sorts them in
- * one go: each run of at most 1,024 slots is sorted when it fills up, and the runs are merged while they are read.
+ * Keeps slots in the order of their names, so that /stats with hundreds of thousands of lines never sorts them all at once. Each run of
+ * at most 1,024 slots is sorted when it is full, and the runs are merged while they are read.
  */
 export class SortedNames {
   readonly #named: NamedSlots;
   #runs: Run[] = [];
-  /** Not sorted yet. */
+  /** The run that is not sorted yet. */
   #open: { slots: number[]; generations: number[] } = { slots: [], generations: [] };
   #size = 0;
   #gone = 0;
@@ -192,7 +192,7 @@ export class SortedNames {
     this.#named = named;
   }
 
-  /** The slot has its name by now. */
+  /** Adds a slot that already has its name. */
   add(slot: number): void {
     this.#size += 1;
     this.#open.slots.push(slot);
@@ -204,13 +204,13 @@ export class SortedNames {
     this.#open = { slots: [], generations: [] };
   }
 
-  /** A slot stands for nothing any more: its generation is another one by now. */
+  /** Called after a slot lost its name, so that its generation has changed. */
   remove(): void {
     this.#gone += 1;
     if (this.#gone > this.#size / 2 && this.#gone > runLength) this.#compact();
   }
 
-  /** Every slot added before the first step, by name. May be read over many turns of the event loop. */
+  /** Returns every slot added before the first step, by name. It may be read over many turns of the event loop. */
   *slots(): Generator<number> {
     const heap: Head[] = [];
     for (const run of [...this.#runs, this.#sorted(this.#open)]) {
@@ -220,7 +220,7 @@ export class SortedNames {
       siftUp(heap);
     }
     for (let head = heap[0]; head !== undefined; head = heap[0]) {
-      // It may have gone since its turn was planned.
+      // The slot may have lost its name since it was put in order.
       if (this.#isCurrent(head)) yield head.run.slots[head.position] as number;
       if (!this.#advance(head)) {
         const last = heap.pop() as Head;
@@ -231,7 +231,7 @@ export class SortedNames {
     }
   }
 
-  /** False at the end of the run. */
+  /** Returns false at the end of the run. */
   #advance(head: Head): boolean {
     const { slots } = head.run;
     for (head.position += 1; head.position < slots.length; head.position += 1) {
@@ -246,7 +246,7 @@ export class SortedNames {
     return this.#named.generationOf(run.slots[position] as number) === run.generations[position];
   }
 
-  /** Runs that lost half of their slots are joined with others. */
+  /** Joins runs that lost half of their slots with others. */
   #compact(): void {
     const runs = this.#runs;
     this.#runs = [];
@@ -265,7 +265,7 @@ export class SortedNames {
     for (const slot of few) this.add(slot);
   }
 
-  /** So many were left out of what is kept. */
+  /** Counts slots that were left out of a run. */
   #forget(count: number): void {
     this.#size -= count;
     this.#gone = Math.max(0, this.#gone - count);

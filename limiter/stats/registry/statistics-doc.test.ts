@@ -1,4 +1,4 @@
-/** docs/statistics.md and the names that the program has, in both directions. */
+/** Compares docs/statistics.md with the names in the program, in both directions. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';
@@ -17,7 +17,7 @@ import { createAdminStats } from './operator-stats.ts';
 import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
-/** Every name but those of rules, without tags, with what differs between them in angle brackets as the document has it. */
+/** Every name except those of rules, without tags. Variable parts are in angle brackets, as in the document. */
 function namesOfTheProgram(): string[] {
   const registry = new StatsRegistry();
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };

@@ -11,51 +11,48 @@ import {
   SortedNames,
 } from './slot-table.ts';
 
-/** Durations by name; what is recorded goes to the listeners at once and is kept nowhere. */
+/** Durations by name. They are passed to the listeners at once and not stored. */
 export interface Timer {
-  /** Without tags. */
+  /** The name without tags. */
   readonly name: string;
-  /** Counts up from 0 over all timers. */
+  /** The number of the timer, from 0 over all timers. */
   readonly index: number;
   record(value: number): void;
 }
 
 export type TimerListener = (timer: Timer, value: number) => void;
 
-// All statistics of the process. A counter is a slot of one array: anyone who counts holds the slot's number, and
-// adding is one array access. Sinks read the slots; names are put together only when something is written out.
+// All statistics of the process. A counter is a slot of one array: code that counts holds the slot's number, and adding is one array
+// access. Sinks read the slots; names are built only for output.
 
 export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';
 
 export interface StatsRegistryOptions {
-  /** Of all names, none by default. */
+  /** Tags of all names, none by default. */
   extraTags?: Tags;
-  /** Metric keys made of values of requests that are kept at most. Defaults to 5,000. */
+  /** The most metrics made of values of requests. Defaults to 5,000. */
   maxDetailedMetrics?: number;
-  /** Whether rules have the statistic of leases. False by default. */
+  /** Whether rules have the statistic of leases. Defaults to false. */
   countsLeases?: boolean;
-  /** Bound of what names of rules may occupy; further ones are counted together. Defaults to 128 MiB. */
+  /** The memory for names of rules. Further ones are counted together. Defaults to 128 MiB. */
   maxRuleNameBytes?: number;
-  /** Bound for the names of unknown domains. Defaults to 4 MiB. */
+  /** The memory for names of unknown domains. Defaults to 4 MiB. */
   maxDomainNameBytes?: number;
-  /**
-   * For a registry that another thread reads: the values are kept in shared memory. Slots of metrics that leave wait
-   * for `reuseSlots`.
-   */
+  /** For a registry that another thread reads: values are in shared memory, and slots of metrics that left wait for `reuseSlots`. */
   shared?: {
-    /** Called with each array that takes the place of another. */
+    /** Called with each array that replaces another. */
     onValues(values: Float64Array<SharedArrayBuffer>): void;
-    /** A metric is in slots that another one left. */
+    /** Called when a metric got slots that another one left. */
     onReuse(slot: number): void;
   };
 }
 
 export class StatsRegistry implements RuleStats, StatsSource {
-  /** Slots of a rule: `RuleStat`, and where leases are counted `leasedHitsStat`. */
+  /** The slots of a rule: those of `RuleStat`, and `leasedHitsStat` if leases are counted. */
   readonly ruleStatCount: number;
   #values: Float64Array;
   readonly #table: SlotTable;
-  /** Of everything but rules, by name and own tags. */
+  /** Slots of everything except rules, by name and own tags. */
   readonly #slots = new Map<string, number>();
   readonly #domains: DomainSlots;
   readonly #rules: RuleMetrics;
@@ -99,50 +96,50 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return this.#table.extraTagsSuffix;
   }
 
-  /** Metrics made of values of requests: how many there are, and how many left for others. */
+  /** Metrics made of values of requests: their number, and how many were replaced. */
   get detailed(): { readonly size: number; readonly left: number } {
     return this.#rules;
   }
 
-  /** Each time that such a metric finds no room and is counted in the overflow. */
+  /** Calls `listener` each time such a metric finds no room and is counted in the overflow. */
   onRefused(listener: () => void): void {
     this.#rules.onRefused = listener;
   }
 
-  /** Slot of the counter of this name, which is made at the first call. The name is used as it is. */
+  /** Returns the slot of the counter of this name, which the first call creates. The name is used unchanged. */
   counter(name: string, tags: Tags = noTags): number {
     return this.#slots.get(name + tagsSuffix(tags)) ?? this.#addSlot(name, Role.counter, tags);
   }
 
-  /** The value of a counter or gauge, as of the last `refresh`; undefined where there is none of this name. */
+  /** The value of a counter or gauge at the last `refresh`; undefined if the name does not exist. */
   valueNamed(name: string, tags: Tags = noTags): number | undefined {
     const slot = this.#slots.get(name + tagsSuffix(tags));
     return slot === undefined ? undefined : this.valueOf(slot);
   }
 
-  /** The first slot of a metric key, of rules alone; undefined where nothing was counted for it yet. */
+  /** The first slot of a metric key of a rule; undefined if nothing was counted for it yet. */
   slotOfRule(metricKey: string): number | undefined {
     return this.#rules.find(metricKey)?.slot;
   }
 
-  /** Metrics made of values of requests that are kept now. */
+  /** The current metrics made of values of requests. */
   detailedMetrics(): Iterable<RuleMetric> {
     return this.#rules.detailed.all();
   }
 
-  /** A counter that something else keeps: `read` gives its total so far. */
+  /** Adds a counter whose value is stored elsewhere: `read` returns its current total. */
   counterFrom(name: string, read: () => number): void {
     this.#readers.push({ slot: this.counter(name), read });
   }
 
-  /** `join`: what becomes of it where several threads have it. */
+  /** `join`: how the gauges of several threads are joined. */
   gauge(name: string, read: () => number, join: GaugeJoin = 'sum'): void {
     const slot = this.#gaugeSlot(name, noTags);
     this.#readers.push({ slot, read });
     if (join !== 'sum') this.#table.joins.set(slot, join);
   }
 
-  /** A gauge of which other threads may have their parts: the sum is shown. */
+  /** Adds a gauge that is the sum of parts, some of which other threads may have. */
   gaugePart(name: string, read: () => number): void {
     const slot = this.#gaugeSlot(name, noTags);
     let last = 0;
@@ -156,7 +153,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     });
   }
 
-  /** A gauge that is always 1, for what its tags say. Returns what changes them. */
+  /** Adds a gauge that is always 1 and carries information in its tags. Returns a function that changes them. */
   info(name: string, tags: Tags): (tags: Tags) => void {
     const slot = this.#addSlot(name, Role.gauge, tags);
     this.#values[slot] = 1;
@@ -168,7 +165,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     };
   }
 
-  /** Made at the first call. */
+  /** Returns the timer of this name, which the first call creates. */
   timer(name: string): Timer {
     const known = this.#timers.get(name);
     if (known !== undefined) return known;
@@ -184,7 +181,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return timer;
   }
 
-  /** By index, from `first` on. */
+  /** The names of timers by index, from `first` on. */
   timerNames(first: number): string[] {
     return [...this.#timers.keys()].slice(first);
   }
@@ -209,7 +206,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return metric.lastUse < this.#rules.detailed.period ? this.#rules.slotInUse(metric) : metric.slot;
   }
 
-  /** Metrics made of values of requests that were not used since the call before are idle: their place may be needed. */
+  /** Starts a period. Metrics made of values of requests that were not used since the last call are idle and may be replaced. */
   nextPeriod(): void {
     this.#rules.detailed.period += 1;
   }
@@ -238,7 +235,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return this.#table.generationOf(slot);
   }
 
-  /** Of the slots from `first` on, which begins a name, in their order. */
+  /** The names of the slots from `first` on, which must be the first slot of a name. */
   slotNames(first: number): SlotName[] {
     const names: SlotName[] = [];
     for (let slot = first; slot < this.slotCount; slot += 1) {
@@ -248,7 +245,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return names;
   }
 
-  /** Undefined behind the first slot of a metric key. */
+  /** Undefined for slots after the first of a metric key. */
   slotNameAt(slot: number): SlotName | undefined {
     const role = this.#table.roleOf(slot);
     const name = this.#table.givenNameOf(slot);
@@ -260,34 +257,36 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return { kind: this.#rules.isDetailed(slot) ? 'detailed' : 'rule', name };
   }
 
-  /** The slot of what another registry has under this name; made here, within the bounds of names, if need be. */
+  /** Returns the slot of a name from another registry, which is added here if needed, within the bounds of names. */
   slotNamed({ kind, name, tags = noTags }: Exclude<SlotName, { kind: 'rule' | 'detailed' }>): number {
     if (kind === 'counter') return this.counter(name, tags);
     if (kind === 'gauge') return this.#gaugeSlot(name, tags);
     return this.#slots.get(name) ?? this.#domains.slotNamed(name);
   }
 
-  /** As `ruleMetric`, for a name that is sanitised already. */
+  /** The same as `ruleMetric`, for a name that is already sanitized. */
   metricNamed({ kind, name }: SlotName): RuleMetric {
     return this.#rules.metricNamed(name, kind === 'detailed');
   }
 
-  /** Another thread has read the last values of the oldest `count` of the metrics that left, and forgot their slots. */
+  /**
+   * Called when another thread has read the last values of the oldest `count` of the metrics that left, and has forgotten their slots.
+   */
   reuseSlots(count: number): void {
     this.#rules.reuse(count);
   }
 
-  /** The value as of the last `refresh` for what is read from elsewhere; always current for the rest. */
+  /** The value, which for statistics that are stored elsewhere is that of the last `refresh`. */
   valueOf(slot: number): number {
     return this.#values[slot] as number;
   }
 
-  /** Reads the gauges and the counters that are kept elsewhere. */
+  /** Reads the gauges, and the counters that are stored elsewhere. */
   refresh(): void {
     for (const { slot, read } of this.#readers) this.#values[slot] = read();
   }
 
-  /** `read` adds what other threads counted; it must not reject. */
+  /** `read` adds the counts of other threads; it must not reject. */
   readOthersBy(read: () => Promise<void>): void {
     this.#readOthers = read;
   }
@@ -297,7 +296,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.refresh();
   }
 
-  /** `<name>: <value>` for every counter and gauge, by name. Lazy, so that a writer can pause between lines. */
+  /** Returns `<name>: <value>` for every counter and gauge, by name. It is lazy, so that a writer can pause between lines. */
   *statsLines(): Generator<string> {
     this.refresh();
     for (const slot of this.#sorted.slots()) yield `${this.nameOf(slot)}: ${this.valueOf(slot)}`;
@@ -358,34 +357,34 @@ export class StatsRegistry implements RuleStats, StatsSource {
 }
 
 /**
- * The statistics of the whole process as sinks read them: those of worker threads are in it. A sink walks the slots
- * from 0 to `slotCount`; what it keeps of a slot it keeps together with the slot's generation.
+ * The statistics of the whole process for sinks, including those of worker threads. A sink iterates over the slots from 0 to
+ * `slotCount`, and stores its data of a slot together with the slot's generation.
  */
 export interface StatsSource {
-  /** Brings every value up to date, those of other threads too; settles within about a second, never rejects. */
+  /** Updates every value, including those of other threads. Resolves within about a second and never rejects. */
   refreshAll(): Promise<void>;
   /** Only grows. */
   readonly slotCount: number;
-  /** 0 while the slot stands for nothing; another number than before when it stands for another name. */
+  /** 0 while the slot has no name; changes when it gets another name. */
   generationOf(slot: number): number;
   kindOf(slot: number): SlotKind;
-  /** A counter's total so far, or a gauge. */
+  /** The total of a counter so far, or the value of a gauge. */
   valueOf(slot: number): number;
-  /** The name with all tags in it, as statsd and /stats have them. */
+  /** The name with all tags in it, in the form of statsd and /stats. */
   nameOf(slot: number): string;
-  /** The name alone. */
+  /** The name without tags. */
   plainNameOf(slot: number): string;
-  /** Its own tags and EXTRA_TAGS, by key. */
+  /** The slot's own tags and EXTRA_TAGS, by key. */
   tagsOf(slot: number): Tags;
-  /** EXTRA_TAGS, which all timers have. */
+  /** EXTRA_TAGS, the tags of all timers. */
   readonly extraTags: Tags;
-  /** The same as a name has them at its end: `.__a=1.__b=2`, or nothing. */
+  /** EXTRA_TAGS as the suffix of a name: `.__a=1.__b=2`, or nothing. */
   readonly extraTagsSuffix: string;
-  /** Everything timed from now on, in bulk where other threads timed it. */
+  /** Calls `listener` for every duration from now on. Durations of other threads come in bulk. */
   onTimer(listener: TimerListener): void;
   /**
-   * Called before `count` slots from `first` on stand for nothing: the last moment to read them. Their metric was idle,
-   * and its place is needed.
+   * Calls `listener` before the `count` slots from `first` on lose their name, so that their values can still be read. Their metric was
+   * idle, and its slots are needed.
    */
   onLeave(listener: (first: number, count: number) => void): void;
 }

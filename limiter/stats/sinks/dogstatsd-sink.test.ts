@@ -8,7 +8,7 @@ import { StatsRegistry } from '../registry/stats-registry.ts';
 import { DogStatsdSink } from './dogstatsd-sink.ts';
 import { Mogrifiers, type MogrifierText } from './mogrifier.ts';
 
-/** A receiver of datagrams on a port of its own. */
+/** A receiver of datagrams on its own port. */
 class Receiver {
   readonly packets: string[] = [];
   readonly #socket: Socket;
@@ -29,7 +29,7 @@ class Receiver {
     return this.#socket.address().port;
   }
 
-  /** Without those that the client reports itself. */
+  /** Lines, without those about the client itself. */
   get lines(): string[] {
     return this.packets
       .flatMap((packet) => packet.split('\n'))
@@ -57,7 +57,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const sink of sinks.splice(0)) {
     const closed = sink.close(1_000);
-    // Without a receiver the bound alone ends it.
+    // Without a receiver, only the time limit ends it.
     timers.advance(1_000);
     await closed;
   }
@@ -81,7 +81,7 @@ function sinkOf(options: { mogrifiers?: MogrifierText[]; host?: string; port?: n
   return sink;
 }
 
-/** Once the receiver counts as there. */
+/** Flushes when the sink considers the receiver reachable. */
 async function flushed(sink: DogStatsdSink): Promise<void> {
   await eventually(async () => {
     timers.advance(1_000);
@@ -90,12 +90,12 @@ async function flushed(sink: DogStatsdSink): Promise<void> {
   });
 }
 
-/** So many of the event loop that a probe went out and was refused: the loopback refuses as it is sent. */
+/** Turns of the event loop after which a probe was sent and refused: the loopback refuses while it is sent. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Of the differences that arrived. */
+/** The sum of the received differences. */
 function sumOf(counter: string): number {
   return receiver.lines
     .filter((line) => line.startsWith(`${counter}:`))
@@ -277,7 +277,7 @@ describe('DogStatsdSink', () => {
     setImmediate(beside);
     await sink.flush();
     isOver = true;
-    // A name costs about 130,000 of the 2,000,000 of a turn.
+    // A name costs about 130,000 of the 2,000,000 units of a turn.
     expect(turnsBeside).toBeGreaterThan(3);
     await eventually(() => expect(receiver.lines.filter((line) => line.startsWith('n'))).toHaveLength(50));
   });

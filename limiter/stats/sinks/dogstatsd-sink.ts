@@ -5,7 +5,7 @@ import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 import { UdpConnection } from './udp-connection.ts';
 
-/** Names on the wire cost regular expressions: they are kept for as long as a slot stands for the same. */
+/** Lines of slots. Names on the wire cost regular expressions, so they are kept as long as a slot has the same name. */
 export function dogStatsdSlots(source: StatsSource, mogrifiers: Mogrifiers): SlotLines {
   const parts: (LineParts | undefined)[] = [];
   const partsOf = (slot: number): LineParts => {
@@ -25,23 +25,21 @@ export function dogStatsdSlots(source: StatsSource, mogrifiers: Mogrifiers): Slo
 
 export interface DogStatsdSinkOptions extends ReceiverSinkOptions {
   mogrifiers: Mogrifiers;
-  /** Of this program, for the tag `client_version` of what it reports itself. */
+  /** The version of this program, for the tag `client_version` of the sink's own metrics. */
   version: string;
 }
 
-/** Slots looked at in one turn of the event loop. */
+/** The slots that are read in one turn of the event loop. */
 const slotsPerTurn = 4_096;
-/** And what mogrifying new names may cost in it, about in nanoseconds. */
+/** The cost of mogrifying new names in one turn, roughly in nanoseconds. */
 const mogrifyingPerTurn = 2_000_000;
-/** Of the event loop, until the refusal of a datagram by this host was read. */
+/** The turns of the event loop after which this host's refusal of a datagram has been read. */
 const turnsToRefuse = 2;
 
 /**
- * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all
- * gauges, timers when they are recorded, each with its tags.
- *
- * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
- * dropped and counted.
+ * Sends statistics to a dogstatsd receiver like the Go service: at every flush the differences of the counters and all gauges, and
+ * timers when they are recorded, each with its tags. It never waits or blocks. While no receiver is known to listen, differences of
+ * counters stay in the registry, and timers are dropped and counted.
  */
 export class DogStatsdSink extends FlushingSink {
   readonly #options: DogStatsdSinkOptions;
@@ -112,7 +110,10 @@ export class DogStatsdSink extends FlushingSink {
     if (this.#connection.connected) this.#queue.flush();
   }
 
-  /** Goes first: a receiver on this host that went away refuses it before any counter is sent. False without a connection. */
+  /**
+   * Sends telemetry first, because a receiver on this host that has ended refuses it before any counter is sent. Returns false without a
+   * connection.
+   */
   async #sendTelemetry(): Promise<boolean> {
     if (!this.#connection.connected) return false;
     for (const line of this.#telemetry.lines()) this.#queue.append(line);
@@ -121,7 +122,7 @@ export class DogStatsdSink extends FlushingSink {
     return this.#connection.connected;
   }
 
-  /** The slot at which the connection took no more, or mogrifying cost more than `mostCost`, else `to`. */
+  /** Returns the slot at which the connection was full, or mogrifying cost more than `mostCost`; otherwise `to`. */
   #append(from: number, to: number, mostCost = Number.POSITIVE_INFINITY): number {
     const { mogrifiers } = this.#options;
     const endCost = mogrifiers.cost + mostCost;
@@ -135,7 +136,7 @@ export class DogStatsdSink extends FlushingSink {
     return to;
   }
 
-  /** The last moment of these slots: what cannot be sent now is lost. */
+  /** Sends the last values of these slots. Values that cannot be sent now are lost. */
   #appendLeaving(from: number, to: number): void {
     const unsent = this.#connection.connected ? this.#append(from, to) : from;
     for (let slot = unsent; slot < to; slot += 1) {

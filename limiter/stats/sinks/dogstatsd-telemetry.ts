@@ -1,8 +1,8 @@
-/** What of a line of dogstatsd is not its value, and the sink's own lines. */
+/** The parts of a dogstatsd line around its value, and the sink's own lines. */
 import type { Tags } from '../registry/metric-name.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 
-/** What a metric is called on the wire: what stands before its value, and what stands behind it. */
+/** The text before and after the value of a metric on the wire. */
 export interface LineParts {
   /** `name:` */
   before: string;
@@ -18,7 +18,7 @@ const unsafeInTags = /[,|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the same
 const unsafeInNames = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** The tags of the metric come first, EXTRA_TAGS among them, those of the mogrifier behind them. */
+/** The tags of the metric, including EXTRA_TAGS, come before those of the mogrifier. */
 export function lineParts(plainName: string, tags: Tags, type: WireType, mogrifiers: Mogrifiers): LineParts {
   const mogrified = mogrifiers.apply(plainName);
   const all = [...tags, ...mogrified.tags].map(([key, value]) => `${inTag(key)}:${inTag(value)}`);
@@ -26,7 +26,7 @@ export function lineParts(plainName: string, tags: Tags, type: WireType, mogrifi
   return { before: `${mogrified.name.replace(unsafeInNames, '_')}:`, after: `|${type}${tagText}` };
 }
 
-/** A key or value of a tag, made safe. */
+/** Makes a key or value of a tag safe. */
 function inTag(text: string): string {
   return text.replace(unsafeInTags, '_');
 }
@@ -44,10 +44,10 @@ function noCounts() {
   };
 }
 
-/** What the sink reports itself with every flush, under the names of Datadog's own clients. */
+/** The metrics about the sink itself, sent with every flush under the names of Datadog's own clients. */
 export class Telemetry {
   readonly #after: string;
-  /** Since the last lines. */
+  /** Counts since the last lines. */
   #counts = noCounts();
   #totalDropped = 0;
 
@@ -61,7 +61,7 @@ export class Telemetry {
     this.#after = `|c|#${tags.map(([key, value]) => `${inTag(key)}:${inTag(value)}`).join(',')}`;
   }
 
-  /** Since the start. */
+  /** The number since the start. */
   get totalMetricsDropped(): number {
     return this.#totalDropped;
   }
@@ -71,7 +71,7 @@ export class Telemetry {
     if (!isKept) this.dropped(1);
   }
 
-  /** Of those that were kept at first, too. */
+  /** Counts dropped metrics, including those that were queued at first. */
   dropped(metrics: number): void {
     this.#counts.metric_dropped_on_receive += metrics;
     this.#totalDropped += metrics;
@@ -83,12 +83,12 @@ export class Telemetry {
     this.#counts[`bytes_${outcome}`] += bytes;
   }
 
-  /** A line that changes nothing where it arrives. */
+  /** Returns a line without effect on the receiver. */
   probe(): Uint8Array {
     return Buffer.from(`${prefix}metrics:0${this.#after}`);
   }
 
-  /** Since the last call. */
+  /** Returns the lines with the counts since the last call. */
   lines(): string[] {
     const counts = this.#counts;
     this.#counts = noCounts();

@@ -1,15 +1,15 @@
-/** What sinks that send the differences of counters have in common: what they sent last, and when they flush. */
+/** The common part of sinks that send the differences of counters: the last values sent, and the times of flushes. */
 import { inTime, type Timers } from '../../../process/time/clock.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
 
-/** How a sink writes a value of a slot: all of a gauge, the difference of a counter. */
+/** How a sink writes a slot: the value of a gauge, or the difference of a counter. */
 interface LineForm {
   line(slot: number, value: number): string;
-  /** The slot stands for something else than before. */
+  /** Called when the slot has another name than before. */
   begin?(slot: number): void;
 }
 
-/** What there is to report each slot since its last line. */
+/** The changes of each slot since its last line. */
 export class SlotLines {
   readonly #source: StatsSource;
   readonly #form: LineForm;
@@ -21,7 +21,7 @@ export class SlotLines {
     this.#form = form;
   }
 
-  /** The line to send for a slot now; undefined where there is nothing to report, as of a counter that is as it was. */
+  /** Returns the line to send for a slot now; undefined if there is nothing to report, such as for an unchanged counter. */
   lineOf(slot: number): string | undefined {
     const generation = this.#source.generationOf(slot);
     if (generation === 0) return undefined;
@@ -37,7 +37,7 @@ export class SlotLines {
     return difference > 0 ? this.#form.line(slot, difference) : undefined;
   }
 
-  /** What `lineOf` gave is on its way. */
+  /** Called when the line from `lineOf` was sent. */
   noteSent(slot: number): void {
     this.#grow(slot);
     this.#sent[slot] = this.#source.valueOf(slot);
@@ -51,7 +51,7 @@ export class SlotLines {
   }
 }
 
-/** What was recorded leaves at the latest this much later. */
+/** The longest delay of a recorded duration. */
 const sendIntervalMs = 1000;
 
 export interface FlushingSinkOptions {
@@ -66,7 +66,7 @@ export interface ReceiverSinkOptions extends FlushingSinkOptions {
   port: number;
   listener?: {
     up(): void;
-    /** Called once an outage, by UDP as far as that reports. */
+    /** Called once an outage. With UDP, outages are noticed only in part. */
     down(reason: string): void;
   };
 }
@@ -84,7 +84,7 @@ export abstract class FlushingSink {
     this.#flushIntervalMs = options.flushIntervalMs;
   }
 
-  /** Lines that found no room, so far. */
+  /** The number of lines dropped for lack of room so far. */
   abstract get linesDropped(): number;
 
   start(): void {
@@ -95,7 +95,7 @@ export abstract class FlushingSink {
     ];
   }
 
-  /** Sends counters and gauges, in slices. Settles when they are handed over; does nothing while nobody takes them. */
+  /** Sends counters and gauges in slices. Resolves when they were handed over. Does nothing while there is no receiver. */
   flush(): Promise<void> {
     this.#flushing ??= this.flushSlices().finally(() => {
       this.#flushing = undefined;
@@ -103,7 +103,7 @@ export abstract class FlushingSink {
     return this.#flushing;
   }
 
-  /** A last flush, then the end, all within `timeoutMs`. */
+  /** Flushes a last time, then ends, within `timeoutMs`. */
   async close(timeoutMs: number): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -121,7 +121,7 @@ export abstract class FlushingSink {
     return this.#isClosing;
   }
 
-  /** Settles when the receiver takes more, comes or goes. */
+  /** Resolves when the receiver takes more, or its state changes. */
   protected change(): Promise<void> {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
@@ -133,12 +133,12 @@ export abstract class FlushingSink {
   protected abstract open(): void;
   protected abstract sendGathered(): void;
   protected abstract flushSlices(): Promise<void>;
-  /** Settles when all of one more flush is with the system. */
+  /** Resolves when all of one more flush has been handed to the system. */
   protected abstract flushLast(): Promise<void>;
   protected abstract end(): void;
 }
 
-/** So that nothing else waits for a whole flush. */
+/** Lets other work run between the slices of a flush. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,10 +1,10 @@
-/** Lines on their way to a receiver, gathered in chunks that end with a line, bounded in bytes. */
+/** Lines for a receiver, gathered in chunks that end with a line, and bounded in bytes. */
 
-/** What fits into a frame of Ethernet beside the headers; the Go service's statsd client takes as much. */
+/** The payload of an Ethernet frame. The Go service's statsd client uses the same size. */
 export const datagramBytes = 1432;
-/** The buffer of the Go service's statsd client. */
+/** The buffer size of the Go service's statsd client. */
 const defaultChunkBytes = 64 * 1024;
-/** UTF-8 bytes of one UTF-16 unit, at most. */
+/** The most UTF-8 bytes of one UTF-16 unit. */
 const maxBytesPerUnit = 3;
 const newline = 0x0a;
 
@@ -16,13 +16,13 @@ export class LineQueue {
   #openBytes = 0;
   #bytes = 0;
 
-  /** A line longer than a chunk has one of its own. */
+  /** A line longer than a chunk has a chunk of its own. */
   constructor(maxBytes: number, chunkBytes = defaultChunkBytes) {
     this.#maxBytes = maxBytes;
     this.#chunkBytes = chunkBytes;
   }
 
-  /** Bytes waiting. */
+  /** The bytes that wait. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -32,7 +32,7 @@ export class LineQueue {
     return this.#full.length > 0;
   }
 
-  /** `line` ends in a newline. False, and nothing is kept, when it does not fit. */
+  /** `line` ends in a newline. Returns false, and keeps nothing, if it does not fit. */
   append(line: string): boolean {
     const most = line.length * maxBytesPerUnit;
     if (this.#bytes + most > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
@@ -48,7 +48,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Takes the oldest chunk out, a partly filled one too. */
+  /** Removes and returns the oldest chunk, even if it is not full. */
   shift(): Uint8Array | undefined {
     if (this.#full.length === 0) this.#closeChunk();
     const chunk = this.#full.shift();
@@ -56,7 +56,7 @@ export class LineQueue {
     return chunk;
   }
 
-  /** Forgets what waits; returns how many lines that were. */
+  /** Drops all waiting lines and returns their number. */
   clear(): number {
     let lines = 0;
     for (let chunk = this.shift(); chunk !== undefined; chunk = this.shift()) {
@@ -65,7 +65,7 @@ export class LineQueue {
     return lines;
   }
 
-  /** In large chunks the exact length is not worth its cost. */
+  /** Whether the line fits. For large chunks the exact length is not worth its cost. */
   #fitsOpen(line: string, most: number): boolean {
     const left = Math.min(this.#open?.length ?? 0, this.#chunkBytes) - this.#openBytes;
     return most <= left || (this.#chunkBytes < defaultChunkBytes && Buffer.byteLength(line) <= left);
@@ -80,17 +80,17 @@ export class LineQueue {
   }
 }
 
-/** Lines gathered into datagrams, parted by newlines: the last one of a datagram has none behind it. */
+/** Gathers lines into datagrams. Newlines separate them, so that the last one of a datagram has none. */
 export class DatagramLines {
   readonly #queue = new LineQueue(Number.POSITIVE_INFINITY, datagramBytes + 1);
   readonly #send: (datagram: Uint8Array) => void;
 
-  /** `send` gets each datagram for itself, as soon as it is full. */
+  /** `send` gets each datagram as soon as it is full. */
   constructor(send: (datagram: Uint8Array) => void) {
     this.#send = send;
   }
 
-  /** False for a line that no datagram can hold. */
+  /** Returns false for a line that is longer than a datagram. */
   append(line: string): boolean {
     if (Buffer.byteLength(line) > datagramBytes) return false;
     this.#queue.append(`${line}\n`);
@@ -98,13 +98,13 @@ export class DatagramLines {
     return true;
   }
 
-  /** Sends the oldest of what is there, if anything is. */
+  /** Sends the gathered lines, if there are any. */
   flush(): void {
     const chunk = this.#queue.shift();
     if (chunk !== undefined) this.#send(chunk.subarray(0, -1));
   }
 
-  /** Forgets what is there; returns how many lines that were. */
+  /** Drops the gathered lines and returns their number. */
   clear(): number {
     return this.#queue.clear();
   }

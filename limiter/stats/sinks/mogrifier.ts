@@ -1,23 +1,23 @@
 /**
- * Mogrifiers: rewriting the name of a metric into a shorter name and tags. The first one whose pattern is found in the name
- * decides. Patterns have RE2's syntax, as in the Go service, and bounded costs: no name can hold up the process.
+ * Mogrifiers rewrite the name of a metric into a shorter name and tags. The first one whose pattern is found in the name decides.
+ * Patterns have RE2's syntax, as in the Go service, and bounded costs: no name can block the process.
  */
 
 import type { Tags } from '../registry/metric-name.ts';
 import { NameSearch } from '../registry/name-search.ts';
 
-/** As it is set: DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS. */
+/** A mogrifier as configured: DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS. */
 export interface MogrifierText {
   pattern: string;
   /** May contain `$0`, `$1` and so on: the match and its groups. */
   name: string;
-  /** The same for keys and values. */
+  /** Keys and values, which may contain the same references. */
   tags: readonly (readonly [key: string, value: string])[];
 }
 
 export interface MogrifiedName {
   name: string;
-  /** Without keys or values that came out empty. */
+  /** Tags, without those whose key or value is empty. */
   tags: Tags;
 }
 
@@ -29,15 +29,15 @@ interface Mogrifier {
 export class Mogrifiers {
   readonly #list: readonly Mogrifier[];
 
-  /** Throws an `ExpressionError`. */
+  /** @throws ExpressionError */
   constructor(texts: readonly MogrifierText[]) {
     this.#list = texts.map((text) => ({ pattern: new NameSearch(text.pattern), text }));
   }
 
-  /** What all calls of `apply` cost so far, about in nanoseconds. */
+  /** The cost of all calls of `apply` so far, roughly in nanoseconds. */
   cost = 0;
 
-  /** The caller keeps the result: names repeat with every flush. */
+  /** The caller stores the result, because names repeat with every flush. */
   apply(plainName: string): MogrifiedName {
     for (const { pattern, text } of this.#list) {
       const costBefore = pattern.cost;
@@ -55,7 +55,7 @@ export class Mogrifiers {
   }
 }
 
-/** The index of a group that the pattern does not have stays as text. */
+/** A reference to a group that the pattern does not have stays as text. */
 function expand(template: string, groups: readonly string[]): string {
   return template.replace(/\$(\d+)/g, (text, digits: string) => groups[Number(digits)] ?? text);
 }

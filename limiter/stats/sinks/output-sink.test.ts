@@ -22,7 +22,7 @@ class Output extends EventEmitter {
     return Promise.resolve();
   }
 
-  /** What was written since the last look: type, name and value. */
+  /** The lines written since the last call: type, name and value. */
   take(): string[] {
     const lines = this.text.split('\n').filter((line) => line !== '');
     this.text = '';

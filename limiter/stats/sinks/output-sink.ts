@@ -1,4 +1,4 @@
-/** Statistics on standard output: the sink, and the descriptor that it writes to. */
+/** Statistics on standard output: the sink, and its file descriptor. */
 import { EventEmitter } from 'node:events';
 import { write } from 'node:fs';
 import type { Clock } from '../../../process/time/clock.ts';
@@ -10,17 +10,16 @@ export interface OutputSinkOptions extends FlushingSinkOptions {
   clock: Clock;
 }
 
-/** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
+/** The slots that are read in one turn of the event loop: a few milliseconds if all of them changed. */
 const slotsPerTurn = 2048;
-/** Timers are written together: with the next send interval, or after so many characters. */
+/** Timers are written together: at the next send interval, or after this number of characters. */
 const gatherLength = 64 * 1024;
 
 /**
- * Writes the statistics to standard output, a JSON object a line, in the form of the Go service: every flush the
- * differences of the counters (not those of 0), all gauges, and a line that ends it; timers when they are recorded.
- *
- * Nothing waits for anyone who reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
- * goes on where it stood once there is room, so that every statistic has its turn however many there are.
+ * Writes the statistics to standard output, one JSON object a line, in the form of the Go service: at every flush the differences of the
+ * counters (except 0), all gauges, and a final line; timers when they are recorded. Nothing waits for a reader: while the stream is
+ * full, counters wait and timers are dropped. An interrupted flush continues where it stopped once there is room, so that every
+ * statistic gets its turn.
  */
 export class OutputSink extends FlushingSink {
   readonly #source: StatsSource;
@@ -75,7 +74,7 @@ export class OutputSink extends FlushingSink {
     this.#output.removeListener('drain', this.#onDrain);
   }
 
-  /** Between its slices it waits for room; when there is none at first, it does nothing. */
+  /** Waits for room between its slices. If there is no room at first, it does nothing. */
   protected override async flushSlices(): Promise<void> {
     const source = this.#source;
     await source.refreshAll();
@@ -136,20 +135,20 @@ function decimals(value: number): string {
   return value.toFixed(6);
 }
 
-// Writes to a file descriptor off the event loop, one piece at a time: process.stdout would hold up the whole process
-// while nobody empties the pipe behind it.
+// Writes to a file descriptor outside of the event loop, one piece at a time. process.stdout would block the whole process while the pipe
+// behind it is full.
 
-/** What is needed of a stream. It emits `drain` when it likes to have more. */
+/** The part of a stream that the sink needs. It emits `drain` when it can take more. */
 export interface OutputStream extends EventEmitter {
-  /** False when it has more to write than it likes. */
+  /** Returns false if the stream should get no more for now. */
   write(text: string): boolean;
-  /** Settles when all is written, or cannot be. */
+  /** Resolves when everything is written, or cannot be written. */
   settled(): Promise<void>;
 }
 
-/** As much may wait before it says that it has enough. */
+/** The characters that may wait before `write` returns false. */
 const waitingLength = 64 * 1024;
-/** After a reader that is not ready. */
+/** The pause after a reader was not ready. */
 const retryMs = 50;
 
 export class DescriptorOutput extends EventEmitter implements OutputStream {
@@ -195,7 +194,7 @@ export class DescriptorOutput extends EventEmitter implements OutputStream {
         setTimeout(() => this.#writeBytes(bytes), retryMs);
         return;
       }
-      // Nobody will ever read what is written now.
+      // No output from now on will ever be read.
       if (error) this.#isBroken = true;
       if (this.#isBroken) this.#waiting = '';
       if (error || written === bytes.length) this.#writeWaiting();

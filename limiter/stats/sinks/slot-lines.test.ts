@@ -3,7 +3,7 @@ import { StatsRegistry } from '../registry/stats-registry.ts';
 import { dogStatsdSlots } from './dogstatsd-sink.ts';
 import { Mogrifiers } from './mogrifier.ts';
 
-/** A source whose one slot the test names and counts as it likes. */
+/** A source with one slot, which the test names and counts. */
 class OneSlot extends StatsRegistry {
   name = 'first';
   generation = 1;

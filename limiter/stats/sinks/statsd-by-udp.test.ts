@@ -60,7 +60,7 @@ describe('StatsdSink by UDP', () => {
     await eventually(() => expect(datagrams.join('').trimEnd().split('\n')).toEqual(lines));
     const lengths = datagrams.map((datagram) => Buffer.byteLength(datagram));
     expect(Math.max(...lengths)).toBeLessThanOrEqual(1432);
-    // All but the last are as full as the next line leaves them.
+    // All datagrams except the last are as full as the next line permits.
     expect(Math.min(...lengths.slice(0, -1))).toBeGreaterThan(1432 - 100);
     expect(events).toEqual([]);
     timers.advance(1_000);

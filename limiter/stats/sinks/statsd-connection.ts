@@ -13,21 +13,21 @@
 import { connect, type Socket } from 'node:net';
 import type { Timers } from '../../../process/time/clock.ts';
 
-// The Go service's statsd client waits as long.
+// The Go service's statsd client has the same timeout.
 const dialTimeoutMs = 1500;
 const writeTimeoutMs = 1000;
 export const reconnectDelayMs = 3000;
 
-/** A way to a receiver. */
+/** A connection to a receiver. */
 export interface StatsdTransport {
-  /** Can take a chunk now. */
+  /** Whether it can take a chunk now. */
   readonly idle: boolean;
   readonly connected: boolean;
-  /** Dials unless connected, dialling or closed. */
+  /** Dials unless connected, dialing or closed. */
   open(): void;
-  /** Only when idle. */
+  /** Call it only when idle. */
   send(chunk: Uint8Array): void;
-  /** Ends the connection; settles when all that was sent is with the kernel. Absent where that is so when it is idle. */
+  /** Ends the connection. Resolves when everything was handed to the kernel. Absent if that is always true when idle. */
   end?(): Promise<void>;
   close(): void;
 }
@@ -36,10 +36,10 @@ interface StatsdConnectionOptions {
   host: string;
   port: number;
   timers: Timers;
-  /** The connection is idle: just connected, or a write is done. */
+  /** Called when the connection is idle: it was just opened, or a write is done. */
   onIdle: () => void;
   onUp: () => void;
-  /** An attempt failed or a connection ended; the next attempt is already planned. */
+  /** Called when an attempt failed or a connection ended. The next attempt is already scheduled. */
   onLost: (reason: string) => void;
 }
 
@@ -76,7 +76,7 @@ export class StatsdConnection implements StatsdTransport {
     socket.on('connect', () => this.#connected(socket));
     socket.on('error', (error) => this.#lost(socket, error.message || String(error)));
     socket.on('close', () => this.#lost(socket, 'closed by the receiver'));
-    // A statsd receiver has nothing to say; what it says anyway must not fill up memory.
+    // A statsd receiver sends nothing. Data that it sends nevertheless must not fill up memory.
     socket.resume();
   }
 

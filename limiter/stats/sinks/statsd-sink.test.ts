@@ -6,13 +6,13 @@ import { RuleStat } from '../registry/rule-stats.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
 import { StatsdSink } from './statsd-sink.ts';
 
-/** A statsd receiver on a port of its own that keeps what it hears. */
+/** A statsd receiver on its own port that stores what it receives. */
 class Receiver {
   received = '';
   readonly sockets = new Set<Socket>();
   readonly #server: Server;
   port = 0;
-  /** When set, connections are accepted and never read. */
+  /** If set, connections are accepted and never read. */
   deaf = false;
 
   constructor() {
@@ -182,7 +182,7 @@ describe('StatsdSink', () => {
     timers.advance(1);
     await until(() => sink.connected);
     receiver.received = '';
-    // On to the flush at 20 s and no further: the write must not time out.
+    // The time advances to the flush at 20 s and no further: the write must not time out.
     timers.advance(7000);
     await until(() => receiver.lines.length > 0);
     expect(receiver.lines).toEqual(['c:110|c']);

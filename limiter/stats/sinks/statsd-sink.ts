@@ -1,9 +1,8 @@
 /**
- * Writes the registry to a statsd receiver as the Go service does: every flush the differences of the counters
- * (`|c`, not those of 0) and all gauges (`|g`), timers (`|ms`) when they are recorded.
- *
- * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
- * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
+ * Sends the registry to a statsd receiver like the Go service: at every flush the differences of the counters (`|c`, except 0) and all
+ * gauges (`|g`), and timers (`|ms`) when they are recorded. It never waits or blocks. While the receiver is unavailable, differences
+ * stay in the registry and are sent later; timers are kept up to a bound, then dropped and counted. With UDP, a missing receiver is not
+ * noticed.
  */
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
 import { FlushingSink, nextTurn, type ReceiverSinkOptions, SlotLines } from './flushing-sink.ts';
@@ -12,13 +11,13 @@ import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
 import { UdpConnection } from './udp-connection.ts';
 
 export interface StatsdSinkOptions extends ReceiverSinkOptions {
-  /** Defaults to tcp. By UDP what is sent while the receiver is away is lost. */
+  /** Defaults to tcp. With UDP, data that is sent while the receiver is unavailable is lost. */
   protocol?: 'tcp' | 'udp';
-  /** Bytes kept while the receiver is away. Defaults to 4 MiB, as in the Go service. */
+  /** The bytes kept while the receiver is unavailable. Defaults to 4 MiB, as in the Go service. */
   maxQueuedBytes?: number;
 }
 
-/** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
+/** The slots that are read in one turn of the event loop: a few milliseconds if all of them changed. */
 const slotsPerTurn = 8192;
 
 export class StatsdSink extends FlushingSink {
@@ -73,7 +72,7 @@ export class StatsdSink extends FlushingSink {
     this.#send();
   }
 
-  /** Dials once more if not connected. */
+  /** Dials once more if it is not connected. */
   protected override async flushLast(): Promise<void> {
     if (!this.#connection.connected) {
       this.#connection.open();
@@ -104,7 +103,7 @@ export class StatsdSink extends FlushingSink {
     this.sendGathered();
   }
 
-  /** The slot at which the queue was full, else `to`. */
+  /** Returns the slot at which the queue was full; otherwise `to`. */
   #flushSlots(from: number, to: number): number {
     for (let slot = from; slot < to; slot += 1) {
       const line = this.#slots.lineOf(slot);
@@ -118,7 +117,7 @@ export class StatsdSink extends FlushingSink {
     return to;
   }
 
-  /** Counters that are about to go say at once what they still have to say. */
+  /** Sends the last differences of counters that are about to leave. */
   #flushLeaving(first: number, count: number): void {
     for (let slot = first; slot < first + count; slot += 1) {
       const line = this.#source.kindOf(slot) === 'gauge' ? undefined : this.#slots.lineOf(slot);
@@ -155,7 +154,7 @@ export class StatsdSink extends FlushingSink {
     this.#listener?.down(reason);
   }
 
-  /** Hands over one chunk; its end brings the next. Partly filled chunks leave with the next send interval. */
+  /** Hands over one chunk, and the next one when it is done. A chunk that is not full leaves at the next send interval. */
   #send(): void {
     if (!this.#connection.idle) return;
     const chunk = this.#sendAll || this.#queue.hasFullChunk ? this.#queue.shift() : undefined;

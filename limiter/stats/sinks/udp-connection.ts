@@ -16,30 +16,30 @@ import { lookup } from 'node:dns/promises';
 import type { Timers } from '../../../process/time/clock.ts';
 import { reconnectDelayMs, type StatsdTransport } from './statsd-connection.ts';
 
-/** The address that a name stands for; rejects when there is none. */
+/** Returns the address of a host; rejects if there is none. */
 export type LookUp = (host: string) => Promise<{ address: string; family: number }>;
 
 export interface UdpConnectionOptions {
   host: string;
   port: number;
   timers: Timers;
-  /** What is sent first, whose loss hurts nobody. */
+  /** The first datagram, whose loss does no harm. */
   probe?: Uint8Array;
-  /** Defaults to the system's. */
+  /** Defaults to the system's resolver. */
   lookUp?: LookUp;
-  /** The first datagram met no trouble, at the first time or after some. */
+  /** Called when the first datagram was not refused, initially or after a problem. */
   onUp(): void;
-  /** At each trouble. */
+  /** Called for each problem. */
   onLost(reason: string): void;
-  /** Nothing is under way any more, or the connection came or went. */
+  /** Called when no datagram is in flight any more, or the connection opened or closed. */
   onChange(): void;
 }
 
-/** Chosen: a name that moved is followed within a minute. */
+/** Chosen: a changed address is noticed within a minute. */
 const lookupAgainMs = 60_000;
-/** Chosen: the refusal of the first datagram has come by then. */
+/** Chosen: by then a refusal of the first datagram has arrived. */
 const quietMs = 1_000;
-/** Chosen: about 1.5 MB that the system did not take yet. */
+/** Chosen: about 1.5 MB that the system has not taken yet. */
 const maxUnderWay = 1_024;
 
 export class UdpConnection implements StatsdTransport {
@@ -56,17 +56,17 @@ export class UdpConnection implements StatsdTransport {
     this.#options = options;
   }
 
-  /** Whether what is sent is likely to arrive. */
+  /** Whether datagrams are likely to arrive. */
   get connected(): boolean {
     return this.#socket !== undefined && (this.#isQuiet || this.#options.probe === undefined);
   }
 
-  /** Whether it is about to be known. What is sent meanwhile may arrive. */
+  /** Whether the first datagram is being tried. Datagrams sent meanwhile may arrive. */
   get trying(): boolean {
     return this.#socket !== undefined && !this.connected;
   }
 
-  /** Datagrams that the system did not take yet. */
+  /** The datagrams that the system has not taken yet. */
   get underWay(): number {
     return this.#underWay;
   }
@@ -79,7 +79,7 @@ export class UdpConnection implements StatsdTransport {
     return this.#underWay >= maxUnderWay;
   }
 
-  /** And again, until it is closed. */
+  /** Opens the socket, repeatedly until it is closed. */
   open(): void {
     const { timers } = this.#options;
     if (this.#callOff.length === 0) {
@@ -93,7 +93,7 @@ export class UdpConnection implements StatsdTransport {
     void this.#connect();
   }
 
-  /** False, and nothing is sent, while there is no socket or too much is under way. */
+  /** Returns false, and sends nothing, while there is no socket or too much is in flight. */
   send(packet: Uint8Array): boolean {
     if (this.#socket === undefined || this.isFull) return false;
     this.#sendBy(this.#socket, packet);
@@ -119,7 +119,7 @@ export class UdpConnection implements StatsdTransport {
       if (this.#closed) socket.close();
       else this.#use(socket);
     } catch (error) {
-      // While there is a socket, nothing is known to be wrong with it.
+      // While there is a socket, there is no known problem with it.
       if (!this.#closed && this.#socket === undefined) this.#options.onLost((error as Error).message);
     } finally {
       this.#opening = false;
@@ -131,7 +131,7 @@ export class UdpConnection implements StatsdTransport {
     const before = this.#socket;
     this.#socket = socket;
     socket.on('error', (error) => this.#fail(socket, error));
-    // What the socket before still has to send may go out.
+    // The previous socket may still send its datagrams.
     if (before !== undefined) setImmediate(() => before.close());
     const { probe } = this.#options;
     if (!this.#isQuiet && probe !== undefined) this.#sendBy(socket, probe);
