@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 
 /** Chosen: room for a path or a token; a key of the limiter then occupies 1 KiB at most. */
 export const longestText = 512;
-/** What says of a longer one how long it is, and its fingerprint. */
+/** The characters for the end of a shortened text: the length of the whole text and its fingerprint. */
 const markCharacters = 64;
 
 /**

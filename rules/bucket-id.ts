@@ -51,7 +51,7 @@ function saying(rows: readonly [string, FieldRow][], owner: object, meaning: 'pa
   return found && Reflect.get(owner, found[0]);
 }
 
-/** Whether the owner has another value than one in which nothing is written. */
+/** Returns whether the owner has another value than one in which nothing is written. */
 function isSaid(owner: object, name: string, { words }: FieldRow): boolean {
   const value = Reflect.get(owner, name);
   return value !== undefined && value !== '' && value !== false && value !== words?.[0];
@@ -70,7 +70,7 @@ export function whyUnassignable(rule: Traits): { field: string; why: string } | 
   return undefined;
 }
 
-/** Whether all requests pass, whatever the limits of the rule are. */
+/** Returns whether all requests pass, whatever the limits of the rule are. */
 export function passesAll(rule: Traits): boolean {
   return saying(ofRules, rule, 'pass') === true;
 }

@@ -10,7 +10,7 @@ import {
   weekdays,
 } from './model.ts';
 
-/** What a calendar says where it has no `timezone`. */
+/** The time zone of a calendar without `timezone`. */
 const defaultTimezone = 'UTC';
 
 /** The last day that windows of a unit may begin with. */
@@ -49,7 +49,7 @@ function startingDay(unit: CalendarUnit, written: string | number): number | str
 const mostZonesKnown = 1_000;
 const zonesKnown = new Map<string, string>();
 
-/** As the IANA database writes it, whatever the case of its letters; undefined where it has none of that name. */
+/** Returns the name as the IANA database writes it, whatever the case of its letters. Undefined if it has no such name. */
 export function timezoneName(text: string): string | undefined {
   const known = zonesKnown.get(text);
   // Offsets such as +01:00 have no daylight saving, and no name.
@@ -117,7 +117,7 @@ function firstDayAfter({ unit, startsOn }: Calendar, first: Temporal.PlainDate):
   return first.add({ months: 1 }).with({ day: startsOn });
 }
 
-/** As counter keys and answers have it: `month@Europe/Zurich@15`. */
+/** The spelling in counter keys and answers: `month@Europe/Zurich@15`. */
 export function calendarText({ unit, timezone, startsOn }: Calendar): string {
   return `${unit}@${timezone}@${startsOn}`;
 }
@@ -138,7 +138,7 @@ export function calendarWords({ unit, timezone, startsOn }: Calendar): string {
   return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
 }
 
-/** As it is written. */
+/** The fields as they are written. */
 export function writtenCalendar({ unit, timezone, startsOn }: Calendar): Written<typeof calendarFields> {
   const day = unit === 'week' ? weekdays[startsOn - 1]! : startsOn;
   return { unit, timezone, startsOn: startsOn === 1 ? undefined : day };

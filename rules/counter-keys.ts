@@ -22,7 +22,7 @@ export const counterKeyForms = ['compatible', 'unambiguous'] as const;
 /** COUNTER_KEYS. */
 export type CounterKeys = (typeof counterKeyForms)[number];
 
-/** What stands between key and text of an entry: its value, a shared pattern of values, or one of key and value. */
+/** The separator between the key and the text of an entry: its value, a shared pattern of values, or a pattern of key and value. */
 export const EntryMark = { value: '=', pattern: '~=', wholePattern: '~*=' } as const;
 export type EntryMark = (typeof EntryMark)[keyof typeof EntryMark];
 
@@ -31,12 +31,12 @@ const version = '1';
 const longestPart = 128;
 /** Chosen: entries that are longer together are cut, in bytes. Most that one limit is for have less than 100. */
 const longestEntries = 1024;
-/** Of what is cut, in bytes. */
+/** The bytes that remain of a text that is cut. */
 const keptBytes = 32;
 /** Chosen: of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes that memcache takes as they are, 160 are left for domain and entries. */
 const longestPrefix = 64;
 
-/** What is wrong with a CACHE_KEY_PREFIX for unambiguous keys; undefined for a good one. */
+/** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
 export function unambiguousPrefixProblem(prefix: string): string | undefined {
   if (/[{}]/.test(prefix)) {
     return `${JSON.stringify(prefix)} has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces`;
@@ -66,7 +66,7 @@ export function countedEntry(key: string, mark: EntryMark, text: string): string
   return `;${keyPart(key)}${mark}${keyPart(text)}`;
 }
 
-/** What stands behind the stem. `length`: seconds, `month` for one of the calendar, or as `calendarText` says it. */
+/** Returns the end of a key, after the stem. `length`: seconds, `month` for a calendar month, or a text of `calendarText`. */
 export function windowSuffix(form: CounterKeys, length: number | string, startSeconds: number): string {
   return form === 'compatible' ? String(startSeconds) : `${length}:${startSeconds}`;
 }

@@ -20,7 +20,7 @@ import { effectWords, isPattern, type Override } from './override.ts';
 import { reserveTexts, reserveWords } from './reserve.ts';
 import { unitWord, windowSeconds, windowText, windowTextOf } from './window.ts';
 
-/** What a rule or limit says in one of its fields, for lists of rules. */
+/** The words for one field of a rule or limit, for lists of rules. */
 export interface Described {
   /** In rule files. */
   readonly name: string;
@@ -36,7 +36,7 @@ const { unit: _unit, window: _window, unitMultiplier: _multiplier, ...withoutWin
 const { requestsPerUnit: _requests, algorithm: _algorithm, burst: _burst, ...withoutCount } = withoutWindow;
 const { unlimited: _unlimited, name: _name, replaces: _replaces, ...moreRows } = withoutCount;
 const moreFields = namesOf(moreRows);
-/** What a limit says beyond its number, window and algorithm, for JSON. */
+/** The fields of a limit other than number, window and algorithm, for JSON. */
 export type MoreOfLimit = Partial<Pick<Limit, keyof typeof moreRows>>;
 type WordedField = Exclude<keyof typeof moreRows, 'calendar'>;
 const wordedFields = moreFields.filter((name): name is WordedField => name !== 'calendar');
@@ -63,8 +63,9 @@ export function describeLimit(limit: Limit, all: readonly Limit[]): Described[] 
 }
 
 /**
- * What reports one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
- * without a name has the same. Of a calendar its unit, and where another one has that, too, all of it: `month_Europe_Zurich_15`.
+ * Returns what distinguishes one limit of a rule from its others: its name, or else its window, with the algorithm behind it if
+ * another one without a name has the same window. For a calendar it is the unit, or all of it if another limit has that unit:
+ * `month_Europe_Zurich_15`.
  */
 export function limitLabel(limits: readonly Limit[], limit: Limit): string {
   if (limit.name !== '') return limit.name;
@@ -97,9 +98,9 @@ function windowField({ unit, unitMultiplier, calendar }: Limit): Described {
 const traitNames = namesOf(ruleFields).filter(isTrait);
 const ownTraits = namesWith(ruleFields, { isOwn: true }).filter(isTrait);
 type OwnTrait = (typeof ownTraits)[number];
-/** Those that lists always say, as the Go service's do. */
+/** The fields that lists always have, as in the Go service. */
 const modes = ['shadowMode', 'quotaMode'] as const;
-/** What lists and words say of a rule beside its limits. */
+/** The words of lists for the fields of a rule other than its limits. */
 export type DescribedTraits = Pick<Rule, OwnTrait | (typeof modes)[number]>;
 
 function isTrait<Name extends keyof typeof ruleFields>(name: Name): name is Name & keyof Rule {
@@ -151,7 +152,7 @@ export function moreJson(limit: Limit): MoreOfLimit {
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
 }
 
-/** What the hits of a limit are. */
+/** The unit of a limit's hits. */
 export function unitOfHits({ hitsUnit }: Limit): string {
   return hitsUnit;
 }
@@ -186,7 +187,7 @@ function phraseOf(row: FieldRow): string | undefined {
   return row.phrase;
 }
 
-/** What callers notice of a rule beside its limits: `shadow mode: never refuses`. */
+/** The words for what callers notice of a rule besides its limits: `shadow mode: never refuses`. */
 export function ruleWords(rule: Rule): string[] {
   return ruleFlags.flatMap((name) => (rule[name] ? (phraseOf(ruleFields[name]) ?? []) : []));
 }
@@ -200,12 +201,12 @@ export function limitWords(limit: Limit): string {
   return [...words, ...phrases(limit)].join(', ');
 }
 
-/** As `limitWords`, without the algorithm. */
+/** The same as `limitWords`, without the algorithm. */
 export function rateWords(limit: Limit): string {
   return [rateWithout(limit), ...phrases(limit)].join(', ');
 }
 
-/** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */
+/** The same as `limitWords`, for all limits of a rule: `20 per minute; 1000 per day`. */
 export function limitsWords(limits: readonly Limit[]): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitWords).join('; ');
 }
@@ -223,7 +224,7 @@ function filled(phrase: string, value: unknown): string {
   return phrase.replace('{}', () => textOf(value, ', '));
 }
 
-/** As `rateWords`, of the number and the window alone. */
+/** The same as `rateWords`, for the number and the window alone. */
 function rateWithout(limit: Limit): string {
   return `${hitsWords(limit.requestsPerUnit, unitJson(limit))} ${windowWords(limit)}`;
 }
@@ -236,7 +237,7 @@ function windowWords(limit: Limit): string {
     : `in ${windowText(unit, unitMultiplier)}`;
 }
 
-/** What of an override says what it changes. */
+/** The part of an override that determines what it changes. */
 type OverrideChange = Pick<Override, 'match' | 'limit' | 'effect'>;
 
 /** `100 per minute instead of 5 per minute`. `limits`: of the rule that counts the match; undefined where no rules are known. */
@@ -262,7 +263,7 @@ export function overrideWords(override: OverrideChange, limits: readonly Limit[]
   }
 }
 
-/** Of a unit that the override names in vain, as a rule with another window counts; else empty. */
+/** Returns a warning if the override names a unit that no rule with a limit has, or else an empty text. */
 export function unusedUnitWords(override: OverrideChange, limits: readonly Limit[]): string {
   const { effect } = override;
   const [limit] = concernedBy(override, limits);
@@ -276,7 +277,7 @@ function concernedBy({ limit: name }: OverrideChange, limits: readonly Limit[]):
   return name === '' ? limits : limits.filter((limit) => limitLabel(limits, limit) === name);
 }
 
-/** What a change of these fields means for callers, in the sentences of their rows. */
+/** Returns the effect of a change of these fields on callers, in the sentences of their rows. */
 export function changeWords(rule: Rule, changed: ReadonlySet<string>): string[] {
   const [limit = defaultLimit] = rule.limits;
   const { reserve } = rule;
@@ -311,7 +312,7 @@ const rows: ReadonlyMap<string, FieldRow> = new Map(
   Object.entries({ ...limitFields, ...ruleFields }).map(([name, row]) => [ruleFileName(name), row]),
 );
 
-/** What a field of a rule or limit is where it is not written. `name`: in rule files. */
+/** Returns the default of a field of a rule or limit. `name`: the name in rule files. */
 export function unwrittenWords(name: string): string {
   const row = rows.get(name);
   if (row?.kind === 'boolean') return 'false';

@@ -9,7 +9,7 @@ import type { Rule } from './model.ts';
 /** A share of 100%. */
 export const wholeLimit = 1_000_000;
 
-/** What a share is written as; `0`: nothing is taken ahead. */
+/** The spellings of a share. `0`: limiters take nothing ahead. */
 const expression = new RegExp(ruleFields.lease.pattern);
 
 /** Continues "lease must be", for texts that do not fit. */
@@ -27,7 +27,7 @@ export function leaseFromText(text: string): number | undefined {
   return Number(percent + decimals.padEnd(4, '0'));
 }
 
-/** As `leaseFromText` reads it, in one form for each share: `0.5%`, `0`. */
+/** Writes the share in the one form that `leaseFromText` reads: `0.5%`, `0`. */
 export function leaseText(lease: number): string {
   return lease === 0 ? '0' : `${lease / 10_000}%`;
 }
@@ -53,12 +53,12 @@ export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>):
     : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
 }
 
-/** Whether limiters may take hits of it ahead, as the rule itself says. */
+/** Returns whether limiters may take hits of it ahead, according to the rule itself. */
 export function isLeased({ lease = 0 }: Pick<Rule, 'lease'>): boolean {
   return lease > 0;
 }
 
-/** What a change of the lease means: what it is now. */
+/** Returns the effect of a change of the lease: its new value. */
 export function leaseChange({ lease, limits: [limit] }: Pick<Rule, 'lease' | 'limits'>): string {
   if (lease === undefined) return 'limiters lease of it as they are set';
   const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);

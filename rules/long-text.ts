@@ -22,8 +22,9 @@ export function isLongText(text: string, maxBytes: number): boolean {
 }
 
 /**
- * What a text counts as: itself, or of a longer one the first `maxBytes` bytes, cut at a character, `~sha256:`, and the SHA-256
- * of the whole, in UTF-8 with U+FFFD for what is none. That is longer than `maxBytes`, so no text within them can equal it.
+ * Returns the identity of a text: the text itself, or for a longer one the first `maxBytes` bytes, cut at a character,
+ * `~sha256:`, and the SHA-256 of the whole, in UTF-8 with U+FFFD for invalid characters. That is longer than `maxBytes`, so no
+ * shorter text can equal it.
  */
 export function countedText(text: string, maxBytes: number): string {
   return isLongText(text, maxBytes) ? `${beginning(text, maxBytes)}${mark}${hash('sha256', text)}` : text;
@@ -34,7 +35,10 @@ export function countedEntries(entries: readonly Entry[], maxBytes: number): rea
   return withTexts(entries, maxBytes, countedText);
 }
 
-/** What metrics, logs and lists show of a text: itself, or of a longer one 64 bytes, `~` and 8 digits of its hash. */
+/**
+ * Returns what metrics, logs and lists show of a text: the text itself, or for a longer one 64 bytes, `~` and 8 digits of its
+ * hash.
+ */
 export function shownText(text: string, maxBytes: number): string {
   if (!isLongText(text, maxBytes)) return text;
   return `${beginning(text, shownBytes)}~${hash('sha256', text).slice(0, shownDigits)}`;
@@ -45,18 +49,18 @@ export function shownEntries(entries: readonly Entry[], maxBytes: number): reado
   return withTexts(entries, maxBytes, shownText);
 }
 
-/** Of a longer text, the beginning that is shown and the hash of the whole; undefined for any other. */
+/** Returns the shown beginning of a longer text and the hash of the whole. Undefined for any other text. */
 export function longTextPart(text: string, maxBytes: number): { text: string; sha256: string } | undefined {
   if (!isLongText(text, maxBytes)) return undefined;
   return { text: beginning(text, shownBytes), sha256: hash('sha256', text) };
 }
 
-/** What stands for a long text in a key that does not say where its parts end. */
+/** The replacement of a long text in a key that does not mark where its parts end. */
 export interface FoundLongText {
   /** Where it begins in the key, and where it ends. */
   readonly start: number;
   readonly end: number;
-  /** As many bytes of the text as its identity has. */
+  /** The first bytes of the text, as many as its identity has. */
   readonly head: string;
   readonly sha256: string;
 }

@@ -9,10 +9,13 @@ export interface MatchedRule extends Readonly<RuleTraits> {
   readonly unlimited: boolean;
   /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
-  /** Whose it is, and where it stands there, as `listedRules` writes it; written by its first match. */
+  /** The owner of the rule, and the place there as `listedRules` writes it. The first match writes it. */
   domain: string;
   path: string;
-  /** Of two rules of a domain and level, which are in one table, the one that is declared first has the smaller number. */
+  /**
+   * The number of the rule. Of two rules of a domain and level, which are in one table, the one declared first has the smaller
+   * number.
+   */
   readonly order: number;
 }
 
@@ -20,7 +23,7 @@ export interface RuleMatch {
   readonly rule: MatchedRule;
   /** The domain, then a segment an entry, joined by `.`; not yet sanitised. */
   readonly metricKey: string;
-  /** Whether something in the metric key is the request's own, so that one rule has any number of metric keys. */
+  /** True if a part of the metric key is from the request, so that one rule has any number of metric keys. */
   readonly metricPerValue: boolean;
   /** The counter key without prefix and window, with the pattern in place of the value where values share one threshold. */
   readonly counterStem: string;
@@ -35,7 +38,7 @@ export interface NameForm {
   readonly maxTextBytes: number;
 }
 
-/** As the Go service writes them unless it is configured otherwise. */
+/** The form of names in the Go service by default. */
 export const defaultNames: NameForm = {
   sanitizeDescriptorMetricDots: false,
   counterKeys: 'compatible',
@@ -45,13 +48,13 @@ export const defaultNames: NameForm = {
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
   hasDomain(domain: string): boolean;
-  /** Whether any rule of the domain is for descriptors of so many entries or more. */
+  /** Returns whether any rule of the domain is for descriptors of at least this many entries. */
   hasLevel(domain: string, level: number): boolean;
   /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `defaultNames`. */
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
 }
 
-/** What a match finds of a domain's rules, one entry after the other. */
+/** The rules of a domain that a match finds, one entry after the other. */
 export interface RuleWalk {
   readonly start: number;
   /** The rule that an entry finds below a place; undefined: none. */

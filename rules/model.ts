@@ -1,6 +1,6 @@
 /**
- * What a rule is, whatever its spelling (YAML file, xDS resource, Kubernetes object).
- * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
+ * The model of a rule, whatever its spelling (YAML file, xDS resource, Kubernetes object). Readers produce these types,
+ * `checkSources` checks them, and `compile-rules` turns them into bytes to match on.
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
 import {
@@ -63,7 +63,7 @@ export type HitsUnit = (typeof hitsUnits)[number];
 /** Windows of the calendar as it is in a place, in the stead of a unit. */
 export interface Calendar {
   readonly unit: CalendarUnit;
-  /** Of the IANA database, as it is written: `Europe/Zurich`. */
+  /** A name of the IANA database, as it is written: `Europe/Zurich`. */
   readonly timezone: string;
   /** The day that windows begin with: 1 to 31 of a month, which has its last day instead where it is shorter; 1 (Monday) to 7 of a week; else 1. */
   readonly startsOn: number;
@@ -77,9 +77,9 @@ export type CalendarUnit = (typeof calendarUnits)[number];
 export interface ReserveTerms {
   /** How long a reservation is held, in seconds. 1 to 86,400. */
   readonly ttlSeconds: number;
-  /** What is reserved where a request does not say how much; undefined: its hits. */
+  /** The reserved amount if a request does not have one. Undefined: its hits. */
   readonly estimate: number | undefined;
-  /** What becomes of one that nobody settled: it is given back, or stays charged. */
+  /** The fate of a reservation that nobody settled: the limiter gives it back, or leaves it charged. */
   readonly onExpiry: 'release' | 'charge';
 }
 
@@ -88,7 +88,7 @@ export interface JsonObject {
   [key: string]: JsonValue;
 }
 
-/** Of parsed YAML or JSON. */
+/** Returns whether a value of parsed YAML or JSON is an object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -142,7 +142,7 @@ export interface FieldValues {
 
 type ValueOf<Row extends FieldRow> = FieldValues[Row['kind']];
 
-/** What is written of a table's fields; undefined where nothing is. */
+/** The written fields of a table, or undefined if none are written. */
 export type Written<Rows extends FieldRows> = {
   -readonly [Name in keyof Rows]?: ValueOf<Rows[Name]> | undefined;
 };
@@ -168,7 +168,7 @@ export interface Rule extends Properties<typeof ruleFields> {
   limits: readonly Limit[];
 }
 
-/** What the matcher compares: `key`, or `key_value`. */
+/** The text that the matcher compares: `key`, or `key_value`. */
 export function compositeOf({ key, value }: Pick<Rule, 'key' | 'value'>): string {
   return value === '' ? key : `${key}_${value}`;
 }
@@ -184,7 +184,7 @@ export function rulesOnPath(top: readonly Rule[], path: readonly (string | numbe
   return found;
 }
 
-/** What a rule says beside what it is for and its limits. */
+/** The fields of a rule other than its match and its limits. */
 export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
 
 /** Rules of one file may share it. */
@@ -192,11 +192,11 @@ export interface Limit extends Readonly<Properties<typeof limitFields>> {}
 /** A limit while it is read. */
 export type OpenLimit = Properties<typeof limitFields>;
 
-/** Of what has none: one list for all, for there may be 100,000 of them. */
+/** The limits of a rule without any: one list for all, because there may be 100,000 of them. */
 export const noLimits: readonly Limit[] = [];
 export const noRules: readonly Rule[] = [];
 
-/** What properties are where nothing is written, unless they may be undefined. */
+/** The defaults of properties, unless they may be undefined. */
 type Defaults = {
   readonly [Kind in FieldKind as undefined extends FieldValues[Kind] ? never : Kind]: PropertyOfKind<Kind>;
 };
@@ -205,7 +205,7 @@ const defaultOf: Readonly<Partial<Record<FieldKind, unknown>>> = {
   ...{ algorithm: defaultAlgorithm, unitOfHits: 'requests', percents: [], names: [], rules: noRules },
 } satisfies Defaults;
 
-/** What comes from `JSON.parse` holds all its properties in itself, and so do its copies: that saves 16 bytes each. */
+/** Objects of `JSON.parse` hold all their properties in themselves, and so do their copies. That saves 16 bytes each. */
 function defaultsOf<Rows extends FieldRows, More extends object>(
   rows: Rows,
   more: More,
@@ -237,7 +237,7 @@ function setWritten<Values extends object>(
     if (value !== undefined && names.has(name)) values[name] = value;
   }
 }
-/** What limits say in place of a unit, for messages about it. */
+/** The words that replace a unit in messages about limits. */
 const unknownUnits = new WeakMap<Limit, string>();
 
 /** The unit of a limit as it is written, also where it names none; empty where nothing is. */
@@ -269,23 +269,26 @@ export function makeRule(written: WrittenRule, limits: readonly Limit[]): Rule {
 }
 
 const { key: _key, value: _value, limits: _limits, descriptors: _rules, ...traits } = defaultRule;
-/** Those of a rule that says nothing. */
+/** The options of a rule in which none are written. */
 export const noTraits: RuleTraits = traits;
 
-/** Whether a field says nothing else than where it is not written. */
+/** Returns whether a field has its default. */
 export function isDefault(value: unknown, byDefault: unknown): boolean {
   return value === byDefault || (Array.isArray(value) && value.length === 0);
 }
 
-/** What of a limit says how it is counted. */
+/** The part of a limit that determines how it is counted. */
 type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
 
-/** Whether the Go service could have been notified of it: no other length of a window than a unit's, no other algorithm. */
+/** Returns whether the Go service could have loaded it: no other window than a unit, no other algorithm. */
 export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
   return unitMultiplier === 1 && calendar === undefined && algorithm === defaultAlgorithm;
 }
 
-/** Whether that is so of a rule with these limits, of which there is one then, or none: its counters have the Go service's keys, if any have. */
+/**
+ * Returns whether that is the case for a rule with these limits. It then has one limit or none, and its counters have the Go
+ * service's keys, if any have.
+ */
 export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
 }
@@ -323,8 +326,8 @@ export interface Entry {
 }
 
 /**
- * Whether the pattern, in which each `*` stands for any text, matches the whole text. Asked of another pattern: whether it
- * matches all that this one matches.
+ * Returns whether the pattern, in which each `*` stands for any text, matches the whole text. With another pattern as the text:
+ * whether it matches everything that this one matches.
  */
 export function patternMatches(pattern: string, text: string): boolean {
   let star = pattern.indexOf('*');

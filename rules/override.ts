@@ -38,11 +38,11 @@ export interface Override {
   /** Undefined: permanent; of a grant its window decides. */
   readonly endsMs: number | undefined;
   readonly reason: string;
-  /** Who made it, for people; empty where nobody says. */
+  /** The author, for people. Empty if unknown. */
   readonly by: string;
 }
 
-/** What two overrides cannot both have: the same place. Of those that do the older holds. Grants stand beside all others. */
+/** The place that two overrides cannot share. The older one applies. Grants apply beside all others. */
 export function overridePlace({
   id,
   domain,
@@ -54,13 +54,13 @@ export function overridePlace({
   return JSON.stringify([domain, limit, ...entries, ...(effect.kind === 'grant' ? [null, id] : [])]);
 }
 
-/** Who was first: by age, then by id, the same everywhere. */
+/** Compares by age and then by id, so that every process agrees which was first. */
 export function byAge(a: Override, b: Override): number {
   if (a.createdMs !== b.createdMs) return a.createdMs - b.createdMs;
   return a.id < b.id ? -1 : Number(a.id > b.id);
 }
 
-/** Whether values of it have a `*`. */
+/** Returns whether values of it contain a `*`. */
 export function isPattern({ match }: Pick<Override, 'match'>): boolean {
   return match.some(({ value }) => value.includes('*'));
 }
@@ -69,11 +69,11 @@ export interface OverrideStanding {
   readonly standing: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
   /** For people; empty where there is nothing to add. */
   readonly message: string;
-  /** What it changes, by the rules in force; undefined where nobody knows those. */
+  /** The words for what it changes, by the rules in force. Undefined if the rules are unknown. */
   readonly words?: string;
 }
 
-/** As `/v1/overrides` reports it, and commands print it. Of a grant without an end of its own its window decides. */
+/** The form that `/v1/overrides` reports and commands print. For a grant without its own end, its window determines the end. */
 export function overrideJson(
   override: Override,
   nowMs: number,
@@ -117,10 +117,10 @@ export function effectWords(effect: OverrideEffect): string {
     : `${requestsPerUnit} per ${unitName(unit)!.toLowerCase()}`;
 }
 
-/** Of an id. */
+/** The longest id. */
 const mostIdLength = 128;
 
-/** Of an id that somebody chose. */
+/** The form of an id that a person chose. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
 /** Default of OVERRIDES_MAX_SECONDS: 30 days. */
@@ -132,7 +132,7 @@ export interface OverrideOrigin {
   readonly id: string;
   /** Defaults to the id. */
   readonly name?: string;
-  /** What decides who was first; a file says nothing of it, hence 0. */
+  /** The time that decides which override was first. A file has none, so it is 0. */
   readonly createdMs: number;
   readonly by: string;
   /** Where `for` and the longest time begin: creation, of a file now. */
@@ -198,7 +198,7 @@ class Reader {
     };
   }
 
-  /** What is null counts as not written, as the API server has it. */
+  /** The value null counts as not written, as for the API server. */
   #has(field: string): boolean {
     return Object.hasOwn(this.#value, field) && this.#value[field] != null;
   }
@@ -387,7 +387,7 @@ export interface OverrideFileOptions {
   readonly maxSeconds: number;
 }
 
-/** Whether a text is meant as a file of overrides: `overrides` stands in it where a rule file has `descriptors`. */
+/** Returns whether a text is intended as a file of overrides: it has `overrides` where a rule file has `descriptors`. */
 export function looksLikeOverrides(text: string | Uint8Array): boolean {
   const decoded = decodeYaml(text);
   return typeof decoded === 'string' && /^["']?overrides["']?[ \t]*:/m.test(decoded);

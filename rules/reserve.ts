@@ -4,13 +4,13 @@ import type { ReserveTerms, Rule, Written } from './model.ts';
 import { unknownWord } from './rule-error.ts';
 import { secondsFromText } from './window.ts';
 
-/** Of `ttl`, in seconds: a day. */
+/** The largest `ttl`, in seconds: a day. */
 const longestTtlSeconds = 86_400;
-/** What `reserve` says where it has no `ttl`, in seconds. */
+/** The default `ttl` of `reserve`, in seconds. */
 const defaultTtlSeconds = 60;
 export const expiries = reserveFields.onExpiry.words;
 
-/** What is wrong is reported with its field, and then as if it was not written. */
+/** An invalid value is reported with its field, and then counts as not written. */
 export function readReserve(
   { ttl, estimate, onExpiry = 'release' }: Written<typeof reserveFields>,
   report: (field: 'ttl' | 'on_expiry', text: string) => void,
@@ -55,7 +55,7 @@ export function reserveTexts({ ttlSeconds, estimate, onExpiry }: ReserveTerms): 
   return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
 }
 
-/** As it is written, with words as the dialect spells them. */
+/** The fields as they are written, with words as the dialect spells them. */
 export function writtenReserve(
   { ttlSeconds, estimate, onExpiry }: ReserveTerms,
   word: (word: string) => string,

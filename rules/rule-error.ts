@@ -54,7 +54,7 @@ export function formatRuleError(error: RuleError): string {
   return `${place}: ${error.text}`;
 }
 
-/** Of an object: `spec.descriptors[0].key: descriptor has empty key`; the text alone for an error of the whole. */
+/** Writes an error of an object as `spec.descriptors[0].key: descriptor has empty key`. An error of the whole has only the text. */
 export function formatManifestError({ path, text }: Pick<RuleError, 'path' | 'text'>): string {
   return path.length === 0 ? text : `${fieldPath(path)}: ${text}`;
 }
@@ -79,7 +79,7 @@ export class RuleErrorList {
   /** Also of those that are not listed. */
   count = 0;
 
-  /** Whether the next error is counted only. */
+  /** True if the next error is only counted. */
   get isFull(): boolean {
     return this.errors.length >= mostListed;
   }

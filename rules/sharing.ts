@@ -16,7 +16,10 @@ export function sharingProblem(rule: Rule): string | undefined {
   return `share_threshold can only be used with wildcard values (containing '*'), but found key '${pattern}'`;
 }
 
-/** What is odd about a pattern that goes on behind its last `*`: the Go service accepts it, although its documentation rules it out. `text`: as the rule has it. */
+/**
+ * Returns what is odd about a pattern that goes on after its last `*`. The Go service accepts it, although its documentation
+ * rules it out. `text`: as the rule has it.
+ */
 export function sharingOddity(rule: Rule, text: string): { text: string; hint: string } | undefined {
   if (sharedPattern(rule)?.endsWith('*') !== false) return undefined;
   return {

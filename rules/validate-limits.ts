@@ -1,4 +1,4 @@
-/** What limits mean: whether one can be counted, and several of one rule beside each other. */
+/** Checks limits: whether one can be counted, and whether several of one rule can exist beside each other. */
 
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
 import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
@@ -32,7 +32,7 @@ import {
   windowTextOf,
 } from './window.ts';
 
-/** What settings let a limiter count; anyone who reads rules for any limiter knows of none. */
+/** The kinds of limits that its settings let a limiter count. Readers of rules for any limiter do not know them. */
 export interface RuleSupport {
   /** Why its store cannot count other algorithms, nor several limits together. */
   admission: string | undefined;
@@ -47,7 +47,7 @@ export interface RuleSupport {
 /** Reports at a path below the rule. */
 type Report = (code: RuleErrorCode, text: string, ...below: (string | number)[]) => void;
 
-/** What is checked, and what errors that name the rule call it. */
+/** The checked value, and its name in errors. */
 interface Checked {
   rule: string;
   support: RuleSupport | undefined;
@@ -78,7 +78,7 @@ export function checkLimits(
   if (limits.length > 1) checkTogether(limits, checked, report);
 }
 
-/** What nearly all rules have, and nothing can be wrong with. */
+/** Returns whether a limit has the form of nearly all limits, in which nothing can be wrong. */
 function isCommon(limit: Limit): boolean {
   const { unit, unlimited, replaces, burst, warnAt } = limit;
   if (unlimited || replaces.length > 0 || burst !== undefined || warnAt.length > 0) return false;
@@ -244,7 +244,7 @@ export function listProblem(count: number, hasSingle: boolean): string | undefin
   return `rate_limits must have ${least} to ${most} limits, found ${count}`;
 }
 
-/** What is made of these fields once the whole limit is read, and which of them there are. */
+/** The result of these fields after the whole limit is read, and which of them there are. */
 export interface WrittenWindow {
   readonly window?: string | undefined;
   /** Undefined also where it could not be read. */

@@ -37,7 +37,7 @@ export interface SourceProblem {
 export interface CheckOptions {
   /** Several sources may add rules to one domain. */
   mergeDomains: boolean;
-  /** What the limiter that loads them can count; all where it is left out. */
+  /** The limits that the limiter can count. All of them by default. */
   support?: RuleSupport | undefined;
 }
 

@@ -24,7 +24,7 @@ for (const { unit, seconds } of [...letters, ...lettersAlone]) unitSeconds[unit]
 
 /** Chosen: of a window, in seconds. Ten years. */
 export const longestWindowSeconds = 315_360_000;
-/** Of `unit_multiplier`. */
+/** The largest `unit_multiplier`. */
 export const largestMultiplier = limitFields.unitMultiplier.most;
 
 /** Undefined for a number that is no unit, or UNKNOWN. */
@@ -38,12 +38,12 @@ export function secondsOfLimit(limit: Limit): number {
   return windowSeconds(limit.unit, limit.unitMultiplier) ?? 1;
 }
 
-/** What shows the windows of a limit from those of another one, as counter keys have it: seconds, or a calendar. */
+/** Returns what distinguishes the windows of a limit in counter keys: seconds, or a calendar. */
 export function lengthInKeys(limit: Limit): number | string {
   return limit.calendar === undefined ? secondsOfLimit(limit) : calendarText(limit.calendar);
 }
 
-/** As people write a window: `5m`, and `1d` for 24 hours; windows of months and years in these. Empty where there is none. */
+/** Writes a window as people do: `5m`, and `1d` for 24 hours; windows of months and years in these. Empty if there is none. */
 export function windowText(unit: number, multiplier = 1): string {
   const alone = lettersAlone.find((one) => one.unit === unit);
   if (alone !== undefined) return `${multiplier}${alone.letter}`;
@@ -74,7 +74,7 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
   return inBounds(unit, count);
 }
 
-/** As `windowFromText`: how many seconds that are, whatever units fit whole times. */
+/** The same as `windowFromText`: the number of seconds, in whichever units are whole. */
 export function secondsFromText(text: string): number | string {
   const alone = unitAlone(text);
   if (alone !== undefined) return alone.count * alone.seconds || 'is no time at all';
@@ -93,7 +93,7 @@ function unitAlone(text: string): { unit: Unit; seconds: number; count: number }
   return { ...lettersAlone.find(({ letter }) => letter === found[2])!, count: Number(found[1]) };
 }
 
-/** As rule files write it. */
+/** The form in rule files. */
 export function unitWord(unit: Unit): string {
   return unitName(unit)!.toLowerCase();
 }

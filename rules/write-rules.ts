@@ -108,7 +108,7 @@ export function ruleFileValue({
   return descriptors.length === 0 ? { domain } : { domain, descriptors: descriptors.map(ruleValue) };
 }
 
-/** What a manifest says beside its rules. */
+/** The fields of a manifest other than its rules. */
 export interface ManifestIdentity {
   name: string;
   /** Undefined: none is written, and anyone who applies it chooses. */
@@ -148,7 +148,7 @@ export function objectName(domain: string): string {
   return name === '' ? 'rules' : name;
 }
 
-/** As `ruleFileValue`, of one rule. */
+/** The same as `ruleFileValue`, for one rule. */
 export function ruleValue(rule: Rule): JsonObject {
   return ofRuleFiles.rule(rule);
 }
@@ -156,7 +156,7 @@ export function ruleValue(rule: Rule): JsonObject {
 const defaultRule = makeRule({}, []);
 const defaultLimit = makeLimit({});
 
-/** What has to be written of a rule. */
+/** The fields of a rule that have to be written. */
 function writtenRule(rule: Rule): WrittenRule {
   const { limits, ...written } = rule;
   const [limit, ...others] = limits.map(writtenLimit);

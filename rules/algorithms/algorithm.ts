@@ -1,4 +1,7 @@
-/** What an algorithm means for rules, wherever they are read, compared and shown. How hits are counted is in `limiter/algorithms/`. */
+/**
+ * The meaning of an algorithm for rules, wherever they are read, compared and shown. The counting itself is in
+ * `limiter/algorithms/`.
+ */
 
 /** The numbers that a limit is counted by. */
 export interface LimitNumbers {
@@ -45,30 +48,33 @@ export interface Traffic {
 export interface RuleAlgorithm {
   /** Undefined: windows are aligned to the epoch or a calendar, and each has a counter of its own. */
   readonly steady: SteadyCounter | undefined;
-  /** Whether a limit that is alone in its rule counts all hits, rejected ones too. Then any store can count it, and it can be leased. */
+  /**
+   * True if a limit that is alone in its rule counts all hits, also rejected ones. Then any store can count it, and limiters can
+   * lease it.
+   */
   readonly countsAllHits: boolean;
-  /** Whether a limit may have a `burst`. */
+  /** True if a limit may have a `burst`. */
   readonly hasBurst: boolean;
-  /** What `weir diff` says of a limit that gets this algorithm. */
+  /** The words of `weir diff` for a limit that gets this algorithm. */
   readonly effect: string;
   /**
-   * Whether hits pass at a rate: in any time at most a burst and what the rate allows. Otherwise at most the requests pass in each
-   * window.
+   * True if hits pass at a rate: in any time at most a burst and what the rate allows. Otherwise at most the requests pass in
+   * each window.
    */
   readonly isRate: boolean;
   /** How many hits pass at once where none passed before. */
   mostAtOnce(numbers: ChangedNumbers): number;
-  /** Whether a limit with these numbers can be counted exactly. */
+  /** Returns whether a limit with these numbers can be counted exactly. */
   isExact(numbers: LimitNumbers): boolean;
   /** Says why it cannot; undefined where it can. */
   problem(numbers: LimitNumbers, written: WrittenNumbers): string | undefined;
-  /** What an override with so many requests makes of a limit. */
+  /** Returns the limit that an override with this number of requests makes of a limit. */
   withRequests(numbers: LimitNumbers, requests: number): ChangedNumbers;
-  /** What a grant of so many hits makes of a limit. */
+  /** Returns the limit that a grant of this number of hits makes of a limit. */
   withMore(numbers: LimitNumbers, hits: number): ChangedNumbers;
   /**
-   * Whether a limit with the numbers of `own` never rejects the traffic. `apart`: how many seconds the clocks of the two limits may
-   * differ.
+   * Returns whether a limit with the numbers of `own` never rejects the traffic. `apart`: the seconds by which the clocks of the
+   * two limits may differ.
    */
   admitsAll(traffic: Traffic, own: Traffic, apart: number): boolean;
 }
@@ -92,7 +98,7 @@ export function sumOf(count: number, more: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, count + more);
 }
 
-/** Whether at most `room` hits of traffic at a rate come in one window. */
+/** Returns whether at most `room` hits of traffic at a rate arrive in one window. */
 export function rateFits({ requests, atOnce, windows }: Traffic, window: number, room: bigint): boolean {
   const most = product(atOnce, windows.longest) + product(requests, window);
   return most <= room * BigInt(windows.longest);

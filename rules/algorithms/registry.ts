@@ -52,7 +52,7 @@ export function known<T>(found: T | undefined, number: number): T {
   return found;
 }
 
-/** Whether a limit counts in windows that are aligned to the epoch or a calendar. Not so with an unknown algorithm. */
+/** Returns whether a limit counts in windows that are aligned to the epoch or a calendar. False for an unknown algorithm. */
 export function hasWindows({ algorithm }: { readonly algorithm: number }): boolean {
   const found = byNumber[algorithm];
   return found !== undefined && found.steady === undefined;

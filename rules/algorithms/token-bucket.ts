@@ -37,7 +37,10 @@ export const tokenBucket: RuleAlgorithm = {
 /** The last moment that a limiter has to count at: the year 2100. */
 const latestMicros = Date.UTC(2100, 0) * 1000;
 
-/** Whether a bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of one. */
+/**
+ * Returns whether a bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of
+ * one.
+ */
 export function isExactBucket({ requests, burst, windowMicros }: LimitNumbers): boolean {
   if (requests === 0) return true;
   const rest = burst * (windowMicros % requests);

@@ -39,7 +39,7 @@ function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldC
     .map((name) => ({ name, before: was.get(name), after: is.get(name) }));
 }
 
-/** What a rule says beyond its defaults. */
+/** The fields of a rule that differ from their defaults. */
 function written(rule: Rule): Map<string, string> {
   const { key, value: ownValue, descriptors, rate_limit: limit, ...others } = ruleValue(rule);
   const fields = Object.entries({ ...(limit as JsonObject | undefined), ...others });
@@ -153,9 +153,9 @@ export function compareSources(
   });
 }
 
-// What changes of rules mean for requests: those that the rules are for are asked of both versions.
+// The effect of changes of rules on requests: it asks both versions about the requests that the rules are for.
 
-/** What stands for any value, in samples and so in names of counters and metrics. */
+/** The text that stands for any value, in samples and therefore in names of counters and metrics. */
 const fillings = ['<any>', '', '<x>', 'a', '0'];
 
 /**
@@ -218,7 +218,7 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
   return notes;
 }
 
-/** What a counter's key says of its limit. */
+/** The part of a counter's key that identifies its limit. */
 function counterOf(limit: Limit): string {
   return `${lengthInKeys(limit)} ${limit.algorithm}`;
 }
@@ -240,7 +240,7 @@ const unsure: LimitEffect = {
   note: 'so many patterns fit the same requests that not all were compared',
 };
 
-/** Of a rule that one version has: `kind` says which. The effects of rules below it are their own. */
+/** Compares a rule that only one version has; `kind` names that version. Rules below it have effects of their own. */
 function crossingMeaning(
   kind: 'added' | 'removed',
   crossings: readonly Crossing[],
@@ -264,7 +264,7 @@ function crossingMeaning(
   return { ...meaning, notes: meaning.notes.toSpliced(1, 0, where) };
 }
 
-/** Of a pattern that stands before others now, which had its requests. */
+/** The effect on a pattern whose requests another pattern, now in front of it, takes. */
 function movedMeaning(
   overtaken: readonly Rule[],
   crossings: readonly Crossing[],

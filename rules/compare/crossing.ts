@@ -21,9 +21,9 @@ export interface Crossing {
   isByLongerKey?: boolean;
 }
 
-/** What a crossing means for its requests. */
+/** The effect of a crossing on its requests. */
 export interface CrossingEffect extends LimitEffect {
-  /** Those that they find on the other side, if they find one to the end. */
+  /** The rules that these requests find on the other side, if they find one for all their entries. */
   other: readonly Rule[] | undefined;
   /** The key of which those are that it is for, where it is none that a rule names: `user_<any>`. */
   longerKey?: string | undefined;
@@ -39,7 +39,7 @@ function isSamePath(own: readonly Rule[], other: readonly Rule[]): boolean {
 
 /** Looks from the side that has a rule, `after` for an added one, at what its requests find on the other. */
 export class Crossings {
-  /** Whether all were found so far. */
+  /** True if all of them were found so far. */
   isComplete = true;
   readonly #sides: Sides;
   readonly #own: DomainSide;
@@ -51,14 +51,14 @@ export class Crossings {
     this.#other = from === 'after' ? sides.before : sides.after;
   }
 
-  /** Of a rule in the level that each of these leads to. */
+  /** The crossings of a rule in the level that each of these leads to. */
   of(rule: Rule, above: readonly Crossing[]): Crossing[] {
     const found = new Map<Rule | undefined, Crossing>();
     for (const { own, other } of above) {
       const level = this.#own.levelBelow(own.at(-1));
       const beside = this.#levelBeside({ own, other });
       const { rules: met, byLongerKey } = this.#overlaps(rule, level, beside);
-      // Of one level in two versions, a rule for one value that only the other has is a change of its own.
+      // Compares one level in two versions. A rule for one value that only one version has is a change of its own.
       const singles = isSamePath(own, other) ? undefined : level.singleCollisions(beside).get(rule);
       for (const single of singles ?? []) met.add(single);
       for (const one of met) {
@@ -141,7 +141,7 @@ export class Crossings {
 interface OvertakenPatterns {
   /** `overtaken`: as the earlier version has them. */
   moves: { rule: Rule; overtaken: Rule[] }[];
-  /** Whether those are all. */
+  /** True if these are all. */
   isComplete: boolean;
   /** Patterns of a level too large to be compared, of which some moved. */
   moved: number;

@@ -9,7 +9,7 @@ export class IndexedLevel {
   readonly rules: readonly Rule[];
   readonly #byComposite: ReadonlyMap<string, Rule>;
   readonly #first: FirstPattern;
-  /** What stands before the first star of a pattern, sorted. */
+  /** The texts before the first star of each pattern, sorted. */
   readonly #prefixes: string[];
   readonly #singles = new WeakMap<IndexedLevel, Map<Rule, Rule[]>>();
   #plainKeys: Set<string> | undefined;
@@ -92,7 +92,7 @@ export class DomainSide {
   readonly #below = new Map<Rule, IndexedLevel>();
   readonly #domain: string;
   readonly #table: RuleTable;
-  /** What the matcher compares, of all rules. */
+  /** The keys that the matcher compares, of all rules. */
   composites = '';
   /** Names of limits that some rule replaces. */
   readonly #replaced = new Set<string>();

@@ -7,7 +7,7 @@ import { sharedPattern } from '../sharing.ts';
 import { secondsOfLimit } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
-/** What a change means for the requests that the rule is for. */
+/** The effect of a change on the requests that the rule is for. */
 export type Effect =
   /** Limited, and were not. */
   | 'new'
@@ -25,7 +25,7 @@ export type Passing = 'unlimited' | 'shadow';
 
 export interface RuleChange {
   kind: 'added' | 'removed' | 'changed' | 'moved';
-  /** Of the manifests; only where those that are compared are of several classes. */
+  /** The class of the manifests. Set only if the compared manifests have several classes. */
   className?: string;
   fleet: string;
   domain: string;
@@ -33,7 +33,7 @@ export interface RuleChange {
   rule: string[];
   /** Fields as rule files spell them, with `undefined` for what is not written. */
   fields: FieldChange[];
-  /** Of all together. */
+  /** The effect of all together. */
   effect: Effect;
   /** Each that the change has for some requests; `same` only where it is all. */
   effects: Effect[];
@@ -55,7 +55,7 @@ export interface LimitEffect {
   passes?: Passing;
 }
 
-/** What it means for requests to be under `after` instead of `before`: the rules that they find, which have a limit. */
+/** The effect on requests that are under `after` instead of `before`: the rules that they find, which have a limit. */
 export function limitEffect(before: Rule | undefined, after: Rule | undefined): LimitEffect {
   const wasRefusing = before !== undefined && isRefusing(before);
   const isNowRefusing = after !== undefined && isRefusing(after);
@@ -72,7 +72,7 @@ export function limitEffect(before: Rule | undefined, after: Rule | undefined): 
   return { effect: 'looser', note: nowWords(after), passes };
 }
 
-/** Whether a request over it is refused. */
+/** True if it rejects requests over the limit. */
 export function isRefusing(rule: Rule): boolean {
   return !isUnlimited(rule) && !rule.shadowMode;
 }
@@ -157,7 +157,7 @@ function calendarsOf(limits: readonly Limit[]): string {
   return limits.flatMap(({ calendar }) => (calendar === undefined ? [] : calendarText(calendar))).join(' ');
 }
 
-/** Whether the others let everything pass that these let pass, by one clock and with one hit a request. */
+/** Returns whether the others let everything pass that these let pass, by one clock and with one hit for each request. */
 function areWithin(limits: readonly Limit[], others: readonly Limit[]): boolean {
   const isPlainPair = limits.length === 1 && others.length === 1;
   return others.every((other) =>
@@ -171,7 +171,10 @@ function isWithin(limit: Limit, other: Limit): boolean {
   return covers(limit, other, true) || (hasWindows(limit) && hasWindows(other) && isFewer(limit, other));
 }
 
-/** Of fixed windows: no more, in no less time. What two windows let pass that meet within one of the other's is left out. */
+/**
+ * Compares fixed windows: no more hits, in no less time. It ignores hits of two windows that meet within one window of the other
+ * limit.
+ */
 function isFewer(limit: Limit, other: Limit): boolean {
   const isLonger = limit.requestsPerUnit === 0 || secondsOfLimit(limit) >= secondsOfLimit(other);
   return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
@@ -190,7 +193,7 @@ function amount(sign: number): string {
   return sign === 0 ? 'as much' : sign > 0 ? 'more' : 'less';
 }
 
-/** What the algorithms are about that one side alone has. */
+/** The words for the algorithms that only one side has. */
 function algorithmNote(before: readonly Limit[], after: readonly Limit[]): string[] {
   const known = new Set(before.map(({ algorithm }) => algorithm));
   const added = new Set(after.map(({ algorithm }) => algorithm)).difference(known);
@@ -202,7 +205,7 @@ export function limitedRule(rule: Rule | undefined): Rule | undefined {
   return rule !== undefined && rule.limits.length > 0 ? rule : undefined;
 }
 
-/** What a change means, of everything that it does to some requests. */
+/** The effect of a change, from all its effects on some requests. */
 export type Meaning = Pick<RuleChange, 'effect' | 'effects' | 'notes' | 'passes'>;
 
 /** Chosen: lines that one change may have. */
@@ -223,7 +226,7 @@ export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly str
   };
 }
 
-/** Of several, none of which is `same`. */
+/** Joins several effects, none of which is `same`. */
 function effectOfAll(found: readonly LimitEffect[]): Effect {
   const [first, ...others] = new Set(found.map(({ effect }) => effect));
   if (first === undefined || others.length === 0) return first ?? 'same';
@@ -253,7 +256,7 @@ export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides):
   return found;
 }
 
-/** What sharing by the rules above a limit means for its counters; that of the last rules is part of their limits. */
+/** The effect on the counters if the rules above a limit are shared. The sharing of the last rules is part of their limits. */
 export function sharingEffects(before: readonly Rule[], after: readonly Rule[]): LimitEffect[] {
   if (!isLimiting(before.at(-1)) || !isLimiting(after.at(-1))) return [];
   const [wasLast, isLast] = [before.length - 1, after.length - 1];
@@ -265,7 +268,7 @@ export function sharingEffects(before: readonly Rule[], after: readonly Rule[]):
   });
 }
 
-/** Of a rule whose sharing changes, for the limits that both versions have below it. */
+/** The effect of a rule whose sharing changes on the limits that both versions have below it. */
 export function sharingBelow(was: Rule, is: Rule): LimitEffect[] {
   return isShared(was) === isShared(is) || !hasLimitBelow(was, is) ? [] : sharingEffect(was, is);
 }

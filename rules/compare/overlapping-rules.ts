@@ -6,9 +6,9 @@ const mostMerges = 64;
 const longestPair = 2_000;
 
 /**
- * What two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that is in both, and in none of some
- * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either.
- * `isComplete`: those are all.
+ * Returns what two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that is in both, and in none of some
+ * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either. `isComplete`:
+ * there are no others.
  */
 function patternMerges(a: string, b: string): { merges: string[]; isComplete: boolean } {
   if (!canBeginAlike(a, b)) return { merges: [], isComplete: true };
@@ -19,7 +19,7 @@ function patternMerges(a: string, b: string): { merges: string[]; isComplete: bo
   return { merges, isComplete: merger.isComplete };
 }
 
-/** Whether the only star is at the end, as in most patterns. */
+/** Returns whether the only star is at the end, as in most patterns. */
 export function isPrefix(pattern: string): boolean {
   return pattern.indexOf('*') === pattern.length - 1;
 }
@@ -90,9 +90,9 @@ class Merger {
 export interface Overlaps {
   /** Each once, the one of the plainest request first; undefined stands for none. */
   rules: Set<Rule | undefined>;
-  /** Those of them that only requests with a key longer than the rule's find, which no rule names. */
+  /** The rules that only requests with a longer key find, which no rule names. */
   byLongerKey: ReadonlySet<Rule | undefined>;
-  /** Whether there can be no other. */
+  /** True if there can be no other. */
   isComplete: boolean;
 }
 
@@ -136,7 +136,10 @@ function unnamedKey({ key, value }: Rule, filling: string): string | undefined {
   return !key.includes('*') && value.startsWith('*') ? `${key}_${filling}` : undefined;
 }
 
-/** Whether a rule is for requests of a key: by its own, by a pattern in it, or by one that a longer key fits, as `user=*` does `user_id`. */
+/**
+ * Returns whether a rule is for requests of a key: by its own, by a pattern in it, or by one that a longer key matches, as
+ * `user=*` does with `user_id`.
+ */
 function takesKey(rule: Rule, key: string): boolean {
   if (rule.key === key) return true;
   return compositeOf(rule).includes('*') && (rule.key.includes('*') || key.startsWith(`${rule.key}_`));
@@ -177,14 +180,14 @@ class Candidates {
     if (longerKey !== undefined) this.#otherKeys.push(longerKey);
   }
 
-  /** Those that are for no other pattern than need be. */
+  /** The patterns, without those that others already cover. */
   addPlain(): void {
     if (this.#rule.key.includes('*')) this.addCollision('*_*');
     else this.#addText(this.pattern, this.#rule.key);
     for (const key of this.#otherKeys) this.#addKey(this.pattern, key);
   }
 
-  /** Those that the other pattern fits, too. */
+  /** The patterns that the other pattern also matches. */
   addCollision(other: string): void {
     const { key } = this.#rule;
     for (const merge of this.#merges(this.pattern, other)) {

@@ -121,7 +121,7 @@ export interface Field {
   readonly manifestName: string;
   readonly kind: FieldKind;
   readonly places: number;
-  /** Whether envoyproxy/ratelimit does not know it. */
+  /** True if envoyproxy/ratelimit does not know it. */
   readonly isOwn: boolean;
 }
 

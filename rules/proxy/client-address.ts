@@ -5,8 +5,8 @@ import { isIPv4, isIPv6 } from 'node:net';
 export type ClientAddress = Uint8Array;
 
 /**
- * Of X-Forwarded-For, whose lines count as one list: the last address behind which `trustedHops` others stand, as Envoy's
- * `xff_num_trusted_hops` has it. Undefined where there are too few, or where no address stands there.
+ * Returns the client address from X-Forwarded-For, whose lines count as one list: the last address before `trustedHops` others,
+ * as Envoy's `xff_num_trusted_hops` does. Undefined if there are too few, or if it is no address.
  */
 export function forwardedAddress(lines: readonly string[], trustedHops: number): ClientAddress | undefined {
   let hops = trustedHops;
@@ -81,7 +81,7 @@ export function addressText(address: ClientAddress): string {
   if (address.length === 4) return address.join('.');
   const parts = Array.from({ length: 8 }, (_, index) => (address[2 * index]! << 8) | address[2 * index + 1]!);
   const { start, length } = longestZeros(parts);
-  // What remains of the days of IPv4-compatible addresses.
+  // The IPv4-compatible addresses, which are obsolete.
   if (start === 0 && length === 6) return `::${address.slice(12).join('.')}`;
   const texts = parts.map((part) => part.toString(16));
   if (length < 2) return texts.join(':');

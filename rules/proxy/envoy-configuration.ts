@@ -1,7 +1,7 @@
 /**
- * What of an Envoy's configuration has to do with the limiter: rate limit filters, the routes behind them with all their
- * `rate_limits`, clusters. Found wherever it stands: in a bootstrap file, a dump of `/config_dump`, Istio's EnvoyFilters, or
- * a part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
+ * The parts of an Envoy configuration that concern the limiter: rate limit filters, the routes behind them with all their
+ * `rate_limits`, and clusters. They can be anywhere in a bootstrap file, a dump of `/config_dump`, Istio's EnvoyFilters, or a
+ * part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
  */
 
 import { isObject } from '../model.ts';
@@ -31,7 +31,7 @@ export interface PlacedRateLimit {
   config: RateLimitConfig;
   place: EnvoyPlace;
   placeOfAction(index: number): EnvoyPlace;
-  /** Of a RateLimitPerRoute or the filter: has neither stage nor disable_key. */
+  /** A rate limit of a RateLimitPerRoute or the filter, which has neither stage nor disable_key. */
   isEmbedded: boolean;
 }
 
@@ -62,12 +62,12 @@ export interface RateLimitFilter {
 
 /** The requests of one route, and what is configured for them. */
 export interface RouteSite {
-  /** Whether it goes to a cluster: Envoy asks about no others. */
+  /** True if the route leads to a cluster. Envoy asks about no others. */
   isForwarded: boolean;
   own: PlacedRateLimit[];
   host: PlacedRateLimit[];
   includesHost: boolean;
-  /** Of the cluster, the route, the host and the configuration: the first that names a filter holds. */
+  /** The filter's overrides of the cluster, the route, the host and the configuration. The first that names a filter applies. */
   perRoutes: PerRoute[];
   place: EnvoyPlace;
 }
@@ -76,7 +76,7 @@ export interface RouteSite {
 export interface ConnectionManager {
   filters: RateLimitFilter[];
   sites: RouteSite[];
-  /** Whether there are no other routes and filters than these. */
+  /** True if there are no other routes and filters than these. */
   isComplete: boolean;
   /** Loose ones have been put together: of filters and route configurations that stand apart, or of single lists. */
   origin: 'manager' | 'routes' | 'part';
@@ -84,7 +84,7 @@ export interface ConnectionManager {
 
 export interface EnvoyCluster {
   isHttp2: boolean;
-  /** Whether it looks up `localhost`, and asks ::1 alone where there is one. */
+  /** True if it resolves `localhost`, and asks only ::1 if there is one. */
   isIpv6Loopback: boolean;
   place: EnvoyPlace;
 }
@@ -93,7 +93,7 @@ export interface EnvoyConfiguration {
   managers: ConnectionManager[];
   quotaFilters: QuotaFilter[];
   clusters: Map<string, EnvoyCluster>;
-  /** Whether there are no other clusters. */
+  /** True if there are no other clusters. */
   hasAllClusters: boolean;
   /** Keys of Envoy's static runtime, flat. */
   runtime: Map<string, unknown>;
@@ -128,7 +128,7 @@ function hasLimits({ own, host, perRoutes }: RouteSite): boolean {
 interface LooseRoutes {
   name: string | undefined;
   sites: RouteSite[];
-  /** Whether it was reported to be all: a route configuration, and not some lines of one. */
+  /** True if the input was complete: a route configuration, and not some lines of one. */
   isWhole: boolean;
 }
 
@@ -280,7 +280,7 @@ class ConfigurationReader {
     });
     const [inlineName, inline] = namedField(value, 'route_config');
     const sites = isObject(inline) ? this.#configurationSites(inline, [...path, inlineName]) : [];
-    // As weir envoy writes it.
+    // The command weir envoy writes this form.
     if (field(value, 'typed_per_filter_config') !== undefined) sites.push(this.#fragment(value, path));
     const isComplete = sites.length > 0 && !hasOthers && field(inline, 'vhds') === undefined;
     const routeName = field(field(value, 'rds'), 'route_config_name');
@@ -472,7 +472,7 @@ function isRateLimitFilter(value: Fields): boolean {
   return isTyped(typed(given)[0], given, 'RateLimit');
 }
 
-/** Of a RuntimeFractionalPercent that no runtime can change. */
+/** The numerator of a RuntimeFractionalPercent that no runtime can change. */
 function percentOf(value: unknown): number | undefined {
   const fraction = field(value, 'default_value');
   if (!isObject(fraction) || field(value, 'runtime_key') !== undefined) return undefined;

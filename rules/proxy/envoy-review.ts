@@ -1,6 +1,6 @@
 /**
- * Whether an Envoy and the rules fit together: descriptors that no rule matches, rules that no descriptor reaches, and lists of
- * `rate_limits` that are never read. Whatever is not known may be anything, so that what is reported is so.
+ * Checks whether an Envoy and the rules fit together: it finds descriptors that no rule matches, rules that no descriptor
+ * reaches, and lists of `rate_limits` that Envoy never reads. An unknown part may be anything, so every finding is certain.
  */
 import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
@@ -87,7 +87,7 @@ class EnvoyReview {
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
   readonly #used = new Set<PlacedRateLimit>();
-  /** Whether more may be asked than what was given, so that no rule is reported to be unreached. */
+  /** True if there may be more requests than the input shows, so that no rule counts as unreached. */
   isOpen = false;
 
   constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[]) {
@@ -408,7 +408,7 @@ class EnvoyReview {
         if (counts && group !== undefined) group.count++;
         const isNew = counts && group === undefined;
         if (!isNew && rule.descriptors.length === 0) continue;
-        // What the matcher never takes is reported as that.
+        // Another finding reports rules that the matcher never takes.
         if (valueFor(rules, rule) === undefined) continue;
         if (isNew) groups.set(id, { first: placed, keys, count: 1, isLater });
         visit(placedRules(rule.descriptors, source, path), keys);
@@ -454,7 +454,10 @@ function perRouteOf({ perRoutes }: RouteSite, filter: RateLimitFilter): PerRoute
   return perRoutes.find(({ filterName }) => filter === anyFilter || filterName === filter.name);
 }
 
-/** As the filter of Envoy 1.40 chooses: the list of the RateLimitPerRoute, its own, or those of route and host of its stage. */
+/**
+ * Chooses as the filter of Envoy 1.40 does: the list of the RateLimitPerRoute, its own, or those of the route and the host of
+ * its stage.
+ */
 function itemsAsked(
   filter: RateLimitFilter,
   site: RouteSite,

@@ -16,7 +16,7 @@ export type DescriptorMaker = (rawHeaders: readonly string[]) => MadeDescriptors
 
 /** An entry, nothing where the descriptor goes on without one, or false where there is no descriptor. */
 type EntryMaker = (request: ProxiedRequest) => Entry | undefined | false;
-/** Of all values of a name: none where it is missing. */
+/** Judges all values of a name. There are none if it is missing. */
 type Matches = (values: readonly string[]) => boolean;
 
 const forwardedFor = 'X-Forwarded-For';
@@ -70,7 +70,7 @@ function descriptorOf(makers: readonly EntryMaker[], request: ProxiedRequest): E
   return entries.length === 0 ? [] : [entries];
 }
 
-/** What a proxy reports a request. Read once, and when it is asked for. */
+/** The parts of a request that a proxy reports. It reads each once, when it needs it. */
 class ProxiedRequest {
   readonly missing = new Set<string>();
   readonly #profile: Profile;
@@ -137,7 +137,7 @@ class ProxiedRequest {
   }
 }
 
-/** As Envoy reads them: the first of a name; `+` stays one, and what is no escape stays as it is. */
+/** Reads query parameters as Envoy does: the first of a name counts, `+` stays, and what is no escape stays unchanged. */
 function parametersOf(path: string): Map<string, string> {
   const parameters = new Map<string, string>();
   const mark = path.indexOf('?');
@@ -165,7 +165,7 @@ function entryMaker(action: RateLimitAction): EntryMaker {
     case 'request_headers': {
       const { headerName, descriptorKey: key, skipIfAbsent } = action;
       return (request) => {
-        // As Envoy: of several lines the first.
+        // Envoy takes the first of several lines.
         const [value] = request.values(headerName);
         return value === undefined ? skipped(skipIfAbsent) : { key, value };
       };
@@ -255,7 +255,7 @@ function textTest(match: Exclude<ValueMatcher['match'], { type: 'present' }>): (
   }
 }
 
-/** Of 64 bits, with a sign. */
+/** An integer of 64 bits, with a sign. */
 function wholeNumber(text: string): bigint | undefined {
   const trimmed = text.trim();
   if (!/^[+-]?\d{1,40}$/.test(trimmed)) return undefined;

@@ -1,4 +1,4 @@
-/** What of a request an Envoy has to describe so that rules are asked for: `rate_limits`, made from the rules. */
+/** Makes the `rate_limits` from rules: the parts of a request that an Envoy has to describe so that it asks for these rules. */
 import { compositeOf, type JsonObject, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { characterOutside, rulesFor } from '../review/rule-level.ts';
@@ -18,9 +18,9 @@ type OwnKey = (typeof ownKeys)[number];
 
 /** One item of `rate_limits`. */
 export interface NeededRateLimit {
-  /** As Envoy reads it. */
+  /** The item as Envoy reads it. */
   value: JsonObject & { actions: JsonObject[] };
-  /** What it is for, as `path=/search*, plan`. */
+  /** The match of the rule, such as `path=/search*, plan`. */
   rules: string[];
   /** Keys of which nothing says where their values come from, and what was taken instead. */
   guessed: { key: string; source: KeySource }[];
@@ -87,7 +87,7 @@ export function neededRateLimits(
   return [...needed.values()];
 }
 
-/** What says in Envoy's metadata what a request has cost; a filter has to set it. */
+/** The key in Envoy's metadata that holds the cost of a request. A filter has to set it. */
 export const costMetadata = { namespace: 'weir', key: 'cost' } as const;
 
 const reservationId = { request_headers: { header_name: 'x-request-id', descriptor_key: 'reservation_id' } };
@@ -108,7 +108,7 @@ function callsFor({ reserve }: Rule, actions: JsonObject[]): NeededRateLimit['va
   ];
 }
 
-/** Whether a request fares otherwise for it: an exception from another rule is reached as that rule is. */
+/** Returns whether a request fares differently because of it. An exception from another rule is reached as that rule is. */
 export function hasEffect({ limits }: Rule): boolean {
   return limits.some(({ unlimited, replaces }) => !unlimited || replaces.length > 0);
 }

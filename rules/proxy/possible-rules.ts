@@ -19,7 +19,7 @@ export function isUnknown(action: RateLimitAction): boolean {
 /** Chosen: entries of one descriptor that may be left out. Each doubles what is looked at. */
 const mostOptional = 6;
 
-/** What a descriptor may look like; undefined where that is not known. */
+/** The possible forms of a descriptor, or undefined if unknown. */
 export function variantsOf({ actions }: RateLimitConfig): PossibleEntry[][] | undefined {
   const entries = actions.map(entryOf);
   if (actions.some(isUnknown) || entries.filter(({ isOptional }) => isOptional).length > mostOptional)
@@ -72,7 +72,7 @@ interface Way {
 /** Entries that say whose reservation it is, and that it is settled; rules with `reserve` are matched without them. */
 const markers: readonly (string | undefined)[] = ['reservation_id', 'settle'];
 
-/** Whether a request that is sent so reserves, or settles when it is over; undefined: neither. */
+/** The marker of a request that reserves, or that settles at its end. Undefined: neither. */
 export function markerOf({ actions, onStreamDone }: RateLimitConfig): 'reserves' | 'settles' | undefined {
   const keys = new Set(actions.map((action) => entryOf(action).key));
   const [id, settle] = markers;
@@ -125,7 +125,7 @@ function possibleRules(level: readonly PlacedRule[], { key = '', values }: Possi
   });
 }
 
-/** What it limits nothing for, and a hint. */
+/** The requests that it does not limit, and a hint. */
 export function unmatchedWords(
   names: string,
   entries: readonly PossibleEntry[],

@@ -28,12 +28,12 @@ export function list(owner: unknown, name: string): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Of an Any, also where it is a TypedStruct of the type; empty where it says none. */
+/** Returns the type of an Any, also if it is a TypedStruct of the type. Empty if it has none. */
 export function typeUrl(given: unknown): string {
   return isObject(given) ? String(field(given, 'type_url') ?? given['@type'] ?? '') : '';
 }
 
-/** What a `typed_config` holds, and where below it: the fields of a TypedStruct are one step further down. */
+/** Returns the content of a `typed_config`, and its path below it. The fields of a TypedStruct are one step further down. */
 export function typed(given: unknown): [unknown, string[]] {
   const isStruct = isObject(given) && String(given['@type']).endsWith('.TypedStruct');
   return isStruct ? [given['value'], ['value']] : [given, []];

@@ -22,10 +22,10 @@ export interface QuotaBucket {
   readonly place: EnvoyPlace;
   /** Undefined: it is never reported. */
   readonly entries: readonly PossibleEntry[] | undefined;
-  /** What requests get before there is an assignment, and after it ended; undefined: nothing is said. */
+  /** The answers before there is an assignment and after it ended. Undefined: nothing is written. */
   readonly first: QuotaFallback | undefined;
   readonly expired: QuotaFallback | undefined;
-  /** As it is written. */
+  /** The interval as it is written. */
   readonly interval: string | undefined;
 }
 
@@ -114,7 +114,7 @@ export interface ReachedByBuckets {
   /** Domains that filters ask for. */
   readonly domains: ReadonlyMap<string, EnvoyPlace>;
   readonly rules: readonly PlacedRule[];
-  /** Whether buckets may reach others, too. */
+  /** True if buckets may reach other rules, too. */
   readonly isOpen: boolean;
 }
 
@@ -184,7 +184,7 @@ function reviewFallbacks(
 
 const denyHint = 'fallback_rate_limit: { blanket_rule: DENY_ALL } keeps the limit';
 
-/** Those that the bucket may be for. */
+/** The rules that the bucket may be for. */
 function rulesOf(
   { place }: QuotaBucket,
   entries: readonly PossibleEntry[],

@@ -162,7 +162,7 @@ class ActionsReader {
     const known = actionFields[type];
     const fields = this.#fields(given, known ?? []);
     if (fields === undefined) return undefined;
-    // Those that only tolerance lets through.
+    // Only tolerance lets these actions pass.
     if (known === undefined) return this.#extension(type, given.value);
     switch (type) {
       case 'source_cluster':
@@ -325,7 +325,7 @@ class ActionsReader {
     return { type: 'regex', text, ignoreCase: false };
   }
 
-  /** What Envoy alone knows how to make; its key may stand where most extensions have it. */
+  /** Reads an action whose value only Envoy can make. Its key may be where most extensions have it. */
   #extension(name: string, config: unknown): RateLimitAction {
     const { descriptor_key, descriptorKey = descriptor_key } = isObject(config) ? config : {};
     return {
@@ -400,7 +400,7 @@ class ActionsReader {
     return value.map((one: unknown, index) => ({ name, path: [...path, index], value: one }));
   }
 
-  /** Of a map, those with a value. `keepsUnknown`: where unknown ones are tolerated, they come along rather than be passed over. */
+  /** The members of a map that have a value. `keepsUnknown`: where unknown ones are tolerated, the result contains them. */
   #fields(given: Given, known: readonly string[], keepsUnknown = false): Fields | undefined {
     const { name: owner, path, value } = given;
     if (!isObject(value)) {

@@ -18,7 +18,7 @@ import {
   unknownField,
 } from './read-actions.ts';
 
-/** What reports the original request: method, path with query, and host. */
+/** The source of the original request: method, path with query, and host. */
 export const originalHeaders = {
   forwarded: { method: 'X-Forwarded-Method', target: 'X-Forwarded-Uri', host: 'X-Forwarded-Host' },
   'original-uri': { method: 'X-Original-Method', target: 'X-Original-URI', host: 'X-Original-Host' },
@@ -35,11 +35,11 @@ export interface Profile {
   name: string;
   domain: string;
   refusedStatus: 429 | 403;
-  /** What a request gets that cannot be decided. */
+  /** The answer to a request that cannot be decided. */
   onError: 'allow' | 'deny';
   /** Behind the client's address in X-Forwarded-For: so many others. */
   trustedHops: number;
-  /** Whose headers report the original request; the others are not looked at, as clients may have sent them. */
+  /** The headers that report the original request. Others are ignored, because clients may have sent them. */
   originalRequest: OriginalRequest;
   rateLimits: RateLimitConfig[];
 }
@@ -54,7 +54,7 @@ type Path = PathProblem['path'];
 export const mostProfiles = 1_000;
 /** Chosen: far above what anybody hides behind one proxy. */
 export const mostTrustedHops = 100;
-/** As it stands in a path. */
+/** The form of a name, which is a part of a path. */
 export const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 export const profileFields = [
   'domain',
@@ -64,7 +64,7 @@ export const profileFields = [
   'trustedHops',
   'originalRequest',
 ] as const;
-/** What of Envoy's request line there is here. */
+/** The parts of Envoy's request line that exist here. */
 const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
 
 /** Never throws. */
@@ -74,7 +74,7 @@ export function readProfilesFile(text: string): ProfilesFile {
   return { profiles: reading.value, placeOf: valuePlacer(reading.tape) };
 }
 
-/** Whether a text means to be such a file, and no rules: by its first key. */
+/** Returns whether a text is intended as such a file instead of rules, by its first key. */
 export function looksLikeProfiles(text: string): boolean {
   const first = /^(?:\ufeff|[ \t\r\n{]|#[^\n]*|---)*(["']?)([A-Za-z]+)\1[ \t]*:/.exec(text);
   return first?.[2] !== undefined && /^(?:profiles?|proflies|porfiles)$/i.test(first[2]);
@@ -141,7 +141,7 @@ class ProfilesReader {
     return read;
   }
 
-  /** What only Envoy has. */
+  /** Reports the fields that only Envoy supports. */
   #check(
     path: Path,
     { actions, stage, disableKey, hasOwnLimit, hasOwnHits, onStreamDone }: RateLimitConfig,

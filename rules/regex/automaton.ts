@@ -12,13 +12,13 @@ import { holdingBetween, inText, Kind, kindCount, type Program, programOf } from
 
 const bitsOfWord = 32;
 
-/** What a character does with the states before it. */
+/** The transition of a character from the states before it. */
 interface Step {
   /** The states that the next one follows. */
   shifted: Int32Array;
   /**
-   * Of each link: how many words its states lie in, how many its followers lie in, then these words, each behind its place.
-   * One array, because a step reads it from its begin to its end.
+   * For each link: the number of words of its states, the number of words of its followers, and then these words, each after its
+   * place. It is one array, because a step reads it from start to end.
    */
   links: Int32Array;
 }
@@ -31,11 +31,11 @@ const linkWordCost = 1;
 
 export class Automaton {
   readonly stateCount: number;
-  /** What one byte of a text costs at most, in units of `mostCost` in `expression.ts`. */
+  /** The largest cost of one byte of a text, in units of `mostCost` in `expression.ts`. */
   readonly stepCost: number;
   readonly #words: number;
   readonly #classes: CharacterClasses;
-  /** Of each class, the states that read it. */
+  /** The states that read each class. */
   readonly #readers: Int32Array;
   /** By the kinds of the characters before and after; the same step for all where no assertion is about both. */
   readonly #steps: readonly Step[];

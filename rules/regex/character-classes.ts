@@ -33,7 +33,7 @@ export class CharacterClasses {
     this.comparisons = Math.ceil(Math.log2(edges.size - this.#firstBeyond));
   }
 
-  /** Of a character beyond ASCII. */
+  /** Returns the class of a character beyond ASCII. */
   of(code: number): number {
     return this.#search(code, this.#firstBeyond);
   }
@@ -57,7 +57,7 @@ export class CharacterClasses {
   }
 }
 
-/** Of each interval, 1 where it lies inside of the ranges. */
+/** Returns a 1 for each interval that is inside the ranges. */
 function insideOf(begins: Uint32Array, ranges: Int32Array): Uint8Array {
   let at = 0;
   return Uint8Array.from(begins, (begin) => {
@@ -87,11 +87,11 @@ export interface Stepper {
   last: Int32Array;
   /** May read what follows a character that these read. */
   after(states: Int32Array): Int32Array;
-  /** Of each class of characters, the states that read it. */
+  /** The states that read each class of characters. */
   readers: Int32Array;
 }
 
-/** Of a table: sets times classes of characters. Chosen: 16 KiB, so that a few tables fit into a processor's cache. */
+/** The size of a table: sets times classes of characters. Chosen: 16 KiB, so that a few tables fit into a processor's cache. */
 const mostEntries = 8_192;
 /** The set of no states. */
 const dead = 0;
@@ -116,7 +116,7 @@ export class SetTable {
   static of(classes: CharacterClasses, { first, last, after, readers }: Stepper): SetTable | undefined {
     const words = first.length;
     const numbers = new Map<string, number>();
-    /** Of the sets that were found: what may be read next. */
+    /** The sets that were found, each with what may be read next. */
     const followers: Int32Array[] = [new Int32Array(words), first];
     const isLast = [0, 0];
     const next: number[] = new Array(classes.count).fill(dead);
@@ -141,7 +141,7 @@ export class SetTable {
     return new SetTable(classes, Uint16Array.from(next), Uint8Array.from(isLast));
   }
 
-  /** Of a text that is not empty. */
+  /** Returns whether a text matches, which must not be empty. */
   matches(text: string): boolean {
     const classes = this.#classes;
     const { ofAscii, count } = classes;

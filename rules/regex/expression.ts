@@ -9,19 +9,19 @@ import { Automaton } from './automaton.ts';
 /** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
 export const mostTextBytes = 32_768;
 /**
- * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. Less than
- * half of the 10 ms that a request may hold up others, because machines differ.
+ * The largest cost of all expressions of a profile on the largest request, in units of about a nanosecond. It is less than half
+ * of the 10 ms for which a request may hold up others, because machines differ.
  */
 const mostCost = 4_000_000;
 
-/** Of an expression: the characters that it names, counted repetitions written out. */
+/** The most characters that an expression may name, counted repetitions written out. */
 export const mostStates = 1_000;
-/** Of an expression: everything that it names, also assertions, groups and loops, counted repetitions written out. */
+/** The most parts that an expression may name, also assertions, groups and loops, counted repetitions written out. */
 export const mostParts = 10_000;
-/** Of an expression, in characters. */
+/** The largest length of an expression, in characters. */
 export const mostLength = 4_096;
 
-/** What expressions that are matched with the same text may cost together, as they are read one after another. */
+/** The largest cost of expressions that are matched with the same text, added up in the order of reading. */
 export interface CostBudget {
   /** For each byte of a text: the sum of their `stepCost`. */
   readonly most: number;
@@ -36,7 +36,7 @@ export function newCostBudget(longestText: number = mostTextBytes): CostBudget {
 /** `{2,64}` and its like. */
 export interface Repetition {
   text: string;
-  /** Of its brace in the expression, in characters from 1. */
+  /** The position of its brace in the expression, in characters from 1. */
   position: number;
   /** States of what it repeats, written out. */
   states: number;
@@ -57,7 +57,7 @@ interface Size {
 }
 
 interface Group extends Size {
-  /** Of the part that a repetition would repeat. */
+  /** The size of the part that a repetition would repeat. */
   last: Size;
 }
 
@@ -111,7 +111,7 @@ export function writtenSize(expression: string): WrittenSize {
       if (states > (largest?.states ?? 0))
         largest = { text, position: [...expression.slice(0, at)].length + 1, states };
     } else if (found['loop'] !== undefined) {
-      // What it repeats is one part with it.
+      // A repetition and the part that it repeats count as one part.
       const group = groups.at(-1)!;
       group.parts += 1;
       group.last = { states: group.last.states, parts: group.last.parts + 1 };

@@ -5,7 +5,7 @@
  */
 import { RE2JS } from 're2js';
 
-/** What has to hold between two characters, as RE2 numbers it. */
+/** The assertions that have to hold between two characters, as RE2 numbers them. */
 const Assertion = {
   beginLine: 1,
   endLine: 2,
@@ -15,7 +15,7 @@ const Assertion = {
   noWordBoundary: 32,
 } as const;
 
-/** Those that may differ between two characters of a text. */
+/** The assertions that may differ between two characters of a text. */
 export const inText: number =
   Assertion.beginLine | Assertion.endLine | Assertion.wordBoundary | Assertion.noWordBoundary;
 
@@ -55,13 +55,13 @@ export interface Closure {
 
 export interface Program {
   stateCount: number;
-  /** Of each state, the characters that it reads: lowest and highest of each range, ascending. */
+  /** The characters that each state reads: lowest and highest of each range, ascending. */
   ranges: readonly Int32Array[];
   /** Bits of `Assertion` that the expression uses; 0 for most expressions. */
   assertions: number;
-  /** What may be read first, where those assertions hold. */
+  /** Returns the states that may be read first, where those assertions hold. */
   first(holding: number): Closure;
-  /** What may be read after a state. */
+  /** Returns the states that may be read after a state. */
   after(state: number, holding: number): Closure;
 }
 

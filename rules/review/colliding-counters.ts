@@ -28,7 +28,7 @@ export interface CollisionPair {
 export interface Collisions {
   /** The first ones. */
   pairs: readonly CollisionPair[];
-  /** Of all pairs that were found. */
+  /** The number of all pairs that were found. */
   count: number;
   /** False: there may be more. */
   isComplete: boolean;
@@ -60,7 +60,7 @@ interface Counted {
   /** From the top level down. */
   chain: readonly Rule[];
   path: readonly (string | number)[];
-  /** What all of its keys begin with. */
+  /** The beginning that all its keys share. */
   prefix: string;
   hasAnyText: boolean;
 }
@@ -157,7 +157,7 @@ function isKeyOnly({ key, value }: Rule): boolean {
   return value === '' && !key.includes('*');
 }
 
-/** Whether some text is a key of two rules, by walking along both at once. */
+/** Finds out whether some text is a key of two rules, by following both at the same time. */
 class Comparison {
   #stepsLeft: number;
   #seen = new Uint8Array(4096);

@@ -5,7 +5,7 @@ import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-le
 /** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;
 
-/** Those of the rules that an entry nearly fits: the same key, or one that differs in case, by little marks or in one place. */
+/** Returns the rules that an entry nearly matches: the same key, or one that differs in case, by small marks or in one place. */
 function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedRule[] {
   const ranked: { placed: PlacedRule; rank: number }[] = [];
   for (const placed of rules) {
@@ -130,7 +130,7 @@ function mayHaveKey(composite: string, key: string): boolean {
   );
 }
 
-/** What may be the key where key and value are joined. */
+/** The texts that may be the key where key and value are joined. */
 function keysWithin(rule: Rule): string[] {
   const parts = compositeOf(rule).split('_');
   return parts.slice(1).map((_, n) => parts.slice(0, n + 1).join('_'));

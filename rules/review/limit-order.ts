@@ -35,14 +35,14 @@ function windowsOf(limit: Limit): Windows {
     : { shortest: seconds, longest: seconds, step: seconds };
 }
 
-/** What passes at once, where nothing passed before. */
+/** The hits that pass at once if nothing passed before. */
 export function mostAtOnce(limit: Limit): number {
   return algorithmOf(limit).mostAtOnce({ requests: limit.requestsPerUnit, burst: burstOf(limit) });
 }
 
 /**
- * Whether `other` never refuses what `limit` lets pass. `isOneClock`: as if all clocks were one; else the limiter's reports
- * windows, and the store's all else.
+ * Returns whether `other` never rejects what `limit` lets pass. `isOneClock`: as if all clocks were one. Otherwise the limiter's
+ * clock decides windows, and the store's clock everything else.
  */
 export function covers(limit: Limit, other: Limit, isOneClock = false): boolean {
   if (mostAtOnce(limit) === 0 || areSame(limit, other)) return true;

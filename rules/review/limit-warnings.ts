@@ -16,7 +16,7 @@ interface PlacedLimit {
   path: (string | number)[];
 }
 
-/** What is odd about limits and their names, of all rules of a domain. `beside`: others that have names too. */
+/** Finds odd limits and names in all rules of a domain. `beside`: other limits that have names. */
 export function limitWarnings(
   domain: string,
   rules: readonly PlacedRule[],
@@ -73,7 +73,7 @@ function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   return { code: 'burst-of-zero', text: `a burst of ${words} ${effect}`, hint, below: ['burst'] };
 }
 
-/** Of two that cover each other the later one is reported. One that lets nothing pass is reported by itself. */
+/** Of two rules that cover each other, it reports the later one. It reports a rule that lets nothing pass by itself. */
 function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
   const place = limits.indexOf(limit);
   const tighter = limits.find((other, index) => {
@@ -176,7 +176,7 @@ function limitNames(rules: readonly Rule[]): Map<string, boolean> {
   return names;
 }
 
-/** What the counted limits of a name replace. */
+/** The names that the counted limits of a name replace. */
 function replacedNames(limits: readonly PlacedLimit[]): Map<string, Set<string>> {
   const replaced = new Map<string, Set<string>>();
   for (const { limit } of limits) {
@@ -271,7 +271,7 @@ function replacedPath({ path }: PlacedLimit, index: number): (string | number)[]
   return [...path, 'replaces', index, 'name'];
 }
 
-/** Of all levels. */
+/** The rules of all levels. */
 function rulesOf(rules: readonly Rule[]): Rule[] {
   return rules.flatMap((rule) => [rule, ...rulesOf(rule.descriptors)]);
 }

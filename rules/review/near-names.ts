@@ -5,7 +5,7 @@ export function plainName(text: string): string {
   return text.toLowerCase().replace(/[-_. ]/g, '');
 }
 
-/** Whether they are the same but for up to two characters in one place: left out, doubled, wrong or swapped. */
+/** Returns whether they are equal except for up to two characters in one place: left out, doubled, wrong or swapped. */
 export function isMistyped(a: string, b: string): boolean {
   const [least, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
   if (most - least > 2 || (a !== b && least < 3)) return false;

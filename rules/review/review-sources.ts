@@ -10,7 +10,7 @@ import {
   warningAt,
 } from './rule-level.ts';
 
-/** Of a level, so that it is indexed once. */
+/** The index of a level, made once. */
 interface LevelIndex {
   composites: readonly string[];
   patterns: FirstPattern;
@@ -53,8 +53,8 @@ interface UnreachableRule {
 }
 
 /**
- * Those of one level, in their order. Each is asked for with a character that no rule has in the place of its stars, or of
- * its value: only the star of another pattern can take that one, and who takes it takes anything.
+ * The unreachable rules of one level, in their order. Each rule is asked for with a character that no rule has in the place of its stars, or of
+ * its value. Only the star of another pattern can match that character, and a pattern that does matches anything.
  */
 export function unreachableRules(
   level: readonly Rule[],

@@ -1,4 +1,4 @@
-/** What there is to say of rules that are loaded together, each with its place: for `check`, and for a limiter's log. */
+/** Findings about rules that are loaded together, each with its place: for `check`, and for a limiter's log. */
 import type { CounterKeys } from '../counter-keys.ts';
 import { compositeOf, type RuleSource, rulesOnPath } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
@@ -16,7 +16,7 @@ export interface LocatedSource {
   source: RuleSource;
   /** How warnings name where it is from. */
   file: string;
-  /** Of the value at a path in the spelling of rule files; undefined where unknown. */
+  /** The place of the value at a path in the spelling of rule files. Undefined if unknown. */
   placeOf(path: readonly (string | number)[]): { line: number; column: number } | undefined;
 }
 
@@ -26,27 +26,27 @@ export interface PlacedWarning extends Pick<RuleError, 'source' | 'text' | 'line
   hint: string;
 }
 
-/** What a limiter reports rules that it has loaded. */
+/** The findings that a limiter reports about rules that it has loaded. */
 export interface RulesReview {
   /** The first `maxListed`. */
   warnings: LoadWarning[];
-  /** Of all warnings. */
+  /** The number of all warnings. */
   total: number;
   /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
   collisions: CollisionsSummary | undefined;
 }
 
 export interface CollisionsSummary {
-  /** As long as it is equal the same is said, wherever lines have moved to. */
+  /** While it is equal, the findings are the same, even if lines have moved. */
   identity: string;
-  /** Of pairs: `7` or `at least 7`. */
+  /** The number of pairs: `7` or `at least 7`. */
   count: string;
-  /** What there is to say of the first five, with their places. */
+  /** The words for the first five findings, with their places. */
   first: string;
 }
 
 export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' | 'column'> {
-  /** As long as it is equal the warning is the same, wherever its lines have moved to. */
+  /** While it is equal, the warning is the same, even if its lines have moved. */
   identity: string;
   /** Empty where what it is about has none. */
   domain: string;
@@ -60,7 +60,7 @@ const maxListed = 1_000;
 
 export interface ReviewedLoad {
   sources: readonly LocatedSource[];
-  /** What was reported while they were read. */
+  /** The problems that were reported while the files were read. */
   warnings: readonly RuleError[];
 }
 
@@ -147,7 +147,7 @@ export function joinedReviews(
   return { warnings, total: kept.length + part.total, collisions: part.collisions };
 }
 
-/** Of sources that are loaded together. `beside`: see `reviewSources`. */
+/** Reviews sources that are loaded together. `beside`: see `reviewSources`. */
 export function placedWarnings(
   sources: readonly LocatedSource[],
   beside: readonly RuleSource[] = [],
@@ -155,7 +155,7 @@ export function placedWarnings(
   return meantWarnings(sources, beside).map((warning) => placedWarning(warning, sources));
 }
 
-/** What is said of two rules whose counters could meet, at the place of the later one. `more`: see `collisionText`. */
+/** The words for two rules whose counters could meet, at the place of the later one. `more`: see `collisionText`. */
 export function collisionWarning(
   pair: CollisionPair,
   sources: readonly LocatedSource[],

@@ -25,7 +25,7 @@ export function rulesFor(level: readonly Rule[], { key, value }: Entry): FoundRu
   return [...found, ...keyOnly];
 }
 
-/** Whether some text matches both patterns. */
+/** Returns whether some text matches both patterns. */
 export function patternsOverlap(a: string, b: string): boolean {
   /** `reach[j]`: the first i characters of `a` and the first j of `b` can stand for one text. */
   let reach = Array.from({ length: b.length + 1 }, (_, j) => /^\**$/.test(b.slice(0, j)));

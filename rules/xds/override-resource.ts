@@ -76,7 +76,7 @@ export function decodeOverride(
   const created = Number(createdMs);
   return readOverride(value, {
     ...{ source: 'object', id: uid, name, createdMs: created, by, fromMs: created, refusesPast: false },
-    // Anyone who served it has its own bound.
+    // The server of the override has its own bound.
     maxSeconds: Number.POSITIVE_INFINITY,
   });
 }
@@ -91,7 +91,7 @@ function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, 
   return { requestsPerUnit, ...(unit !== RateLimitUnit.UNKNOWN && { unit: unitName(unit) ?? String(unit) }) };
 }
 
-/** What is no date becomes a text that is refused. */
+/** A value that is no date becomes a text that the reader rejects. */
 function dateText(ms: bigint): string {
   const date = new Date(Number(ms));
   return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();

@@ -89,8 +89,8 @@ export function decodeResource(
 }
 
 /**
- * What a resource is for, without reading the rules: whether it is an override in place of rules is said before these. Throws where
- * the message's own fields are damaged; the library takes some of these for sound.
+ * Returns what a resource is for, without reading the rules. An override in place of rules says so in front of them. Throws if
+ * the message's own fields are damaged; the library accepts some of these.
  */
 export function resourceHead(bytes: Uint8Array): { domain: string; isOverride: boolean } {
   const { name, domain, descriptors, override } = RateLimitConfigSchema.field;
@@ -124,7 +124,7 @@ export function fromMessage({ name, domain, descriptors }: RateLimitConfig, repo
   return { name, domain, descriptors: new MessageReader(report).rules(descriptors) };
 }
 
-/** What messages have for the kinds of fields that are mapped by their rows alone. Enums are numbers. */
+/** The values in messages for the kinds of fields that rows alone map. Enums are numbers. */
 interface SentValues {
   text: string;
   boolean: boolean;
@@ -149,7 +149,7 @@ type Sent<Rows extends SentRows> = {
 /** A value of a kind on its way to a message and back. */
 interface KindMapping<Kind extends SentKind> {
   readonly to: (value: FieldValues[Kind]) => SentValues[Kind];
-  /** Of a field that is sent. Undefined: as if it was not. */
+  /** Reads a field that is sent. Undefined: as if it was not sent. */
   readonly from: (
     sent: SentValues[Kind],
     reader: MessageReader,
@@ -328,7 +328,7 @@ class MessageReader {
     return rule;
   }
 
-  /** Of a list that is not as it has to be nothing is kept. */
+  /** An invalid list is dropped as a whole. */
   #limits({ rateLimit, rateLimits }: RateLimitDescriptor): readonly Limit[] {
     if (rateLimits.length === 0)
       return rateLimit === undefined ? noLimits : [this.#in('rate_limit', () => this.#limit(rateLimit))];

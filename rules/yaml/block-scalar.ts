@@ -39,7 +39,7 @@ class BlockLines {
   #indent: number;
   #text = '';
   #hasContent = false;
-  /** Whether the last line of content ended in a line break. */
+  /** True if the last line of content ended in a line break. */
   #isEnded = false;
   /** Empty lines since. */
   #breaks = 0;

@@ -88,20 +88,20 @@ export class YamlCursor {
     if (this.tabAt >= 0) this.fail('found a tab character that violates indentation', this.tabAt);
   }
 
-  /** Whether nothing but a comment is left of this line. `pos` must be behind a space or at a line's start. */
+  /** Returns whether nothing but a comment is left of this line. `pos` must be behind a space or at a line's start. */
   atLineEnd(): boolean {
     const char = this.text.charCodeAt(this.pos);
     return char === LINE_FEED || char === CARRIAGE_RETURN || char === HASH || this.pos >= this.end;
   }
 
-  /** Whether a space, a tab or the end of the line is at `offset`. */
+  /** Returns whether a space, a tab or the end of the line is at `offset`. */
   isBlank(offset: number): boolean {
     const char = this.text.charCodeAt(offset);
     if (char === SPACE || char === LINE_FEED || char === CARRIAGE_RETURN || char === TAB) return true;
     return offset >= this.end;
   }
 
-  /** Whether `pos` is at an indicator (`-`, `?`, `:`), which a blank follows. */
+  /** Returns whether `pos` is at an indicator (`-`, `?`, `:`), which a blank follows. */
   atIndicator(indicator: number): boolean {
     return this.text.charCodeAt(this.pos) === indicator && this.isBlank(this.pos + 1);
   }
@@ -120,7 +120,7 @@ export class YamlCursor {
     this.fail(this.atIndicator(COLON) ? 'mapping values are not allowed in this context' : expected);
   }
 
-  /** Whether a `#` at `pos` has the space before it that makes it a comment. */
+  /** Returns whether a `#` at `pos` has the space before it that makes it a comment. */
   isCommentHere(): boolean {
     return this.pos === this.lineStart || isSpaceOrTab(this.text.charCodeAt(this.pos - 1));
   }
@@ -153,14 +153,14 @@ export class YamlCursor {
       this.column = -1;
   }
 
-  /** Whether `---` or `...` is at `offset`, alone or with a blank behind it. */
+  /** Returns whether `---` or `...` is at `offset`, alone or with a blank behind it. */
   isDocumentMarker(offset: number): boolean {
     const { text } = this;
     if (!text.startsWith('---', offset) && !text.startsWith('...', offset)) return false;
     return this.isBlank(offset + 3);
   }
 
-  /** Whether a plain scalar starts at `pos`. */
+  /** Returns whether a plain scalar starts at `pos`. */
   atPlain(isFlow = false): boolean {
     const char = this.peek();
     if (char < 128 ? startsOther[char] === 1 : Number.isNaN(char)) return false;
@@ -252,7 +252,7 @@ export class YamlCursor {
     return !isOver && !this.#endsFlowPlain(this.pos);
   }
 
-  /** Whether the characters at `pos` are surely a key and its `:`. Cheap, and no for unusual keys. */
+  /** Returns whether the characters at `pos` are surely a key and its `:`. Cheap, and no for unusual keys. */
   #atSimpleKey(): boolean {
     const { text } = this;
     let pos = this.pos;
@@ -261,7 +261,7 @@ export class YamlCursor {
     return char === COLON && pos > this.pos && this.isBlank(pos + 1);
   }
 
-  /** Whether an entry of a block map begins at `pos`; no where its key is in brackets. Does not move. */
+  /** Returns whether an entry of a block map begins at `pos`; no where its key is in brackets. Does not move. */
   atEntry(): boolean {
     if (this.#atSimpleKey() || this.atIndicator(QUESTION)) return true;
     const { pos, lineStart, tabAt } = this;
@@ -380,7 +380,7 @@ export class YamlCursor {
   }
 }
 
-/** What a number of line breaks inside a scalar stands for. */
+/** Returns the text that a number of line breaks inside a scalar stands for. */
 function foldedBreaks(breaks: number): string {
   return breaks > 1 ? '\n'.repeat(breaks - 1) : ' ';
 }

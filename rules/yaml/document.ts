@@ -10,7 +10,7 @@ export interface YamlDocument {
   hasMore: boolean;
 }
 
-/** What scalars become: what YAML 1.1 takes them for, or what is written, whatever it looks like. */
+/** The values of scalars: what YAML 1.1 takes them for, or the text as it is written. */
 type Scalars = 'typed' | 'texts';
 
 const scalarTags = { typed: ['!!str', '!!int', '!!bool', '!!null', '!!float'], texts: ['!!str'] };
@@ -78,7 +78,7 @@ class ValueBuilder {
     }
   }
 
-  /** Of several maps behind `<<`, and keys of the same name there, the first one wins; a key of the map itself wins over all. */
+  /** Of several maps behind `<<` with keys of the same name, the first one wins. A key of the map itself wins over all. */
   #map(node: number): Record<string, unknown> {
     const tape = this.#tape;
     const map: Record<string, unknown> = {};

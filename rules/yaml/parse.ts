@@ -49,9 +49,9 @@ export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxPro
 
 /** Where a node stands. */
 interface Place {
-  /** What the message asks for where something else follows the node. */
+  /** The token that the message asks for if something else follows the node. */
   expected: string;
-  /** Of a map: a list may begin in its own column. */
+  /** True for a map: a list may begin in its own column. */
   listColumn?: number;
 }
 
@@ -127,8 +127,8 @@ class YamlReader {
   }
 
   /**
-   * What follows a `-`, `?`, `:` or `---` whose collection begins at column `parent`; nothing is something too. Where it is
-   * compact, a list or map may begin on the same line.
+   * Reads the node after a `-`, `?`, `:` or `---` whose collection begins at column `parent`. An empty node is a node, too. If
+   * it is compact, a list or map may begin on the same line.
    */
   #readNode(parent: number, place: Place & { isCompact: boolean }): void {
     const cursor = this.#cursor;
@@ -149,7 +149,7 @@ class YamlReader {
     if (parent >= 0 && cursor.column > parent) cursor.refuseContent(place.expected);
   }
 
-  /** What begins on a line below, if anything does; the cursor is at the end of a line. */
+  /** Reads the node that begins on a line below, if there is one. The cursor is at the end of a line. */
   #readBelow(parent: number, place: Place, behind: number): void {
     const cursor = this.#cursor;
     cursor.toContent();
@@ -158,7 +158,10 @@ class YamlReader {
     else this.#addEmpty(behind);
   }
 
-  /** What begins the cursor's line, inside what begins at column `parent`. Properties read before belong to the whole. */
+  /**
+   * Reads the node that begins on the cursor's line, inside a collection at column `parent`. Properties read before belong to
+   * the whole.
+   */
   #readBlock(parent: number, place: Place): void {
     const cursor = this.#cursor;
     if (cursor.atIndicator(MINUS)) {
@@ -439,7 +442,7 @@ class YamlReader {
     return true;
   }
 
-  /** Whether a comma follows a member; if not, the bracket does that closes. */
+  /** Returns whether a comma follows a member; if not, the bracket does that closes. */
   #hasComma(opened: number, closing: number): boolean {
     const char = this.#cursor.peek();
     if (char !== COMMA && char !== closing) this.#cursor.refuseOpenBracket(opened, this.#cursor.pos);

@@ -62,7 +62,7 @@ export class PathLocator {
     return own === undefined ? this.offsetOf(path) : tape.place(own);
   }
 
-  /** As far as a path leads. */
+  /** The place of the longest part of the path that exists. */
   #walk(path: Path): { node: number; isWhole: boolean } {
     let node = 0;
     for (const step of path) {
@@ -73,7 +73,7 @@ export class PathLocator {
     return { node, isWhole: true };
   }
 
-  /** Of a scalar. */
+  /** The place of a scalar. */
   #textOf(given: number): string | undefined {
     const node = this.#tape.resolve(given);
     return this.#tape.kind(node) === NodeKind.SCALAR ? this.#tape.text(node) : undefined;
@@ -113,7 +113,10 @@ export class PathLocator {
   }
 }
 
-/** What finds line and column of the value at a path, in a document whose first line has that number in its file. */
+/**
+ * Returns a function that finds line and column of the value at a path, in a document whose first line has that number in its
+ * file.
+ */
 export function valuePlacer(tape: YamlTape, firstLine = 1): (path: Path) => TextPlace {
   let locator: PathLocator | undefined;
   let lines: LineIndex | undefined;
@@ -125,7 +128,7 @@ export function valuePlacer(tape: YamlTape, firstLine = 1): (path: Path) => Text
   };
 }
 
-/** What is wrong with the value at a path, or with its key. */
+/** The problem of the value at a path, or of its key. */
 export interface PathProblem {
   path: Path;
   message: string;

@@ -28,7 +28,7 @@ export interface ScalarPlace {
 /** Nodes are named by their number; the root is number 0, and the keys and values of a map alternate. */
 export class YamlTape {
   readonly source: string;
-  /** What follows the document, from its end mark on. */
+  /** The text after the document, from its end mark on. */
   rest = '';
   #words: Int32Array;
   #length = 0;
@@ -143,12 +143,12 @@ export class YamlTape {
     return children;
   }
 
-  /** What an alias stands for; any other node stands for itself. */
+  /** Returns the node that an alias stands for. Any other node stands for itself. */
   resolve(node: number): number {
     return this.kind(node) === NodeKind.ALIAS ? (this.#words[node * WORDS + 1] ?? 0) : node;
   }
 
-  /** Whether a map or list is still being written. */
+  /** Returns whether a map or list is still being written. */
   isOpen(node: number): boolean {
     const kind = this.kind(node);
     if (kind === NodeKind.SCALAR || kind === NodeKind.ALIAS) return false;

@@ -3,7 +3,7 @@ import { readDocument, type YamlDocument } from './document.ts';
 import { LineIndex, type PathProblem, placedProblems, type TextPlace } from './places.ts';
 import type { YamlTape } from './tape.ts';
 
-/** As much as the limiter reads of a file that it follows, in bytes. */
+/** The size that the limiter reads of a file that it follows, in bytes. */
 const mostBytes = 262_144;
 
 /** Places count from 1. */

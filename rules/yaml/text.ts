@@ -109,7 +109,7 @@ const simple: Partial<Record<string, string>> = {
 
 const digitCounts: Partial<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-/** What an escape stands for, and the offset behind it. */
+/** The text that an escape stands for, and the offset behind it. */
 export interface Escape {
   text: string;
   end: number;

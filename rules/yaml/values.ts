@@ -1,8 +1,8 @@
 import { NodeKind, type YamlTape } from './tape.ts';
 
 /**
- * What YAML 1.1 takes a scalar for, as far as rules distinguish types.
- * `huge` is an integer from 2^63 to 2^64 - 1; a larger one is a float.
+ * The type that YAML 1.1 takes a scalar for, as far as rules distinguish types. `huge` is an integer from 2^63 to 2^64
+ * - 1; a larger one is a float.
  */
 export type ScalarType = 'null' | 'bool' | 'int' | 'huge' | 'float' | 'string';
 

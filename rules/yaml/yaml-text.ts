@@ -1,4 +1,4 @@
-/** What there is in JSON. */
+/** The types of JSON. */
 type Value = null | boolean | number | string | Value[] | Fields;
 type Fields = { [key: string]: Value };
 
@@ -40,7 +40,7 @@ function indented(line: string): string {
   return `  ${line}`;
 }
 
-/** What no dialect of YAML takes for anything but a text. */
+/** Matches texts that no dialect of YAML takes for anything else. */
 const plain = /^[A-Za-z_/][\w/.*-]*$/;
 const words = /^(?:y|n|yes|no|on|off|true|false|null|nan|inf)$/i;
 
