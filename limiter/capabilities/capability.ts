@@ -1,7 +1,7 @@
 /**
- * A capability is what a limiter can do besides deciding, in a folder of its own below `limiter/`: a declaration, which imports
- * nothing that runs, and two halves, loaded where its settings ask for them. `limiter/settings/capabilities.ts` lists them all,
- * `limiter/assembly/capabilities.ts` goes through the list.
+ * A capability is an ability of a limiter besides deciding, in its own folder below `limiter/`. It has a declaration, which imports no
+ * code that runs, and two halves, which are loaded if its settings ask for them. `limiter/settings/capabilities.ts` lists all
+ * capabilities, and `limiter/assembly/capabilities.ts` goes through the list.
  */
 import type { AdmittedCaller, CallerGate, CallerRefusal, CallTracer } from '../../process/grpc/handlers.ts';
 import type { Health } from '../../process/grpc/health.ts';
@@ -28,28 +28,28 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Store } from '../stores/store.ts';
 import type { Threads } from './messages.ts';
 
-/** `Own`: those of its own rows. */
+/** `Own`: the settings of its own rows. */
 export interface Capability<Settings = never, Own = never> {
-  /** That of its folder. */
+  /** The name of its folder. */
   readonly name: string;
   readonly settings?: DeclaredSettings<Own>;
-  /** Whether these settings ask for it: without, nothing of its halves is loaded. */
+  /** Whether these settings ask for it. Otherwise its halves are not loaded. */
   isWanted(settings: Settings): boolean;
   load(): Promise<CapabilityThreads<Settings>>;
 }
 
-/** Its rows of `docs/settings.md`, of the chart and of the environment. */
+/** Its rows in `docs/settings.md`, in the chart and in the environment. */
 export interface DeclaredSettings<Own = never> {
-  /** The table that they are in: that of the title, or a new one. */
+  /** The title of its table, an existing or a new one. */
   readonly title: string;
-  /** They stand before the setting that the program handles by this name, or the new table before the one of this title. Undefined: last. */
+  /** The position: before the setting of this name in the program, or for a new table before the table of this title. Undefined: last. */
   readonly before?: string;
   readonly rows: SettingsTable;
-  /** Prefixes of names: a variable that begins so and that nothing reads is warned about. */
+  /** Prefixes of names: a variable with such a prefix that is not a setting causes a warning. */
   readonly ownPrefixes?: readonly string[];
-  /** Sentences about values that are allowed and not wise. */
+  /** Returns sentences about values that are allowed but unwise. */
   warnings?(settings: Own, env: Environment): string[];
-  /** What else the program reads of the environment, as further members of the settings. */
+  /** Returns further members of the settings, read from the environment. */
   derived?(settings: Own, env: Environment): object;
 }
 
@@ -70,10 +70,10 @@ export interface CapabilityContext<Settings> {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   readonly random: () => number;
   readonly registry: StatsRegistry;
-  /** What callers see. */
+  /** The health that callers see. */
   readonly health: Health;
   readonly log: Logger;
 }
@@ -82,43 +82,45 @@ export interface MainContext<Settings> extends CapabilityContext<Settings> {
   readonly threads: Threads;
   /** The name of this limiter. */
   readonly limiter: string;
-  /** Those in force; undefined: there are none yet. */
+  /** Returns the rules in force; undefined: none are loaded yet. */
   rules(): RuleTable | undefined;
-  /** For operators: away from the connections that count. */
+  /** The store for operators, separate from the connections that count. */
   readonly storeAdmin: StoreAdmin;
   readonly counting: CountingOptions;
 }
 
 export interface MainPart {
-  /** Routes of `/v1` on the debug listener, `report` of each change. */
+  /** Routes of `/v1` on the debug listener. They `report` each change. */
   routes?(report: ReportChange): ApiRoute[];
-  /** Who may use them; undefined: anyone who is not kept out otherwise. */
+  /** Admits operators; undefined: everybody who is not kept out otherwise. */
   readonly gate?: OperatorGate;
   /** Pages of the debug listener. */
   readonly pages?: DebugPages;
-  /** Before the first rules are loaded. Rejects when the limiter cannot run without it. */
+  /** Called before the first rules are loaded. Rejects if the limiter cannot run without it. */
   start?(): Promise<void>;
-  /** The store answers. */
+  /** Called when the store answers. */
   storeAnswers?(): void;
-  /** Before the store is closed. */
+  /** Called before the store is closed. */
   close?(): void | Promise<void>;
-  /** The overrides. */
+  /** The overrides of this process. */
   readonly overrides?: OverridesHere;
-  /** How statistics become metrics of Prometheus, in place of the built-in mapping. Throws when the limiter cannot run without it. */
+  /**
+   * Returns how statistics become metrics of Prometheus, in place of the built-in mapping. @throws if the limiter cannot run without it
+   */
   mapping?(): Mapping;
 }
 
-/** Overrides of this process, whatever they came by. */
+/** Overrides of this process, whatever their source. */
 export interface OverridesHere {
-  /** Those in force. */
+  /** Returns the number of overrides in force. */
   count(): number;
   find(domain: string, entries: readonly Entry[]): OverridesFound | undefined;
   readonly limitOf: EffectiveLimit;
-  /** Those of a control plane from now on; settles when they are in force everywhere. */
+  /** Uses these overrides of a control plane from now on. Resolves when they are in force in all threads. */
   useObjects(overrides: readonly Override[]): Promise<void>;
 }
 
-/** As `CallerGate`; the rights of whom it lets in are bits of `Right`. */
+/** The same as `CallerGate`; the rights of admitted operators are bits of `Right`. */
 export interface OperatorGate {
   admit(
     ...asked: Parameters<CallerGate['admit']>
@@ -126,64 +128,64 @@ export interface OperatorGate {
 }
 
 export interface ThreadContext<Settings> extends CapabilityContext<Settings> {
-  /** Of LIMITER_WORKERS, from 1 on; 0: the main thread serves callers itself. */
+  /** The number of the worker (LIMITER_WORKERS), from 1 on; 0: the main thread serves callers itself. */
   readonly worker: number;
 }
 
 export interface ThreadPart {
-  /** Around each store that is asked over a network, inside of its circuit breaker. */
+  /** Decorates each store that is asked over a network, inside its circuit breaker. */
   aroundServer?(store: Store, name: 'store' | 'per_second_store'): Store;
-  /** Around the store that counts, outside of circuit breakers. */
+  /** Decorates the store that counts, outside circuit breakers. */
   aroundStore?(store: Store): Store;
-  /** The server of the store refuses scripts, or leases: what needs them ends. */
+  /** Called when the store's server refuses scripts or leases, so that features that need them must end. */
   storeRefusesScripts?(): void;
-  /** Of callers at the two listeners; undefined: anyone who reaches them may ask. */
+  /** Admits callers at the two listeners; undefined: every caller that reaches them. */
   readonly gate?: CallerGate;
-  /** Of calls at the two listeners. */
+  /** Tracers of calls at the two listeners. */
   readonly tracers?: { readonly grpc: CallTracer; readonly http: CallTracer };
-  /** Before anything is decided, and before rules and messages come. */
+  /** Called before the first decision, and before rules and messages. */
   opened?(decisions: Decisions): void;
-  /** Methods of the gRPC listener by path; `served` are those of the capabilities listed before, and of the limiter. */
+  /** Methods of the gRPC listener by path. `served` are the paths of the limiter and of capabilities earlier in the list. */
   grpc?(decisions: Decisions, served: readonly string[]): ReadonlyMap<string, GrpcMethod>;
   /** Routes of `/v1` on the HTTP listener, by path. */
   http?(decisions: Decisions): ReadonlyMap<string, CallerRoute>;
-  /** What it wants to know of decisions. */
+  /** Observes decisions. */
   readonly observes?: Observer;
-  /** Decisions are by these from now on. */
+  /** Called when decisions use these rules from now on. */
   useRules?(rules: RuleTable): void;
-  /** The overrides in force from now on. */
+  /** Called with the overrides in force from now on. */
   useOverrides?(overrides: readonly Override[]): void;
-  /** These counters were reset; undefined: nobody knows which. */
+  /** Called when these counters were reset; undefined: unknown. */
   forget?(keys: readonly string[] | undefined): void;
-  /** What the main half asks and publishes: a method for each kind of message. */
+  /** Handles messages of the main half: a method for each kind of message. */
   readonly messages?: object;
-  /** With the connections of the store: timers begin here, so that a start that fails before leaves none behind. */
+  /** Called with the connections of the store. Timers must start here, so that a start that fails before leaves none running. */
   start?(): void | Promise<void>;
-  /** The gRPC listener is about to send GOAWAY: long calls end with OK. Settles soon, whatever the store does. */
+  /** Called before the gRPC listener sends GOAWAY: long calls end with OK. Resolves soon, whatever the store does. */
   drain?(): Promise<void>;
-  /** Callers are gone; the store is still there. */
+  /** Called when callers are gone and the store is still open. */
   beforeStoreCloses?(): void | Promise<void>;
-  /** The store is closed. */
+  /** Called when the store is closed. */
   close?(): void | Promise<void>;
 }
 
 export type Observer = Pick<ServiceEvents, 'onOverLimit' | 'onRefused' | 'onPlansEnded'>;
 
-/** What one thread decides with, as it answers callers. */
+/** The parts with which one thread decides and answers callers. */
 export interface Decisions {
-  /** Counts each hit as it comes: without leases and the local fallback. */
+  /** Counts each hit at once, without leases and the local fallback. */
   readonly store: Store;
   readonly service: Pick<RateLimitService, 'parts'>;
-  /** Service, bounds and what is done with requests beyond them. */
+  /** The service, the bounds of requests, and the answers to requests beyond them. */
   readonly asked: ShouldRateLimitOptions;
-  /** Of what callers ask over HTTP: all that is known. */
+  /** The options of answers over HTTP, which contain all details. */
   readonly wholeResponse: ResponseOptions;
   readonly excess: Excess;
-  /** Decides with these over the rules from now on. */
+  /** Applies these overrides to decisions from now on. */
   useOverrides(overrides: readonly Override[]): void;
   readonly counting: CountingOptions;
-  /** Nothing is refused, whatever rules say. */
+  /** Whether all requests pass, whatever the rules. */
   readonly allPass: boolean;
-  /** Why the store shares nothing out; undefined: it does. */
+  /** Why the store supports no shares; undefined: it supports them. */
   readonly whyNoShares: string | undefined;
 }

@@ -1,6 +1,6 @@
-/** Messages between the two halves of a capability, typed by an interface in its folder: each kind of message is a method of it. */
+/** Messages between the two halves of a capability. An interface in its folder gives their types: each kind of message is a method. */
 
-/** A message is one value that is copied between threads; so is the answer. */
+/** A message and its answer are values that are copied between threads. */
 type Message = (argument: never) => unknown;
 type Argument<Kind> = Kind extends () => unknown
   ? undefined
@@ -9,41 +9,41 @@ type Argument<Kind> = Kind extends () => unknown
     : never;
 type Answer<Kind> = Kind extends Message ? Awaited<ReturnType<Kind>> : never;
 
-/** The threads that answer callers, as the main half of a capability talks to its other half. */
+/** The threads that answer callers, as seen by the main half of a capability. */
 export interface ThreadsOf<Messages> {
-  /** Workers of LIMITER_WORKERS; 0: the main thread serves callers itself. */
+  /** The number of workers (LIMITER_WORKERS); 0: the main thread serves callers itself. */
   readonly count: number;
-  /** Of each thread that answers within a second. */
+  /** Returns the answers of threads that answer within a second. */
   ask<Kind extends keyof Messages & string>(
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<Answer<Messages[Kind]>[]>;
-  /** Of one worker, from 1 on, for as long as it takes; undefined when it cannot answer. */
+  /** Asks one worker, from 1 on, without a timeout; undefined if it cannot answer. */
   askOne<Kind extends keyof Messages & string>(
     worker: number,
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<Answer<Messages[Kind]> | undefined>;
-  /** The first answer of any thread, for as long as it takes; undefined when none can answer. */
+  /** Returns the first answer of any thread, without a timeout; undefined if none can answer. */
   askAny<Kind extends keyof Messages & string>(
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<Answer<Messages[Kind]> | undefined>;
-  /** To each thread, now and those that start later, which get the last one of each kind. Settles when all threads have it. */
+  /** Sends a message to each thread. Threads that start later get the last one of each kind. Resolves when all threads have it. */
   publish<Kind extends keyof Messages & string>(
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<void>;
 }
 
-/** A message as it passes from thread to thread. */
+/** A message between threads. */
 export interface SentMessage {
   readonly capability: string;
   readonly kind: string;
   readonly argument: unknown;
 }
 
-/** How messages reach the threads: in this one, or in workers. */
+/** Carries messages to the threads: to this one, or to workers. */
 export interface MessageCarrier {
   readonly count: number;
   ask(message: SentMessage): Promise<unknown[]>;
@@ -60,7 +60,7 @@ export class Threads {
     this.#capability = capability;
   }
 
-  /** `Messages`: what the `messages` of the thread half are. */
+  /** `Messages`: the type of the thread half's `messages`. */
   of<Messages>(): ThreadsOf<Messages> {
     const carrier = this.#carrier;
     const capability = this.#capability;

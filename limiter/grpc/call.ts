@@ -2,13 +2,13 @@ import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../
 import type { HeaderFields } from '../http2/request-handler.ts';
 import type { GrpcLimits } from './message-reader.ts';
 
-/** A call that is to end in time, and its place among the others. */
+/** A call with a deadline, and its place among the others. */
 export interface DueCall {
-  /** On the monotonic clock. */
+  /** The time on the monotonic clock. */
   readonly deadlineMs: number;
   previousDue: DueCall | undefined;
   nextDue: DueCall | undefined;
-  /** The deadline passed. */
+  /** Called when the deadline has passed. */
   expire(): void;
 }
 
@@ -16,8 +16,8 @@ const needsEncoding = /[^ -$&-~]/;
 const hex = '0123456789ABCDEF';
 
 /**
- * A status message as the value of `grpc-message`: bounded, in UTF-8, and percent-encoded where a byte is no printable
- * ASCII character or is the percent sign. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ * Encodes a status message as the value of `grpc-message`: bounded, in UTF-8, and percent-encoded except for printable ASCII characters
+ * other than the percent sign. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 export function encodeStatusMessage(message: string): string {
   const text = statusText(message);
@@ -32,7 +32,7 @@ export function encodeStatusMessage(message: string): string {
 
 const contentType = 'application/grpc';
 
-/** Constant header sections are the same arrays every time, which cost a byte a field on the wire. */
+/** Constant header sections are always the same arrays, which cost one byte for each field on the wire. */
 export const okHeaders: HeaderFields = [':status', '200', 'content-type', contentType];
 export const okTrailers: HeaderFields = ['grpc-status', '0'];
 
@@ -58,14 +58,14 @@ export interface Call extends DueCall {
   receive(data: Uint8Array, endStream: boolean): void;
   /** The stream is gone; nothing can be sent. */
   abort(): void;
-  /** Ends the call with a refusal: its caller did not do its part, and what that holds is needed. */
+  /** Ends the call with a refusal, because its caller is slow and the memory that the call holds is needed. */
   shed(): void;
 }
 
 /** Ends calls whose deadline passed. */
 export interface DueCalls {
   add(call: DueCall): void;
-  /** Of a call that was added. */
+  /** Removes a call that was added. */
   remove(call: DueCall): void;
   close(): void;
 }
@@ -73,7 +73,7 @@ export interface DueCalls {
 /** The parts that all calls of a server share. */
 export interface CallSite {
   observer: CallObserver;
-  /** Those that are to end in time. */
+  /** The calls with a deadline. */
   deadlines: DueCalls;
   limits: GrpcLimits;
 }
@@ -81,7 +81,10 @@ export interface CallSite {
 /** The status for a caller whose handler failed because of a bug. */
 export const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
-/** Connections hold as much as they may together, and this call was unfinished longest where most was held. */
+/**
+ * The status of a call that is ended because connections hold their maximum together: it was the longest unfinished of the connection
+ * that holds most.
+ */
 export const tooMuchUnfinished: GrpcStatus = {
   code: GrpcCode.RESOURCE_EXHAUSTED,
   message: 'too many bytes of unfinished requests',

@@ -307,7 +307,7 @@ describe('a request that is no call', () => {
 });
 
 describe('callers that have to say who they are', () => {
-  /** Lets `good` in alone. */
+  /** Admits only `good`. */
   const gate: CallerGate = {
     admit: (_connection, authorization) =>
       authorization === 'good'

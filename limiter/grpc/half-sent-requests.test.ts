@@ -1,4 +1,4 @@
-/** Callers that begin and do not end, over real sockets. */
+/** Callers that begin requests and do not end them, over real sockets. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
@@ -54,7 +54,7 @@ const request = (id: number, path = '/a.B/Count'): Buffer =>
 
 const largest = withPrefix(new Uint8Array(defaultGrpcLimits.maxMessageBytes));
 
-/** In frames as large as they may be, paced by what the server took: a stream's window is a quarter of it. */
+/** Sends frames of the largest size, at the pace at which the server reads: a stream's window is a quarter of the body. */
 async function sendPart(peer: SocketPeer, id: number, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; at += 16_384) {
     peer.send(data(id, bytes.subarray(at, at + 16_384)));
@@ -75,7 +75,7 @@ it('one connection cannot fill what requests of all may hold', async () => {
     greedy.send(request(id));
     await sendPart(greedy, id, largest.subarray(0, 2_200_000));
   }
-  // The one that was begun first, of the connection that holds most.
+  // The server ends the first request of the connection that holds most.
   await eventually(() => expect([1, 3, 5].map((id) => statusOf(greedy.stream(id)))).toContain('8'));
   expect(connectionMemory.bytes).toBeLessThanOrEqual(10_000_000);
   modest.send(data(1, message.subarray(500), Flag.END_STREAM));
@@ -93,7 +93,7 @@ it('the end of the server does not wait for a request that is not complete', asy
   peer.send(request(3), data(3, withPrefix(new Uint8Array(1)), Flag.END_STREAM));
   await eventually(() => expect(statusOf(peer.stream(3))).toBe('0'));
   await server.shutdown();
-  // REFUSED_STREAM: the caller may ask elsewhere.
+  // REFUSED_STREAM: the caller may ask another limiter.
   await eventually(() => expect(peer.stream(1).resetCode).toBe(7));
 });
 

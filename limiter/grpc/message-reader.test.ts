@@ -23,7 +23,7 @@ function reader(
   return { made, messages, held };
 }
 
-/** The bytes in pieces that end at the given places, each in memory that is overwritten after its turn. */
+/** Cuts the bytes at the given places. The memory of each piece is overwritten after its turn. */
 function* cut(bytes: Uint8Array, places: readonly number[]): Generator<Uint8Array> {
   const ends = [...new Set([...places.map((place) => place % (bytes.length + 1)), bytes.length])];
   let start = 0;

@@ -1,5 +1,5 @@
 /**
- * gRPC's messages, in and out of a body, and what they may occupy. Pure.
+ * Reads and writes gRPC's messages in a body, and bounds their memory. Pure.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
@@ -14,36 +14,36 @@ import type { RequestStream } from '../http2/request-handler.ts';
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
 
-/** Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. */
+/** Chosen: the first buffer for a message in pieces. An announced length alone reserves no memory. */
 const firstRoomBytes = 64;
 
-/** What a room takes beside its bytes, measured. */
+/** The measured memory of a buffer besides its bytes. */
 const roomBytes = 192;
 
-/** A status, or the answer itself. */
+/** A status, or the answer. */
 export type MessageRefusal = GrpcStatus | Uint8Array;
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
-  /** The method's own bound, where it has one: what is longer is refused at its prefix. */
+  /** The bound of the method, if it has one. A longer message is refused at its prefix. */
   longest?: LongestRequest | undefined;
-  /** Whose request it is: what that method refuses is reported with it. */
+  /** The call whose request it is, for reports of what the method refuses. */
   call?: Pick<UnaryReply, 'origin'> | undefined;
-  /** It keeps so many bytes more, below 0 less. */
+  /** Notes that the reader holds this number of bytes more. Negative: fewer bytes. */
   hold(bytes: number): void;
   /** `message` is only valid until it returns. */
   onMessage(message: Uint8Array): void;
 }
 
 /**
- * Messages out of the body of a request, however its bytes are cut. Each is one byte, which says whether it is compressed,
- * four of length, and as many bytes as that.
+ * Reads messages from the body of a request, wherever its bytes are cut. Each has one byte that tells whether it is compressed, four
+ * bytes of length, and as many bytes as that.
  */
 export class MessageReader {
   readonly #options: MessageReaderOptions;
   readonly #prefix = new Uint8Array(prefixBytes);
   #prefixLength = 0;
-  /** Of the message under way, once its prefix is complete. */
+  /** The length of the current message, once its prefix is complete. */
   #wantedBytes = 0;
   #gathered: Uint8Array | undefined;
   #gatheredBytes = 0;
@@ -53,12 +53,12 @@ export class MessageReader {
     this.#options = options;
   }
 
-  /** Whether the bytes so far end with a message, or are none. */
+  /** Whether the bytes so far end with a message, or there are none. */
   get isBetweenMessages(): boolean {
     return this.#prefixLength === 0;
   }
 
-  /** Undefined, or what its caller gets where nothing more is read. A reader that was released takes bytes and gives nothing. */
+  /** Returns undefined, or the answer for the caller if nothing more is read. After `release` it ignores bytes. */
   push(data: Uint8Array): MessageRefusal | undefined {
     let position = 0;
     while (position < data.length && !this.#released) {
@@ -78,7 +78,7 @@ export class MessageReader {
     return undefined;
   }
 
-  /** Gives back what it holds. */
+  /** Releases the held bytes. */
   release(): void {
     this.#released = true;
     this.#drop();
@@ -112,7 +112,7 @@ export class MessageReader {
       message = this.#gathered!.subarray(0, this.#wantedBytes);
     }
     this.#prefixLength = 0;
-    // Anyone who keeps it does so on a count of its own.
+    // A handler that keeps the message counts its bytes itself.
     this.#drop();
     this.#options.onMessage(message);
   }
@@ -124,12 +124,12 @@ export class MessageReader {
   }
 }
 
-/** What a buffer of its own takes. */
+/** The memory of a buffer. */
 export function bufferedBytes(buffer: Uint8Array | undefined): number {
   return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
-/** The message with its prefix, in a buffer of its own. */
+/** Returns the message with its prefix, in a new buffer. */
 export function withPrefix(message: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(prefixBytes + message.length);
   bytes.writeUInt32BE(message.length, 1);
@@ -158,8 +158,8 @@ function prefixRefusal(
 }
 
 /**
- * The request of a call that takes exactly one message, where it does not come whole in one piece. The message counts once
- * the request has ended: until then another may follow, and the call is none.
+ * The request of a call that takes exactly one message, if it does not arrive in one piece. The message counts when the request has
+ * ended. Before that another message may follow, which makes the call invalid.
  */
 export class SingleMessage {
   readonly #stream: RequestStream;
@@ -183,13 +183,13 @@ export class SingleMessage {
     });
   }
 
-  /** What the caller gets where there will be no message; undefined as long as there may be one. */
+  /** Returns the answer for the caller if there will be no message; undefined as long as there may be one. */
   push(data: Uint8Array): MessageRefusal | undefined {
     const refusal = this.#reader.push(data);
     return this.#refusal ?? refusal;
   }
 
-  /** The request has ended: its message, valid until `release`, or why there is none. */
+  /** Ends the request. Returns its message, valid until `release`, or why there is none. */
   end(): Uint8Array | GrpcStatus {
     if (!this.#reader.isBetweenMessages) return unfinished;
     return this.#message ?? noMessage;
@@ -223,20 +223,20 @@ const secondMessage: GrpcStatus = {
   message: 'cardinality violation: received more than one request message',
 };
 
-/** Bounds of what calls may occupy; none of them is fixed by gRPC. */
+/** Bounds for the memory of calls. gRPC defines none of them. */
 export interface GrpcLimits {
-  /** Longest message of a request. */
+  /** The longest message of a request. */
   maxMessageBytes: number;
-  /** What one call's answers may occupy that its caller does not take. */
+  /** The memory for one call's answers that its caller does not read. */
   maxQueuedBytes: number;
-  /** From one look for expired calls to the next. */
+  /** The interval at which expired calls are ended. */
   deadlineSweepMs: number;
 }
 
 const mebibyte = 1024 * 1024;
 
 export const defaultGrpcLimits: GrpcLimits = {
-  // As gRPC's other servers have it.
+  // This is the default of gRPC's other servers.
   maxMessageBytes: 4 * mebibyte,
   maxQueuedBytes: mebibyte,
   deadlineSweepMs: 20,

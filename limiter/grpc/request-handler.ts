@@ -1,6 +1,6 @@
 /**
- * gRPC on HTTP/2's requests: which call a request is, or the answer to one that is none. What callers are reported is what
- * grpc-go reports them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ * gRPC over HTTP/2 requests: finds the call of a request, or answers a request that is not a valid call. The answers equal those of
+ * grpc-go. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
   type CallerConnection,
@@ -45,7 +45,7 @@ const digit0 = 0x30;
 const digit9 = 0x39;
 
 /**
- * What `grpc-timeout` says: one to eight digits and a unit; undefined when it is not that.
+ * Reads `grpc-timeout`, which has one to eight digits and a unit. Returns undefined for other texts.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 export function timeoutMsOf(text: string): number | undefined {
@@ -62,29 +62,29 @@ export function timeoutMsOf(text: string): number | undefined {
 }
 
 /**
- * What gRPC reads of a request's header section; other metadata is ignored. A missing `te` is forgiven, as gRPC's other servers
- * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ * The parts of a request's header section that gRPC uses; other metadata is ignored. As in gRPC's other servers, `te` may be missing.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 interface RequestHead {
   readonly fields: HeaderFields;
   method: string;
   path: string;
   contentType: string;
-  /** As sent; empty when there is none. */
+  /** The text of the header; empty if there is none. */
   timeout: string;
-  /** Infinite when the caller waits as long as it takes, NaN when it is malformed. */
+  /** Infinite if the caller sets no timeout, NaN if it is malformed. */
   timeoutMs: number;
-  /** Of the messages. */
+  /** The encoding of the messages. */
   encoding: string;
-  /** Empty when there is none. */
+  /** Empty if there is none. */
   authorization: string;
-  /** What is called; undefined when that is unknown. */
+  /** The called method; undefined if it is unknown. */
   target: GrpcMethod | undefined;
-  /** The answer to a request that is no call which can begin; undefined for one that is. */
+  /** The answer to a request that is not a valid call; undefined for a valid one. */
   refusal: HeaderFields | undefined;
 }
 
-/** Chosen: of longer ones nothing is kept for the next request, which is usually the same. */
+/** Chosen: longer header sections are not kept for the next request, which is usually the same. */
 const mostKeptCharacters = 4096;
 
 function readHead(fields: HeaderFields): RequestHead {
@@ -127,10 +127,10 @@ function readHead(fields: HeaderFields): RequestHead {
   return head;
 }
 
-/** Messages are protobuf alone. RFC 9110, section 8.3.1: types are compared without case, and may have parameters. */
+/** Messages are always protobuf. RFC 9110, section 8.3.1: types are compared without case, and may have parameters. */
 const grpcType = /^application\/grpc(\+proto)?[ \t]*(;|$)/i;
 
-/** The answer to a request that is no call at all; undefined for one that is. In the order in which grpc-go checks. */
+/** Returns the answer to a request that is not a call; undefined for a call. The checks are in the order of grpc-go. */
 function headRefusal(head: RequestHead): HeaderFields | undefined {
   const { contentType, method } = head;
   if (contentType !== 'application/grpc' && !grpcType.test(contentType)) {
@@ -151,13 +151,16 @@ function headRefusal(head: RequestHead): HeaderFields | undefined {
 }
 
 export interface GrpcRequestHandlerOptions extends CallObserver {
-  /** By path. */
+  /** Methods by path. */
   methods: ReadonlyMap<string, GrpcMethod>;
   timers: Timers;
   limits?: Partial<GrpcLimits>;
-  /** Of unary calls. Undefined: none is traced. */
+  /** The tracer of unary calls. Undefined: no call is traced. */
   tracer?: CallTracer | undefined;
-  /** Of methods that are not free. Undefined: anyone who reaches the port may call. `peer` of connections is then a Peer. */
+  /**
+   * Admits callers of methods that are not free. Undefined: every caller that reaches the port is admitted. With a gate, the `peer` of
+   * connections must be a Peer.
+   */
   gate?: CallerGate | undefined;
 }
 
@@ -239,7 +242,7 @@ export class GrpcRequestHandler implements RequestHandler {
     (stream.context as Call | undefined)?.shed();
   }
 
-  /** Ends its timer; deadlines are not looked at any more. */
+  /** Stops the timer. Deadlines have no effect any more. */
   close(): void {
     this.#site.deadlines.close();
   }
@@ -258,7 +261,7 @@ export class GrpcRequestHandler implements RequestHandler {
   }
 }
 
-/** Streams decide nothing by themselves: theirs is a status. */
+/** Refuses a caller. Streams contain no decisions themselves, so they get a status. */
 function refuseCaller(
   stream: RequestStream,
   method: GrpcMethod,

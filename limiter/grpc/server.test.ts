@@ -541,7 +541,7 @@ describe('a unary method', () => {
 });
 
 describe('reflection', () => {
-  /** The names that it lists, or the status that ends the stream. */
+  /** Returns the listed names, or the status that ends the stream. */
   function listServices(client: Client, version: string): Promise<string[] | number> {
     const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
     const call = client.makeBidiStreamRequest(path, identity, identity);

@@ -11,12 +11,12 @@ import {
 } from '../sockets/socket-server.ts';
 import { type GrpcMethod, GrpcRequestHandler } from './request-handler.ts';
 
-/** Makes further methods, by path, from the paths that are served. */
+/** Makes further methods by path, given the paths that are already served. */
 type FurtherMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
 
 type SocketOptions = Omit<Http2SocketServerOptions, 'handler' | 'limits' | 'listener' | 'onFault'>;
 
-/** Options that are not described here are those of sockets. */
+/** Options without description are those of sockets. */
 export interface GrpcServerOptions extends CallObserver, SocketOptions {
   /** Methods by full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
@@ -58,11 +58,11 @@ function methodName(path: string): string {
 export interface GrpcServer {
   /** The number of open connections. */
   readonly connections: number;
-  /** Their names, without their services. */
+  /** Names without the service. */
   readonly unaryMethods: readonly string[];
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listen(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
-  /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
+  /** Accepts no more calls. Resolves when the last one ended, or was cut after the grace period. */
   shutdown(): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ const silent: SocketServerListener = {
   certificateRefused: () => {},
 };
 
-/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and what capabilities serve. */
+/** Creates the gRPC listener: unary methods from handlers of bytes, the standard health service, and the services of capabilities. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { unary, clock, timers, further, shutdownGraceMs } = options;
   const health = new HealthService(options.health, ['ratelimit']);

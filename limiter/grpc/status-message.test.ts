@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeStatusMessage } from './call.ts';
 
-/** In units: whole characters, pairs of surrogates and lone ones. */
+/** Text from whole characters, pairs of surrogates, and lone surrogates. */
 const anyText = fc.string({
   unit: fc.oneof(
     fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),

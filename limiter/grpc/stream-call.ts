@@ -1,4 +1,4 @@
-/** Calls that are answered with a stream of messages, and what callers send in them: one message, or a stream of them. */
+/** Calls with a stream of answers, and their requests: one message, or a stream of them. */
 import type {
   AdmittedCaller,
   DuplexHandler,
@@ -31,17 +31,17 @@ import {
   withPrefix,
 } from './message-reader.ts';
 
-/** One message in, once the request has ended. */
+/** Takes one message when the request has ended. */
 export interface StreamMethod {
   readonly kind: 'stream';
-  /** Without its service. */
+  /** The name without the service. */
   readonly name: string;
   readonly handler: StreamHandler;
-  /** Whether everybody may call it, where others have to say who they are. */
+  /** Whether the method may be called without authentication, even if others require it. */
   readonly isFree: boolean;
 }
 
-/** Messages in as they come. */
+/** Takes messages as they arrive. */
 export interface DuplexMethod {
   readonly kind: 'duplex';
   readonly name: string;
@@ -49,14 +49,14 @@ export interface DuplexMethod {
   readonly isFree: boolean;
 }
 
-/** Both give the reason where the call cannot go on. */
+/** Both methods return the reason if the call cannot continue. */
 interface CallInput {
   push(data: Uint8Array): MessageRefusal | undefined;
   end(): GrpcStatus | undefined;
   release(): void;
 }
 
-/** Where the messages come from, and how long they may be. */
+/** The source of the messages, and their longest length. */
 export interface CallInputSource {
   stream: RequestStream;
   maxMessageBytes: number;
@@ -103,7 +103,7 @@ function duplexInput(
   };
 }
 
-/** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
+/** The measured memory of a running call, including its stream and its listeners. */
 const callBytes = 2048;
 
 interface StreamCallStart {
@@ -113,8 +113,8 @@ interface StreamCallStart {
 }
 
 /**
- * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
- * The header section goes out with the first message; without any, the status is the whole answer.
+ * One call with a stream of answers, for one message (`serverStream`) or for a stream of them (`duplex`). The header section is sent
+ * with the first message. Without messages, the status is the whole answer.
  */
 export class StreamCall implements Call, DuplexStream {
   readonly deadlineMs: number;
@@ -206,7 +206,7 @@ export class StreamCall implements Call, DuplexStream {
   }
 
   shed(): void {
-    // What waits for the windows would keep the status behind it.
+    // Data that waits for the windows would delay the status.
     if (this.#stream.queuedBytes === 0) this.end(tooMuchUnfinished);
   }
 

@@ -27,17 +27,17 @@ import { prefixBytes, SingleMessage } from './message-reader.ts';
 
 export interface UnaryMethod {
   readonly kind: 'unary';
-  /** Without its service. */
+  /** The name without the service. */
   readonly name: string;
   readonly handler: UnaryHandler;
-  /** Whether everybody may call it, where others have to say who they are. */
+  /** Whether the method may be called without authentication, even if others require it. */
   readonly isFree: boolean;
 }
 
-/** What stands before the message of an answer, as the stream copies it: no message is compressed. */
+/** The prefix of an answer's message, which the stream copies. Messages are never compressed. */
 const prefix = new Uint8Array(prefixBytes);
 
-/** What reading a request in pieces takes, beside the pieces, measured. */
+/** The measured memory for reading a request in pieces, besides the pieces. */
 const piecesBytes = 768;
 
 const receiving = 0;
@@ -58,16 +58,16 @@ export class UnaryCall implements Call, UnaryReply {
   readonly deadlineMs: number;
   previousDue: DueCall | undefined = undefined;
   nextDue: DueCall | undefined = undefined;
-  /** Of a call that is traced. */
+  /** The span, if the call is traced. */
   readonly span: CallSpan | undefined;
-  /** Where callers have to say who they are. */
+  /** The caller, if callers must authenticate. */
   readonly caller: AdmittedCaller | undefined;
   readonly fields: HeaderFields;
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;
   #state: State = receiving;
-  /** Only of a request that comes in pieces. */
+  /** Only set if the request arrives in pieces. */
   #pieces: SingleMessage | undefined;
 
   constructor(
@@ -167,7 +167,7 @@ export class UnaryCall implements Call, UnaryReply {
       this.#refuse(message);
       return;
     }
-    // While it waits for the store it holds nothing for its caller.
+    // A call that waits for the store does not hold memory for its caller.
     this.#stream.hold(-piecesBytes);
     this.#run(message);
     pieces.release();
@@ -194,7 +194,7 @@ export class UnaryCall implements Call, UnaryReply {
     stream.sendHeaders(fields, true);
   }
 
-  /** Calls that never reached their handler are not counted. */
+  /** Ends the call. Calls that never reached their handler are not counted. */
   #end(state: State): void {
     const { observer, deadlines } = this.#site;
     const reached = this.#state === running;
@@ -205,14 +205,14 @@ export class UnaryCall implements Call, UnaryReply {
   }
 }
 
-/** Ends calls whose deadline passed, in coarse steps: most calls end long before, and a timer for each would be expensive. */
+/** Ends calls whose deadline passed, in coarse steps. Most calls end long before, and a timer for each would be expensive. */
 export class Deadlines implements DueCalls {
   readonly #clock: Clock;
   readonly #timers: Timers;
   readonly #sweepMs: number;
   #first: DueCall | undefined;
   #endSweeps: (() => void) | undefined;
-  /** There was a call since the last sweep. */
+  /** Whether there was a call since the last sweep. */
   #busy = false;
 
   constructor(options: { clock: Clock; timers: Timers; sweepMs: number }) {
@@ -230,7 +230,7 @@ export class Deadlines implements DueCalls {
     this.#endSweeps ??= this.#timers.every(this.#sweepMs, () => this.#sweep());
   }
 
-  /** Of a call that was added. */
+  /** Removes a call that was added. */
   remove(call: DueCall): void {
     const { previousDue, nextDue } = call;
     if (previousDue === undefined) this.#first = nextDue;

@@ -1,10 +1,10 @@
 import type { HttpCall } from '../../process/http/http-server.ts';
 import type { HttpAsker } from './http-asker.ts';
 
-/** What callers of the HTTP listener may ask below `/v1`, by one path. */
+/** A question below `/v1` that callers of the HTTP listener may ask, by one path. */
 export interface CallerRoute {
-  /** Bits of `Right` that callers need, without which nothing is looked at. */
+  /** The bits of `Right` that callers need. Without them the request is not read. */
   readonly right: number;
-  /** Rejects with an `ApiProblem`; anything else is a fault of ours. */
+  /** Rejects with an `ApiProblem`. Any other error is a defect. */
   answer(call: HttpCall, asker: HttpAsker): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** `POST /v1/check`: one decision for a backend that has no proxy in front of it, reported whole. */
+/** `POST /v1/check`: one decision for a backend without a proxy in front of it, with all details. */
 import type { ServerResponse } from 'node:http';
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
@@ -21,7 +21,7 @@ export interface CheckOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'ma
   bounds: RequestBounds;
 }
 
-/** Rejects with an `ApiProblem` for what is wrong with the question. */
+/** Rejects with an `ApiProblem` if the question is invalid. */
 export async function answerCheck(call: HttpCall, asker: HttpAsker, options: CheckOptions): Promise<void> {
   const bytes = await readPost(call, options);
   if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
@@ -34,7 +34,7 @@ export async function answerCheck(call: HttpCall, asker: HttpAsker, options: Che
   sendJson(call.response, code === 'OVER_LIMIT' ? 429 : 200, body);
 }
 
-/** Of the body nothing was decoded. */
+/** Answers a body that was not decoded. */
 async function answerTooLarge(
   call: HttpCall,
   found: BodyTooLarge,
@@ -48,7 +48,7 @@ async function answerTooLarge(
   await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
 
-/** Beyond the rate of its caller, which `reason` says in words. Nothing of the question is read. */
+/** Answers a request that exceeds the rate of its caller, for this `reason`. The question is not read. */
 export function answerExcessCheck(call: HttpCall, excess: Excess, reason: string): Promise<void> {
   const isOver = excess.code() === Code.OVER_LIMIT;
   writeDetail(call.response, reason);
@@ -68,17 +68,17 @@ export function sendJson(response: ServerResponse, status: number, body: object)
 
 export type PostOptions = Pick<CheckOptions, 'bounds' | 'tooLarge' | 'maxBodyBytes'>;
 
-/** A body beyond REQUEST_MAX_BYTES, or beyond HTTP_MAX_BODY_BYTES. */
+/** A body that is longer than REQUEST_MAX_BYTES or HTTP_MAX_BODY_BYTES. */
 export interface BodyTooLarge {
   readonly error: RequestTooLarge;
 }
 
-/** Where that is an error. */
+/** Returns the error if such a body is one. */
 export function problemOfBody({ error }: BodyTooLarge): ApiProblem {
   return new ApiProblem(error.setting === 'HTTP_MAX_BODY_BYTES' ? 413 : 400, error.message);
 }
 
-/** The body of a POST to a path without parameters, when it is its turn. Rejects with an `ApiProblem`. */
+/** Reads the body of a POST to a path without parameters, when it is its turn. Rejects with an `ApiProblem`. */
 export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array | BodyTooLarge> {
   const { request, response, target } = call;
   if (request.method !== 'POST') {

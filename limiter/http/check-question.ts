@@ -1,4 +1,4 @@
-/** Bodies that say which requests they are about: read, or all that is wrong with them. */
+/** Reads bodies that name the requests they are about, and reports all mistakes in them. */
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
@@ -44,7 +44,7 @@ export interface BodyForm<More> {
   mayLeaveOut: boolean;
   /** Whether a descriptor may be an object of entries and an amount. */
   takesAmounts?: boolean;
-  /** `domain` and `descriptors` as the body has them, read or not. */
+  /** `domain` and `descriptors` are the values of the body, whether they were read or not. */
   read(
     body: Readonly<Record<string, unknown>>,
     mistakes: Mistakes,
@@ -72,15 +72,15 @@ const checkForm: BodyForm<number> = {
   read: ({ hits = 1 }, mistakes) => readWhole('hits', hits, Number.MAX_SAFE_INTEGER, mistakes),
 };
 
-/** Reads a body of `/v1/check`. Throws as `readBody` does. */
+/** Reads a body of `/v1/check`. @throws like `readBody` */
 export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>): HttpQuestion {
   const { asked, more: hits } = readBody(bytes, asker, checkForm);
   return { ...asked!, hits };
 }
 
 /**
- * Reads a body. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is reported; 400
- * with all mistakes.
+ * Reads a body. @throws ApiProblem with 403 if the caller may not use the domain, before anything else is reported; with 400 and all
+ * mistakes otherwise
  */
 export function readBody<More>(
   bytes: Uint8Array,
@@ -109,7 +109,7 @@ export function readBody<More>(
   const found = isLeftOut ? noDescriptors : readDescriptors(descriptors, takesAmounts, mistakes);
   mistakes.throwIfAny();
   const { entries, amounts } = found;
-  // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
+  // No object has unknown keys, so a larger number of written keys means that one occurs twice. JSON.parse took the last.
   const keys = entries.reduce(
     (sum, one) => sum + one.length,
     Object.keys(body as object).length + found.keys,
@@ -131,7 +131,7 @@ export function readWhole(path: string, value: unknown, most: number, mistakes: 
 interface FoundDescriptors {
   readonly entries: Entry[][];
   readonly amounts: Asked['amounts'];
-  /** For objects around entries. */
+  /** The number of keys in objects around entries. */
   readonly keys: number;
 }
 
@@ -216,7 +216,7 @@ export function valueText(value: unknown): string {
   return typeof value === 'object' ? kindOf(value) : String(value);
 }
 
-/** As an identifier if possible, otherwise in quotes. */
+/** Returns the key as an identifier if possible, otherwise in quotes. */
 function shownKey(key: string): string {
   return /^\w{1,100}$/.test(key) ? key : shown(key);
 }

@@ -17,7 +17,7 @@ import type { DebugPages } from './debug-pages.ts';
 
 const unzip = promisify(gunzip);
 
-/** This thread serves callers itself. */
+/** A process in which this thread serves callers itself. */
 const lone = {
   ...{ count: 0, ask: () => expect.fail() },
   ...{ askOne: () => expect.fail(), publish: () => expect.fail() },

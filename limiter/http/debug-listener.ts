@@ -1,4 +1,4 @@
-/** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
+/** The debug listener: loaded rules, statistics and profiles. It is for operators, not for callers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
@@ -9,25 +9,25 @@ import type { ListenAddress } from '../../process/net/bind.ts';
 import type { DebugPages } from './debug-pages.ts';
 
 export interface DebugListenerOptions {
-  /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
+  /** The lines of `/rlconfig`, without newlines. They are read gradually while the answer is written. */
   rlconfigLines(): Iterable<string>;
-  /** The same rules with all they say, as the lines of one JSON text. */
+  /** The same rules with all their fields, as the lines of one JSON text. */
   ruleFileLines(): Iterable<string>;
   /** The lines of `/stats`, in the same form. */
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
-  /** `/v1`, whose guard says who may see the other pages as well: all but `/livez` and the console. Undefined: everybody may. */
+  /** `/v1`. Its guard also decides who may see the other pages, except `/livez` and the console. Undefined: no guard. */
   api?: ApiRouter | undefined;
   /** Further pages. */
   pages: readonly DebugPages[];
-  /** How long requests may take at the end before they are cut. */
+  /** The time that requests have at the end before they are cut. */
   closeGraceMs: number;
-  /** Bounds its connections. Undefined: they are not. */
+  /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
   /** Called when a request was answered with 500, or cut, because something threw. */
   onFault(error: unknown): void;
 }
 
-/** By path. */
+/** Descriptions by path. */
 const ownPages: Readonly<Record<string, string>> = {
   '/console': 'a page that shows and changes what is here',
   '/livez': '200 while the process answers at all, whatever its health',
@@ -75,7 +75,7 @@ export class DebugListener implements HttpListener {
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
     const url = request.url ?? '/';
     const path = requestPath(url)?.path ?? '';
-    // The API says itself what is wrong, in its own form; the console holds no data.
+    // The API reports problems itself, in its own form; the console contains no data.
     if (path === '/livez' || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
     return (
       this.#options.api?.guard.admitsToPage(request, response, this.#pagesAt(path)?.kindOf(path) ?? 'page') ??

@@ -1,18 +1,18 @@
 import type { HttpCall } from '../../process/http/http-server.ts';
 import type { PageKind } from '../../process/http/site-check.ts';
 
-/** Pages of the debug listener that are none of its own. */
+/** Pages of the debug listener that capabilities add. */
 export interface DebugPages {
-  /** A path; with `/` at its end, all that begins so. */
+  /** A path; if it ends in `/`, all paths below it. */
   readonly root: string;
-  /** By path, what the listener's index says of them. */
+  /** The descriptions in the listener's index, by path. */
   readonly described: Readonly<Record<string, string>>;
-  /** How they are kept from other sites' pages. */
+  /** How pages of other sites are kept away from them. */
   kindOf(path: string): PageKind;
   answer(call: HttpCall): Promise<void>;
-  /** The listener is open. */
+  /** Called when the listener is open. */
   opened?(): Promise<void>;
-  /** The listener waits for answers that are under way, and may be closed soon. */
+  /** Called when the listener waits for running answers, and may be closed soon. */
   closing?(): void;
   closed?(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * `/v1/forward-auth/<profile>`: whether another proxy may let a request pass, asked by its headers alone: nginx's auth_request,
- * Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and anyone who asks as they do.
+ * `/v1/forward-auth/<profile>`: tells another proxy whether a request may pass. The question consists of headers alone: nginx's
+ * auth_request, Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and clients that do the same.
  */
 import type { IncomingMessage } from 'node:http';
 import { GrpcCode, type GrpcStatus, Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
@@ -17,12 +17,12 @@ import type { DecideForHttp, HttpDecision } from './http-decision.ts';
 
 export const forwardAuthPath = '/v1/forward-auth/';
 
-/** `/v1/forward-auth/shop/a//b`: Envoy's ext_authz over HTTP writes the path of the client behind the one that it was given. */
+/** `/v1/forward-auth/shop/a//b`: Envoy's ext_authz over HTTP appends the path of the client to the configured one. */
 export function hasPathOfClient(url: string): boolean {
   return url.startsWith(forwardAuthPath) && url.includes('/', forwardAuthPath.length);
 }
 
-/** A profile, and what makes descriptors by it. */
+/** A profile with its maker of descriptors. */
 export interface ReadyProfile {
   profile: Profile;
   make: DescriptorMaker;
@@ -32,15 +32,15 @@ export interface ForwardAuthOptions {
   decide: DecideForHttp;
   excess: Excess;
   onAnswer(answer: ForwardAnswer): void;
-  /** A header did not come, or says nothing, of which a descriptor would have been made. */
+  /** Called if a header that a descriptor needs is missing or empty. */
   onMissingHeader(missingHeader: { profile: string; header: string; peer: string }): void;
-  /** There is no such profile for the caller, which most proxies take for "may pass". */
+  /** Called if there is no such profile for the caller. Most proxies let the request pass then. */
   onUnknown(unknown: { peer: string; reason: string }): void;
-  /** `onError` answered. */
+  /** Called if `onError` decided. */
   onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
 }
 
-/** Marks what a limit refused: nginx cannot distinguish it from other refusals by the status. */
+/** Marks a request that a limit refused, which nginx cannot distinguish from other refusals by the status. */
 const refusedHeader = 'X-Weir-Refused';
 /** The longest text in a header: names of rules may be longer. */
 const longestRefused = 200;
@@ -60,7 +60,7 @@ export class ForwardAuth {
     this.#profiles = profiles && new Map(profiles.map((one) => [one.profile.name, one]));
   }
 
-  /** Rejects with an `ApiProblem` for a profile that there is not, or that the caller may not use. */
+  /** Rejects with an `ApiProblem` if there is no such profile, or the caller may not use it. */
   async answer(call: HttpCall, asker: HttpAsker): Promise<void> {
     const { request, target } = call;
     const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
@@ -106,7 +106,7 @@ export class ForwardAuth {
     return sendProblem(call, new ApiProblem(refusedStatus, reason));
   }
 
-  /** The request is not read. */
+  /** Answers without reading the request. */
   #answerExcess(call: HttpCall, profile: Profile): Promise<void> {
     if (this.#options.excess.code() === Code.OK) {
       this.#options.onAnswer('allowed');
@@ -116,14 +116,17 @@ export class ForwardAuth {
     return this.#refuse(call, profile, { by: 'requests_per_second', answer: 'refused' });
   }
 
-  /** Where some are not for the caller, one that there is not is refused as they are: its answer would report their names. */
+  /**
+   * Returns a profile. If the caller may not use all profiles, an unknown name gets the same answer as a forbidden one, which would
+   * otherwise reveal names.
+   */
   #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
       const reason = 'the profiles file cannot be used (PROFILES_FILE): the log says why';
       throw this.#unknown(call, 503, reason);
     }
     const found = this.#profiles.get(name);
-    // Its words are for the log alone: they have the domain.
+    // The text of the refusal contains the domain, so it is only for the log.
     const isRefused = found !== undefined && caller?.refusal(found.profile.domain, Right.ASK) !== undefined;
     if (found !== undefined && !isRefused) return found;
     const others = [...this.#profiles.values()]
@@ -151,7 +154,7 @@ export class ForwardAuth {
       case GrpcCode.PERMISSION_DENIED:
         throw problemOf(failure);
       case GrpcCode.INVALID_ARGUMENT:
-        // REQUEST_TOO_LARGE=error. Who could get past a limit by what he sends would: this is no matter of onError.
+        // REQUEST_TOO_LARGE=error does not let onError decide. Otherwise a client could get past a limit by the size of its request.
         onAnswer('too_large');
         throw new ApiProblem(403, failure.message);
       default:
@@ -166,7 +169,7 @@ export class ForwardAuth {
   }
 }
 
-/** The request line of the client, as the one who asks repeats it, and the headers. */
+/** The request line of the client, as the proxy repeats it, and the headers. */
 function headersAndLine({ rawHeaders, method = '', url = '' }: IncomingMessage): string[] {
   const path = url.indexOf('/', forwardAuthPath.length);
   return [...rawHeaders, ':method', method, ...(path === -1 ? [] : [':path', url.slice(path)])];

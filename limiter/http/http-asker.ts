@@ -23,20 +23,20 @@ export interface HttpAsker {
   /** Undefined if callers need not authenticate. */
   readonly caller: AdmittedCaller | undefined;
   readonly span: CallSpan | undefined;
-  /** Its request is beyond the rate of its caller, and is answered as by a limit that is exceeded. */
+  /** Whether the request exceeds the rate of its caller, and is answered as by a limit that is exceeded. */
   readonly isExcess?: boolean;
 }
 
 export interface AdmissionOptions {
-  /** Decides who may ask. Defaults to all callers. */
+  /** Decides which callers may ask. Defaults to all. */
   gate?: CallerGate | undefined;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
-  /** Takes how long each took that was let in. Defaults to none. */
+  /** Records the durations of admitted requests. Defaults to none. */
   timing?: { nowMs(): number; record(durationMs: number): void } | undefined;
 }
 
-/** Before anything of the body is read. Its span ends with the response, and says which `route` it was. */
+/** Admits a caller before the body is read. The span ends with the response and has `route` as its name. */
 export function admitted(
   { request, response }: HttpCall,
   route: string,
@@ -51,9 +51,7 @@ export function admitted(
   return { request, caller, span: beginSpan(request, response, { route, tracer }) };
 }
 
-/**
- * A reply with these ends. The decision of a request that went away is not held up: it is counted as any other.
- */
+/** A reply with this end. A request that was canceled is decided and counted like any other. */
 export function replyTo<Ends>(
   { request, caller, span }: HttpAsker,
   ends: Ends,
@@ -72,7 +70,7 @@ export function replyTo<Ends>(
   return Object.assign(reply, ends);
 }
 
-/** A refusal or a failure as an answer of `/v1`. Never 429: that is a decision. */
+/** Turns a refusal or a failure into an answer of `/v1`. It is never 429, which is a decision. */
 export function problemOf({ code, message }: GrpcStatus): ApiProblem {
   switch (code) {
     case GrpcCode.UNAUTHENTICATED:
@@ -91,14 +89,14 @@ export function problemOf({ code, message }: GrpcStatus): ApiProblem {
   }
 }
 
-/** The caller is shown no more than this of what must not happen. */
+/** The text that callers get for a defect. */
 export const fault = 'a fault of the server, which its log reports';
 
 export function originOf({ socket }: IncomingMessage): RequestOrigin {
   return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };
 }
 
-/** Node takes the first of several as it is. */
+/** If there are several headers, Node takes the first unchanged. */
 function authorizationOf({ headersDistinct }: IncomingMessage): string {
   const { authorization: [value = '', ...others] = [] } = headersDistinct;
   return others.length === 0 ? value : severalAuthorizations;
@@ -106,7 +104,7 @@ function authorizationOf({ headersDistinct }: IncomingMessage): string {
 
 const connections = new WeakMap<object, CallerConnection>();
 
-/** The same for all requests of a connection. */
+/** The state that all requests of a connection share. */
 function connectionOf({ socket }: IncomingMessage): CallerConnection {
   let connection = connections.get(socket);
   if (connection === undefined) {

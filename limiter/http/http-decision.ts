@@ -1,4 +1,4 @@
-/** A decision that was asked for over HTTP, by /v1/check or for another proxy, with all that an answer can report it. */
+/** A decision for /v1/check or for another proxy, with all details for the answer. */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
@@ -14,7 +14,7 @@ import { type HttpAsker, replyTo } from './http-asker.ts';
 
 export interface HttpQuestion {
   domain: string;
-  /** Each a list of entries, in their order. */
+  /** Lists of entries, in their order. */
   descriptors: readonly (readonly Entry[])[];
   /** Hits of each descriptor: 0 to 2^53 - 1. 0 only reads. */
   hits: number;
@@ -39,7 +39,7 @@ export interface HttpDecision {
   code: 'OK' | 'OVER_LIMIT';
   /** One per descriptor, in order. */
   descriptors: DescriptorAnswer[];
-  /** The limit headers of the tightest, whatever the settings for RLS answers; on a refusal Retry-After as well. */
+  /** The limit headers of the tightest limit, whatever the settings for RLS answers; on a refusal also Retry-After. */
   headers: (readonly [name: string, value: string])[];
   /** Undefined: the request is within the bounds. */
   tooLarge?: string;
@@ -48,8 +48,8 @@ export interface HttpDecision {
 }
 
 /**
- * Asks as the service does for any other caller: rights in the domain, counts, statistics, the memory of refusals. A failure
- * is NOT_FOUND for a domain without rules, and UNAVAILABLE where the store fails or no rules are there yet.
+ * Asks the service as for any other caller: rights in the domain, counts, statistics, and the local cache. A failure is NOT_FOUND for a
+ * domain without rules, and UNAVAILABLE if the store fails or no rules are loaded yet.
  */
 export type DecideForHttp = (
   question: HttpQuestion,
@@ -75,7 +75,7 @@ export function createDecideForHttp({ ask, domains }: DecideForHttpOptions): Dec
           resolve({ ...decisionOf(response, []), tooLarge: reason }),
         fail: (failure: GrpcStatus) => resolve({ failure }),
       });
-      // Encoded, so that remembered entries are found, and the bounds of requests apply.
+      // The request is encoded so that the cache of entries and the bounds of requests apply.
       ask(encodeRateLimitRequest(domain, descriptors, hits), reply);
     });
 }
@@ -91,7 +91,10 @@ function decisionOf(
   };
 }
 
-/** Of a hit that one request makes every rule counts one. More are often tokens, or money, which are not both. */
+/**
+ * Warnings about hits above 1, which every rule counts. They are often tokens or money, and the same number cannot be right for rules of
+ * different units.
+ */
 function warningsOf(plans: readonly Plan[], hits: number): Pick<HttpDecision, 'warnings'> {
   const mixed = hits > 1 ? mixedUnits(plans.filter((plan) => plan.kind === 'limited')) : undefined;
   if (mixed === undefined) return {};
@@ -123,7 +126,7 @@ function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
   return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
 }
 
-/** Of the other domains, only those that the caller may use are named. */
+/** The message names only those other domains that the caller may use. */
 function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
   const usable = domains.filter((one) => caller === undefined || caller.hasDomain(one));
   const meant = meantBy(domain, usable);

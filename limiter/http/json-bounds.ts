@@ -1,16 +1,15 @@
 /**
- * Takes out of a JSON text what a request may not have before it is parsed, in one pass over its bytes: descriptors and entries
- * beyond their numbers. It looks for brackets, commas and strings alone: whether the rest is JSON, and a request, is for those
- * who read it, as is a list that comes twice, which they refuse.
+ * Removes descriptors and entries beyond their maximum numbers from a JSON text before it is parsed, in one pass over its bytes. It only
+ * looks at brackets, commas and strings. The parser checks whether the text is JSON and a request, and rejects a list that occurs twice.
  */
 import { markerKeys } from '../decide/marker.ts';
 import type { CrowdedDescriptor } from '../decide/messages.ts';
 import type { RequestLimits } from '../decide/request-bounds.ts';
 
-/** The request, its descriptors, one of them, its entries, one of them. */
+/** The nesting of a request: the request, its descriptors, one of them, its entries, one of them. */
 const requestDepth = 5;
 const descriptorsDepth = 2;
-/** Chosen: more than the fields of any message, which the codec refuses in words of its own. */
+/** Chosen: more than the fields of any message. The codec rejects unknown fields with its own message. */
 const mostFields = 16;
 
 const quote = 0x22;
@@ -22,15 +21,15 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 export interface BoundedJson {
-  /** The text without them; itself where there are none. */
+  /** The text without them; the same object if nothing was removed. */
   readonly json: Uint8Array;
-  /** Descriptors that were taken out. */
+  /** The number of removed descriptors. */
   readonly descriptors: number;
-  /** By the index of its descriptor, the entries that were taken out. */
+  /** The removed entries, by the index of their descriptor. */
   readonly entries: ReadonlyMap<number, CrowdedDescriptor>;
 }
 
-/** Throws an Error for what nests as no request does. */
+/** @throws Error if the text nests unlike a request */
 export function boundedJson(json: Uint8Array, limits: RequestLimits): BoundedJson {
   return new JsonPass(json, limits).run();
 }
@@ -38,12 +37,12 @@ export function boundedJson(json: Uint8Array, limits: RequestLimits): BoundedJso
 class JsonPass {
   readonly #json: Uint8Array;
   readonly #limits: RequestLimits;
-  /** Of what is open around the position, from the outside: the bracket, and how many elements it has at least. */
+  /** The open brackets around the position, from the outside, and the least number of elements in each. */
   readonly #brackets = new Uint8Array(requestDepth + 1);
   readonly #elements = new Uint32Array(requestDepth + 1);
   #depth = 0;
   #position = 0;
-  /** Where what is taken out begins; 0: nothing is. It ends with the list of that depth. */
+  /** The beginning of the text to remove; 0: nothing. Its end is that of the list at this depth. */
   #cutFrom = 0;
   #cutDepth = 0;
   readonly #kept: Uint8Array[] = [];
@@ -82,7 +81,7 @@ class JsonPass {
       throw new Error(`the JSON has a list at level ${depth}, where a request has an object`);
     }
     this.#brackets[depth] = bracket;
-    // None yet: whether one follows, the comma or the end will say.
+    // The next call counts the first element. Whether there is one is not known before a comma or the end.
     this.#elements[depth] = 0;
     this.#another();
   }
@@ -98,7 +97,7 @@ class JsonPass {
     const { maxDescriptors, maxEntries } = this.#limits;
     const most = depth === descriptorsDepth ? maxDescriptors : maxEntries;
     if (this.#cutFrom !== 0 || elements <= most) return;
-    // Its comma goes with it.
+    // The comma before it is removed, too.
     this.#cutFrom = this.#position - 1;
     this.#cutDepth = depth;
   }
@@ -115,12 +114,12 @@ class JsonPass {
     this.#cutFrom = 0;
   }
 
-  /** Index of the one that is open. */
+  /** The index of the open descriptor. */
   get #descriptor(): number {
     return this.#elements[descriptorsDepth]! - 1;
   }
 
-  /** An escape may be part of a marker's key. */
+  /** A backslash may be an escape inside a marker's key. */
   #crowded(entries: number, end: number): CrowdedDescriptor {
     const text = Buffer.from(this.#json.buffer, this.#json.byteOffset + this.#cutFrom, end - this.#cutFrom);
     const mayHaveMarkers = text.includes(backslash) || markerKeys.some((key) => text.includes(key));

@@ -274,7 +274,7 @@ describe('responseToJson', () => {
 });
 
 it('is warmed once, in turns between which others come', async () => {
-  // Other files in this process may have warmed theirs.
+  // Other test files in this process may have warmed up their codec.
   vi.resetModules();
   const { warmJsonCodec } = await import('./json-codec.ts');
   let turns = 0;

@@ -14,10 +14,10 @@ import type { ShouldRateLimit } from '../service/should-rate-limit.ts';
 import type { TooLargeRequests } from '../service/too-large.ts';
 import { type AdmissionOptions, admitted, type HttpAsker, originOf, replyTo } from './http-asker.ts';
 
-/** Chosen: how long the rest of a body that is not wanted is taken in. */
+/** Chosen: the time for which the unwanted rest of a body is received. */
 const discardMs = 2_000;
 
-/** Its library takes long to load, and is no part of the way of a call over gRPC. */
+/** Loads the codec later, because its library takes long to load and gRPC calls do not need it. */
 export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
   return import('./json-codec.ts');
 }
@@ -25,7 +25,7 @@ export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
 export interface JsonEndpointOptions extends AdmissionOptions {
   shouldRateLimit: ShouldRateLimit;
   bounds: RequestBounds;
-  /** How requests beyond the bounds are answered. */
+  /** The answers to requests beyond the bounds. */
   tooLarge: TooLargeRequests;
   /** HTTP_MAX_BODY_BYTES. */
   maxBodyBytes: number;
@@ -49,7 +49,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   if (body.kind === 'tooManyPieces') {
-    // What else it sends is not taken in: it would be as costly.
+    // The rest of the body would be as expensive, so it is not received.
     response.setHeader('Connection', 'close');
     const detail = `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`;
     sendError(response, 400, 'Bad Request', detail);
@@ -77,7 +77,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   else sendDecision(response, responseToJson(outcome.message));
 }
 
-/** `tooLarge`: why the request is beyond a bound. */
+/** `tooLarge`: why the request exceeds a bound. */
 type Outcome = ({ message: Uint8Array } | { status: GrpcStatus }) & { tooLarge?: string | undefined };
 
 function ask(
@@ -98,7 +98,7 @@ function ask(
   });
 }
 
-/** Nothing of the body was read. */
+/** Answers before the body was read. */
 async function sendExcess(call: HttpCall, message: Uint8Array): Promise<void> {
   const { overLimit, text } = (await loadJsonCodec()).responseToJson(message);
   if (overLimit) call.response.setHeader('Retry-After', retryAfterSeconds);
@@ -116,13 +116,13 @@ function sendDecision(
   response.end(text);
 }
 
-/** What is the same for all answers of 429 to a request beyond a bound; the reason stands in the header of errors. */
+/** Writes the common part of all 429 answers to a request beyond a bound. The reason is in the header of errors. */
 export function writeTooLarge(response: ServerResponse, reason: string): void {
   response.setHeader('Retry-After', retryAfterSeconds);
   writeDetail(response, reason);
 }
 
-/** The whole body was taken in. */
+/** Answers after the whole body was received. */
 async function answerTooLarge(
   { request, response }: HttpCall,
   error: RequestTooLarge,
@@ -138,7 +138,7 @@ async function answerTooLarge(
   sendDecision(response, responseToJson(encodeRateLimitResponse(answer)));
 }
 
-/** The rest of the body is not wanted. */
+/** Answers without the rest of the body. */
 async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEndpointOptions): Promise<void> {
   const detail = `the body is longer than ${maxBodyBytes} bytes`;
   const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
@@ -164,7 +164,7 @@ interface Refusal {
   detail: string | undefined;
 }
 
-/** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */
+/** As in the Go service, errors of the store are 400, too; 500 is only for defects. */
 function refusalOf(
   request: IncomingMessage,
   response: ServerResponse,
@@ -187,8 +187,8 @@ function refusalOf(
 }
 
 /**
- * Before anything of the body is read. One of a usual length is dropped as it comes, and the connection goes on; with any
- * other the connection ends.
+ * Refuses a request before its body is read. A body of allowed length is dropped while it arrives, and the connection stays open;
+ * otherwise the connection ends.
  */
 export async function refuseAtOnce(
   call: HttpCall,
@@ -201,7 +201,7 @@ export async function refuseAtOnce(
   else await refuseUnread(call, { status, text, detail });
 }
 
-/** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */
+/** Sends the answer at once. The response ends when the sender has, because it may not read before it has sent everything. */
 async function refuseUnread(
   { request, response, memory }: HttpCall,
   { status, text, detail }: Refusal,

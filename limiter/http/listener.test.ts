@@ -154,7 +154,7 @@ function send(port: number, { method = 'POST', path = '/json', body = '', agent 
   });
 }
 
-/** Sends bytes as they are and gives back everything until the other side hangs up. */
+/** Sends bytes unchanged and returns everything until the other side closes the connection. */
 function raw(port: number, ...parts: (string | Uint8Array)[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket: Socket = connect(port, '127.0.0.1', () => {
@@ -466,7 +466,7 @@ describe('callers that have to say who they are', () => {
   const messages = ['who?', 'not you', 'too often'];
   const codes = [GrpcCode.UNAUTHENTICATED, GrpcCode.PERMISSION_DENIED, GrpcCode.RESOURCE_EXHAUSTED];
   const shown: string[] = [];
-  /** Lets `good` in, and refuses all others for what they show: the place of a status above. */
+  /** Admits `good` and refuses all others with the status that their token selects from the list above. */
   const gate: CallerGate = {
     admit: (_connection, authorization) => {
       shown.push(authorization);

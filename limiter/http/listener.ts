@@ -32,7 +32,7 @@ import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } fro
 
 export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
   health: HealthView;
-  /** Bounds its connections. Undefined: they are not. */
+  /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
   /** Defaults to plain text. */
   tls?: HttpTls | undefined;
@@ -54,15 +54,15 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
 
 export interface CheckedHosts {
   readonly own: OwnHosts;
-  /** A request was refused for its Host header. */
+  /** Called when a request was refused because of its Host header. */
   refused(refused: { peer: string; problem: string }): void;
 }
 
-/** With authorities (`clientCaFile`) anyone who asks /json must show a certificate of one of them. */
+/** With authorities (`clientCaFile`), callers of /json must present a certificate of one of them. */
 export interface HttpTls extends TlsFiles {
-  /** DNS name, or IP address, that it must have. */
+  /** The DNS name or IP address that the certificate must contain. */
   clientName?: string;
-  /** The names of the files in messages, beside their paths. */
+  /** The names of the settings in messages, in addition to the paths of the files. */
   fileSettings: TlsFileSettings;
   timers: Timers;
   listener: HttpTlsListener;
@@ -71,7 +71,7 @@ export interface HttpTls extends TlsFiles {
 export type HttpTlsRefusal = 'tls_handshake' | 'tls_client_certificate';
 
 export interface HttpTlsListener extends CertificateListener {
-  /** A handshake failed, or a request of /json came without a good certificate. */
+  /** Called when a handshake failed, or a request of /json had no valid certificate. */
   refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
 }
 
@@ -89,7 +89,7 @@ export class ApiListener implements HttpListener {
     this.#apiPaths = ['/v1/check', forwardAuthRoute, openApiPath, ...options.routes.keys()].sort();
   }
 
-  /** Rejects also with a WatchedFilesError of the TLS files. */
+  /** Also rejects with a WatchedFilesError of the TLS files. */
   async listen(address: ListenAddress): Promise<{ port: number }> {
     const { closeGraceMs, connections, onFault, tls } = this.#options;
     const server = new HttpServer({
@@ -103,7 +103,7 @@ export class ApiListener implements HttpListener {
     this.#server = server;
     try {
       const bound = await server.listen(address);
-      // Before anybody asks, and after the caller heard of the port. What goes wrong comes up again with the first request.
+      // Loads after the caller has the port, and before the first request. An error occurs again with that request.
       setImmediate(() =>
         loadJsonCodec()
           .then(({ warmJsonCodec }) => warmJsonCodec())
@@ -190,7 +190,7 @@ export class ApiListener implements HttpListener {
     return this.#apiPaths.includes(path) ? path : '/v1';
   }
 
-  /** A question for a decision may be answered as by a limit. */
+  /** Refuses a caller. A request for a decision may be answered as by a limit. */
   async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRefusal): Promise<void> {
     const { target, request } = call;
     if (caller !== undefined && target.path === '/v1/check')
@@ -200,7 +200,7 @@ export class ApiListener implements HttpListener {
     throw problemOf(refused);
   }
 
-  /** Why the request is not answered under the name that it asks for. */
+  /** Returns why the host that the request names is not served. */
   #hostProblem({ headers, socket }: IncomingMessage): string | undefined {
     const { hosts } = this.#options;
     const problem = hosts && hostProblem(headers.host, hosts.own);

@@ -1,9 +1,9 @@
-/** What is logged of connections of gRPC callers, and of the certificate that is shown to them: a part of `lines.ts`. */
+/** Log lines about connections of gRPC callers and about the server certificate: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** One connection that was refused, or ended against its peer's will; `times` counts those since the last line, it included. */
+/** One connection that was refused, or ended against its peer's will. `times` counts those since the last line, including this one. */
 export interface ConnectionEnd {
-  /** Where it is not gRPC's. */
+  /** The listener, if it is not that of gRPC. */
   listener?: string;
   peer: string;
   /** The last part of the statistic's name. */
@@ -22,22 +22,22 @@ export function connectionRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('A connection was refused or ended for what its peer did', { ...end });
 }
 
-/** At most once a minute for each reason; its connection goes on. */
+/** At most once a minute for each reason. The connection stays open. */
 export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was reset for what its peer did', { ...end });
 }
 
-/** Connections hold as much as they may together, and this one, or its address, held most. At most once a minute. */
+/** Connections hold their maximum together, and this one, or its address, held most. At most once a minute. */
 export function connectionUsedTooMuchMemory(log: Logger, end: ConnectionEnd): void {
   log.warn('A request or a connection was ended to make room for others', { ...end });
 }
 
-/** The same, of the HTTP, debug and Prometheus listeners. */
+/** The same for the HTTP, debug and Prometheus listeners. */
 export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('An HTTP request or connection was ended to make room for others', { ...end });
 }
 
-/** A setting asks for it, so it is no fault of anybody. At most once a minute for each reason. */
+/** A setting ends such connections, so this is not an error. At most once a minute for each reason. */
 export function connectionIdle(log: Logger, end: ConnectionEnd): void {
   log.info('A connection was ended', { ...end });
 }
@@ -47,14 +47,14 @@ export function certificateMissing(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was refused for want of a good certificate', { ...end });
 }
 
-/** HTTP_ALLOWED_HOSTS. At most once a minute. */
+/** For HTTP_ALLOWED_HOSTS. At most once a minute. */
 export function hostRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was refused for its Host header', { ...end });
 }
 
 type CertificateOwner = 'gRPC' | 'HTTP';
 
-/** Open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */
+/** Open connections keep the previous certificate. After a failure this is a warning, because it ends the problem. */
 export function certificateChanged(
   log: Logger,
   listener: CertificateOwner,
@@ -73,7 +73,7 @@ export function clientTlsRefused(log: Logger, client: 'redis' | 'memcache' | 'xD
   log.error('The TLS files of a client cannot be used: the last good ones stay', { client, reason });
 }
 
-/** Callers that check it will not connect. */
+/** Callers that check the certificate will not connect. */
 export function certificateExpired(log: Logger, listener: CertificateOwner, expires: string): void {
   log.warn(`The certificate of the ${listener} listener has expired`, { expires });
 }

@@ -1,16 +1,16 @@
-/** What is logged of statistics on their way out: a part of `lines.ts`. */
+/** Log lines about the export of statistics: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** Once for a metric. A statistic's name may hold what callers sent: it has a line of its own, at debug. */
+/** Once for a metric. A statistic's name may contain data of callers, so it is in a separate line, at debug. */
 export function metricNameTaken(log: Logger, stat: string, metric: string): void {
   const text = 'A statistic is not served to Prometheus: its metric has another type';
   log.error(text, { metric });
   log.debug(text, { stat });
 }
 
-/** What is logged of the receiver of a sink. */
+/** Log lines about the receiver of a sink. */
 interface ReceiverLines {
-  /** For the first time, or after an outage. */
+  /** Logged when it is first reached, and after an outage. */
   up(): void;
   /** Once an outage. */
   down(reason: string): void;
@@ -27,7 +27,7 @@ export function statsdLines(log: Logger, address: string): ReceiverLines {
       else log.info('Connected to the statsd receiver', { address });
     },
     down: (reason) => {
-      // Who did not ask for statsd gets it by default.
+      // statsd is the default, so the user may not have asked for it.
       const hint = wasDown ? undefined : otherSinks;
       wasDown = true;
       log.warn('No connection to the statsd receiver: trying again every 3 s', { address, reason, hint });
@@ -35,7 +35,7 @@ export function statsdLines(log: Logger, address: string): ReceiverLines {
   };
 }
 
-/** It is up as far as UDP reports: nothing was refused for a while. */
+/** The receiver is up as far as UDP can show: nothing was refused for a while. */
 export function dogStatsdLines(log: Logger, address: string): ReceiverLines {
   let wasDown = false;
   return {

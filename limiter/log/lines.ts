@@ -1,4 +1,7 @@
-/** Every line that the limiter logs, one function each; three parts of it stand beside it. Wording that people search for is the Go service's. */
+/**
+ * Every line that the limiter logs, one function each. Three parts are in files beside this one. Texts that people search for are those
+ * of the Go service.
+ */
 import type { OperatorChange } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
@@ -17,7 +20,7 @@ export {
 export * from './connection-lines.ts';
 export * from './export-lines.ts';
 
-/** The process ends after this. */
+/** The process ends after this line. */
 export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
   log.fatal(`Cannot start: ${errorText(error)}`, fields);
 }
@@ -34,17 +37,17 @@ export function listeningForHttp(log: Logger, address: string): void {
   log.warn(`Listening for HTTP on '${address}'`);
 }
 
-/** After 10 s of a start, then every minute: at a level that everybody sees, since nobody is served. */
+/** After 10 s of a start, then every minute. The level is one that everybody sees, because no caller is served. */
 export function notServingYet(log: Logger, start: { waitsFor: string; seconds: number }): void {
   log.error('Not serving yet: gRPC and HTTP stay closed until the start is over', start);
 }
 
-/** `settings` name its address. */
+/** `settings` are the names of the settings with its address. */
 export function listenerFailed(log: Logger, listener: string, settings: string, error: unknown): void {
   log.error('Cannot listen', { listener, settings, error });
 }
 
-/** After a load that failed it is worth a warning: the trouble is over. */
+/** After a failed load this is a warning, because it ends the problem. */
 export function configLoaded(
   log: Logger,
   fields: { domains: number; rules: number; loadMs: number },
@@ -54,11 +57,11 @@ export function configLoaded(
   log[level]('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
 }
 
-/** What is logged of the place that rules come from. */
+/** Log lines about the source of rules. */
 export interface OriginLines {
-  /** A good load without any. */
+  /** A successful load without rules. */
   noRules(): void;
-  /** Once an outage; the last good rules, if there are any, stay in force. */
+  /** Once an outage. The last good rules, if there are any, stay in force. */
   unreachable(reason: string, areLoaded: boolean): void;
   reachable(): void;
 }
@@ -73,7 +76,7 @@ export function ruleFileLines(log: Logger, path: string): OriginLines {
 
 interface XdsLines extends OriginLines {
   connected(): void;
-  /** At every attempt, so not for the usual level. */
+  /** At every attempt, so the level is below the default. */
   attemptFailed(reason: string, retryMs: number): void;
   noRulesYet(): void;
   notIncremental(): void;
@@ -106,12 +109,12 @@ function noRules(log: Logger, from: LogFields): void {
   log.warn('No rules are loaded: no request is limited', from);
 }
 
-/** In the Go service's words. */
+/** The text is that of the Go service. */
 export function loadingDomain(log: Logger, domain: string): void {
   log.debug(`loading domain: ${domain}`);
 }
 
-/** In the Go service's words. `key` is the whole path, from the domain on; a rule may have no limit of its own. */
+/** The text is that of the Go service. `key` is the whole path, starting with the domain. A rule may have no limit of its own. */
 export function loadingDescriptor(log: Logger, key: string, rule: Rule): void {
   log.debug(`loading descriptor: key=${key}${limitsText(rule)}`);
 }
@@ -128,12 +131,12 @@ function limitsText(rule: Rule): string {
     .join('');
 }
 
-/** The rest of a listing is left out: the rules that came meanwhile are listed instead. */
+/** The rest of a listing is skipped, because newer rules are listed instead. */
 export function listingReplaced(log: Logger): void {
   log.debug('newer rules were loaded before all rules were listed');
 }
 
-/** One line an error; `total` counts those beyond the listed ones too. */
+/** One line for each error. `total` also counts errors that are not listed. */
 export function configLoadFailed(log: Logger, errors: readonly RuleError[], total: number): void {
   for (const { source, text, line, column } of errors) {
     log.error(`Error loading new configuration: ${source}: ${text}`, { line, column });
@@ -141,14 +144,14 @@ export function configLoadFailed(log: Logger, errors: readonly RuleError[], tota
   if (total > errors.length) log.error('Error loading new configuration: more errors', { total });
 }
 
-/** With the errors of each load, until one is good. */
+/** Logged with the errors of each load until one succeeds. */
 export function noRulesToDecideBy(log: Logger): void {
   log.error('No rules were ever loaded: every request is answered with an error until they are');
 }
 
 /**
- * Once for each mark and window in the whole fleet. `metric` has what the rule puts into its statistics: the request's values
- * with `value_to_metric` and `detailed_metric` alone.
+ * Once for each mark and window in the whole fleet. `metric` has the same values as the rule's statistics: values of requests only with
+ * `value_to_metric` and `detailed_metric`.
  */
 export function limitWarned(
   log: Logger,
@@ -165,12 +168,12 @@ export function limitWarned(
   log.warn('A limit has reached a mark of warn_at', { ...warned, mark: `${warned.mark}%` });
 }
 
-/** With the first one after a minute that had more of them than are logged. */
+/** Logged with the first mark after a minute in which not all were logged. */
 export function moreLimitsWarned(log: Logger, further: number): void {
   log.warn('More limits have reached a mark of warn_at than are logged in a minute', { further });
 }
 
-/** Once for as long as it stays. */
+/** Once while the warning lasts. */
 export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
   const { rule, line, column, hint } = fields;
   log.warn(`${source}: ${text}`, { rule, line, column, hint });
@@ -180,7 +183,7 @@ export function moreRuleWarnings(log: Logger, { more, total }: { more: number; t
   log.warn('There are more warnings about the rules: weir check shows all', { more, total });
 }
 
-/** They are in force all the same. */
+/** The rules are in force nevertheless. */
 export function rulesNotReviewed(log: Logger, reason: string): void {
   log.warn(
     'The rules could not be reviewed, nothing is said of what may be odd about them: weir check does',
@@ -190,7 +193,7 @@ export function rulesNotReviewed(log: Logger, reason: string): void {
   );
 }
 
-/** `url` without credentials. */
+/** `url` has no credentials. */
 export function redisConnectionRetry(
   log: Logger,
   retry: { url: string; waitMs: number; elapsedMs: number; error: unknown },
@@ -202,17 +205,17 @@ export function redisConnectionRetry(
   );
 }
 
-/** Once an outage; requests fail until it is over. */
+/** Once an outage. Requests fail until it is over. */
 export function redisConnectionLost(log: Logger, url: string, reason: string): void {
   log.error('Lost the connection to Redis: trying again', { url, reason });
 }
 
-/** At every attempt, so not for the usual level. */
+/** At every attempt, so the level is below the default. */
 export function redisConnectionFailed(log: Logger, url: string, reason: string): void {
   log.info('An attempt to connect to Redis failed', { url, reason });
 }
 
-/** The password may be meant for another server; the client goes on. */
+/** The password may belong to another server. The client continues. */
 export function redisAsksForNoPassword(log: Logger): void {
   log.warn('Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)');
 }
@@ -222,7 +225,7 @@ export function redisStaysAway(log: Logger, url: string, reason: string): void {
   log.error('Redis cannot be reached: trying again', { url, reason });
 }
 
-/** At most once a minute for each kind of error; `further` of the same kind were not logged. */
+/** At most once a minute for each kind of error. `further` errors of the same kind were not logged. */
 export function redisRefuses(
   log: Logger,
   refusal: { url: string; reply: string; hint: string | undefined; further: number },
@@ -234,7 +237,7 @@ export function redisConnectionBack(log: Logger, url: string): void {
   log.warn('Connected to Redis again', { url });
 }
 
-/** Keys of that node fail until it, or the one that takes its place, is reached. */
+/** Keys of that node fail until the node or its replacement is reached. */
 export function redisNodeLost(log: Logger, node: string, reason: string): void {
   log.error('Lost a node of the Redis Cluster: trying again', { node, reason });
 }
@@ -251,7 +254,7 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
   });
 }
 
-/** The first time, and again once it was not refused. */
+/** Logged for the first refusal, and again after the command worked in between. */
 export function redisStoreAdminRefused(log: Logger, missing: { command: string; message: string }): void {
   log.warn('Redis refuses a command of operators: counting goes on', {
     command: missing.command,
@@ -286,12 +289,12 @@ export function storeAskedAgain(log: Logger, outage: { store: string; seconds: n
   log.warn('The store answers again', outage);
 }
 
-/** Counted by STORE_FAILURE_MODE=local and lost, rather than perhaps counted twice. */
+/** Hits that STORE_FAILURE_MODE=local counted are lost, because otherwise they might be counted twice. */
 export function hitsNotDelivered(log: Logger, undelivered: { counters: number; reason: string }): void {
   log.error('Hits counted while the store was away could not be added to it', undelivered);
 }
 
-/** Until it is back its counters are 0, or with a STORE_FAILURE_MODE that was set, fail. */
+/** Until the node is back, its counters are 0, or fail if STORE_FAILURE_MODE is set. */
 export function memcacheNodeLost(
   log: Logger,
   { node, reason, mode }: { node: string; reason: string; mode: string | undefined },
@@ -304,7 +307,7 @@ export function memcacheNodeBack(log: Logger, node: string): void {
   log.warn('Connected to the memcached node again', { node });
 }
 
-/** `further` of the same kind were not logged. The key holds what callers sent: it has a line of its own, at debug. */
+/** `further` problems of the same kind were not logged. The key contains data of callers, so it is in a separate line, at debug. */
 export function memcacheProblem(
   log: Logger,
   { text, key, ...fields }: { text: string; key?: string; error?: string; further: number },
@@ -313,7 +316,7 @@ export function memcacheProblem(
   if (key !== undefined) log.debug(text, { key });
 }
 
-/** `first`: what `weir check` says of the first five pairs; empty where none was found among as many as could be compared. */
+/** `first`: the text of `weir check` for the first five pairs; empty if none was found among those that could be compared. */
 export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
   if (first === '') {
     log.info('Too many rules to compare all for counters that could meet in one key: none of those compared');
@@ -329,7 +332,7 @@ export function memcacheSrvFailed(log: Logger, name: string, reason: string): vo
   log.warn('failed to refresh memcache hosts', { name, reason });
 }
 
-/** As the Go service, at the start. */
+/** At the start, as in the Go service. */
 export function redisPipelineLimitIgnored(log: Logger, url: string): void {
   log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
 }
@@ -338,25 +341,25 @@ export function listeningForPrometheus(log: Logger, address: string): void {
   log.warn(`Listening for Prometheus on '${address}'`);
 }
 
-/** The health that callers are reported changed; `components` are those that are not well. */
+/** The health that callers see has changed. `components` are the unhealthy ones. */
 export function healthChanged(log: Logger, components: readonly string[]): void {
   if (components.length === 0) log.warn('Healthy again');
   else log.warn('Unhealthy', { components: components.join(',') });
 }
 
-/** Another one is started after the wait; the others go on. */
+/** Another thread starts after the wait. The other threads continue. */
 export function workerEnded(log: Logger, end: { worker: number; reason: string; waitMs: number }): void {
   log.error('A worker thread ended: another one takes its place', end);
 }
 
-/** It took the place of one that ended. */
+/** The thread replaces one that ended. */
 export function workerReady(log: Logger, worker: number): void {
   log.warn('A new worker thread answers', { worker });
 }
 
 /**
- * At most once a minute for each bound and listener; `times`: since the line before, of anyone who. What the caller wrote is
- * not in it.
+ * At most once a minute for each bound and listener. `times` counts requests of all callers since the previous line. The line does not
+ * contain data of the caller.
  */
 export function requestTooLarge(
   log: Logger,
@@ -365,12 +368,12 @@ export function requestTooLarge(
   log.warn('A request is beyond a bound', refusal);
 }
 
-/** A fault of this program; the call was answered with an error. */
+/** A defect of this program. The call was answered with an error. */
 export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });
 }
 
-/** After a file that could not be used it is a warning: the trouble is over. */
+/** After a file that could not be used this is a warning, because it ends the problem. */
 export function profilesLoaded(
   log: Logger,
   file: { path: string; profiles: number },
@@ -379,14 +382,14 @@ export function profilesLoaded(
   log[lastWasRefused ? 'warn' : 'info']('Profiles are in force', file);
 }
 
-/** `reason` has every mistake with its place. */
+/** `reason` lists every mistake with its place. */
 export function profilesRefused(log: Logger, reason: string): void {
   log.error('The profiles file cannot be used: the last good one stays in force, if there was one', {
     reason,
   });
 }
 
-/** At most once a minute for each profile and header: what is made of it is not limited by that. */
+/** At most once a minute for each profile and header. Limits on descriptors made from the header do not apply. */
 export function headerMissing(
   log: Logger,
   missingHeader: { profile: string; header: string; peer: string; times: number },
@@ -394,12 +397,12 @@ export function headerMissing(
   log.warn('A proxy does not send a header that its profile needs', missingHeader);
 }
 
-/** At most once a minute: most proxies let pass what they ask about so. */
+/** At most once a minute. Most proxies let such requests pass. */
 export function profileUnknown(log: Logger, unknown: { peer: string; reason: string; times: number }): void {
   log.warn('A proxy asks by a profile that it cannot use: nothing is limited by it', unknown);
 }
 
-/** At most once a minute for each profile: the store failed, or the domain has no rules. `answer`: what onError says. */
+/** At most once a minute for each profile: the store failed, or the domain has no rules. `answer` is the value of onError. */
 export function forwardedUndecided(
   log: Logger,
   undecided: { profile: string; answer: 'allow' | 'deny'; reason: string; times: number },
@@ -407,7 +410,7 @@ export function forwardedUndecided(
   log.warn('A request that a proxy asks about cannot be decided: onError of the profile answers', undecided);
 }
 
-/** Off loopback, and without DEBUG_TOKEN_FILE. */
+/** The listener is not on loopback, and DEBUG_TOKEN_FILE is not set. */
 export function debugIsOpen(log: Logger, address: string): void {
   log.info(
     'The debug listener does not authenticate callers: they see rules, statistics and the values of callers over their limits, and may take profiles, but change nothing. Set DEBUG_TOKEN_FILE to ask for a token, or DEBUG_HOST=127.0.0.1 to keep others out',
@@ -415,7 +418,7 @@ export function debugIsOpen(log: Logger, address: string): void {
   );
 }
 
-/** What somebody changed by the admin API. `claimsUnverified`: what the client says of its user. */
+/** A change made with the admin API. `claimsUnverified`: the user that the client claims to act for. */
 export function adminChange(
   log: Logger,
   change: {
@@ -432,7 +435,7 @@ export function adminChange(
   log.warn('An operator changed something', change);
 }
 
-/** At most once a minute for each kind of refusal; `times` counts those since the last line, it included. */
+/** At most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
 export function adminRefused(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },

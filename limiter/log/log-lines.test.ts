@@ -9,10 +9,10 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import * as allLines from './lines.ts';
 
-/** What the rows below called: `name` of a line, `name.line` where a function gives several. */
+/** The functions that the rows below called: `name` of a line, `name.line` if a function returns several. */
 const called = new Set<string>();
 
-/** The same lines; calls are noted. */
+/** The same lines; calls are recorded. */
 const lines = noted(allLines as unknown as Record<string, unknown>, '') as unknown as typeof allLines;
 
 function noted(given: Record<string, unknown>, prefix: string): Record<string, unknown> {

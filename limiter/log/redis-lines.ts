@@ -1,4 +1,4 @@
-/** What is logged of a Redis that goes, stays away, comes back or refuses: callbacks of its store. */
+/** Log lines about a Redis that is lost, stays away, comes back or refuses commands, as callbacks of its store. */
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -14,14 +14,13 @@ import {
   redisStaysAway,
 } from './lines.ts';
 
-/** An outage whose reasons never repeat must not fill the log. */
+/** An outage whose reasons never repeat must not flood the log. */
 const maxReasonsReported = 10;
 
 /**
- * `url` is how lines name the store, `prefix` begins the names of its settings.
- *
- * One line when the connection or a node is lost, one for each reason why it does not come back, and one when it is back,
- * however many attempts fail between them. Before the first connection the start reports its attempts.
+ * `url` is the name of the store in lines, and `prefix` that of its settings. There is one line when the connection or a node is lost,
+ * one for each reason why it does not come back, and one when it is back, however many attempts fail between them. Before the first
+ * connection, the start reports its attempts.
  */
 export function redisLines({
   log,
@@ -65,7 +64,7 @@ export function redisLines({
       reported.add(reason);
       redisStaysAway(log, url, reason);
     },
-    // Proxies answer in words of their own, of which there may be many.
+    // Proxies use their own messages, of which there may be many.
     onRefusal: (code: string, reply: string): void => {
       const kind = /^[A-Z]{2,20}$/.test(code) ? code : 'ERR';
       refusals.note({ kind, reply }, kind);

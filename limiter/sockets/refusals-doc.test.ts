@@ -1,4 +1,4 @@
-/** docs/connections.md and the words in which TLS failures are reported. */
+/** Compares docs/connections.md with the texts that report TLS failures. */
 import { readFileSync } from 'node:fs';
 import type { TLSSocket } from 'node:tls';
 import { expect, it } from 'vitest';
@@ -24,7 +24,7 @@ it.each([
 ])('docs/connections.md has the words for %s %s%s', (code, reason = '', authorizationError = '') => {
   const error = Object.assign(new Error(), { code, reason });
   const problem = handshakeProblem(error, { authorizationError } as unknown as TLSSocket);
-  // What is in brackets behind it differs from case to case.
+  // The text in parentheses at the end differs from case to case.
   const words = problem.replace(/ \((?!ALPN).*\)$/, '');
   expect(section).toContain(`\`${words}`);
 });

@@ -9,7 +9,7 @@ import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
 import { Http2SocketServer, type Http2SocketServerOptions, type RefusedConnection } from './socket-server.ts';
 
-/** Answers nothing until asked to. */
+/** A handler that does not answer until asked to. */
 class WaitingHandler implements RequestHandler {
   readonly streams: RequestStream[] = [];
   aborted = 0;
@@ -73,7 +73,7 @@ async function start(
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
 const settingsAck = Buffer.from([0, 0, 0, 4, 1, 0, 0, 0, 0]);
 
-/** A request without a body: every field by its number in HPACK's static table, but for its authority. */
+/** A request without a body: every field except its authority has its number in HPACK's static table. */
 function requestFrame(streamId: number): Buffer {
   const block = [0x83, 0x86, 0x84, 0x01, 1, 0x61];
   return Buffer.from([0, 0, block.length, 1, 5, 0, 0, 0, streamId, ...block]);
@@ -100,7 +100,7 @@ class RawClient {
     this.socket.write(Buffer.concat(frames));
   }
 
-  /** Frame types that came, in order. */
+  /** The received frame types, in order. */
   get frameTypes(): number[] {
     const bytes = Buffer.concat(this.chunks);
     const types: number[] = [];
@@ -111,7 +111,7 @@ class RawClient {
   }
 }
 
-/** With this many requests that the handler holds. */
+/** Opens this number of requests, which the handler holds. */
 async function withRequests(world: World, count: number, options = {}): Promise<RawClient> {
   const client = new RawClient(world.port, options);
   const before = world.handler.streams.length;
@@ -226,7 +226,7 @@ describe('Http2SocketServer', () => {
   it('ends with who does not read its answers', async () => {
     const world = await start();
     const client = await withRequests(world, 1);
-    // So much credit that only the socket can hold it up.
+    // With this credit, only the socket can delay the answer.
     const window = (id: number): Buffer => Buffer.from([0, 0, 4, 8, 0, 0, 0, 0, id, 0x7f, 0, 0, 0]);
     client.write(window(0), window(1));
     client.socket.pause();
@@ -239,7 +239,7 @@ describe('Http2SocketServer', () => {
 
   it('counts what waits for its turn among what is held, and ends who has nothing else to end', async () => {
     let nowMs = 0;
-    // Each look at the clock is 5 ms later, and nobody gets another turn.
+    // Each reading of the clock is 5 ms later, so no other connection gets a turn.
     const clock = { nowMs: () => nowMs, monotonicMs: () => (nowMs += 5) };
     const turns = new LoopTurns({ clock, later: () => {} });
     const connectionMemory = new ConnectionMemory({ maxBytes: 60_000, timers: systemTimers });

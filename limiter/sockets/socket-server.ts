@@ -21,23 +21,23 @@ import { SocketTransport } from './socket-transport.ts';
 import { createTlsListener, type TlsOptions, type TlsRefusal, tlsRefusals } from './tls-listener.ts';
 
 /**
- * How old a connection may become, so that callers that keep theirs for ever find new limiters after all:
+ * The maximum age of connections, so that callers that keep theirs forever find new limiters nevertheless:
  *
  *   open ──age, up to a tenth sooner or later──> draining (GOAWAY) ──grace──> cut
  */
 export interface ConnectionAges {
-  /** `Infinity`: never. */
+  /** `Infinity`: no maximum. */
   maxAgeMs: number;
-  /** `Infinity`: its calls may take as long as they take. */
+  /** The time that calls have after that age. `Infinity`: no limit. */
   graceMs: number;
 }
 
 const noAges: ConnectionAges = { maxAgeMs: Infinity, graceMs: Infinity };
 
-/** As gRPC's own servers spread it, so that connections opened together do not end together. */
+/** The spread of gRPC's own servers, so that connections opened together do not end together. */
 const jitter = 0.1;
 
-/** What is due now. */
+/** The step that is due now. */
 export type AgeStep = 'nothing' | 'drain' | 'cut';
 
 /** The age of one connection. Each step is due once. */
@@ -71,12 +71,12 @@ type ConnectionRefusal =
   | 'max_connection_age'
   | 'unfinished_request';
 
-/** Why connections are not served, or served no longer: what is counted, and what is said of it. */
+/** Reasons for refusing or ending connections, which are counted and logged. */
 export const connectionRefusals: readonly ConnectionRefusal[] = [
   'too_many_connections',
-  /** Its calls outlasted the grace after its age. */
+  /** Its calls outlasted the grace period after its maximum age. */
   'max_connection_age',
-  /** One call alone: its request was not complete in time. */
+  /** This concerns only one call: its request was not complete in time. */
   'unfinished_request',
   ...tlsRefusals,
   ...violationReasons,
@@ -85,13 +85,13 @@ export const connectionRefusals: readonly ConnectionRefusal[] = [
 /** One connection and its end. */
 export interface RefusedConnection {
   reason: ConnectionRefusal;
-  /** Address and port, `unix socket`, or `unknown` of one that is gone already. */
+  /** Address and port, `unix socket`, or `unknown` if the peer is already gone. */
   peer: string;
-  /** The reason in words; of a handshake one of many. */
+  /** The reason as text; for a handshake one of many. */
   problem: string;
 }
 
-/** In words what `reason` says, where there is nothing more exact. */
+/** Returns the text for `reason` if there is none that is more exact. */
 function refusalText(reason: Exclude<ConnectionRefusal, TlsRefusal>): string {
   if (reason === 'too_many_connections') return 'as many connections as may be are open';
   if (reason === 'max_connection_age') return 'its calls outlasted the grace after its greatest age';
@@ -112,26 +112,26 @@ export interface Http2SocketServerOptions {
   limits: Http2Limits;
   /** Defaults to none. */
   ages?: ConnectionAges | undefined;
-  /** Further ones are closed at once. Defaults to no bound. */
+  /** Further connections are closed at once. Defaults to no bound. */
   maxConnections?: number | undefined;
-  /** What the connections hold is a part of it. Defaults to an account of its own without a bound. */
+  /** The account of all connections' memory. Defaults to a separate one without a bound. */
   connectionMemory?: ConnectionMemory | undefined;
-  /** In which what the connections sent is served. Defaults to turns of its own. */
+  /** The turns in which input is served. Defaults to separate ones. */
   turns?: LoopTurns | undefined;
-  /** When answers are written that did not come at once. Defaults to one of its own. */
+  /** When answers are written that were not available at once. Defaults to a separate one. */
   flushTurn?: FlushTurn | undefined;
   /** Undefined: no TLS. */
   tls?: TlsOptions | undefined;
   clock: Clock;
   timers: Timers;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random: () => number;
   listener: SocketServerListener;
-  /** A defect of ours ended a connection (`internal_error`). */
+  /** Called when a defect ended a connection (`internal_error`). */
   onFault: (error: unknown) => void;
 }
 
-/** Chosen: how exact the times of `Http2Limits` and of ages are. */
+/** Chosen: the precision of the times of `Http2Limits` and of ages. */
 const tickMs = 250;
 
 interface OpenConnection {
@@ -143,8 +143,8 @@ interface OpenConnection {
 }
 
 /**
- * Listens, and gives every connection that is accepted its HTTP/2. One timer serves them all; what one peer does, or
- * fails to do, ends its own connection and nothing else.
+ * Listens, and serves HTTP/2 on every accepted connection. One timer serves all. Whatever a peer does or fails to do ends only its own
+ * connection.
  */
 export class Http2SocketServer {
   readonly #options: Http2SocketServerOptions;
@@ -169,7 +169,7 @@ export class Http2SocketServer {
     this.#flushTurn = options.flushTurn ?? new FlushTurn();
   }
 
-  /** That speak HTTP/2, or are about to. */
+  /** The connections that speak HTTP/2, or are about to. */
   get connections(): number {
     return this.#connections.size;
   }
@@ -187,10 +187,10 @@ export class Http2SocketServer {
     });
     try {
       const bound = 'path' in address ? await bindPath(server, address) : await bind(server, address);
-      // Of one connection that could not be accepted, for want of file descriptors for example.
+      // This error concerns one connection that could not be accepted, for lack of file descriptors for example.
       server.on('error', () => {});
       this.#server = server;
-      // The end came while it opened.
+      // `close` was called while it opened.
       if (this.#closing !== undefined) {
         this.#endWatch();
         server.close();
@@ -202,7 +202,7 @@ export class Http2SocketServer {
     }
   }
 
-  /** Takes no more connections and reports to those there are; settles when the last one ended, or was cut after the grace. */
+  /** Accepts no more connections and notifies the open ones. Resolves when the last one ended, or was cut after the grace period. */
   close(graceMs: number): Promise<void> {
     this.#closing ??= this.#close(graceMs);
     return this.#closing;
@@ -252,7 +252,7 @@ export class Http2SocketServer {
       refused: (reason, peer, problem) => listener.refused({ reason, peer, problem }),
     });
     use = useCredentials;
-    // While it shakes hands a connection is not among ours yet, and must not hold up the end.
+    // A connection in its handshake is not counted yet, and must not delay the end.
     return server.on('connection', (socket) => this.#sockets.add(socket));
   }
 
@@ -288,7 +288,7 @@ export class Http2SocketServer {
     this.#opened(connection);
     transport.read(http2, () => memory.report(http2.bufferedBytes + transport.unreadBytes));
     socket.on('drain', () => http2.onDrain());
-    // A reset and the like: 'close' follows.
+    // 'close' follows a reset or another error.
     socket.on('error', () => {});
     socket.on('close', () => {
       transport.closed();
@@ -296,11 +296,11 @@ export class Http2SocketServer {
       http2.lost();
       memory.close();
     });
-    // Accepted when the end had begun.
+    // The connection was accepted after `close` was called.
     if (this.#closing !== undefined) http2.drain();
   }
 
-  /** Asked at once: a socket that its peer reset has no address any more. */
+  /** Returns the peer's name. Call it at once: a socket that its peer reset has no address any more. */
   #nameOf(socket: { remoteAddress?: string | undefined; remotePort?: number | undefined }): string {
     return this.#isUnix ? unixPeer : (peerName(socket) ?? 'unknown');
   }
@@ -328,7 +328,7 @@ export class Http2SocketServer {
     const nowMs = this.#options.clock.monotonicMs();
     for (const { http2, age, transport, peer, memory } of this.#connections) {
       http2.tick(nowMs);
-      // The system hands over a little more of what waits, and reports nobody.
+      // The system may hand over a little more of waiting input without an event.
       if (transport.unreadBytes > 0) memory.report(http2.bufferedBytes + transport.unreadBytes);
       const step = age.due(nowMs);
       if (step === 'nothing') continue;

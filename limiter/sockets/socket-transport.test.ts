@@ -8,10 +8,10 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import { readsInPlace, SocketTransport } from './socket-transport.ts';
 
-/** So much is handed over at a time. */
+/** The bytes that are handed over at a time. */
 const pieceBytes = 16_384;
 
-/** A thread whose turns are run by hand; each piece that is handed over takes `costMs`. */
+/** A thread whose turns are run by hand. Each piece that is handed over takes `costMs`. */
 class Thread {
   nowMs = 0;
   readonly costMs: number;
@@ -22,7 +22,7 @@ class Thread {
     later: (callback) => void this.#later.push(callback),
   });
   readonly flushTurn = new FlushTurn();
-  /** Who was handed how many bytes. */
+  /** The receivers and the sizes of the pieces. */
   readonly pieces: [who: string, bytes: number][] = [];
 
   constructor(costMs: number) {
@@ -44,15 +44,15 @@ class Thread {
   }
 }
 
-/** What a socket is to a transport, without a system behind it. */
+/** A peer with the part of a socket that a transport needs, without a system socket. */
 class Peer {
   readonly socket: Duplex;
   readonly transport: SocketTransport;
-  /** What is handed over, and whether the end was reported. */
+  /** The received bytes, and whether the end was reported. */
   received = Buffer.alloc(0);
   hasEnded = false;
   sent = Buffer.alloc(0);
-  /** What was asked to wait: the last time, and at most. */
+  /** The waiting bytes that were reported: the last value, and the highest. */
   reportedUnread = 0;
   mostUnread = 0;
 
@@ -125,7 +125,7 @@ describe('a connection with much to do', () => {
     for (const peer of many) peer.send(16_000);
     one.send(10);
     while (!thread.isAtRest) await thread.turn();
-    // The first took the share of the turn in which all came.
+    // The first one used the share of the turn in which all arrived.
     expect(thread.pieces.findIndex(([who]) => who === 'one')).toBe(2);
   });
 
@@ -202,7 +202,7 @@ describe('a connection that also waits for its peer to read', () => {
             }
             for (const [i, { received, sent, transport }] of peers.entries()) {
               if (paused[i]) expect(received.length).toBe(before[i]);
-              // Nothing that came is neither handed over nor reported.
+              // Every byte that arrived is either handed over or reported.
               expect(received.length + transport.unreadBytes).toBe(sent.length);
             }
           }
@@ -229,7 +229,7 @@ describe('a socket that a server accepted', () => {
     'a Unix socket': { path: join(tmpdir(), `weir-transport-${process.pid}.sock`) },
   };
 
-  /** Both ends. */
+  /** Returns both ends. */
   async function accepted(place: (typeof places)[keyof typeof places]): Promise<[Socket, Socket]> {
     const server = createServer({ allowHalfOpen: true });
     await new Promise<void>((resolve) => void server.listen(place, resolve));
@@ -270,14 +270,14 @@ describe('a socket that a server accepted', () => {
       const [client, socket] = await accepted(place);
       const thread = new Thread(2);
       const peer = new Peer(thread, 'a', 'a', socket);
-      // No two reads bring the same.
+      // No two reads have the same contents.
       const sent = Buffer.from(Array.from({ length: 600_000 }, (_, at) => at * 7 + (at >> 8) + (at >> 16)));
       for (let at = 0; at < sent.length; at += 50_000) client.write(sent.subarray(at, at + 50_000));
       client.end();
       for (let turn = 0; !peer.hasEnded; turn += 1) {
         if (turn % 7 === 3) peer.transport.pause();
         if (turn % 7 === 5) peer.transport.resume();
-        // No more than a stream keeps, and one read.
+        // A stream keeps its usual amount, and there may be one more read.
         expect(peer.transport.unreadBytes).toBeLessThanOrEqual(2 * 65_536);
         await thread.turn();
       }

@@ -1,10 +1,10 @@
 /**
- * A socket as a connection sees it: what it writes to, and what hands over what came, a piece at a time and in turns.
+ * The socket of a connection. It writes the output, and hands over the input in pieces and in turns.
  *
  *   reading ──others have their turn──> waiting ──its turn: nothing is left──> reading
  *   any ──the peer does not read──> paused ──it reads──> reading, or waiting if something is left
  *
- * What is left waits in the socket, which takes little more from the system then.
+ * The rest waits in the socket, which then takes little more from the system.
  */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -14,16 +14,16 @@ import type { Clock } from '../../process/time/clock.ts';
 import type { FlushTurn, LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Transport } from '../http2/request-handler.ts';
 
-/** Chosen: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
+/** Chosen: the time for sending the rest of the output. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;
 
-/** Chosen: so much is handed over before it is asked whose turn it is. Of the smallest requests that is a millisecond. */
+/** Chosen: the bytes that are handed over before the turn is checked. With the smallest requests they take a millisecond. */
 const pieceBytes = 16_384;
 
-/** Sends what was written, then ends. */
+/** Sends the written bytes, then ends. */
 export function endSocket(socket: Socket): void {
   if (socket.destroyed) return;
-  // Nothing more can come, and all is out.
+  // No more input can arrive, and all output is sent.
   if (socket.readableEnded && socket.writableLength === 0 && !(socket instanceof TLSSocket)) {
     socket.destroy();
     return;
@@ -35,7 +35,7 @@ export function endSocket(socket: Socket): void {
   socket.end();
 }
 
-/** Chosen: who has no more to say goes before those that have: some fifteen of the smallest requests. */
+/** Chosen: sockets with no more than this go before others: about fifteen of the smallest requests. */
 const littleBytes = 1024;
 
 export interface SocketTransportOptions {
@@ -44,30 +44,30 @@ export interface SocketTransportOptions {
   clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** Of what came. */
+/** Receives the input. */
 export interface SocketReader {
-  /** `bytes` are only valid until it returns. */
+  /** `bytes` is only valid until this returns. */
   receive(bytes: Uint8Array, nowMs: number): void;
-  /** The peer sends no more. */
+  /** Called when the peer sends no more. */
   peerEnded(): void;
 }
 
-/** What one read may bring, as libuv asks for it. */
+/** The most bytes of one read, as libuv requests them. */
 const readBytes = 65_536;
 
-/** All sockets of a thread are read into this one, each after the other: what came is served or copied before the next read. */
+/** The buffer for all sockets of a thread, one after the other: input is served or copied before the next read. */
 const readBuffer = Buffer.allocUnsafeSlow(readBytes);
 
-/** Called after each read. False: no more for now. */
+/** Called after each read. Returns false to pause. */
 type OnRead = (length: number, buffer: Buffer) => boolean;
 
 /**
- * Has a socket read into `readBuffer`, as `onread` of `new net.Socket` does, which Node has for sockets that connect and not for
- * those that a server accepts: each read of those makes a buffer, and takes it through a stream, which costs more than a lone
- * call's frames. False where that is not to be had, in this Node or of this socket: then it has to be read as a stream.
+ * Makes a socket read into `readBuffer`, like `onread` of `new net.Socket`. Node has this option for sockets that connect but not for
+ * those that a server accepts. Each read of the latter allocates a buffer and passes it through a stream, which costs more than the
+ * frames of a single call. Returns false if this Node or this socket does not support it; then the socket must be read as a stream.
  */
 export function readsInPlace(socket: Socket, onRead: OnRead): boolean {
-  // Elsewhere a read may be under way while there is nothing to read.
+  // On other systems a read may be pending while there is nothing to read.
   if (process.platform === 'win32' || socket instanceof TLSSocket) return false;
   const parts = socket as unknown as Record<symbol, unknown> & {
     _handle?: { useUserBuffer?: unknown } | null;
@@ -84,7 +84,7 @@ export function readsInPlace(socket: Socket, onRead: OnRead): boolean {
   return true;
 }
 
-/** What is asked of a socket that is gone does nothing. */
+/** Calls after the socket has closed have no effect. */
 export class SocketTransport implements Transport, TurnTaker {
   readonly group: string;
   readonly #socket: Socket;
@@ -93,17 +93,17 @@ export class SocketTransport implements Transport, TurnTaker {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #reader: SocketReader | undefined;
   #onUnread = (): void => {};
-  /** For its turn. */
+  /** Whether it waits for its turn. */
   #isWaiting = false;
   #isTurn = false;
-  /** How much is handed over in its turn at most. */
+  /** The most bytes that are handed over in its turn. */
   #turnBytes = 0;
-  /** For its peer, which does not read. */
+  /** Whether it waits for its peer, which does not read. */
   #isPaused = false;
-  /** Set once its peer has ended and that could not be determined at once. */
+  /** Set after its peer has ended if the end could not be reported at once. */
   #reportEnd: (() => void) | undefined;
   #isEnding = false;
-  /** Else as a stream, which hands over all that it reads by itself. */
+  /** Otherwise it is read as a stream, which hands over everything by itself. */
   #isReadInPlace = false;
 
   constructor(socket: Socket, { turns, flushTurn, clock }: SocketTransportOptions) {
@@ -114,12 +114,12 @@ export class SocketTransport implements Transport, TurnTaker {
     this.group = addressGroup(socket.remoteAddress);
   }
 
-  /** What came and was not handed over yet. */
+  /** The bytes that arrived and were not handed over yet. */
   get unreadBytes(): number {
     return this.#isWaiting || this.#isPaused ? this.#socket.readableLength : 0;
   }
 
-  /** From now on all that comes, until it ends itself. `onUnread` is called when `unreadBytes` are others. */
+  /** Hands over all input from now on, until it ends. `onUnread` is called when `unreadBytes` has changed. */
   read(reader: SocketReader, onUnread: () => void): void {
     this.#reader = reader;
     this.#onUnread = onUnread;
@@ -132,7 +132,7 @@ export class SocketTransport implements Transport, TurnTaker {
         reader.peerEnded();
         return;
       }
-      // Thousands may end at once.
+      // The end waits for a turn, because thousands may end at once.
       this.#reportEnd = () => reader.peerEnded();
       this.#turns.wait(this, 'little');
     });
@@ -181,7 +181,7 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#readOn();
   }
 
-  /** Nothing is handed over any more. */
+  /** Nothing is handed over after this. */
   closed(): void {
     this.#isEnding = true;
     this.#isWaiting = false;
@@ -191,7 +191,7 @@ export class SocketTransport implements Transport, TurnTaker {
 
   readonly #read = (length: number, buffer: Buffer): boolean => {
     const bytes = buffer.subarray(0, length);
-    // Behind what is left.
+    // The bytes follow those that wait.
     if (this.#isWaiting || this.#isPaused) return this.#socket.push(Buffer.from(bytes));
     this.#came(bytes);
     return true;
@@ -219,8 +219,8 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#onUnread();
   };
 
-  // A socket that is read in place has a `pause` that takes nothing more and a `read` that takes more whatever it has: those of
-  // streams let as much wait as a stream lets.
+  // For a socket that is read in place, `pause` takes no more input at all, and `read` takes more whatever is waiting. The methods of
+  // streams let as much wait as a stream does.
 
   #holdUp(): void {
     Readable.prototype.pause.call(this.#socket);

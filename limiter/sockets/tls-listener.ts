@@ -1,4 +1,4 @@
-/** The TLS listener of the gRPC port: what it offers, and whose handshake failed and why. */
+/** The TLS listener of the gRPC port: its options, and reports of whose handshake failed and why. */
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { ConnectionBytes, ConnectionMemory } from '../../process/net/connection-memory.ts';
@@ -17,7 +17,7 @@ export const tlsRefusals = [
   'tls_handshake',
   /** The client did not choose HTTP/2 by ALPN. */
   'tls_no_h2',
-  /** Its certificate is good, and not of the name asked for. */
+  /** The certificate is valid, but does not have the required name. */
   'tls_client_name',
 ] as const;
 export type TlsRefusal = (typeof tlsRefusals)[number];
@@ -25,19 +25,19 @@ export type TlsRefusal = (typeof tlsRefusals)[number];
 interface FailedHandshake {
   refusal: TlsRefusal;
   problem: string;
-  /** It says no more than that the connection ended. */
+  /** Whether only the end of the connection is known. */
   isHangUp: boolean;
 }
 
 interface OpenHandshakesOptions {
-  /** Hears of every failure but those of peers that went without a word, as a probe of the port does. */
+  /** Called for every failure, except those of peers that end without sending a byte, such as a probe of the port. */
   report(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
-  /** What a peer without an address is called. */
+  /** The name of a peer without an address. */
   nameless: string;
   connectionMemory: ConnectionMemory;
 }
 
-/** Not every library sends the alert for it. */
+/** Not every library sends the alert for this problem. */
 const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
 
 interface Below {
@@ -47,14 +47,14 @@ interface Below {
 }
 
 /**
- * Finds out whose handshake failed. Node reports a failure by the TLS socket, which has forgotten its peer when the
- * connection is gone, and of the end of the connection by the socket below it, which knows the peer and what went over it.
- * The two come in the same turn of the event loop and in the same order, and nothing else says that they belong together:
- * failures without a name are paired with ends as they come.
+ * Finds the peer of a failed handshake. Node reports the failure with the TLS socket, which does not know its peer any more when the
+ * connection is gone. It reports the end of the connection with the socket below, which knows the peer and the number of bytes. Both
+ * events come in the same turn of the event loop and in the same order, and nothing else connects them. So failures without a name are
+ * paired with ends in the order of their arrival.
  */
 class OpenHandshakes {
   readonly #options: OpenHandshakesOptions;
-  /** By name: connections whose handshake goes on. */
+  /** Connections in their handshake, by name. */
   readonly #open = new Map<string, Below>();
   #ended: Below[] = [];
   #failed: FailedHandshake[] = [];
@@ -64,11 +64,11 @@ class OpenHandshakes {
     this.#options = options;
   }
 
-  /** The socket below TLS, as it was accepted. */
+  /** Called with the accepted socket below TLS. */
   begun(socket: Socket): void {
     const name = peerName(socket);
     const below: Below = { peer: name ?? this.#options.nameless, socket, memory: undefined };
-    // Of one without an address nobody would say when it is over.
+    // The end of a handshake without an address would not be reported.
     if (name !== undefined) this.#hold(below);
     if (name !== undefined) this.#open.set(name, below);
     socket.on('close', () => {
@@ -79,7 +79,7 @@ class OpenHandshakes {
     });
   }
 
-  /** The handshake of this peer succeeded. One without an address ends later without a partner. */
+  /** Called when the handshake of this peer succeeded. A peer without an address ends later without a partner. */
   done(name: string | undefined): void {
     if (name === undefined) return;
     this.#open.get(name)?.memory?.close();
@@ -102,7 +102,7 @@ class OpenHandshakes {
     below.memory = connectionMemory.open(below.socket.remoteAddress, {
       shed: () => {
         report('too_many_bytes', below.peer, violationTexts.too_many_bytes);
-        // Reported already: what else is said of its end is no news.
+        // This is reported already, so later reports of its end are skipped.
         this.done(below.peer);
         below.socket.destroy();
         return true;
@@ -120,7 +120,7 @@ class OpenHandshakes {
     setImmediate(() => this.#settle());
   }
 
-  /** What found no partner in its turn will not find one, and must not take that of another. */
+  /** Drops what found no partner in its turn, so that it is not paired with an event of another connection. */
   #settle(): void {
     this.#isSettling = false;
     this.#ended = [];
@@ -140,15 +140,15 @@ class OpenHandshakes {
 }
 
 export interface TlsOptions extends TlsFiles {
-  /** DNS name, or IP address, that the certificate of a client must have. Needs `clientCaFile`. */
+  /** The DNS name or IP address that the certificate of a client must contain. Needs `clientCaFile`. */
   clientName?: string;
-  /** How often the files are looked at. Defaults to 5 s. */
+  /** The interval at which the files are checked. Defaults to 5 s. */
   reloadIntervalMs?: number;
-  /** What messages about the files name besides their paths. */
+  /** The settings that messages about the files name besides their paths. */
   fileSettings?: TlsFileSettings;
 }
 
-/** Those of TLS 1.2 that RFC 9113, appendix A, leaves: ephemeral keys and authenticated encryption. Then those of TLS 1.3. */
+/** The ciphers of TLS 1.2 that RFC 9113, appendix A, permits: ephemeral keys and authenticated encryption. Then those of TLS 1.3. */
 const ciphers = [
   'ECDHE-ECDSA-AES128-GCM-SHA256',
   'ECDHE-RSA-AES128-GCM-SHA256',
@@ -161,21 +161,21 @@ const ciphers = [
   'TLS_CHACHA20_POLY1305_SHA256',
 ].join(':');
 
-/** `setSecureContext` of the server takes the result, too: new connections get it. */
+/** The result also suits `setSecureContext` of the server, for new connections. */
 export function secureContextOptions(credentials: SecureContextOptions): SecureContextOptions {
   return { ...listenerCredentials(credentials), ciphers };
 }
 
 /**
- * TLS as HTTP/2 asks for it: RFC 9113, section 9.2.
- * With authorities (`ca`), clients must show a certificate of one of them.
+ * Creates a TLS listener with the options that HTTP/2 requires: RFC 9113, section 9.2. With authorities (`ca`), clients must present a
+ * certificate of one of them.
  */
 export function createTlsListener(options: {
   credentials: SecureContextOptions;
   clientName: string | undefined;
-  /** On a Unix socket peers have no address. */
+  /** Peers of a Unix socket have no address. */
   isUnix: boolean;
-  /** What handshakes hold is a part of it. */
+  /** The account for the memory of handshakes. */
   connectionMemory: ConnectionMemory;
   accept(socket: TLSSocket): void;
   refused(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
@@ -191,7 +191,7 @@ export function createTlsListener(options: {
     rejectUnauthorized: needsClientCertificate,
     handshakeTimeout: handshakeTimeoutMs,
     noDelay: true,
-    // With half-open connections a client that goes in the midst of the handshake would stay until its timeout.
+    // With half-open connections, a client that leaves during the handshake would stay until its timeout.
     allowHalfOpen: false,
   });
   server.on('connection', (socket: Socket) => handshakes.begun(socket));

@@ -14,7 +14,7 @@ import { baggageValues, type HeaderForms, TraceHeaders } from './trace-headers.t
  */
 type RpcConvention = 'stable' | 'old' | 'dup';
 
-/** What OTEL_SEMCONV_STABILITY_OPT_IN says; words for other kinds of spans stand beside ours. */
+/** Reads OTEL_SEMCONV_STABILITY_OPT_IN, which may also contain words for other kinds of spans. */
 export function rpcConvention(optIn: string): RpcConvention {
   const words = optIn.split(',').map((word) => word.trim());
   if (words.includes('rpc/dup')) return 'dup';
@@ -33,7 +33,7 @@ export function rpcAttributes(path: string, convention: RpcConvention): Record<s
   return convention === 'stable' ? stable : { ...stable, 'rpc.system': 'grpc', 'rpc.service': service };
 }
 
-/** By number. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
+/** Names of statuses by number. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 const statusNames = [
   'OK',
   'CANCELLED',
@@ -54,7 +54,7 @@ const statusNames = [
   'UNAUTHENTICATED',
 ];
 
-/** Those by which the server is at fault. */
+/** Statuses that count as errors of the server. */
 const serverFaults: ReadonlySet<string> = new Set([
   'UNKNOWN',
   'DEADLINE_EXCEEDED',
@@ -69,7 +69,7 @@ export function rpcStatus(code: number): { name: string; isFault: boolean } {
   return { name, isFault: serverFaults.has(name) };
 }
 
-// Spans of calls: of gRPC, and of decisions over HTTP.
+// Spans of gRPC calls and of decisions over HTTP.
 
 export interface CallTracerOptions {
   sampling: Sampling;
@@ -77,11 +77,11 @@ export interface CallTracerOptions {
   convention: RpcConvention;
   /** Keys of baggage that become attributes. */
   baggageKeys: ReadonlySet<string>;
-  /** Undefined until OpenTelemetry is loaded; nothing is traced before. */
+  /** Undefined until OpenTelemetry is loaded. Nothing is traced before. */
   maker(): SpanMaker | undefined;
 }
 
-/** Probes come every few seconds and say nothing. */
+/** Probes are not traced: they come every few seconds and carry no information. */
 const healthPrefix = '/grpc.health.v1.Health/';
 
 /** For gRPC: `method` is the path. */
@@ -176,7 +176,7 @@ function fail(span: MadeSpan, type: string): void {
   span.fail();
 }
 
-// What tracing needs of OpenTelemetry, so that nothing of it need be loaded to know of tracing.
+// The part of OpenTelemetry that tracing needs, as interfaces, so that other code does not load it.
 
 export type Attributes = Readonly<Record<string, string | number>>;
 
@@ -185,7 +185,7 @@ export interface MadeSpan {
   readonly spanId: string;
   set(name: string, value: string | number): void;
   link(other: SpanIds): void;
-  /** Its status is that of an error. */
+  /** Sets the status of an error. */
   fail(message?: string): void;
   end(): void;
 }
@@ -196,10 +196,10 @@ export interface SpanIds {
 }
 
 export interface SpanMaker {
-  /** A call that this process answers. */
+  /** Begins the span of a call that this process answers. */
   server(name: string, trace: SampledTrace, attributes: Attributes): MadeSpan;
-  /** Something that this process asks of another, for the call whose span is `parent`. */
+  /** Begins the span of a request that this process sends, for the call whose span is `parent`. */
   client(name: string, parent: SpanIds, attributes: Attributes): MadeSpan;
-  /** Sends what is left. Settles when it is sent, or was given up. */
+  /** Sends the remaining spans. Resolves when they are sent, or were given up. */
   shutdown(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** What is logged of the export of spans. */
+/** Log lines about the export of spans. */
 import type { Logger } from '../../process/log/logger.ts';
 
 /** Once an outage. */
@@ -10,7 +10,9 @@ export function tracesSentAgain(log: Logger, url: string): void {
   log.warn('Traces are exported again', { url });
 }
 
-/** What OpenTelemetry itself warns of, a bad value of OTEL_* for one. At most once a minute each: `times` counts those between. */
+/**
+ * A warning of OpenTelemetry itself, for example about a bad value of OTEL_*. At most once a minute each: `times` counts those between.
+ */
 export function tracingProblem(log: Logger, problem: string, times: number): void {
   log.warn('OpenTelemetry warns', { problem, times });
 }

@@ -1,4 +1,4 @@
-/** OpenTelemetry's SDK behind the limiter's spans: what it is given, what it exports, and what it says of itself. */
+/** OpenTelemetry's SDK for the limiter's spans: its options, its export, and its diagnostics. */
 import {
   type Context,
   createTraceState,
@@ -25,20 +25,20 @@ import {
 import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import type { SampledTrace } from './sampling.ts';
 
-/** What OpenTelemetry says of its own doings: values of OTEL_* that it does not understand, and spans that it had no room for. */
+/** Receives OpenTelemetry's diagnostics: values of OTEL_* that it cannot read, and spans for which it had no room. */
 export interface DiagnosticsListener {
   problem(text: string): void;
-  /** Since the call before. */
+  /** Called with the number of spans since the last call. */
   dropped(spans: number): void;
 }
 
 const longestText = 300;
 /** Reported when there is room again. */
 const droppedSpans = /^Dropped (\d+) spans because maxQueueSize reached$/;
-/** Of a URL. */
+/** Credentials in a URL. */
 const credentials = /(\/\/)[^/@\s']*@/g;
 
-/** Takes warnings and errors; the rest is for those who debug OpenTelemetry. */
+/** Passes on warnings and errors; other messages are only for debugging OpenTelemetry. */
 export function diagnosticsTo(listener: DiagnosticsListener): DiagLogger {
   const take = (message: string, ...more: unknown[]): void => {
     const dropped = droppedSpans.exec(message);
@@ -50,7 +50,7 @@ export function diagnosticsTo(listener: DiagnosticsListener): DiagLogger {
   return { error: take, warn: take, info: leave, debug: leave, verbose: leave };
 }
 
-/** Of what was thrown it makes JSON, with a stack. */
+/** Returns the message of a thrown error, which OpenTelemetry formats as JSON with a stack. */
 function plain(message: string): string {
   if (!message.startsWith('{')) return message;
   try {
@@ -64,16 +64,16 @@ function plain(message: string): string {
 export interface ExportListener {
   sent(spans: number): void;
   failed(spans: number): void;
-  /** At every change; `reason` where it does not work. */
+  /** Called at every change, with a `reason` if the export fails. */
   changed(works: boolean, reason: string): void;
 }
 
 /** `ExportResultCode.SUCCESS` of OpenTelemetry. */
 const success = 0;
-/** A collector may answer with a page. */
+/** A collector may answer with a page, so reasons are cut. */
 const longestReason = 200;
 
-/** An exporter of spans whose trouble is reported once, and whose end is reported once, however many exports fail between. */
+/** An exporter of spans that reports the beginning and the end of a problem once each, however many exports fail between. */
 export class WatchedExporter implements SpanExporter {
   readonly #exporter: SpanExporter;
   readonly #listener: ExportListener;
@@ -108,7 +108,7 @@ function reasonOf(error: Error | undefined): string {
   if (error === undefined) return 'unknown';
   const inner = error instanceof AggregateError ? error.errors.map(String).join(', ') : '';
   const message = error.message === '' ? inner : error.message;
-  // grpc-js ends its own so even where it has no note.
+  // grpc-js appends this text even if it has no note.
   const text = (message === '' ? error.name : message).replace(/\.?\s*Resolution note:\s*$/, '');
   return text.slice(0, longestReason);
 }
@@ -116,7 +116,7 @@ function reasonOf(error: Error | undefined): string {
 export interface OpenTelemetryOptions {
   protocol: 'http' | 'grpc';
   serviceName: string;
-  /** Empty: none. */
+  /** Empty: no namespace. */
   serviceNamespace: string;
   serviceInstanceId: string;
   version: string;
@@ -125,7 +125,7 @@ export interface OpenTelemetryOptions {
 }
 
 /**
- * OpenTelemetry's SDK as a SpanMaker. The only file that loads it, and loaded itself only when tracing is on. The SDK reads
+ * OpenTelemetry's SDK as a SpanMaker. This is the only file that loads the SDK, and it is loaded only if tracing is on. The SDK reads
  * OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED from the environment.
  */
 export function startOpenTelemetry(options: OpenTelemetryOptions): SpanMaker {
@@ -133,14 +133,14 @@ export function startOpenTelemetry(options: OpenTelemetryOptions): SpanMaker {
   diag.setLogger(diagnostics);
   const exporter = options.protocol === 'grpc' ? new GrpcExporter() : new HttpExporter();
   const ids = new GivenIds(options.newSpanId);
-  // With OTEL_LOG_LEVEL the SDK sets a logger that writes to the console, and warns of one that was there.
+  // With OTEL_LOG_LEVEL the SDK sets a logger that writes to the console, and warns if there was another one.
   diag.disable();
   const sdk = new NodeSDK({
     traceExporter: new WatchedExporter(exporter, options.listener),
-    // What comes here was sampled before.
+    // Traces that reach the SDK were sampled before.
     sampler: new AlwaysOnSampler(),
     idGenerator: ids,
-    // Of two with an attribute the later one counts.
+    // If two detectors have the same attribute, the later one counts.
     resourceDetectors: [envDetector, { detect: () => ({ attributes: serviceAttributes(options) }) }],
     textMapPropagator: null,
     instrumentations: [],
@@ -162,7 +162,7 @@ function serviceAttributes(options: OpenTelemetryOptions): Record<string, string
   };
 }
 
-/** The trace id was there before the span: it was sampled by. */
+/** Uses the given trace id, because it existed before the span: sampling depends on it. */
 class GivenIds implements IdGenerator {
   readonly generateSpanId: () => string;
   traceId = '';

@@ -10,7 +10,7 @@ function decide(sampling: Sampling, ...fields: string[]): string | undefined {
   return sampling.decide(headers)?.traceId;
 }
 
-/** What OpenTelemetry for Go does: the last eight bytes of the id, without their lowest bit, against the bound. */
+/** The decision of OpenTelemetry for Go: the last eight bytes of the id, without their lowest bit, are compared with the bound. */
 function goSamples(traceId: string, rate: number): boolean {
   return BigInt(`0x${traceId.slice(16)}`) >> 1n < BigInt(Math.floor(rate * 2 ** 63));
 }
@@ -54,7 +54,7 @@ describe('Sampling', () => {
       fc.property(digits, fc.constantFrom(0.01, 0.25, 0.5, 0.9), (id, rate) => {
         fc.pre(!/^0+$/.test(id));
         const sampled = decide(new Sampling(rate, Math.random), 'b3', `${id}-${spanId}`) !== undefined;
-        // We look at 32 bits of it: the bound's own neighbourhood aside, that is the same.
+        // Our decision uses 32 bits. It is the same except in the neighborhood of the bound.
         fc.pre(Math.abs(Number.parseInt(id.slice(16, 24), 16) - rate * 2 ** 32) > 1);
         expect(sampled).toBe(goSamples(id, rate));
       }),

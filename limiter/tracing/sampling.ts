@@ -1,13 +1,13 @@
 /**
- * Sampling before there is anything to sample: the decision of the caller, and for calls without one a part of all traces,
- * reported by the trace id as OpenTelemetry for Go reports it, so that limiters agree on a trace.
+ * Sampling before there is a span: the decision of the caller, and for calls without one a share of all traces. The trace id decides in
+ * the same way as in OpenTelemetry for Go, so that limiters agree on a trace.
  */
 import type { RemoteParent, TraceHeaders } from './trace-headers.ts';
 
-/** A trace that a span is to begin in. */
+/** The trace in which a span begins. */
 export interface SampledTrace {
   traceId: string;
-  /** Undefined where the trace begins here. */
+  /** Undefined if the trace begins here. */
   parent: RemoteParent | undefined;
 }
 
@@ -23,7 +23,7 @@ export class Sampling {
     this.#random = random;
   }
 
-  /** Undefined for a call that is not traced. */
+  /** Returns undefined for a call that is not traced. */
   decide(headers: TraceHeaders): SampledTrace | undefined {
     if (headers.isEmpty) return this.#begin(undefined);
     const parent = headers.parent();
@@ -37,13 +37,13 @@ export class Sampling {
     if (decision === false) return undefined;
     const deciding = this.#word();
     if (decision === undefined && deciding >= this.#bound) return undefined;
-    // Never only zeros, which would be no id.
+    // An id of only zeros would be invalid.
     const first = Math.max(1, this.#word());
     const traceId = hex(first) + hex(this.#word()) + hex(deciding) + hex(this.#word());
     return { traceId, parent: undefined };
   }
 
-  /** 16 hexadecimal digits. */
+  /** Returns 16 hexadecimal digits. */
   newSpanId(): string {
     return hex(Math.max(1, this.#word())) + hex(this.#word());
   }

@@ -1,6 +1,6 @@
 /**
- * TRACING_* and what is read by us of OTEL_*. The exporter's own variables (OTEL_EXPORTER_OTLP_*,
- * OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES) are read by OpenTelemetry itself.
+ * TRACING_* and the OTEL_* variables that Weir reads. OpenTelemetry itself reads the exporter's variables (OTEL_EXPORTER_OTLP_*,
+ * OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES).
  */
 import { randomUUID } from 'node:crypto';
 import { bool, choice, float, text } from '../../process/settings/settings-kinds.ts';
@@ -8,7 +8,7 @@ import { needing, type SettingNeed } from '../../process/settings/settings-needs
 import type { Environment, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 
 const enabled: SettingNeed = { name: 'TRACING_ENABLED', is: [true] };
-/** All variables of OpenTelemetry are warned about in one line, by `tracingWarnings`. */
+/** Variables of OpenTelemetry get a common warning in one line from `tracingWarnings`. */
 const ofOpenTelemetry: readonly SettingNeed[] = [{ ...enabled, quiet: true }];
 
 export const tracingSettings = needing([enabled], {
@@ -74,12 +74,12 @@ export const tracingSettings = needing([enabled], {
 export type OwnSettings = SettingsOf<typeof tracingSettings>;
 
 export interface TracingSettings extends OwnSettings {
-  /** Where OpenTelemetry sends spans, for the log. */
+  /** The address to which OpenTelemetry sends spans, for the log. */
   readonly tracingUrl: string;
   readonly backendType: 'redis' | 'memcache' | 'memory';
 }
 
-/** A process has one id, also where several threads of it export spans. */
+/** A process has one id, even if several of its threads export spans. */
 export function tracingValues(
   settings: OwnSettings,
   env: Environment,
@@ -90,7 +90,7 @@ export function tracingValues(
   };
 }
 
-/** Of those that decide what OTEL_* variables mean here. */
+/** The settings on which the meaning of OTEL_* variables depends. */
 interface Tracing {
   tracingEnabled: boolean;
   tracingExporterProtocol: 'http' | 'grpc';
@@ -99,7 +99,7 @@ interface Tracing {
 const endpoint = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 const tracesEndpoint = 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT';
 
-/** What says instead what these say elsewhere. */
+/** The setting that replaces each variable here. */
 const notRead: Readonly<Record<string, string>> = {
   OTEL_EXPORTER_OTLP_PROTOCOL: 'TRACING_EXPORTER_PROTOCOL is',
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'TRACING_EXPORTER_PROTOCOL is',
@@ -108,7 +108,7 @@ const notRead: Readonly<Record<string, string>> = {
   OTEL_TRACES_SAMPLER_ARG: 'TRACING_SAMPLING_RATE is',
 };
 
-/** Sentences for the log. */
+/** Returns sentences for the log. */
 export function tracingWarnings(tracing: Tracing, env: Environment): string[] {
   const isSet = (name: string): boolean => (env[name] ?? '').trim() !== '';
   if (!tracing.tracingEnabled) {
@@ -127,7 +127,7 @@ export function tracingWarnings(tracing: Tracing, env: Environment): string[] {
   return [...unread, ...needed.map((name) => `${name} must begin with http:// or https:// and a host`)];
 }
 
-/** Without user, password and query: for the log. */
+/** Returns the URL for the log, without user, password and query. */
 export function tracingUrl({ tracingExporterProtocol: protocol }: Tracing, env: Environment): string {
   const isHttp = protocol === 'http';
   const own = env[tracesEndpoint]?.trim() ?? '';

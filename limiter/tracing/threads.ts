@@ -1,4 +1,4 @@
-/** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
+/** Creates the tracing of one thread from settings, with log lines and statistics of its export. */
 
 import { packageVersion } from '../../process/files/package-file.ts';
 import { errorText } from '../../process/log/error-text.ts';
@@ -13,14 +13,14 @@ import type { TracingSettings } from './settings.ts';
 import { headerForms } from './trace-headers.ts';
 import { TracedStore } from './traced-store.ts';
 
-/** Chosen: so long the last spans may take at the end. */
+/** Chosen: the time for sending the last spans at the end. */
 const flushMs = 3_000;
 
 type TracingContext = ThreadContext<TracingSettings>;
 
 export function thread(context: TracingContext): ThreadPart {
   const { settings, timers, random, log } = context;
-  /** Undefined before OpenTelemetry is loaded: until then nothing is traced. */
+  /** Undefined until OpenTelemetry is loaded. Nothing is traced before. */
   let maker: SpanMaker | undefined;
   const sampling = new Sampling(settings.tracingSamplingRate, random);
   const options = {
@@ -36,7 +36,7 @@ export function thread(context: TracingContext): ThreadPart {
     aroundServer: (store, name) =>
       new TracedStore({
         store,
-        // The Go service's names.
+        // These names are those of the Go service.
         spanName: isRedis ? 'Redis Pipeline Execution' : 'Memcached Fetch Execution',
         attributes: { 'db.system.name': isRedis ? 'redis' : 'memcached', 'weir.store': name },
         maker: options.maker,
@@ -88,7 +88,7 @@ function exportListener({ settings, clock, registry, log }: TracingContext): Exp
       if (works) lines.tracesSentAgain(log, url);
       else lines.tracesNotSent(log, url, reason);
     },
-    // An outage was reported, and brings the same again with every batch.
+    // An outage is reported elsewhere, and causes the same problem with every batch.
     problem: (text) => {
       if (isSent) throttle.note(text, text.replaceAll(/\d+/g, '#'));
     },

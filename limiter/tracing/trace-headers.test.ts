@@ -22,7 +22,7 @@ describe('traceparent', () => {
     [`00-${traceId}-${spanId}-00`, parent(false)],
     [`00-${traceId}-${spanId}-03`, parent(true)],
     [`00-${traceId}-${spanId}-02`, parent(false)],
-    // A later version may have more at its end.
+    // A later version may have more fields at its end.
     [`cc-${traceId}-${spanId}-01-more`, parent(true)],
     [`cc-${traceId}-${spanId}-01`, parent(true)],
     [`00-${traceId}-${spanId}-01-more`, undefined],

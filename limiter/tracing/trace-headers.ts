@@ -1,29 +1,29 @@
 /**
- * What a caller says of the trace that its call belongs to, in its headers: W3C Trace Context, or B3 in its two forms. Where
- * both are there and good, that of the form counts that is read last: B3's by default, as in the Go service, whose
- * propagators run one after the other and write over what they find. https://www.w3.org/TR/trace-context-1/ https://github.com/openzipkin/b3-propagation
+ * Reads the trace of a call from its caller's headers: W3C Trace Context, or one of the two forms of B3. If both are valid, the form
+ * that is read last counts. By default this is B3, as in the Go service, whose propagators run one after the other and overwrite earlier
+ * results. https://www.w3.org/TR/trace-context-1/ https://github.com/openzipkin/b3-propagation
  */
 
 export interface RemoteParent {
   traceId: string;
   spanId: string;
-  /** Undefined: the caller leaves it to us (B3). */
+  /** Undefined: the caller leaves the decision to us (B3). */
   sampled: boolean | undefined;
-  /** As sent, of W3C. */
+  /** The W3C trace state as sent. */
   traceState: string;
 }
 
-/** Which headers are read. */
+/** The forms of headers that are read. */
 export interface HeaderForms {
   traceContext: boolean;
   b3: boolean;
   baggage: boolean;
-  /** The form whose word counts where both have one. */
+  /** The form that counts if both are valid. */
   last: 'b3' | 'traceContext';
 }
 
 const traceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
-/** Length of a `traceparent` of version 00. */
+/** The length of a `traceparent` of version 00. */
 const traceParentLength = 55;
 const b3Single = /^([0-9a-f]{32}|[0-9a-f]{16})-([0-9a-f]{16})(?:-([01d])(?:-[0-9a-f]{16})?)?$/;
 const b3TraceId = /^(?:[0-9a-f]{32}|[0-9a-f]{16})$/;
@@ -35,7 +35,7 @@ const lowerB = 0x62;
 const lowerT = 0x74;
 const lowerX = 0x78;
 
-/** One call's headers of tracing. Made once and filled for each call, as nearly all of them are not traced. */
+/** The tracing headers of one call. The object is reused for each call, because almost no call is traced. */
 export class TraceHeaders {
   readonly #forms: HeaderForms;
   baggage = '';
@@ -52,12 +52,12 @@ export class TraceHeaders {
     this.#forms = forms;
   }
 
-  /** Of a header that comes twice the last one counts. */
+  /** Reads the headers. If one occurs twice, the last one counts. */
   read(fields: readonly string[]): void {
     if (!this.#isEmpty) this.#clear();
     for (let index = 0; index < fields.length; index += 2) {
       const name = fields[index]!;
-      // Nearly all calls are distinguished from traced ones here, so what they bring is passed over by one character.
+      // The first character excludes nearly all headers of calls without a trace at little cost.
       const first = name.charCodeAt(0);
       if (first === lowerT) {
         if (name.length > 9) this.#takeTraceContext(name, fields[index + 1]!);
@@ -66,19 +66,19 @@ export class TraceHeaders {
     }
   }
 
-  /** Whether no header of tracing was there. */
+  /** Whether there was no tracing header. */
   get isEmpty(): boolean {
     return this.#isEmpty;
   }
 
-  /** Undefined where no header says anything that can be read. */
+  /** Undefined if no header is valid. */
   parent(): RemoteParent | undefined {
     return this.#forms.last === 'b3'
       ? (this.#ofB3() ?? this.#ofTraceContext())
       : (this.#ofTraceContext() ?? this.#ofB3());
   }
 
-  /** What B3 says of sampling where it names no trace. */
+  /** The sampling decision of B3 without a trace. */
   get bareDecision(): boolean | undefined {
     const decision = this.#b3Sampled === '' && this.#b3.length === 1 ? this.#b3 : this.#b3Sampled;
     return decisionOf(this.#b3Flags === '1' ? 'd' : decision);
@@ -124,7 +124,7 @@ export class TraceHeaders {
   #ofTraceContext(): RemoteParent | undefined {
     const text = this.#traceParent;
     if (text === '' || !traceParent.test(text)) return undefined;
-    // Version 00 ends here; a later one may go on. ff is none.
+    // Version 00 ends here; a later version may have more. ff is invalid.
     if (text.startsWith('ff') || (text.startsWith('00') && text.length !== traceParentLength))
       return undefined;
     const traceId = text.slice(3, 35);
@@ -153,7 +153,7 @@ function b3Parent(traceId: string, spanId: string, sampled: boolean | undefined)
   return { traceId: longTraceId, spanId, sampled, traceState: '' };
 }
 
-/** A list that comes in several fields. */
+/** Joins a list that is split over several fields. */
 function joined(before: string, value: string): string {
   return before === '' ? value : `${before},${value}`;
 }
@@ -163,7 +163,7 @@ function decisionOf(text: string): boolean | undefined {
   return text === '0' || text === 'false' ? false : undefined;
 }
 
-/** The forms that OTEL_PROPAGATORS names, in its order. */
+/** Returns the forms that OTEL_PROPAGATORS names, in its order. */
 export function headerForms(propagators: string): HeaderForms {
   const names = propagators.split(',').map((name) => name.trim());
   const isOff = names.includes('none');
@@ -178,12 +178,12 @@ export function headerForms(propagators: string): HeaderForms {
   };
 }
 
-// W3C Baggage: what callers send along a trace. https://www.w3.org/TR/baggage/
+// W3C Baggage: data that callers send with a trace. https://www.w3.org/TR/baggage/
 
-/** Chosen: so many bytes are looked at; the recommendation has at least as many passed on. */
+/** Chosen: the bytes that are read. The recommendation requires at least this number to be passed on. */
 const mostBytes = 8_192;
 
-/** The values of those of `keys` that the header has, percent-decoded. */
+/** Returns the percent-decoded values in the header for those of `keys` that it has. */
 export function baggageValues(header: string, keys: ReadonlySet<string>): [key: string, value: string][] {
   if (header === '' || keys.size === 0 || header.length > mostBytes) return [];
   const found: [string, string][] = [];

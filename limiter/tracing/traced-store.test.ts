@@ -7,7 +7,7 @@ import { StoreError } from '../stores/store-error.ts';
 import type { MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import { TracedStore } from './traced-store.ts';
 
-/** Writes down what becomes of each span. */
+/** Records what happens to each span. */
 class SpanBook implements SpanMaker {
   readonly spans: { parent: string; links: string[]; attributes: Record<string, unknown>; end: string }[] =
     [];
@@ -71,7 +71,7 @@ function endTurn(): void {
   for (const callback of turnEnds.splice(0)) callback();
 }
 
-/** A request of two counters, of a traced call if it has a name. */
+/** Submits a request of two counters, for a traced call if it has a name. */
 function submit(name?: string): Operation[] {
   const span: CallSpan | undefined =
     name === undefined ? undefined : { traceId: 't', spanId: name, set: () => {}, end: () => {} };

@@ -1,7 +1,7 @@
 /**
- * A store whose work for traced calls has spans. What arrives in one turn of the event loop goes out in one batch (or in a few:
- * to the nodes of a cluster, or beyond the keys that one call may have), so that is what a span stands for: it belongs to
- * the trace of the first traced call of the turn and links to the spans of all of them.
+ * A store whose work for traced calls has spans. All ops of one turn of the event loop are sent in one batch (or in a few: to the nodes
+ * of a cluster, or beyond the keys of one call), so a span covers a batch. It belongs to the trace of the first traced call of the turn
+ * and has links to the spans of all of them.
  */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import { callAbandoned, type Operation } from '../stores/operation.ts';
@@ -70,14 +70,14 @@ export class TracedStore extends StoreDecorator {
 class Turn {
   calls = 0;
   operations = 0;
-  /** Traced calls that are not answered. */
+  /** The number of traced calls that are not answered. */
   waiting = 0;
   span: MadeSpan | undefined;
   #isOver = false;
 
   answered(ops: readonly Pick<Operation, 'error'>[]): void {
     this.waiting -= 1;
-    // A caller that gave up is no failure of the store.
+    // A canceled call is not a failure of the store.
     const error = ops.find((op) => op.error !== undefined && op.error !== callAbandoned)?.error;
     if (error !== undefined) this.span?.fail(error.message);
     this.#endIfDone();
