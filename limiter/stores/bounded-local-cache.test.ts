@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BoundedLocalCache, cacheEntryOverheadBytes } from './local-cache.ts';
 
-/** Room for so many keys of one character. */
+/** A cache with room for this number of keys of one character. */
 function cacheFor(entries: number): BoundedLocalCache {
   return new BoundedLocalCache({ maxBytes: entries * (cacheEntryOverheadBytes + 1) });
 }

@@ -1,4 +1,4 @@
-/** TLS of a store's client: how the server is known, and the limiter to it. */
+/** TLS of a store's client: how it verifies the server, and how the limiter identifies itself. */
 import { connect, isIP, type OnReadOpts, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
@@ -11,16 +11,16 @@ import { LastGood } from '../../process/net/last-good.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
 import { oldestTls } from '../../process/net/tls-floor.ts';
 
-/** Paths of PEM files; empty ones are none. */
+/** Paths of PEM files. An empty path means none. */
 export interface ClientTlsFiles {
-  /** The limiter's certificate; with its key, or neither. */
+  /** The limiter's certificate, which needs its key. */
   certPath: string;
   keyPath: string;
-  /** Trusted besides the usual authorities. */
+  /** Authorities that are trusted besides the default ones. */
   caPath: string;
-  /** Take a certificate of any name; its chain is verified all the same. */
+  /** Accept a certificate with any name. Its chain is verified nevertheless. */
   skipHostnameVerification: boolean;
-  /** Begins the names of their settings, for errors. Defaults to none being named. */
+  /** The prefix of the settings' names in errors. By default no settings are named. */
   settingPrefix?: 'REDIS_TLS_' | 'MEMCACHE_TLS_';
 }
 
@@ -30,12 +30,15 @@ interface Pem {
   ca: string;
 }
 
-/** Files are read again for every connection, so that they can rotate; while they cannot be used, the last good ones are. */
+/** Reads the files again for every connection, so that they can be rotated. While they are unusable, the last good ones apply. */
 export class ClientTls {
   readonly #files: ClientTlsFiles;
   readonly #context: LastGood<{ pem: Pem; context: SecureContext }>;
 
-  /** `refused` gets the reason for which changed files are not used. Throws an Error on files that are missing or no PEM. The words are the Go service's. */
+  /**
+   * `refused` receives the reason if changed files are unusable. @throws Error if files are missing or not PEM, with the text of the Go
+   * service
+   */
   constructor(files: ClientTlsFiles, refused: (reason: string) => void) {
     this.#files = files;
     this.#context = new LastGood((before) => {
@@ -45,7 +48,7 @@ export class ClientTls {
     }, refused);
   }
 
-  /** For `tls.connect`: what is copied from it is of this moment. */
+  /** Options for `tls.connect`, from the current files. */
   get options(): ConnectionOptions {
     const context = () => this.#context.current().context;
     return {
@@ -69,7 +72,7 @@ function readFiles(files: ClientTlsFiles): Pem {
   };
 }
 
-/** The slip of the pen is the Go service's: people search for it. */
+/** The typo is the Go service's: people search for this text. */
 function pairProblem(files: ClientTlsFiles): string {
   const setting = settingOf(files, 'CLIENT_CERT and _KEY');
   return `${setting}failed lo load TLS key pair (${files.certPath},${files.keyPath})`;
@@ -87,7 +90,7 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
   } as const;
   if (certPath === '') return createSecureContext(authorities);
   try {
-    // As bytes: TLS takes empty text for none, and would show no certificate while somebody writes the file.
+    // The text becomes bytes, because TLS takes an empty text as no certificate, which may occur while the file is being written.
     const pair = { cert: Buffer.from(cert, 'latin1'), key: Buffer.from(key, 'latin1') };
     return createSecureContext({ ...authorities, ...pair });
   } catch (error) {
@@ -98,8 +101,8 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
 const keepAliveMs = 30_000;
 
 /**
- * Begins a connection to a store; with TLS it is open at `secureConnect`. `onread` as in Node's `net.connect`. It does not keep
- * the process alive: anyone who waits for an answer does.
+ * Begins a connection to a store. With TLS it is open at `secureConnect`. `onread` is that of Node's `net.connect`. The connection does
+ * not keep the process alive, but a caller that waits for an answer does.
  */
 export function dial(
   endpoint: { host: string; port: number } | { path: string },
@@ -115,7 +118,7 @@ export function dial(
   return socket;
 }
 
-/** What TLS says in plain words; its own text also names places in the library's source. */
+/** Describes a TLS error in plain words. OpenSSL's own text also contains positions in its source. */
 export function tlsErrorText(error: Error): string | undefined {
   const { code, reason } = error as { code?: unknown; reason?: unknown };
   if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string')

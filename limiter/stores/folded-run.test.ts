@@ -12,7 +12,7 @@ interface Change {
   caller?: Caller | undefined;
 }
 
-/** Small numbers mostly, so that totals meet the floor, and some near the ceiling. */
+/** Mostly small numbers, so that totals reach 0, and some near the maximum. */
 const amount = fc.oneof(
   { weight: 8, arbitrary: fc.nat(20) },
   { weight: 1, arbitrary: fc.nat(20).map((n) => maxTotal - n) },
@@ -23,13 +23,13 @@ const changes = fc.array(change, { minLength: 1, maxLength: 12 });
 /** Undefined: the key is missing. */
 const state = fc.option(amount, { nil: undefined });
 
-/** The same without folding: one change of one key. A missing key appears with the first hit that is added. */
+/** Counts without folding: one change of one key. The first hit that is added creates a missing key. */
 function alone(held: number | undefined, { hits, negative }: Change): number | undefined {
   if (held === undefined && (negative || hits === 0)) return undefined;
   return totalAfter(held ?? 0, hits, negative);
 }
 
-/** What a store does with a run. */
+/** Applies a run like a store. */
 function apply(run: FoldedRun, held: number | undefined): number | undefined {
   if (held === undefined && run.ttlSeconds === 0) return undefined;
   return Math.min(run.high, Math.max(run.low, (held ?? 0) + run.shift));

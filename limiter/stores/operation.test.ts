@@ -23,7 +23,7 @@ const haveOneShape: (one: object, other: object) => boolean = runInThisContext(
 const most = Number.MAX_SAFE_INTEGER;
 const asker = { abandoned: false };
 
-/** One request of each kind: hits, hits taken back, several limits, and a budget. */
+/** One request of each kind: hits, refunded hits, several limits, and a budget. */
 function askAll({ service, budgets }: BudgetLimiter): void {
   const descriptor = (key: string, hitsAddend: number, isNegativeHits = false) => ({
     entries: [{ key, value: 'v' }],
@@ -69,7 +69,7 @@ it('has one shape, whatever is asked, so that the loops of stores stay monomorph
     }),
   ];
   const limiter = budgetLimiter({ rules, around });
-  // Shapes settle with the largest numbers that they hold.
+  // Shapes are stable after they have held the largest numbers.
   for (let i = 0; i < 3; i += 1) askAll(limiter);
   seen.length = 0;
   askAll(limiter);

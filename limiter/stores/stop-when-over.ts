@@ -3,11 +3,11 @@ import { copyOperation, failOp, type Operation } from './operation.ts';
 import { countAll, type Store } from './store.ts';
 
 /**
- * Decides what each op of one request may count and writes it to `applied`; `after` must hold its key's total before the
- * request, and `error` why that is not known. When ops that would exceed their limits refuse the request, the ops that
- * would not count nothing. All are judged by the totals before the request, as the Go service does it, even when a key
- * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back. Those of one group are as
- * one. What is over itself is asked to count: with a bound it will not.
+ * Decides what each op of one request may count and writes it to `applied`. Before, `after` must be its key's total before the request,
+ * or `error` the reason why that is unknown. If ops that would exceed their limits refuse the request, the other ops count nothing. As
+ * in the Go service, all ops are judged by the totals before the request, even if a key occurs twice; an unknown total is not over
+ * limit. Refunds are never held back, and hold back no others. Ops of a group act as one. Ops that are over limit themselves are asked
+ * to count; with a bound they will not.
  */
 export function holdBack(ops: readonly Operation[]): void {
   let refused = false;
@@ -41,9 +41,9 @@ function setApplied(ops: readonly Operation[], first: number, over: boolean): vo
 }
 
 /**
- * For a request that one call of the store cannot take whole: look at every key first, then count. Not atomic: callers
- * that look at the same time may all count. An op whose look failed is not counted. `beside` are ops of the same request
- * that are counted elsewhere, with their totals before it.
+ * Counts a request that one call of the store cannot hold: reads every key first, then counts. This is not atomic: callers that read at
+ * the same time may all count. An op that could not be read is not counted. `beside` are ops of the same request that are counted
+ * elsewhere, with their totals before it.
  */
 export function lookThenCount(
   store: Store,
@@ -76,7 +76,10 @@ export function lookThenCount(
   });
 }
 
-/** Sets what the op counts. An op that is held back gets its waiting time from its own bound, asked with more hits than pass, or with none. */
+/**
+ * Returns the op with the hits that it counts. An op that is held back gets its waiting time from its own bound, which is asked with
+ * more hits than can pass, or with none.
+ */
 function toCount(op: Operation): Operation {
   if (!isHeldBack(op)) return copyOperation(op, op.verb, op.applied);
   const wasOver = op.after + op.hits > op.counter.capacity;

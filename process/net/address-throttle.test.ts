@@ -62,7 +62,7 @@ describe('AddressThrottle', () => {
     expect(throttle.size).toBe(3);
     expect(throttle.waitMs('attacker', 0)).toBe(waitMs);
     expect(throttle.waitMs('192.0.2.1', 1)).toBe(900_000);
-    // When the table has room again, an address stands for itself.
+    // When the table has room again, an address gets its own entry.
     expect(throttle.waitMs('192.0.2.1', 3_600_001)).toBe(0);
   });
 
@@ -82,7 +82,7 @@ describe('AddressThrottle', () => {
           throttle.wrong(`10.0.0.${who}`, nowMs);
           if (who === 0) wrongAt.push(nowMs);
         }
-        // The nth wrong one after the free ones comes after waits of 1, 2, 4 ... s; nothing is forgotten within an hour.
+        // The nth wrong answer after the free ones follows waits of 1, 2, 4 ... s. Nothing is forgotten within an hour.
         for (const [index, atMs] of wrongAt.entries()) {
           if (index < 5 || atMs >= 3_600_000) continue;
           const waitedMs = 1_000 * (2 ** (index - 4) - 1);

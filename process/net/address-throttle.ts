@@ -1,17 +1,15 @@
 /**
- * Slows down anyone who guesses, by remote address: the first few wrong answers cost nothing, each one after them a wait
- * that is twice the one before. Pure.
- *
- * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the
- * table is full, addresses that are not in it share one entry.
+ * Slows down guessing, by remote address: the first few wrong answers cost nothing, and each later one costs a wait that is twice the
+ * one before. Pure. Memory is bounded, and no caller can force a fresh start: entries are removed only by age, never for lack of room.
+ * While the table is full, new addresses share one entry.
  */
 import { addressGroup } from './peer.ts';
 
-/** Chosen: wrong ones that are free. */
+/** Chosen: the number of wrong answers without a wait. */
 const free = 5;
 const firstWaitMs = 1_000;
 const longestWaitMs = 900_000;
-/** How long after its last wrong one an address starts anew; longer than the longest wait. */
+/** The time after the last wrong answer at which an address starts afresh; longer than the longest wait. */
 const forgetMs = 3_600_000;
 
 interface Entry {
@@ -22,11 +20,11 @@ interface Entry {
 
 export class AddressThrottle {
   readonly #mostAddresses: number;
-  /** The one whose last wrong answer is longest ago comes first. */
+  /** Entries, the one with the oldest last wrong answer first. */
   readonly #entries = new Map<string, Entry>();
   #others = newEntry();
 
-  /** So many addresses are remembered. */
+  /** `mostAddresses` bounds the remembered addresses. */
   constructor(mostAddresses = 10_000) {
     this.#mostAddresses = mostAddresses;
   }
@@ -35,21 +33,21 @@ export class AddressThrottle {
     return this.#entries.size;
   }
 
-  /** How long this address has to wait before it may try again; 0: not at all. */
+  /** The time that this address has to wait before it may try again; 0: none. */
   waitMs(address: string, nowMs: number): number {
     const entry =
       this.#entries.get(addressGroup(address)) ?? (this.#isFull(nowMs) ? this.#others : undefined);
     return entry === undefined ? 0 : Math.max(0, entry.blockedUntilMs - nowMs);
   }
 
-  /** What this address tried was wrong. */
+  /** Notes a wrong answer from this address. */
   wrong(address: string, nowMs: number): void {
     const entry = this.#entryOf(addressGroup(address), nowMs);
     if (nowMs - entry.lastMs >= forgetMs) entry.wrong = 0;
     entry.wrong++;
     entry.lastMs = nowMs;
     if (entry.wrong < free) return;
-    // Not `retryDelayMs`: a penalty, of which chance takes nothing away.
+    // `retryDelayMs` does not fit: randomness must not shorten a penalty.
     entry.blockedUntilMs = nowMs + Math.min(longestWaitMs, firstWaitMs * 2 ** (entry.wrong - free));
   }
 

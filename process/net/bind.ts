@@ -1,4 +1,4 @@
-/** Opens listeners, on TCP and on Unix sockets, with one wording for every failure; and ends them in time. */
+/** Opens listeners on TCP and on Unix sockets, with the same text for each failure, and ends them within a time. */
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
@@ -14,27 +14,27 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { systemErrorCode, systemErrorReason } from '../log/error-text.ts';
 
-/** An empty host stands for every address of the machine; port 0 for any free port. */
+/** An empty host means every address of the machine; port 0 means any free port. */
 export interface ListenAddress {
   host: string;
   port: number;
-  /** Listeners that all say so share the port: the system deals the connections out among them (SO_REUSEPORT). */
+  /** Listeners that all set this share the port: the system distributes the connections among them (SO_REUSEPORT). */
   reusePort?: boolean;
 }
 
 /**
- * Connections that wait to be accepted, one in a turn of the loop: anyone who finds no place tries again after a second. The
- * system has a bound of its own (`net.core.somaxconn`, 4,096 on Linux); Node's default is 511.
+ * The connections that wait to be accepted. One turn of the loop accepts one, and a client that finds no place tries again after a
+ * second. The system has a bound of its own (`net.core.somaxconn`, 4,096 on Linux); Node's default is 511.
  */
 const backlog = 4096;
 
-/** Of a socket's path on Linux: 108 with the zero byte at its end. */
+/** The longest path of a socket on Linux, which has 108 bytes with the zero at its end. */
 export const mostPathBytes = 107;
 
 /** A socket in the file system. */
 export interface UnixAddress {
   path: string;
-  /** Its permissions: to connect is to write. */
+  /** The permissions of the file. Connecting needs the right to write. */
   mode: number;
 }
 
@@ -42,10 +42,10 @@ export interface UnixAddress {
 export class BindError extends Error {
   override readonly name = 'BindError';
   readonly address: string;
-  /** As the system names it, for example EADDRINUSE. */
+  /** The system's code, for example EADDRINUSE. */
   readonly code: string;
 
-  /** `why` goes before what the system says. */
+  /** `why` precedes the system's message. */
   constructor(address: ListenAddress | UnixAddress, cause: NodeJS.ErrnoException, why = reason(cause)) {
     const text = addressText(address);
     const code = cause.code ?? 'unknown';
@@ -56,8 +56,8 @@ export class BindError extends Error {
 }
 
 /**
- * Resolves with the port really taken, or rejects with a BindError. A host name is bound at its first address. No port is
- * shared, unless that is asked for: a second process on it fails.
+ * Resolves with the actual port, or rejects with a BindError. A host name is bound at its first address. Ports are not shared unless
+ * requested: a second process on it fails.
  */
 export async function bind(server: Server, address: ListenAddress): Promise<{ port: number }> {
   try {
@@ -95,7 +95,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Whether only this machine reaches what listens there. Of names only `localhost` is known. */
+/** Whether only this machine reaches a listener there. The only name that counts is `localhost`. */
 export function isLoopback(host: string): boolean {
   const version = isIP(host);
   if (version === 0) return host.toLowerCase() === 'localhost';
@@ -108,10 +108,9 @@ function reason(cause: NodeJS.ErrnoException): string {
 }
 
 /**
- * Opens a listener on a Unix socket. The file of a process that ended without removing it is replaced; whatever else is
- * there stays. The socket is made under another name beside it, and takes its place once it has its permissions: it is
- * never there with others. The file goes with the listener, unless another process has put its own there meanwhile.
- * Rejects with a BindError.
+ * Opens a listener on a Unix socket. It replaces the file of a process that ended without removing it; any other file stays. The socket
+ * is created under another name in the same folder and moved to its place after its permissions are set, so it never exists there with
+ * others. The file is removed with the listener, unless another process has replaced it meanwhile. Rejects with a BindError.
  */
 export async function bindUnix(server: Server, address: UnixAddress): Promise<void> {
   const { path } = address;
@@ -136,7 +135,7 @@ export async function bindUnix(server: Server, address: UnixAddress): Promise<vo
   });
 }
 
-/** Within the bound for a name that is within it itself, unless the last part of that has less than 5 bytes. */
+/** Returns a name within the length limit if the given one is, unless its last part has less than 5 bytes. */
 function nameBeside(address: UnixAddress): string {
   const suffix = `.${randomBytes(2).toString('hex')}`;
   const descriptive = address.path + suffix;
@@ -153,7 +152,7 @@ function tooLong(path: string): string {
   return `the path has ${Buffer.byteLength(path)} bytes, and a socket's at most ${most}`;
 }
 
-/** Without a file there, a process that is quicker wins: its file is not replaced. */
+/** If there was no file, a process that is faster wins: its file is not replaced. */
 async function putInPlace(
   made: string,
   address: UnixAddress,
@@ -178,7 +177,7 @@ function inUse(address: UnixAddress, obstacle: string): BindError {
   return new BindError(address, Object.assign(new Error(obstacle), { code: 'EADDRINUSE' }), obstacle);
 }
 
-/** A file that Linux makes later may get the number of one that is gone. */
+/** On Linux, a new file may get the inode number of one that is gone. */
 function isSame(one: BigIntStats, other: BigIntStats): boolean {
   return one.ino === other.ino && one.dev === other.dev && one.birthtimeNs === other.birthtimeNs;
 }
@@ -187,11 +186,11 @@ function removeIfSame(path: string, ours: BigIntStats): void {
   try {
     if (isSame(lstatSync(path, { bigint: true }), ours)) unlinkSync(path);
   } catch {
-    // It is gone, or not ours to remove any more.
+    // The file is gone, or not ours to remove any more.
   }
 }
 
-/** libuv says "permission denied" for a folder that is not there. */
+/** libuv reports "permission denied" for a folder that does not exist. */
 function folderError(address: UnixAddress, error: NodeJS.ErrnoException): BindError {
   const folder = dirname(address.path);
   if (!existsSync(folder)) {
@@ -203,7 +202,7 @@ function folderError(address: UnixAddress, error: NodeJS.ErrnoException): BindEr
   return new BindError(address, error, `${user} may not make files in the folder ${folder}: permit it`);
 }
 
-/** What is in the way, if it may not be replaced. */
+/** Returns what is at the path, if it may not be replaced. */
 async function obstacleOf(path: string, file: BigIntStats): Promise<string | undefined> {
   if (!file.isSocket()) return 'there is a file that is no socket';
   return (await isAnswered(path)) ? anotherListens : undefined;
@@ -213,7 +212,10 @@ function look(path: string): Promise<BigIntStats | undefined> {
   return lstat(path, { bigint: true }).catch(() => undefined);
 }
 
-/** Only a refusal is no answer: one that may not connect, or finds the queue full, has somebody before it. */
+/**
+ * Whether a process listens there. Only a refused connection means no: if permissions are missing or the queue is full, there is a
+ * listener.
+ */
 function isAnswered(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path, () => {
@@ -228,15 +230,15 @@ function isAnswered(path: string): Promise<boolean> {
 }
 
 export interface Closing {
-  /** Calls back when everything that was open is closed. */
+  /** Calls back when everything is closed. */
   close(closed: () => void): void;
-  /** Closes what is still open by force. */
+  /** Closes the rest by force. */
   cut(): void;
-  /** How long `close` may take before the cut. */
+  /** The time for `close` before the cut. */
   graceMs: number;
 }
 
-/** Ends a listener: settles when it is closed, by itself or by the cut. */
+/** Ends a listener. Resolves when it is closed, by itself or by force. */
 export async function closeOrCut({ close, cut, graceMs }: Closing): Promise<void> {
   const closed = new Promise<void>(close);
   const timer = setTimeout(cut, graceMs);
@@ -244,10 +246,10 @@ export async function closeOrCut({ close, cut, graceMs }: Closing): Promise<void
   clearTimeout(timer);
 }
 
-/** How long a peer may take to hang up after we did: a reset at once could cost it our last frames. */
+/** The time that a peer has to close after we did. A reset at once could cost it our last frames. */
 const lingerMs = 500;
 
-/** The connections of one listener, so that its end can be bounded whatever its peers do. */
+/** The connections of one listener, so that its end takes a bounded time, whatever its peers do. */
 export class OpenSockets {
   readonly #sockets = new Set<Socket>();
 
@@ -255,7 +257,7 @@ export class OpenSockets {
     return this.#sockets.size;
   }
 
-  /** Watches a connection from its beginning; also destroys it where its peer does not hang up after we did. */
+  /** Watches a connection from its start, and destroys it if its peer does not close after we did. */
   add(socket: Socket): void {
     this.#sockets.add(socket);
     let linger: NodeJS.Timeout | undefined;
@@ -268,7 +270,7 @@ export class OpenSockets {
     });
   }
 
-  /** Ends all of them by force. */
+  /** Ends all connections by force. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

@@ -10,13 +10,13 @@ import {
 
 const timers = new ManualTimers();
 
-/** A connection whose pieces were begun one after the other. */
+/** A connection whose pieces were started one after the other. */
 class PlayedConnection implements MemoryOwner {
   readonly name: string;
   readonly use: ConnectionBytes;
   /** Pieces that can be ended. */
   readonly pieces: { begun: number; bytes: number }[] = [];
-  /** Waits for others than its caller. */
+  /** Bytes that wait for others than its caller. */
   stuckBytes = 0;
   readonly #ended: string[];
 
@@ -61,7 +61,7 @@ describe('ConnectionMemory', () => {
     other.begin(5, 15);
     expect([ended, account.bytes]).toEqual([['other 4'], 65]);
     small.begin(6, 36);
-    // Of the same address it is the other connection that holds more now.
+    // Among connections of the same address, the other one now holds more.
     expect([ended, account.bytes]).toEqual([['other 4', 'small 1'], 81]);
   });
 
@@ -134,7 +134,7 @@ describe('ConnectionMemory', () => {
     expect(ended).toEqual([]);
     const modest = new PlayedConnection(second!, 'modest', '192.0.2.2', ended);
     modest.begin(1, 20_480);
-    // Below its part: it is the other thread that has to give, as soon as it looks.
+    // This thread is below its part: the other thread has to release memory at its next check.
     expect(ended).toEqual([]);
     timers.advance(250);
     expect([ended, first!.bytes + second!.bytes]).toEqual([['greedy 1'], 102_400]);
@@ -171,7 +171,7 @@ describe('ConnectionMemory', () => {
           } else {
             const played = open.get(connection) ?? new PlayedConnection(account, name, address, ended);
             open.set(connection, played);
-            // What is equal is distinguished by chance: no two sizes are.
+            // A random fraction makes all sizes different.
             const unlike = bytes + begun / 1024;
             played.begin(begun, unlike);
             naive.begin(name, address, begun, unlike);

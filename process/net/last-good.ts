@@ -5,10 +5,13 @@ export class LastGood<Value> {
   readonly #read: (before: Value | undefined) => Value;
   readonly #refused: (reason: string) => void;
   #value: Value;
-  /** Undefined while the files are good. */
+  /** Undefined while the files are valid. */
   #problem: string | undefined;
 
-  /** `read` gets the value before, and throws an Error that names the file to blame: the constructor does so, too. `refused` hears of each such reason once. */
+  /**
+   * `read` receives the previous value, and throws an Error that names the file at fault; the constructor throws it, too. `refused` is
+   * called once for each such reason.
+   */
   constructor(read: (before: Value | undefined) => Value, refused: (reason: string) => void) {
     this.#read = read;
     this.#refused = refused;

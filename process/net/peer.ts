@@ -1,13 +1,13 @@
-/** Who is at the other end of a connection: by name, by the address that stands for all of its connections, by certificate. */
+/** The peer of a connection: its name, the address that represents all of its connections, and its certificate. */
 import type { X509Certificate } from 'node:crypto';
 import { isIP, isIPv6, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { addressText } from './bind.ts';
 
-/** What a peer on a Unix socket is called: it has no address. */
+/** The name of a peer on a Unix socket, which has no address. */
 export const unixPeer = 'unix socket';
 
-/** Undefined when the connection is gone: the system has forgotten it then. */
+/** Undefined if the connection is gone, because the system has forgotten the address. */
 export function peerName(peer: {
   remoteAddress?: string | undefined;
   remotePort?: number | undefined;
@@ -16,7 +16,7 @@ export function peerName(peer: {
   return host === undefined || port === undefined ? undefined : addressText({ host, port });
 }
 
-/** Who stands behind an address: itself, of IPv6 its /64, which one machine usually has to itself. */
+/** The group of an address: the address itself, or for IPv6 its /64, which usually belongs to one machine. */
 export function addressGroup(remoteAddress: string | undefined): string {
   if (remoteAddress === undefined) return '';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress);
@@ -24,7 +24,7 @@ export function addressGroup(remoteAddress: string | undefined): string {
   if (!isIPv6(remoteAddress)) return remoteAddress;
   const [head = '', tail] = remoteAddress.split('%', 1)[0]!.split('::') as [string, string?];
   const before = head === '' ? [] : head.split(':');
-  // An IPv4 address at the end stands for two parts.
+  // An IPv4 address at the end counts as two parts.
   const after = tail === undefined || tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
   const missing = tail === undefined ? 0 : 8 - before.length - after;
   const parts = [...before, ...new Array<string>(missing).fill('0'), ...(tail ?? '').split(':')];
@@ -36,9 +36,9 @@ function shortest(part: string): string {
 }
 
 export interface Peer {
-  /** As logs name it. */
+  /** The name in logs. */
   readonly address: string;
-  /** What it showed and what was verified; undefined where there is none. */
+  /** Returns the certificate that was presented and verified; undefined if there is none. */
   certificate(): X509Certificate | undefined;
 }
 
@@ -58,8 +58,8 @@ export class SocketPeer implements Peer {
 }
 
 /**
- * Whether a certificate is of a DNS name or an IP address: by its alternative names alone, as Go does it; the common name
- * does not count. RFC 6125, section 6.4.4.
+ * Whether a certificate is valid for a DNS name or an IP address. Only its alternative names count, as in Go, and not the common name.
+ * RFC 6125, section 6.4.4.
  */
 export function isOfName(certificate: X509Certificate | undefined, name: string): boolean {
   if (certificate === undefined) return false;

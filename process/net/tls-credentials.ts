@@ -1,4 +1,4 @@
-/** PEM files, of a TLS listener and of clients: what they give, and what is wrong with them, reported of the one that is to blame. */
+/** PEM files of a TLS listener and of clients: reads them, and reports which file has a problem. */
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContextOptions } from 'node:tls';
@@ -7,7 +7,7 @@ import { errorText, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
 import { oldestTls } from './tls-floor.ts';
 
-/** Says which file is to blame, and not where it is: that is its reader's to add. */
+/** Names the file at fault without its path, which the reader adds. */
 class PemError extends Error {
   override readonly name = 'PemError';
   readonly part: 'cert' | 'key' | 'ca';
@@ -18,9 +18,9 @@ class PemError extends Error {
   }
 }
 
-/** The first certificate of a file, which is the server's own. @throws PemError */
+/** Reads the first certificate of a file, which is the server's own. @throws PemError */
 function readCertificate(part: 'cert' | 'ca', text: string): X509Certificate {
-  // Node takes an empty file, as it is for a moment while somebody writes it, for none: every handshake would fail.
+  // Node takes an empty file, which may occur while it is being written, as no certificate: every handshake would fail.
   if (text.trim() === '') throw new PemError(part, 'the file is empty');
   if (!/-----BEGIN (X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
     throw new PemError(part, 'there is no certificate in it (PEM)');
@@ -55,7 +55,7 @@ function readPrivateKey(text: string): KeyObject {
 export interface TlsFiles {
   certFile: string;
   keyFile: string;
-  /** Authorities of the certificates that clients then must show; undefined: clients need none. */
+  /** The authorities for the certificates that clients must present; undefined: clients need none. */
   clientCaFile?: string;
 }
 
@@ -64,7 +64,7 @@ export type TlsFileSettings = Readonly<Record<keyof TlsFiles, string>>;
 
 export interface TlsCredentialsOptions {
   files: TlsFiles;
-  /** Defaults to none: messages begin with the path. */
+  /** Defaults to none: then messages begin with the path. */
   settings?: TlsFileSettings;
   timers: Timers;
   /** Defaults to 5 s. */
@@ -73,7 +73,7 @@ export interface TlsCredentialsOptions {
   refused(reason: string): void;
 }
 
-/** Resolves with the first credentials; rejects with a WatchedFilesError that names the file to blame. */
+/** Resolves with the first credentials. Rejects with a WatchedFilesError that names the file at fault. */
 export function watchTlsCredentials(
   options: TlsCredentialsOptions,
 ): Promise<{ first: SecureContextOptions; close(): void }> {
@@ -107,7 +107,10 @@ const fileOfPart: readonly (readonly [PemError['part'], keyof TlsFiles])[] = [
   ['ca', 'clientCaFile'],
 ];
 
-/** A file that is half written, or a key that is not the certificate's, is reported here rather than at the handshake. */
+/**
+ * Checks for an incomplete file, or a key that does not belong to the certificate, so that this is reported here and not at the
+ * handshake.
+ */
 function usable(
   credentials: { cert: string; key: string; ca?: string },
   certFile: string,
@@ -116,7 +119,7 @@ function usable(
   if (!certificate.checkPrivateKey(readPrivateKey(credentials.key))) {
     throw new PemError('key', `its key does not belong to the first certificate of ${certFile}`);
   }
-  // OpenSSL takes authorities without a certificate among them, and then trusts nobody.
+  // OpenSSL accepts authorities without any certificate, and then trusts no client.
   if (credentials.ca !== undefined) readCertificate('ca', credentials.ca);
   try {
     createSecureContext(credentials);
@@ -126,20 +129,20 @@ function usable(
   return credentials;
 }
 
-/** Until when such credentials are good: by their first certificate. */
+/** Returns when credentials expire, by their first certificate. */
 export function expiryOf({ cert }: SecureContextOptions): number {
   return Date.parse(readCertificate('cert', String(cert)).validTo);
 }
 
-/** What is reported about the certificate of a listener. */
+/** Called with changes of the certificate of a listener. */
 export interface CertificateListener {
-  /** The TLS files gave one: the first, or another one. */
+  /** Called when the TLS files provide a certificate: the first, or another one. */
   certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
-  /** What the files hold now is not taken, the certificate before stays. */
+  /** Called when the new contents of the files are rejected and the previous certificate stays. */
   certificateRefused(problem: string): void;
 }
 
-/** `watchTlsCredentials` for a listener whose certificates are reported; `use` gets all but the first. */
+/** The same as `watchTlsCredentials`, with reports of the certificates; `use` receives all but the first. */
 export async function watchCertificate(
   options: Omit<TlsCredentialsOptions, 'changed' | 'refused'>,
   listener: CertificateListener,
@@ -157,9 +160,9 @@ export async function watchCertificate(
   return watch;
 }
 
-/** How a listener uses its credentials, when it opens and whenever they change: TLS 1.2 or newer. */
+/** The options of a listener, both when it opens and when the credentials change: TLS 1.2 or newer. */
 export function listenerCredentials(credentials: SecureContextOptions): SecureContextOptions {
-  // A session that is resumed would not be held against authorities that changed since.
+  // A resumed session would not be verified with authorities that changed since.
   const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
   return {
     ...credentials,
@@ -168,9 +171,9 @@ export function listenerCredentials(credentials: SecureContextOptions): SecureCo
   };
 }
 
-// Of clients.
+// TLS of clients.
 
-/** As bytes: TLS takes empty text for no key at all. Throws an Error: `<problem>: <what the system says>`. */
+/** Reads bytes, because TLS takes an empty text as no key. @throws Error: `<problem>: <the system's message>` */
 export function readPemFile(path: string, problem: string): Buffer {
   try {
     return readFileSync(path);
@@ -179,13 +182,13 @@ export function readPemFile(path: string, problem: string): Buffer {
   }
 }
 
-/** The authorities of a PEM file and those that Node trusts. Throws an Error that begins with `setting`. */
+/** Returns the authorities of a PEM file and those that Node trusts. @throws Error that begins with `setting` */
 export function trustedAuthorities(pem: string, path: string, setting: string): string[] {
   const problem = `${setting}failed to load the provided TLS CA certificate: ${path}`;
   const own = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
   if (own === null) throw new Error(problem);
   try {
-    // TLS would pass over what it cannot read.
+    // TLS would skip a certificate that it cannot read.
     for (const certificate of own) new X509Certificate(certificate);
   } catch (error) {
     throw new Error(`${problem}: ${errorText(error)}`, { cause: error });

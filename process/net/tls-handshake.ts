@@ -1,17 +1,17 @@
-/** Why a TLS handshake with a caller failed, in words for people. */
+/** Explains why a TLS handshake with a caller failed. */
 import type { TLSSocket } from 'node:tls';
 import { errorText } from '../log/error-text.ts';
 
-/** Chosen: far above what a handshake takes over any network. */
+/** Chosen: far longer than a handshake takes over any network. */
 export const handshakeTimeoutMs = 10_000;
 
-/** What a connection takes in memory while it shakes hands, measured. */
+/** The measured memory of a connection during its handshake. */
 export const handshakeBytes = 65_536;
 
-/** As Node names what the handshake failed with. */
+/** The error of a failed handshake, as Node reports it. */
 interface HandshakeError extends Error {
   code?: string;
-  /** OpenSSL's, without the file and line in its sources that its message has around it. */
+  /** OpenSSL's reason, without the file and line of its source that its message contains. */
   reason?: unknown;
 }
 
@@ -44,13 +44,16 @@ const doubts: Readonly<Record<string, string>> = {
   INVALID_PURPOSE: "the caller's certificate is not one for clients",
 };
 
-/** The alerts by which a caller says that it does not take what the server showed. RFC 8446, section 6.2. */
+/** The alerts with which a caller rejects the server's certificate. RFC 8446, section 6.2. */
 const distrust =
   /alert (bad certificate|unsupported certificate|certificate revoked|certificate expired|certificate unknown|unknown ca)$/;
 
-/** Why a `tlsClientError` happened. A certificate that is not believed ends the connection without a word: only the socket knows why. */
+/**
+ * Returns the reason for a `tlsClientError`. A certificate that is not trusted ends the connection without a message: only the socket
+ * has the reason.
+ */
 export function handshakeProblem(error: HandshakeError, socket: TLSSocket): string {
-  // A code, despite its type.
+  // This is a code, despite its type.
   const doubt = socket.authorizationError as unknown;
   if (doubt) return certificateProblem(String(doubt));
   const { code = '', reason } = error;

@@ -1,24 +1,24 @@
-/** A file with the token that a listener asks for, read again when it changes. */
+/** A file with the token of a listener, which is read again when it changes. */
 import { watchFiles } from '../files/watched-files.ts';
 import type { Timers } from '../time/clock.ts';
 import { shortestToken, tokenProblem } from './bearer-token.ts';
 
 export interface FollowedToken {
-  /** Undefined where no file is set. */
+  /** Undefined if no file is set. */
   readonly current: string | undefined;
-  /** Rejects with a WatchedFilesError when the file holds no good token. */
+  /** Rejects with a WatchedFilesError if the file has no valid token. */
   start(): Promise<void>;
   close(): void;
 }
 
 export interface TokenFileOptions {
-  /** Empty: there is none. */
+  /** Empty: there is no file. */
   path: string;
-  /** The setting that names it, for messages. */
+  /** The name of the setting, for messages. */
   setting: string;
   timers: Timers;
   rotated(): void;
-  /** The token before stays. */
+  /** Called when the new contents are rejected; the previous token stays. */
   refused(reason: string): void;
 }
 

@@ -1,7 +1,7 @@
 import type { Timers } from '../../../process/time/clock.ts';
 
 /**
- * When a store is asked and when it is not:
+ * Decides when a store is asked:
  *
  *            silence, unreachable              probe sent
  *   closed ───────────────────────> open ──────────────────> probing
@@ -10,23 +10,23 @@ import type { Timers } from '../../../process/time/clock.ts';
  *     │ doubled to the end          │ silence, unreachable         v
  *     └─────────────────────────── ramping <───────────────────────┘
  *
- * Time is ticks. A tick is quiet when requests wait and none was answered since the tick before; more than `quietTicks`
- * of them in a row are silence. A process that stalls by itself misses ticks, and each tick comes after what the store said
- * was read (`ticksAfterReading`), so it does not take its own pause for the store's. While ramping, a bounded number of requests is under way, which doubles with every tick that was not quiet.
- * Pure.
+ * Time is measured in ticks. A tick is quiet if requests wait and none was answered since the previous tick. More than `quietTicks`
+ * of them in a row are silence. A process that stalls misses ticks, and each tick comes after the store's answers were read
+ * (`ticksAfterReading`), so it does not mistake its own pause for the store's. While ramping, a bounded number of requests is in flight,
+ * which doubles with every tick that was not quiet. Pure.
  */
 export type BreakerPhase = 'closed' | 'open' | 'probing' | 'ramping';
 
-/** Requests under way at first when the store is back: enough to see it work, too few to hurt it. */
+/** The first number of requests in flight when the store is back: enough to see that it works, too few to overload it. */
 export const firstAdmitted = 8;
-/** Above this the ramp is over. */
+/** Beyond this number the ramp is over. */
 export const lastAdmitted = 512;
 
 export class BreakerState {
   readonly #quietTicks: number;
-  /** How many requests may be under way. */
+  /** The number of requests that may be in flight. */
   admitted = Number.POSITIVE_INFINITY;
-  /** Set by anyone who hears that the store answered a request; a tick takes it back. */
+  /** Set when the store answered a request. A tick resets it. */
   heard = false;
   #phase: BreakerPhase = 'closed';
   #quiet = 0;
@@ -39,7 +39,7 @@ export class BreakerState {
     return this.#phase;
   }
 
-  /** `waiting`: requests are under way. */
+  /** `waiting`: requests are in flight. */
   tick(waiting: boolean): void {
     if (this.#phase === 'open' || this.#phase === 'probing') return;
     this.#quiet = waiting && !this.heard ? this.#quiet + 1 : 0;
@@ -48,7 +48,7 @@ export class BreakerState {
     else if (this.#phase === 'ramping' && this.#quiet === 0) this.#widen();
   }
 
-  /** The store says that it has no connection. */
+  /** Called when the store reports that it has no connection. */
   unreachable(): void {
     if (this.#phase === 'closed' || this.#phase === 'ramping') this.#open();
   }
@@ -82,15 +82,17 @@ export class BreakerState {
   }
 }
 
-/** How a store that hangs is found out, and found back. */
+/** The times for detecting a store that hangs, and its return. */
 export interface BreakerTimes {
-  /** Their ticks come after what the store said was read, and none is made up for (`ticksAfterReading`). */
+  /** Their ticks come after the store's answers were read, and missed ticks are not repeated (`ticksAfterReading`). */
   timers: Timers;
-  /** From 0 to below 1: many limiters do not probe in one moment. */
+  /** Returns a number from 0 to below 1, so that many limiters do not probe at the same moment. */
   random: () => number;
-  /** STORE_BREAKER_SILENCE: without any answer for so long while requests wait, it opens, at most an eighth earlier or later. */
+  /**
+   * STORE_BREAKER_SILENCE: the breaker opens after this time without any answer while requests wait, up to an eighth earlier or later.
+   */
   silenceMs: number;
-  /** STORE_BREAKER_PROBE_INTERVAL: from a failed probe to the next, less up to a quarter. */
+  /** STORE_BREAKER_PROBE_INTERVAL: the time from a failed probe to the next, less up to a quarter. */
   probeIntervalMs: number;
 }
 
@@ -129,7 +131,7 @@ export class BreakerTimer {
     this.#endTicks();
   }
 
-  /** Ends the ticks until a probe, now or later, is answered. */
+  /** Stops the ticks and probes, now or later, until a probe is answered. */
   probeLater(): void {
     this.stopTicks();
     if (this.#closed) return;
@@ -163,8 +165,8 @@ export class BreakerTimer {
 
 interface BreakerEvents {
   onTick(): void;
-  /** One request beside the breaker. */
+  /** Sends one request that bypasses the breaker. */
   probe(): Promise<unknown>;
-  /** `failure` is undefined where it was answered. */
+  /** `failure` is undefined if it was answered. */
   onProbed?(failure: Error | undefined): void;
 }

@@ -23,7 +23,7 @@ function setUp(options: Partial<BreakerStoreOptions> = {}) {
     onChange: (open, reason) => changes.push([open, reason]),
     ...options,
   });
-  /** Submits one op; gives it, and how often it was answered. */
+  /** Submits one op; returns it, and the number of its answers. */
   const ask = (key = 'a') => {
     const asked = { op: counterOp({ key }), answers: 0 };
     store.submit([asked.op], { stopWhenOver: false }, () => {
@@ -34,7 +34,7 @@ function setUp(options: Partial<BreakerStoreOptions> = {}) {
   return { inner, timers, store, changes, ask };
 }
 
-/** Opens it by silence. */
+/** A breaker that silence has opened. */
 function opened() {
   const parts = setUp();
   parts.ask();
@@ -42,7 +42,7 @@ function opened() {
   return parts;
 }
 
-/** Runs what a settled probe goes on with. */
+/** Lets the callbacks of a settled probe run. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 const silent = 'the store did not answer within 800 ms';

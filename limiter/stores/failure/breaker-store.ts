@@ -12,40 +12,40 @@ import {
 export interface BreakerStoreOptions extends BreakerTimes {
   store: Store;
   /**
-   * No request waits longer, at most an eighth of `silenceMs` apart: neither when its turn at the store comes late, nor
-   * while answers to others keep the breaker closed.
+   * The longest time that a request waits, up to an eighth of `silenceMs` more. It applies if its turn at the store comes late, and if
+   * answers to other requests keep the breaker closed.
    */
   patienceMs: number;
   /** STORE_BREAKER_MAX_WAITING. */
   maxWaiting: number;
   /** STORE_BREAKER_MAX_WAITING_BYTES. */
   maxWaitingBytes: number;
-  /** It opened, with the reason, which holds no credentials; or it closed again, `reason` then being undefined. */
+  /** Called when it opened, with a reason without credentials, or when it closed, with an undefined reason. */
   onChange?: (open: boolean, reason?: string) => void;
   onClose?: () => void;
 }
 
-/** What an op under way occupies besides its key, rounded up. */
+/** The memory of an op in flight besides its key, rounded up. */
 const opOverheadBytes = 256;
 
-/** Of what is asked beside counters. */
+/** The counter of requests that count nothing. */
 const nothingCounted = plainCounter('', { perSecond: false });
 
-/** One request at the store. */
+/** One request in flight at the store. */
 interface Flight {
   readonly ops: readonly Operation[];
-  /** What it waits with, for the bound in bytes. */
+  /** The bytes that count for the bound. */
   readonly bytes: number;
   readonly done: () => void;
-  /** The tick of the breaker in which it set out. */
+  /** The tick of the breaker in which it was sent. */
   readonly sinceTick: number;
-  /** Whether the caller still waits: what the store says otherwise is too late. */
+  /** Whether the caller still waits. If not, the store's answer is too late. */
   waiting: boolean;
   previous: Flight | undefined;
   next: Flight | undefined;
 }
 
-/** Requests under way, in the order of their arrival: a linked list, as they leave it from anywhere. */
+/** Requests in flight, in the order of their arrival: a linked list, because they leave it from any position. */
 class Flights {
   size = 0;
   bytes = 0;
@@ -73,7 +73,7 @@ class Flights {
     this.bytes -= flight.bytes;
   }
 
-  /** Takes out those that set out before this tick. */
+  /** Removes and returns the requests that were sent before this tick. */
   takeBefore(tick: number): Flight[] {
     const taken: Flight[] = [];
     for (let flight = this.#first; flight !== undefined && flight.sinceTick < tick; flight = this.#first) {
@@ -83,25 +83,25 @@ class Flights {
     return taken;
   }
 
-  /** Empties the list. */
+  /** Empties the list and returns its requests. */
   takeAll(): Flight[] {
     return this.takeBefore(Number.POSITIVE_INFINITY);
   }
 }
 
 /**
- * Asks a store as long as it answers, and answers by itself, at once, as long as it does not. When
- * the store answers such a request after all, nobody is notified: its ops are never used again (`Operation`).
+ * Asks a store as long as it answers, and otherwise answers at once by itself. If the store answers such a request later, the answer is
+ * dropped: its ops are never used again (`Operation`).
  */
 export class BreakerStore extends StoreDecorator {
   readonly #options: BreakerStoreOptions;
   readonly #state = new BreakerState({ quietTicks: ticksPerSilence });
   readonly #flights = new Flights();
-  /** One for a whole outage: making errors is expensive, and there are many callers. */
+  /** One error for a whole outage, because creating errors is expensive and there are many callers. */
   #refusal: StoreError | undefined;
   #opened = 0;
   #refused = 0;
-  /** Counts up while requests wait. */
+  /** The number of ticks, counted while requests wait. */
   #ticks = 0;
   readonly #timer: BreakerTimer;
 
@@ -112,7 +112,7 @@ export class BreakerStore extends StoreDecorator {
       onTick: () => this.#tick(),
       probe: () => this.store.ping(options.silenceMs),
       onProbed: (failure) => {
-        // Why it does not come back says more than how it went away.
+        // The reason why the store does not come back is more useful than why it was lost.
         if (failure !== undefined) this.#refusal = notAsked(failure.message);
       },
     });
@@ -122,7 +122,7 @@ export class BreakerStore extends StoreDecorator {
     return this.#state.phase;
   }
 
-  /** Requests under way. */
+  /** The number of requests in flight. */
   get waiting(): number {
     return this.#flights.size;
   }
@@ -165,7 +165,7 @@ export class BreakerStore extends StoreDecorator {
     return ask();
   }
 
-  /** As of any request: who waits for the answer waits no longer than others. */
+  /** Treats the question like any request: it waits no longer than others. */
   #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const part = newOperation(nothingCounted, '', 'look', 0, 1);
@@ -183,7 +183,7 @@ export class BreakerStore extends StoreDecorator {
     });
   }
 
-  /** Undefined for a request that was refused. */
+  /** Sends a request, or returns undefined if it was refused. */
   #depart(ops: readonly Operation[], bytes: number, done: () => void): Flight | undefined {
     const flights = this.#flights;
     const { maxWaiting, maxWaitingBytes } = this.#options;
@@ -246,16 +246,16 @@ export class BreakerStore extends StoreDecorator {
     return new StoreError(message, { transient: true, notCounted: true });
   }
 
-  /** Of a request of which not every op was counted. */
+  /** Handles the answer to a request in which not every op was counted. */
   #failed(flight: Flight): void {
     if (wasLeftOut(flight.ops)) {
-      // Which says nothing of the store.
+      // This reveals nothing about the store.
       flight.done();
       return;
     }
     const error = this.store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
-      // Errors of a key, or of one node of many, come from a store that is there.
+      // An error of a key, or of one node of many, shows that the store is available.
       if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
       flight.done();
       return;
@@ -291,7 +291,7 @@ export class BreakerStore extends StoreDecorator {
     abandonAll(late, new StoreError(message, { transient: true }));
   }
 
-  /** After the state opened. Anyone who waits is answered now; whether they were counted, nobody knows. */
+  /** Called after the state opened. Waiting callers are answered now. Whether they were counted is unknown. */
   #opens(reason: string): void {
     this.#opened += 1;
     const wasOpen = this.#refusal !== undefined;
@@ -320,7 +320,7 @@ function notAsked(reason: string): StoreError {
   return new StoreError(message, { transient: true, notCounted: true });
 }
 
-/** Answers without the store: reports all of them, even when one throws, which is thrown then. */
+/** Answers without the store. All callers are answered even if one throws; the error is thrown afterwards. */
 function abandonAll(flights: readonly Flight[], error: StoreError): void {
   let thrown: { error: unknown } | undefined;
   for (const flight of flights) {

@@ -24,10 +24,10 @@ class FailingStore implements Store {
   readonly counters = openMemoryStore();
   /** Keys that fail while it is `up`. */
   failing: RegExp | undefined;
-  /** Counts, and answers at `release` only. */
+  /** Counts, but answers only at `release`. */
   holds = false;
   readonly #held: (() => void)[] = [];
-  /** Keys of each request that was let through. */
+  /** The keys of each request that reached the store. */
   readonly asked: string[][] = [];
 
   submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
@@ -81,7 +81,7 @@ const ask = async (store: Store, given: GivenOperation) => {
   return op?.error?.message ?? op?.after;
 };
 
-/** Lets deliveries run until none is due and none goes on with the next batch. */
+/** Runs deliveries until none is due and none continues with the next batch. */
 async function deliverAll({ timers, store }: ReturnType<typeof setUp>): Promise<void> {
   for (let round = 0; round < 100 && (store.owedCounters > 0 || timers.size > 0); round += 1) {
     timers.advance(deliveryIntervalMs);
@@ -117,7 +117,7 @@ describe('LocalFallbackStore', () => {
     store.forget(['a']);
     expect(store.owedCounters).toBe(1);
     expect([await ask(store, { key: 'a' }), await ask(store, { key: 'b' })]).toEqual([1, 8]);
-    // On its way while somebody resets it once more, and not delivered.
+    // The delivery is in flight while the counter is reset again, and fails.
     inner.holds = true;
     timers.advance(deliveryIntervalMs);
     store.forget(['a']);

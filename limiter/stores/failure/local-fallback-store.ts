@@ -8,48 +8,48 @@ import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.t
 
 export interface LocalFallbackStoreOptions {
   store: Store;
-  /** Holds the last known totals, and counts from them; bounded by itself. */
+  /** Stores the last known totals and counts from them. It has bounds of its own. */
   local: MemoryStore;
   clock: Clock;
   timers: Timers;
-  /** Keys that hits may be owed to, and what they may occupy. */
+  /** The most keys with undelivered hits, and their memory. */
   maxOwedKeys: number;
   maxOwedBytes: number;
   /**
-   * The errors that are answered locally, all of ops with bounds. Undefined: all errors. What is set here is no outage: nothing is
-   * learned from what the store answers, which would cost each request.
+   * Selects the errors that are answered locally, which must concern only ops with bounds. Undefined: all errors. With it, no outage is
+   * bridged: the store's answers are not remembered, which would cost each request time.
    */
   answersOnly?: ((error: StoreError) => boolean) | undefined;
-  /** Some of what was counted locally never reached the store; once a round of deliveries. */
+  /** Called at most once for each round of deliveries if hits that were counted locally never reached the store. */
   onUndelivered?: (undelivered: { counters: number; reason: string }) => void;
 }
 
-/** Keys delivered in one go; the next ones wait for its answer. */
+/** The keys in one delivery. The next ones wait for its answer. */
 export const keysPerDelivery = 128;
-/** From one try to deliver to the next while the store is away. */
+/** The interval of attempts to deliver while the store is unavailable. */
 export const deliveryIntervalMs = 250;
-/** How long an end waits for what is still owed, as the store may just have come back. */
+/** The time that `close` waits for deliveries, because the store may just have come back. */
 export const lastDeliveriesMs = 1_000;
 
 /**
- * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store reported
- * this process, and added to the store when it is back. Only hits that certainly were not counted are added: those whose
- * reply was lost may be in the store already, and nothing is sent twice.
+ * STORE_FAILURE_MODE=local: hits that the store cannot count are counted in memory, from the last total that the store reported to this
+ * process, and added to the store when it is back. Only hits that were certainly not counted are added. Hits whose reply was lost may be
+ * in the store already, and nothing is sent twice.
  */
 export class LocalFallbackStore extends StoreDecorator {
   readonly #options: LocalFallbackStoreOptions;
   readonly #owed: OwedCounters;
-  /** What is on its way, by key: answers to requests that were sent before it do not have it yet. */
+  /** Hits in flight, by key. Answers to earlier requests do not include them yet. */
   #underWay = new Map<string, OwedHits>();
-  /** Grows with resets: what the store was asked before is not learned after. */
+  /** Increases with resets. Answers to questions from before a reset are not remembered. */
   #epoch = 0;
   #countedLocally = 0;
   #undelivered = 0;
   #endWait: (() => void) | undefined;
   #delivering = false;
-  /** Nothing more is counted locally. */
+  /** Whether nothing more is counted locally. */
   #closed = false;
-  /** Nothing more is delivered. */
+  /** Whether nothing more is delivered. */
   #ended = false;
   #onAllDelivered: (() => void) | undefined;
 
@@ -59,23 +59,23 @@ export class LocalFallbackStore extends StoreDecorator {
     this.#owed = new OwedCounters({ maxKeys: options.maxOwedKeys, maxBytes: options.maxOwedBytes });
   }
 
-  /** Requests in which something was counted locally, since the start. */
+  /** The number of requests with hits that were counted locally since the start. */
   get countedLocally(): number {
     return this.#countedLocally;
   }
 
-  /** Keys whose hits the store does not have yet. */
+  /** The number of keys with hits that the store does not have yet. */
   get owedCounters(): number {
     return this.#owed.size;
   }
 
-  /** Deliveries to keys that failed, and ops that found no room, since the start. */
+  /** Deliveries to keys that failed, and ops for which there was no room, since the start. */
   get undelivered(): number {
     return this.#undelivered + this.#owed.dropped;
   }
 
   override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
-    // Nothing is held locally, and plain windows need no scripts.
+    // Reservations are not supported locally, and plain windows need no scripts.
     if (ops[0]?.hold !== undefined || (this.#options.answersOnly !== undefined && !ops.some(hasBound))) {
       this.store.submit(ops, options, done);
       return;
@@ -87,7 +87,10 @@ export class LocalFallbackStore extends StoreDecorator {
     });
   }
 
-  /** These counters were reset: what was counted for them before is not owed to those that follow. Undefined: nobody knows which. */
+  /**
+   * Called when these counters were reset: hits that were counted for them before are not delivered to the new ones. Undefined: unknown
+   * counters.
+   */
   forget(keys: readonly string[] | undefined): void {
     this.#epoch += 1;
     if (keys === undefined) return;
@@ -125,7 +128,7 @@ export class LocalFallbackStore extends StoreDecorator {
     if (epoch === this.#epoch) this.#options.local.learn(op);
   }
 
-  /** The store's answers to these ops, which it has heard of, are others now. */
+  /** Called when answers of the store to these ops were corrected afterwards. */
   corrected(ops: readonly Operation[]): void {
     if (this.#options.answersOnly === undefined) for (const op of ops) this.#options.local.learn(op);
   }
@@ -146,7 +149,7 @@ export class LocalFallbackStore extends StoreDecorator {
     const nowMs = this.#options.clock.nowMs();
     for (const [index, op] of failed.entries()) {
       const { key, applied, verb, counter, ttlSeconds, error } = op;
-      // What is counted only if it passes cannot be added later: the store would have to take it.
+      // Hits that count only if they pass cannot be added later, because the store would have to accept them.
       if (hasBound(op)) continue;
       if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
       const { perSecond } = counter;
@@ -178,7 +181,7 @@ export class LocalFallbackStore extends StoreDecorator {
     });
   }
 
-  /** One batch, and when the store took it, the next. */
+  /** Delivers one batch, and the next one when the store took it. */
   #deliver(): void {
     const nowMs = this.#options.clock.nowMs();
     const deliveries = this.#owed.take(keysPerDelivery, nowMs).map((counter) => deliveryOf(counter, nowMs));
@@ -201,7 +204,10 @@ export class LocalFallbackStore extends StoreDecorator {
     });
   }
 
-  /** False when the store is not there yet. What failed otherwise may have been counted, so it is not sent again. */
+  /**
+   * Handles the answers to a batch. Returns false if the store is not available yet. Hits that failed in another way may have been
+   * counted, so they are not sent again.
+   */
   #settle(deliveries: readonly Delivery[]): boolean {
     let lost = 0;
     let reason = '';
@@ -231,7 +237,7 @@ export class LocalFallbackStore extends StoreDecorator {
   }
 }
 
-/** With the total that its key had before it was counted. */
+/** Returns the op with the total that its key had before it was counted. */
 function asBefore(op: Operation): Operation {
   const before = copyOperation(op, op.verb, op.hits);
   before.after = Math.max(0, op.after - op.applied);
@@ -242,13 +248,13 @@ function hasBound({ counter }: Operation): boolean {
   return counter.bound !== undefined;
 }
 
-/** What is owed to one key, as the ops that add it. */
+/** The undelivered hits of one key, as ops that add them. */
 interface Delivery {
   readonly counter: OwedCounter;
   readonly ops: readonly Operation[];
 }
 
-/** One subtraction and one addition, or the one of them that does anything. */
+/** One subtraction and one addition, or only one of them if the other has no effect. */
 function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
   const { toTakeBack, toAdd } = counter.hits;
   const ttlSeconds = Math.max(1, Math.ceil((counter.endMs - nowMs) / 1000));

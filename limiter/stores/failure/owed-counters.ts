@@ -1,9 +1,9 @@
-/** What a store that could not be asked is owed: of one counter, and of all of them by key. Pure. */
+/** The hits that a store could not count: of one counter, and of all counters by key. Pure. */
 import { beyondTotal, keyBytes, maxTotal } from '../folded-run.ts';
 
 /**
- * What is to be added to one counter: a run of additions and of subtractions that stop at 0, kept as
- * x -> max(low, x + shift). Such a run is the same as one subtraction and then one addition.
+ * The hits to add to one counter: a run of additions and of subtractions that stop at 0, stored as x -> max(low, x + shift). Such a run
+ * equals one subtraction and then one addition.
  */
 export class OwedHits {
   #shift = 0;
@@ -19,29 +19,29 @@ export class OwedHits {
     this.#low = Math.max(0, this.#low - hits);
   }
 
-  /** Takes over what came after it. */
+  /** Appends a later run. */
   follow(later: OwedHits): void {
     this.takeBack(later.toTakeBack);
     this.add(later.toAdd);
   }
 
-  /** First subtract this ... */
+  /** The amount to subtract first. */
   get toTakeBack(): number {
     return Math.min(maxTotal, this.#low - this.#shift);
   }
 
-  /** ... then add this. */
+  /** The amount to add afterwards. */
   get toAdd(): number {
     return this.#low;
   }
 
-  /** The total with what is owed, as it is reported. */
+  /** Returns the total to report, which includes these hits. */
   appliedTo(total: number): number {
     return Math.min(beyondTotal, Math.max(this.#low, total + this.#shift));
   }
 }
 
-/** What is owed to one key, until its counter would have ended anyway. */
+/** The hits of one key, until its counter would have ended anyway. */
 export interface OwedCounter {
   readonly key: string;
   readonly perSecond: boolean;
@@ -49,7 +49,7 @@ export interface OwedCounter {
   readonly hits: OwedHits;
 }
 
-/** Hits that one op could not bring to the store. */
+/** Hits of one op that did not reach the store. */
 export interface OwedOp {
   readonly key: string;
   readonly hits: number;
@@ -58,13 +58,13 @@ export interface OwedOp {
   readonly endMs: number;
 }
 
-/** Ended ones are looked through without being given: so many a call, which holds the thread for a few ms at most. */
+/** The ended entries that one call skips. This blocks the thread for a few ms at most. */
 const passedPerTake = 10_000;
 
-/** What a key occupies besides its characters, rounded up. */
+/** The memory of an entry besides the characters of its key, rounded up. */
 const keyOverheadBytes = 200;
 
-/** Hits owed to a store by key, bounded in number and in bytes. What finds no room is counted as dropped. */
+/** Hits that a store does not have yet, by key, bounded in number and in bytes. Hits without room are counted as dropped. */
 export class OwedCounters {
   readonly #maxKeys: number;
   readonly #maxBytes: number;
@@ -77,7 +77,7 @@ export class OwedCounters {
     this.#maxBytes = options.maxBytes;
   }
 
-  /** Keys that hits are owed to. */
+  /** The number of keys. */
   get size(): number {
     return this.#byKey.size;
   }
@@ -91,12 +91,12 @@ export class OwedCounters {
     return this.#byKey.get(key)?.hits;
   }
 
-  /** Nothing is owed to it any more. */
+  /** Drops the hits of a key. */
   forgive(key: string): void {
     if (this.#byKey.delete(key)) this.#bytes -= bytesOf(key);
   }
 
-  /** `endMs` holds for a key that is new here. */
+  /** `endMs` is used if the key is new here. */
   owe(op: OwedOp): void {
     const counter = this.#byKey.get(op.key) ?? this.#create(op);
     if (counter === undefined) this.#dropped += 1;
@@ -104,7 +104,7 @@ export class OwedCounters {
     else counter.hits.add(op.hits);
   }
 
-  /** Those that have waited longest, at most `limit`; without those that have ended. */
+  /** Removes and returns at most `limit` entries that have waited longest, without those that have ended. */
   take(limit: number, nowMs: number): OwedCounter[] {
     const taken: OwedCounter[] = [];
     let passed = 0;
@@ -118,7 +118,7 @@ export class OwedCounters {
     return taken;
   }
 
-  /** What was taken and could not be delivered; what came meanwhile comes after it. */
+  /** Puts back an entry that could not be delivered. Hits that were added meanwhile follow it. */
   putBack(counter: OwedCounter): void {
     const later = this.#byKey.get(counter.key);
     if (later !== undefined) counter.hits.follow(later.hits);

@@ -1,19 +1,19 @@
-/** Commands of the text protocol. Keys in them are legal (`isLegalKey`), so none can end or prolong its command. */
+/** Commands of the text protocol. Their keys are legal (`isLegalKey`), so none can end or extend its command. */
 import type { StoreError } from '../store-error.ts';
 import { refusedByServer } from './reply-reader.ts';
 
 export interface Command {
-  /** With its line end. */
+  /** The text with its line end. */
   readonly text: string;
-  /** A value of the reply; only after a `get`. */
+  /** Called for a value of the reply, only after a `get`. */
   onValue(key: string, value: string | undefined): boolean;
-  /** The reply's last line. False when it is no reply to this command: the connection is out of step then. */
+  /** Called for the reply's last line. Returns false if it does not answer this command: the connection is out of step then. */
   onLine(line: string): boolean;
-  /** There is no reply. The command may have been carried out all the same. */
+  /** Called if there is no reply. The command may have been carried out nevertheless. */
   onError(error: StoreError): void;
 }
 
-/** A command that is answered with one line. */
+/** A command with a reply of one line. */
 export class LineCommand implements Command {
   readonly text: string;
   readonly #isReply: RegExp;
@@ -41,7 +41,7 @@ export class LineCommand implements Command {
   }
 }
 
-/** `done` gets the new total as text, or NOT_FOUND. `hits` is at most 2^53 - 1. */
+/** `done` receives the new total as text, or NOT_FOUND. `hits` is at most 2^53 - 1. */
 export function changeCommand(
   verb: 'incr' | 'decr',
   key: string,
@@ -51,7 +51,7 @@ export function changeCommand(
   return new LineCommand(`${verb} ${key} ${hits}\r\n`, /^(?:\d+|NOT_FOUND)$/, done);
 }
 
-/** `done` gets STORED or NOT_STORED. `expiry` is in seconds from now, or since 1970 where that is above 30 days. */
+/** `done` receives STORED or NOT_STORED. `expiry` is in seconds from now, or since 1970 if it is above 30 days. */
 export function addCommand(
   key: string,
   hits: number,
@@ -67,17 +67,17 @@ export function versionCommand(done: (reply: string | StoreError) => void): Comm
   return new LineCommand('version\r\n', /^VERSION /, done);
 }
 
-/** One `get` of several keys: what was found is reported value by value, then `done`, once. */
+/** One `get` of several keys. It reports each value that was found, then calls `done` once. */
 export class GetCommand implements Command {
   readonly text: string;
   readonly #keys: readonly string[];
   readonly #found: (key: string, value: string | undefined) => void;
   readonly #done: (error: StoreError | undefined) => void;
-  /** Values that the reply may still have. */
+  /** The number of values that the reply may still have. */
   #left: number;
-  /** Behind the key of the last value: a node answers in the order of the keys. */
+  /** The index after the key of the last value, because a node answers in the order of the keys. */
   #next = 0;
-  /** Set once a proxy answers in another order. */
+  /** Set when a proxy answers in another order. */
   #asked: ReadonlySet<string> | undefined;
 
   constructor(
@@ -92,7 +92,7 @@ export class GetCommand implements Command {
     this.#done = done;
   }
 
-  /** A node that sends other keys, or more values than keys, must not fill the memory. */
+  /** Rejects unknown keys and more values than keys, so that a node cannot fill the memory. */
   onValue(key: string, value: string | undefined): boolean {
     if (this.#left === 0 || !this.#isAsked(key)) return false;
     this.#left -= 1;
@@ -130,7 +130,7 @@ interface Waiting {
   readonly sentMs: number;
 }
 
-/** Commands in the order of their replies, with the bytes they hold. */
+/** Commands in the order of their replies, and their bytes. */
 export class CommandQueue {
   #waiting: (Waiting | undefined)[] = [];
   #head = 0;
@@ -148,7 +148,7 @@ export class CommandQueue {
     return this.#waiting[this.#head]?.command;
   }
 
-  /** Since when the first one waits. */
+  /** The time since which the first one waits. */
   get firstMs(): number | undefined {
     return this.#waiting[this.#head]?.sentMs;
   }
@@ -169,7 +169,7 @@ export class CommandQueue {
     this.#head = 0;
   }
 
-  /** The text of all of them, as it is sent. */
+  /** The text of all commands, as sent. */
   text(): string {
     return this.#waiting
       .slice(this.#head)

@@ -1,4 +1,4 @@
-/** Counters of memcache in one turn: what is asked, what each request gets of it, and the changes that go out. */
+/** Counters of memcache in one turn: the questions, the answers to each request, and the changes to send. */
 
 import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
@@ -12,25 +12,25 @@ export interface PendingRequest {
   readonly done: () => void;
   /** Keys without an answer yet. */
   keysLeft: number;
-  /** One of its keys could not be read. */
+  /** Whether one of its keys could not be read. */
   failed: boolean;
 }
 
 /** One key of a turn. */
 export class KeyCount {
-  /** As memcache takes it. */
+  /** The key in the form that memcache accepts. */
   readonly key: string;
   readonly requests: PendingRequest[] = [];
-  /** Why the node could not be asked, and with it all that counts this key; undefined where that is no failure. */
+  /** The error of a node that could not be asked, which is also that of all ops with this key; undefined if that is no failure. */
   error: StoreError | undefined;
-  /** The node said that the key is there; undefined when it said nothing. */
+  /** Whether the node has the key; undefined if it did not answer. */
   found: boolean | undefined;
-  /** Life of the key from its first hit, in seconds. */
+  /** The lifetime of the key from its first hit, in seconds. */
   ttlSeconds = 0;
   #total = 0;
-  /** What went to the node behind the question, and so is not in its answer. */
+  /** Changes that were sent after the question, so that its answer does not include them. */
   #unseen: number[] = [];
-  /** Signed, to be sent in this order. */
+  /** Signed changes, to be sent in this order. */
   #changes: number[] = [];
 
   constructor(key: string) {
@@ -47,7 +47,7 @@ export class KeyCount {
     for (const change of this.#unseen) this.#total = changed(this.#total, change);
   }
 
-  /** 0 for as long as the node cannot be asked: then every op counts from there. */
+  /** 0 if the node cannot be asked: then every op counts from there. */
   get total(): number {
     return this.found === undefined ? 0 : this.#total;
   }
@@ -59,7 +59,7 @@ export class KeyCount {
     if (op.applied === 0) return;
     this.#total = Math.min(maxTotal, op.after);
     if (!isRefund && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
-    // No more than up to the bound, so that the node's 64 bits never run over.
+    // The change stops at the bound, so that the node's 64 bits never overflow.
     const change = isRefund ? -op.applied : Math.min(op.applied, maxTotal - before);
     const last = this.#changes.at(-1) ?? 0;
     if (last * change > 0)
@@ -75,15 +75,15 @@ export class KeyCount {
 }
 
 /**
- * The requests of one turn and the totals of their keys. A key is asked for once, no matter who wants it; a request is concluded
- * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
+ * The requests of one turn and the totals of their keys. Each key is asked for once. A request is concluded when all of its keys are
+ * answered. Each op then gets the total as if the ops had been sent alone, in order. Pure.
  */
 export class CounterBatch {
-  /** By the key of the ops. */
+  /** Totals by the key of the ops. */
   readonly keys = new Map<string, KeyCount>();
   readonly requests: PendingRequest[] = [];
 
-  /** `keyOf`: the key as memcache takes it. */
+  /** `keyOf` returns the key in the form that memcache accepts. */
   add(request: PendingRequest, keyOf: (op: Operation) => string): void {
     this.requests.push(request);
     for (const op of request.ops) {
@@ -98,7 +98,7 @@ export class CounterBatch {
     }
   }
 
-  /** Writes the answers of one request into its ops. Returns the keys that are to be changed. */
+  /** Writes the answers of one request into its ops. Returns the keys that change. */
   conclude({ ops, stopWhenOver, failed }: PendingRequest): Set<KeyCount> {
     const changedKeys = new Set<KeyCount>();
     if (ops[0]?.caller?.abandoned === true) {
@@ -133,7 +133,7 @@ function changed(total: number, change: number): number {
   return totalAfter(total, Math.abs(change), change < 0);
 }
 
-/** Keys whose questions are on their way: those of later turns may be asked again before the first answer. */
+/** Keys whose questions are in flight. Later turns may ask for a key again before the first answer. */
 export class AskedKeys {
   readonly #asked = new Map<string, KeyCount[]>();
 
@@ -149,38 +149,38 @@ export class AskedKeys {
     else others.splice(others.indexOf(count), 1);
   }
 
-  /** A change that goes out now comes behind the questions under way: their answers will not show it. */
+  /** Notes a change that is sent behind questions in flight, whose answers will not include it. */
   overlook(key: string, change: number): void {
     for (const count of this.#asked.get(key) ?? []) count.overlook(change);
   }
 }
 
-// How hits get into a node: `incr`; where the key is missing `add`, which alone sets its life; where another limiter was
-// first, `incr` again. If the key was missing a moment ago, `add` goes right behind `incr` instead of after its answer: it
-// does nothing if the key is there by then, so nothing is counted twice, and the next question finds the key.
+// How hits get into a node: with `incr`; if the key is missing, with `add`, which alone sets its lifetime; and if another limiter was
+// first, with `incr` again. If the key was missing a moment ago, `add` is sent right behind `incr` and not after its answer. It has no
+// effect if the key exists by then, so nothing is counted twice, and the next question finds the key.
 
 export type ChangeOutcome = 'success' | 'error' | 'miss' | 'not_stored';
 
 export interface ChangeEvents {
-  /** One command's outcome: `miss` is of incr and decr, `not_stored` of add. */
+  /** Called with the outcome of one command: `miss` is for incr and decr, `not_stored` for add. */
   onCommand(command: 'increment' | 'add' | 'decrement', outcome: ChangeOutcome): void;
-  /** Hits were not counted, as far as is known. */
+  /** Called when, as far as is known, hits were not counted. */
   onLost(problem: string, key: string, error: string): void;
 }
 
 export interface IncreaseOptions {
   key: string;
   hits: number;
-  /** As `addCommand` takes it. */
+  /** The same as for `addCommand`. */
   expiry: () => number;
-  /** The key was missing a moment ago. */
+  /** Whether the key was missing a moment ago. */
   wasMissing: boolean;
   send: (command: Command) => void;
   events: ChangeEvents;
 }
 
 export function increase({ key, hits, expiry, wasMissing, send, events }: IncreaseOptions): void {
-  /** What incr said; undefined until then. */
+  /** The reply to incr; undefined until then. */
   let isMissing: boolean | undefined;
   let added: string | StoreError | undefined;
   const lost = (problem: string, error: StoreError): void => events.onLost(problem, key, error.message);
@@ -193,7 +193,7 @@ export function increase({ key, hits, expiry, wasMissing, send, events }: Increa
         else if (typeof reply !== 'string') lost('Failed to increment after failing to add', reply);
       }),
     );
-  /** Once both are answered: a connection that takes no more says so at once. */
+  /** Called after each reply, and acts after both: a connection that takes no more commands answers at once. */
   const conclude = (): void => {
     if (isMissing !== true || added === undefined) return;
     events.onCommand('add', outcomeOf(added));

@@ -27,40 +27,40 @@ import {
 /** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
 export interface MemcacheAddress {
   endpoint: { host: string; port: number } | { path: string };
-  /** As given; distinguishes nodes, and names them in logs. */
+  /** The address as given, which identifies the node, also in logs. */
   label: string;
 }
 
 export interface MemcacheConnectionOptions {
   address: MemcacheAddress;
-  /** Undefined: none. */
+  /** Undefined: no TLS. */
   tls?: ClientTls | undefined;
-  /** Bounds connecting and every command. */
+  /** The timeout of connecting and of every command. */
   timeoutMs: number;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random: () => number;
-  /** It went down, with why, or is ready again. Not reported of a loss that the first attempt made good. */
+  /** Called when it is down, with the reason, or ready again. A loss that the first attempt repairs is not reported. */
   onChange(up: boolean, reason: string): void;
 }
 
-/** Chosen: a node that reads no more must not take the memory of the process. */
+/** Chosen: bounds the memory for a node that does not read. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;
   #state: 'new' | 'connecting' | 'ready' | 'down' | 'closed' = 'new';
-  /** Notified of as down, and not yet as up. */
+  /** Whether it was reported as down, and not yet as up. */
   #isDown = false;
   #socket: Socket | undefined;
   #reader: ReplyReader | undefined;
-  /** On their way, in the order of their replies. */
+  /** Sent commands, in the order of their replies. */
   readonly #sent = new CommandQueue();
-  /** Wait for the connection. */
+  /** Commands that wait for the connection. */
   readonly #unsent = new CommandQueue();
   #output = '';
   #isFlushing = false;
-  /** Attempts that failed one after another. */
+  /** The number of consecutive failed attempts. */
   #failures = 0;
   #retry: NodeJS.Timeout | undefined;
   #callOffDeadline: (() => void) | undefined;
@@ -77,12 +77,12 @@ export class MemcacheConnection {
     return this.#sent.size + this.#unsent.size === 0;
   }
 
-  /** Connects, if nothing did so before. */
+  /** Connects, unless it already has. */
   open(): void {
     if (this.#state === 'new') this.#connect();
   }
 
-  /** The command is answered in any case, possibly before `send` returns. */
+  /** The command is always answered, possibly before `send` returns. */
   send(command: Command): void {
     if (this.#state === 'closed') command.onError(closedError());
     else if (this.#state === 'down' || (this.#state === 'connecting' && this.#isDown))
@@ -96,7 +96,7 @@ export class MemcacheConnection {
     }
   }
 
-  /** Commands under way are answered with an error. */
+  /** Answers commands in flight with an error. */
   close(): void {
     this.#state = 'closed';
     clearTimeout(this.#retry);
@@ -129,7 +129,7 @@ export class MemcacheConnection {
     socket.once('close', callOff);
   }
 
-  /** A hung process takes connections, so the node has to answer once before decisions wait for it. */
+  /** A process that hangs still accepts connections, so the node has to answer once before decisions wait for it. */
   #probe(socket: Socket): void {
     if (socket !== this.#socket) return;
     const probe = versionCommand((reply) => {
@@ -161,7 +161,7 @@ export class MemcacheConnection {
     process.nextTick(() => this.#flush());
   }
 
-  /** Once for everything that one event made. */
+  /** Sends everything that one event produced at once. */
   #flush(): void {
     this.#isFlushing = false;
     const output = this.#output;
@@ -185,7 +185,7 @@ export class MemcacheConnection {
     else this.#failed(reason, error);
   }
 
-  /** Commands that come now wait for the new connection. */
+  /** Commands from now on wait for the new connection. */
   #connectAgain(error: StoreError): void {
     this.#state = 'connecting';
     this.#drop(error);
@@ -206,7 +206,7 @@ export class MemcacheConnection {
     this.#unsent.fail(notConnected());
   }
 
-  /** Ends the socket and answers what it was sent. */
+  /** Ends the socket and answers the commands that were sent. */
   #drop(error: StoreError): void {
     const socket = this.#socket;
     this.#socket = undefined;
@@ -216,7 +216,7 @@ export class MemcacheConnection {
     this.#sent.fail(error);
   }
 
-  /** One timer, for the command that waits longest. */
+  /** Sets one timer, for the command that waits longest. */
   #watch(): void {
     if (this.#callOffDeadline !== undefined) return;
     this.#callOffDeadline = attendedTimers.after(this.#options.timeoutMs, () => this.#expire());
@@ -239,7 +239,7 @@ export class MemcacheConnection {
   }
 }
 
-/** Of errors of several attempts, one for each address of a name, the first. */
+/** Returns the first of several errors, which there are if a name has several addresses. */
 function reasonOf(error: Error): string {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
   return tlsErrorText(error) ?? (first instanceof Error ? first.message : error.message);

@@ -32,7 +32,7 @@ describe('isLegalKey', () => {
 });
 
 describe('keyHash', () => {
-  // Of Go's crc32.ChecksumIEEE.
+  // The values are from Go's crc32.ChecksumIEEE.
   it.each([
     ['123456789', 0xcbf43926],
     ['', 0],

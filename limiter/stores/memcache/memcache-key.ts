@@ -1,41 +1,41 @@
-/** What may be a key in memcache, what stands for one that may not, and where it lives. */
+/** The keys that memcache accepts, the replacements of others, and the choice of the node. */
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Longest key of the text protocol, in bytes. */
+/** The longest key of the text protocol, in bytes. */
 const maxKeyBytes = 250;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what a key must not have
 const forbidden = /[\x00-\x20\x7f]/;
 
-/** A key that is not would end, split or prolong a command: it never reaches the protocol. */
+/** Whether a text is a legal key. Another one would end, split or extend a command, so it never reaches the protocol. */
 export function isLegalKey(key: string): boolean {
   if (key === '' || key.length > maxKeyBytes || forbidden.test(key)) return false;
-  // No character takes more than three bytes a UTF-16 unit.
+  // No character takes more than three bytes for each UTF-16 unit.
   return key.length * 3 <= maxKeyBytes || Buffer.byteLength(key) <= maxKeyBytes;
 }
 
 /** `~` and the SHA-256, in hexadecimal digits. */
 const hashBytes = 65;
-/** Longest CACHE_KEY_PREFIX, in bytes: a key that is hashed still begins with all of it. */
+/** The longest CACHE_KEY_PREFIX, in bytes: a hashed key still begins with all of it. */
 export const longestMemcachePrefix = maxKeyBytes - hashBytes;
 
 /**
- * The key as memcache takes it. In place of one that it does not take stands what can be kept of its beginning, for
- * proxies that choose nodes by prefix, then `~` and the SHA-256 of the whole. No counter has such a key of its own: each
- * ends in the start of its window, digits behind `_` or `:`, where this one has `~` or a letter.
+ * Returns a key that memcache accepts. A key that it does not accept is replaced by as much of its beginning as fits, for proxies that
+ * choose nodes by prefix, then `~` and the SHA-256 of the whole. No counter has such a key itself: each ends in the start of its window,
+ * digits after `_` or `:`, while this one has `~` or a letter there.
  */
 export function memcacheKey(key: string): string {
   if (isLegalKey(key)) return key;
   const end = key.search(forbidden);
   const legal = Buffer.from(end < 0 ? key : key.slice(0, end));
   let kept = Math.min(legal.length, longestMemcachePrefix);
-  // Whole characters: those bytes of UTF-8 that begin with 10 continue one.
+  // The cut is between characters: UTF-8 bytes that begin with 10 continue a character.
   while (kept > 0 && kept < legal.length && (legal[kept]! & 0xc0) === 0x80) kept--;
   return `${legal.toString('utf8', 0, kept)}~${hash('sha256', key)}`;
 }
 
-/** What is wrong with a CACHE_KEY_PREFIX; undefined for a good one. */
+/** Returns the problem of a CACHE_KEY_PREFIX; undefined for a valid one. */
 export function memcachePrefixProblem(prefix: string): string | undefined {
   const bytes = Buffer.byteLength(prefix);
   if (bytes > longestMemcachePrefix) {
@@ -45,7 +45,7 @@ export function memcachePrefixProblem(prefix: string): string | undefined {
   return `${JSON.stringify(prefix)} has a blank or a control character, which memcache takes in no key`;
 }
 
-/** CRC-32 (IEEE) of the key's bytes, from which gomemcache, the Go service's client, chooses the node. */
+/** The CRC-32 (IEEE) of the key's bytes, with which gomemcache, the Go service's client, chooses the node. */
 export function keyHash(key: string): number {
   return crc32(key);
 }

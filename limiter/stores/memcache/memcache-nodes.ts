@@ -7,9 +7,9 @@ import { keyHash } from './memcache-key.ts';
 
 export interface MemcacheNodesOptions
   extends Pick<MemcacheConnectionOptions, 'tls' | 'timeoutMs' | 'random'> {
-  /** At least 1. A key always goes by the same one, so that its commands stay in order. */
+  /** At least 1. A key always uses the same connection, so that its commands stay in order. */
   connectionsPerNode: number;
-  /** A node can not be used, with why, or can again. */
+  /** Called when a node cannot be used, with the reason, or can be used again. */
   onChange(node: string, up: boolean, reason: string): void;
 }
 
@@ -36,7 +36,7 @@ class MemcacheNode {
   }
 }
 
-/** The nodes in their order, by which every limiter finds a key on the same one. */
+/** The nodes in their order, so that every limiter finds a key on the same node. */
 export class MemcacheNodes {
   readonly #options: MemcacheNodesOptions;
   #byLabel = new Map<string, MemcacheNode>();
@@ -54,7 +54,7 @@ export class MemcacheNodes {
     return [...this.#byLabel.values()].filter((node) => !node.up).length;
   }
 
-  /** Open connections. */
+  /** The number of open connections. */
   get connectionsReady(): number {
     return this.connections().filter((connection) => connection.ready).length;
   }
@@ -63,12 +63,12 @@ export class MemcacheNodes {
     return [...this.#byLabel.values()].flatMap((node) => node.connections);
   }
 
-  /** The first connection of each node. */
+  /** Returns the first connection of each node. */
   perNode(): MemcacheConnection[] {
     return [...this.#byLabel.values()].map((node) => node.connections[0] as MemcacheConnection);
   }
 
-  /** Takes the place of the nodes before. What is under way to a node that left is answered with an error. */
+  /** Replaces the list of nodes. Commands in flight to a removed node are answered with an error. */
   set(addresses: readonly MemcacheAddress[]): void {
     const before = this.#byLabel;
     this.#byLabel = new Map();
@@ -85,7 +85,7 @@ export class MemcacheNodes {
     for (const connection of this.connections()) connection.open();
   }
 
-  /** Where a key lives: gomemcache's choice, its hash modulo the number of nodes. Undefined without nodes. */
+  /** Returns the connection of a key. The choice is gomemcache's: its hash modulo the number of nodes. Undefined without nodes. */
   connectionOf(key: string): MemcacheConnection | undefined {
     const count = this.#listed.length;
     if (count === 0) return undefined;
@@ -96,14 +96,14 @@ export class MemcacheNodes {
 }
 
 /**
- * Items between commas, in their order, by which keys choose their node. One that comes twice counts twice: it then gets
- * twice the keys, as with the Go service. Throws an Error on an item that is neither `host:port` nor a path.
+ * Reads addresses between commas. Keys choose their node by the order. A repeated address gets twice the keys, as with the Go service.
+ * @throws Error if an item is neither `host:port` nor a path
  */
 export function parseMemcacheAddresses(text: string): MemcacheAddress[] {
   return text.split(',').map((item) => parseMemcacheAddress(item.trim()));
 }
 
-/** Throws an Error. What holds a `/` is the path of a unix socket. */
+/** @throws Error. An address with a `/` is the path of a Unix socket. */
 function parseMemcacheAddress(label: string): MemcacheAddress {
   if (label.includes('/')) return { endpoint: { path: label }, label };
   const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:@/\s[\]]+)):(\d{1,5})$/.exec(label) ?? [];
@@ -117,14 +117,14 @@ function parseMemcacheAddress(label: string): MemcacheAddress {
 /** Like `resolveSrv` of node:dns/promises. For MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782. */
 export type ResolveSrv = (name: string) => Promise<readonly { name: string; port: number }[]>;
 
-/** Whether a name has the form `_service._proto.name`, as the Go service wants it. */
+/** Whether a name has the form `_service._proto.name`, which the Go service requires. */
 export function isSrvName(name: string): boolean {
   return /^_.+?\._.+?\..+$/.test(name);
 }
 
 /**
- * In the one order that all limiters agree on, the Go service's: its texts `target.:port` sorted by their bytes. Go keeps
- * the dot at the end of a target, and it matters to the order. Rejects when there is no record.
+ * Returns nodes in the order of the Go service, on which all limiters agree: its texts `target.:port`, sorted by their bytes. Go keeps
+ * the dot at the end of a target, which affects the order. Rejects if there is no record.
  */
 export async function lookUpNodes(name: string, resolve: ResolveSrv): Promise<MemcacheAddress[]> {
   const records = await resolve(name);

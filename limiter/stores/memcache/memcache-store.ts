@@ -1,7 +1,7 @@
 /**
- * Counts in memcache as the Go service does: one question a turn and connection for all keys, answers computed from it, and
- * increments sent behind them, for whose answers nobody waits. So simultaneous requests of several limiters can exceed a
- * limit; those of one limiter are distinguished. A node that cannot be asked stands for totals of 0: requests pass.
+ * Counts in memcache like the Go service: one question for all keys of a turn and connection, answers computed from it, and increments
+ * sent afterwards without waiting for their answers. So simultaneous requests of several limiters can exceed a limit, while those of one
+ * limiter cannot. If a node cannot be asked, its totals count as 0, and requests pass.
  */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -25,41 +25,41 @@ import { MemcacheNodes } from './memcache-nodes.ts';
 import { closedError, notConnected } from './reply-reader.ts';
 
 export interface MemcacheEvents extends ChangeEvents {
-  /** The questions of one request are answered. */
+  /** Called when the questions of one request are answered. */
   onRequest(outcome: { keys: number; found: number; failed: boolean }): void;
-  /** A key that memcache does not take was hashed. */
+  /** Called when a key that memcache does not accept was hashed. */
   onHashedKey(): void;
-  /** A counter that holds no number; it stands for 0. */
+  /** Called for a counter whose value is not a number. It counts as 0. */
   onBadValue(key: string): void;
-  /** A question was refused by its node, which is there. */
+  /** Called when a node that is available refused a question. */
   onGetRefused(error: string): void;
-  /** A node went down or came back. */
+  /** Called when a node went down or came back. */
   onNode(node: string, up: boolean, reason: string): void;
 }
 
 export interface MemcacheStoreOptions {
-  /** In the order that all limiters share. `setNodes` changes them. */
+  /** The nodes, in the order that all limiters share. `setNodes` changes them. */
   nodes: readonly MemcacheAddress[];
-  /** Undefined: none. */
+  /** Undefined: no TLS. */
   tls?: ClientTls | undefined;
-  /** Connections kept to each node; below 1 is 2, as with gomemcache. */
+  /** The connections to each node; below 1 means 2, as with gomemcache. */
   connectionsPerNode: number;
-  /** Bounds connecting and every command. Defaults to 500, which gomemcache has. */
+  /** The timeout of connecting and of every command. Defaults to 500, as in gomemcache. */
   timeoutMs?: number;
   clock: Pick<Clock, 'nowMs'>;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random: () => number;
   /**
-   * STORE_FAILURE_MODE is set: an op whose node cannot be asked fails. Otherwise it counts from 0, as in the Go service, which
+   * Whether STORE_FAILURE_MODE is set: an op whose node cannot be asked fails. Otherwise it counts from 0, as in the Go service, which
    * lets such requests pass. Defaults to false.
    */
   failsWithNode?: boolean;
   events: MemcacheEvents;
 }
 
-/** What fits into the 16 KiB that memcached reads at a time. */
+/** The keys that fit into the 16 KiB that memcached reads at a time. */
 const keysPerGet = 64;
-/** From here on memcache takes an expiry for seconds since 1970. */
+/** Above this, memcache takes an expiry as seconds since 1970. */
 const longestRelativeSeconds = 30 * 86_400;
 
 export class MemcacheStore implements Store, Claims {
@@ -91,12 +91,12 @@ export class MemcacheStore implements Store, Claims {
     this.#nodes.set(options.nodes);
   }
 
-  /** Nodes, how many of them are down, and open connections, for gauges. */
+  /** The number of nodes, of those that are down, and of open connections, for gauges. */
   get figures(): { nodes: number; down: number; connections: number } {
     return { nodes: this.#nodes.size, down: this.#nodes.down, connections: this.#nodes.connectionsReady };
   }
 
-  /** Keys move to where the new list has them; what was counted elsewhere is not found again. */
+  /** Moves keys to their places in the new list. Counts on other nodes are lost. */
   setNodes(nodes: readonly MemcacheAddress[]): void {
     if (!this.#closed) this.#nodes.set(nodes);
   }
@@ -116,7 +116,7 @@ export class MemcacheStore implements Store, Claims {
     }
   }
 
-  /** As `Claims`, by `add`. */
+  /** The same as in `Claims`, with `add`. */
   claim(name: string, seconds: number): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const done = (reply: string | StoreError): void =>
@@ -129,7 +129,7 @@ export class MemcacheStore implements Store, Claims {
     });
   }
 
-  /** Settles when every node answered. */
+  /** Resolves when every node has answered. */
   async ping(): Promise<void> {
     if (this.#closed) throw closedError();
     await Promise.all(
@@ -144,7 +144,7 @@ export class MemcacheStore implements Store, Claims {
     );
   }
 
-  /** What is under way may end, for as long as a command may take: it holds hits that were admitted. */
+  /** Waits for commands in flight, at most for the timeout of a command, because they carry hits that were admitted. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#ask();
@@ -214,7 +214,7 @@ export class MemcacheStore implements Store, Claims {
       this.#asked.remove(count);
       const total = totals.get(count.key);
       if (error === undefined) count.answer(total !== undefined, total ?? 0);
-      // Only a question was sent.
+      // Only a question was sent, so nothing was counted.
       else if (this.#failsWithNode) count.error = error.marked(true);
       for (const request of count.requests) {
         request.keysLeft -= 1;
@@ -225,7 +225,7 @@ export class MemcacheStore implements Store, Claims {
     this.#conclude(inOrder(ready, batch), batch);
   }
 
-  /** Changes go out before callers hear of their totals, in one go for all requests. */
+  /** Sends the changes of all requests together, before callers get their totals. */
   #conclude(requests: readonly PendingRequest[], batch: CounterBatch): void {
     const changed = new Set<KeyCount>();
     for (const request of requests) {
@@ -275,7 +275,7 @@ function inOrder(ready: PendingRequest[], batch: CounterBatch): PendingRequest[]
   return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
 }
 
-/** Reports all of them, even when one throws, which is thrown then. */
+/** Answers all requests even if one throws; the error is thrown afterwards. */
 function settle(requests: readonly PendingRequest[]): void {
   let thrown: { error: unknown } | undefined;
   for (const { done } of requests) {
@@ -288,7 +288,7 @@ function settle(requests: readonly PendingRequest[]): void {
   if (thrown !== undefined) throw thrown.error;
 }
 
-/** 64 bits; memcache leaves blanks behind a number that `decr` made shorter. */
+/** Reads a number of 64 bits. memcache leaves blanks behind a number that `decr` made shorter. */
 function parseTotal(value: string | undefined): number | undefined {
   if (value === undefined || !/^\d{1,20} *$/.test(value)) return undefined;
   return Math.min(maxTotal, Number(value));

@@ -1,18 +1,18 @@
 import { StoreError } from '../store-error.ts';
 
-// Takes the replies of memcache's text protocol apart: lines, and values between them. Pure; knows no commands. A reply is
-// any number of `VALUE <key> <flags> <bytes>` lines, each with its data, and one other line.
+// Splits the replies of memcache's text protocol into lines and values. Pure, and independent of commands. A reply has any number of
+// `VALUE <key> <flags> <bytes>` lines, each with its data, and one other line.
 
 export interface ReplyHandler {
-  /** `value` is undefined where the data is too long to be a number. */
+  /** `value` is undefined if the data is too long for a number. */
   onValue(key: string, value: string | undefined): void;
-  /** Any other line, without its end. */
+  /** Called for any other line, without its end. */
   onLine(line: string): void;
 }
 
-/** Chosen: keys are 250 bytes, so no line of a reply is longer than an error's text. */
+/** Chosen: keys have at most 250 bytes, so the longest line of a reply is the text of an error. */
 const maxLineBytes = 4096;
-/** Longer than any number of 64 bits and the blanks behind it. */
+/** Longer than any number of 64 bits with the blanks behind it. */
 const maxValueBytes = 64;
 const lineFeed = 10;
 const none = Buffer.alloc(0);
@@ -23,14 +23,14 @@ export class ReplyReader {
   /** The key whose data comes next. */
   #key: string | undefined;
   #valueBytes = 0;
-  /** Bytes of a long value still to come, its line end included. */
+  /** The rest of a long value in bytes, including its line end. */
   #skipBytes = 0;
 
   constructor(handler: ReplyHandler) {
     this.#handler = handler;
   }
 
-  /** False when this is not the protocol: what follows would mean nothing. */
+  /** Returns false if the bytes are not this protocol, so that later ones would have no meaning. */
   push(chunk: Buffer): boolean {
     const data = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     let at = 0;
@@ -86,7 +86,7 @@ export function notConnected(): StoreError {
   return new StoreError('memcache is not connected', { transient: true, notCounted: true });
 }
 
-/** So many commands wait for their answers that one more is not taken. */
+/** The error for a command if too many others wait for their answers. */
 export function tooMuchWaiting(): StoreError {
   return new StoreError('too many commands wait for memcache', { transient: true, notCounted: true });
 }
@@ -99,7 +99,7 @@ export function lostConnection(): StoreError {
   return new StoreError('connection to memcache was lost before it answered', { transient: true });
 }
 
-/** `SERVER_ERROR out of memory storing object` and the like: the connection is good, the command was refused. */
+/** The error for `SERVER_ERROR out of memory storing object` and similar lines: the connection works, and the command was refused. */
 export function refusedByServer(line: string): StoreError {
   return new StoreError(`memcache answered: ${line}`, { transient: line.startsWith('SERVER_ERROR') });
 }

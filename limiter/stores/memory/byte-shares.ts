@@ -1,7 +1,7 @@
-/** Memory that domains and callers share, so that none of them takes it all. */
+/** Memory that domains and callers share, so that none of them can use all of it. */
 import type { ReservationOwner } from '../operation.ts';
 
-/** Chosen: a domain or a caller takes so much at most of what the others leave, so that there is always something left. */
+/** Chosen: the share that a domain or a caller may take of what the others leave, so that some memory is always left. */
 const mostOfRest = 0.75;
 
 export class ByteShares {
@@ -18,7 +18,7 @@ export class ByteShares {
     return this.#bytes;
   }
 
-  /** `owner` is undefined where nobody is bounded but all together. */
+  /** `owner` undefined: only the bound on the sum applies. */
   hasRoom(owner: ReservationOwner | undefined, bytes: number): boolean {
     if (this.#bytes + bytes > this.#mostBytes) return false;
     if (owner === undefined) return true;
@@ -26,7 +26,7 @@ export class ByteShares {
     return owner.caller === undefined || this.#fits(this.#callers.get(owner.caller), bytes);
   }
 
-  /** `bytes` below 0 are free again. */
+  /** Negative `bytes` become free again. */
   occupy(owner: ReservationOwner | undefined, bytes: number): void {
     this.#bytes += bytes;
     if (owner === undefined) return;

@@ -19,15 +19,15 @@ export interface KeptCounter {
   nextInTick: KeptCounter | undefined;
 }
 
-/** What is stored of a counter, and how. */
+/** The fields of an operation with which a counter is stored. */
 type Kept = Pick<Operation, 'key' | 'ttlSeconds'>;
 
 /** The memory of a counter beside the characters of its key: measured with a million on Node 26, rounded up. */
 const counterOverheadBytes = 176;
-/** And what it holds in place of a value. */
+/** The additional memory of a state in place of a value. */
 const bufferedBytes = 64;
 
-/** Counters whose end moved are queued anew, at most so many for one that is new: then any of them goes. */
+/** Counters whose end moved are queued again, at most this number for each new counter. Beyond that, any of them is removed. */
 const mostRequeued = 100;
 /** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
 const leastLifeMs = 1000;
@@ -41,7 +41,7 @@ function hasMoved({ expiresAtMs, queuedTick }: KeptCounter): boolean {
   return Math.ceil(expiresAtMs / 1000) > queuedTick;
 }
 
-/** Counters by key, bounded in number and in bytes: when full, one of those that end soonest goes. */
+/** Counters by key, bounded in number and in bytes. When full, it removes one of those that end soonest. */
 export class CounterTable {
   readonly maxBytes: number;
   readonly #maxCounters: number;
@@ -64,12 +64,12 @@ export class CounterTable {
     return this.#counters.size;
   }
 
-  /** Counters that went before their end, to make room. */
+  /** The number of counters that were removed before their end, to make room. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** The operation's counter keeps what was found: the map need not be asked again. */
+  /** The operation's counter remembers the result, so that the map is not read again. */
   find({ key, counter }: Pick<Operation, 'key' | 'counter'>, nowMs: number): KeptCounter | undefined {
     let found = counter.place as KeptCounter | undefined;
     if (found === undefined || found.table !== this || found.key !== key) {
@@ -92,7 +92,7 @@ export class CounterTable {
     return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
   }
 
-  /** Only for a key that `find` does not know. False if it is too long even for an empty table. */
+  /** Only for a key that `find` does not know. Returns false if it is too long even for an empty table. */
   create(options: {
     key: string;
     value: number;
@@ -120,8 +120,8 @@ export class CounterTable {
   }
 
   /**
-   * Writes what a counter with a bound holds, a new one where `find` gave none. False when the key does not fit. One that has
-   * to live longer than it was to gets twice as long, lest each hit move its end.
+   * Writes the state of a counter with a bound, or creates the counter if `find` returned none. Returns false if the key does not fit.
+   * The new lifetime is twice what the state needs, so that not every hit moves its end.
    */
   keep(
     kept: Kept,
@@ -134,7 +134,7 @@ export class CounterTable {
     const { holdsTotal } = bound;
     const untilUnusedMs = holdsTotal ? 0 : bound.untilUnusedMicros(held, nowMs * 1000) / 1000;
     const lifeMs = holdsTotal ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
-    // Another one of the group may have taken its room.
+    // Another operation of the group may have removed it to make room.
     if (counter === undefined || counter.table === undefined) {
       const inPlaceOfValue = holdsTotal ? undefined : held;
       const value = holdsTotal ? held[0] : 0;
@@ -146,7 +146,7 @@ export class CounterTable {
     return true;
   }
 
-  /** The memory that others use of the same bytes. Counters are removed if that leaves no room. */
+  /** Sets the memory that others use of the same bytes. Counters are removed if that leaves no room. */
   occupy(bytes: number): void {
     this.#otherBytes = bytes;
     this.#makeRoom(0, 0);
@@ -157,7 +157,7 @@ export class CounterTable {
     return keyBytes(key) + counterOverheadBytes + bufferedBytes <= this.maxBytes;
   }
 
-  /** False where there is none. */
+  /** Returns false if there is none. */
   remove(key: string): boolean {
     const counter = this.#counters.get(key);
     if (counter !== undefined) this.#drop(counter);

@@ -1,20 +1,22 @@
-/** What ends next, to the second or another tick: a list for each tick in which something ends, and a heap of those ticks. */
+/**
+ * Elements in the order of their ends, to the second or another tick: a list for each tick in which any ends, and a heap of those ticks.
+ */
 export interface Expiring {
-  /** May move later: anyone who takes the element when its old tick comes adds it again. */
+  /** The end may move later. Code that takes the element at its old tick must add it again. */
   readonly expiresAtMs: number;
   /** Owned by the queue: the tick that it is queued for. */
   queuedTick: number;
-  /** Owned by the queue: the next one that ends in the same tick. */
+  /** Owned by the queue: the next element that ends in the same tick. */
   nextInTick: Expiring | undefined;
 }
 
 /**
- * Taking needs no search and adding O(log t) for t different ticks, which are few beside the counters. Nothing can be
- * taken out of the middle: anyone who drops an element early marks it and skips it when it comes.
+ * Taking needs no search, and adding costs O(log t) for t different ticks, which are few compared with the elements. No element can be
+ * removed from the middle: mark an element that is dropped early, and skip it when it is taken.
  */
 export class ExpiryQueue<T extends Expiring> {
   readonly #heads = new Map<number, T>();
-  /** Binary heap, the earliest first. */
+  /** A binary heap, the earliest first. */
   readonly #ticks: number[] = [];
   readonly #tickMs: number;
 
@@ -31,12 +33,12 @@ export class ExpiryQueue<T extends Expiring> {
     if (head === undefined) this.#push(tick);
   }
 
-  /** Takes one of those that end soonest; undefined when there is none. */
+  /** Takes one of those that end soonest; undefined if the queue is empty. */
   take(): T | undefined {
     return this.takeEndedBy(Number.POSITIVE_INFINITY);
   }
 
-  /** The same, only when its tick is over at `nowMs`. */
+  /** The same, but only if its tick is over at `nowMs`. */
   takeEndedBy(nowMs: number): T | undefined {
     const tick = this.#ticks[0];
     if (tick === undefined || tick * this.#tickMs > nowMs) return undefined;

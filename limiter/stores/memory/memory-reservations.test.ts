@@ -85,7 +85,7 @@ describe('MemoryReservations', () => {
     clock.ms += 11 * minuteMs;
     for (const i of [0, 500, 999]) expect((await settle(`r${i}`, 1)).outcome).toBe('unknown');
     expect(store.reservedBytes).toBeGreaterThan(0.9 * before);
-    // The counter lives on.
+    // The counter outlives the reservation.
     expect([memory.size, store.reservedBytes]).toEqual([1, 0]);
   });
 
@@ -114,10 +114,10 @@ describe('MemoryReservations', () => {
     while ((await reserve(`r${made}`, { bound: wide })).outcome === 'reserved') made += 1;
     expect(made).toBeGreaterThan(10);
     expect(store.reservedBytes).toBeLessThanOrEqual(50_000);
-    // Counters have the rest, and leave room to reservations.
+    // Counters get the rest, and leave room for reservations.
     for (let i = 0; i < 1000; i += 1) await totalOf(memory, { key: `key ${i}`, ttlSeconds: 10_000 });
     expect(memory.bytes).toBeLessThanOrEqual(100_000);
-    // What was charged stays so, though it cannot be remembered.
+    // The charge stays, although the store cannot remember it.
     expect(await settle('unknown', undefined)).toMatchObject({ outcome: 'unknown' });
     const charging = settleCall({
       id: 'unknown',

@@ -26,25 +26,25 @@ export interface MemoryReservationsOptions extends ReservationBounds {
   readonly table: CounterTable;
 }
 
-/** Chosen: of the store's bytes reservations take so much at most, so that there is room for counters. */
+/** Chosen: the share of the store's bytes for reservations, so that there is room for counters. */
 const mostOfBytes = 0.5;
 /** Measured on Node 26, rounded up. */
 const bookBytes = 1500;
 const noteBytes = 250;
-/** Chosen: names that are claimed. When there are more, that which ends soonest is free again. */
+/** Chosen: the bounds of claimed names. Beyond them, the claim that ends soonest is dropped. */
 const mostClaims = { maxCounters: 10_000, maxBytes: 4 * 1024 * 1024 };
 
-/** More than one, so that ended ones go faster than new ones can come. */
+/** Above one, so that ended ones are removed faster than new ones can be added. */
 const sweptPerCall = 4;
 
-/** The counters of a call that have one stem, in their order. */
+/** The counters of a call with one stem, in their order. */
 interface Section {
   readonly book: ReservationBook;
   readonly counters: Operation[];
   isRefused: boolean;
 }
 
-/** A note of what holds nothing. */
+/** A note of a reservation that holds nothing. */
 interface KeptNote extends Expiring {
   readonly id: string;
   readonly text: string;
@@ -52,7 +52,7 @@ interface KeptNote extends Expiring {
   readonly bytes: number;
 }
 
-/** Budgets of a store in this process. `done` is called before `submit` returns. */
+/** Reservations of a store in this process. `done` is called before `submit` returns. */
 export class MemoryReservations implements Notes, Claims {
   readonly #options: MemoryReservationsOptions;
   readonly #books = new Map<string, ReservationBook>();
@@ -68,7 +68,7 @@ export class MemoryReservations implements Notes, Claims {
     this.#shares = new ByteShares(mostOfBytes * options.table.maxBytes);
   }
 
-  /** The operations of one call. */
+  /** Answers the operations of one call. */
   submit(ops: readonly Operation[]): void {
     const { table, clock } = this.#options;
     const tooLong = ops.find(({ key }) => !table.fits(key));
@@ -104,12 +104,12 @@ export class MemoryReservations implements Notes, Claims {
     return true;
   }
 
-  /** None was made, or all are forgotten. */
+  /** Whether there is no reservation that is still remembered. */
   get isEmpty(): boolean {
     return this.#books.size === 0;
   }
 
-  /** Whether any was made for counters of this stem, and is not forgotten. */
+  /** Whether a reservation on counters of this stem is still remembered. */
   knows(stem: string): boolean {
     return this.#books.has(stem);
   }
@@ -118,7 +118,7 @@ export class MemoryReservations implements Notes, Claims {
     return this.#shares.bytes;
   }
 
-  /** Forgets what nobody asked for, so many reservations at most. */
+  /** Forgets ended reservations, at most `limit`. */
   sweep(nowMs: number, limit: number): void {
     this.#sweepNotes(nowMs, limit);
     for (let left = limit; left > 0; left -= 1) {
@@ -159,7 +159,7 @@ export class MemoryReservations implements Notes, Claims {
       book.sweep(nowMs, sweptPerCall);
     }
     for (const { hold, tally, expired } of expiredBefore) hold.givenBack = tally.expired - expired;
-    // Behind these, as what the call gave back is reported.
+    // This comes after the sweeps above, whose returned amounts the call reports.
     this.sweep(nowMs, sweptPerCall);
     if (verb === 'reserve') this.#reserve(call, sections, nowMs);
     else if (verb === 'commit') this.#settle(call, sections, nowMs);
@@ -192,7 +192,7 @@ export class MemoryReservations implements Notes, Claims {
     );
   }
 
-  /** Keeps a new one, if there is anything in it. */
+  /** Adds a new book if it is not empty. */
   #shelve(book: ReservationBook): void {
     if (book.isEmpty || this.#books.has(book.stem)) return;
     this.#books.set(book.stem, book);
@@ -205,7 +205,7 @@ export class MemoryReservations implements Notes, Claims {
     this.#options.table.occupy(this.#shares.bytes);
   }
 
-  /** Whether so much more may be remembered of the id in each section. */
+  /** Whether there is memory for this reservation in each section. */
   #hasRoom({ id, note, owner }: Reservation, sections: readonly Section[]): boolean {
     let bytes = keyBytes(note ?? '');
     for (const { book, counters } of sections) {
@@ -311,7 +311,7 @@ export class MemoryReservations implements Notes, Claims {
     const held = bound.stateAt(stateOf(found, bound), nowMicros);
     const tally = book.tally(counter.key);
     counter.after = used(bound, held, nowMicros);
-    // Of a bucket some of it has come back by itself.
+    // A part of a bucket may have refilled by itself.
     hold.reserved =
       tally === undefined || tally.counter !== found ? 0 : Math.min(tally.reserved, counter.after);
     hold.open = tally?.open.size ?? 0;
@@ -336,7 +336,7 @@ function termsOf(
   return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width, descriptors, note };
 }
 
-/** Whether the reservation was made for another number of descriptors, where both are known. */
+/** Whether the reservation was made for another number of descriptors, if both numbers are known. */
 function hasOtherDescriptors({ descriptors: named }: Reservation, { descriptors }: KeptReservation): boolean {
   return named > 0 && descriptors > 0 && named !== descriptors;
 }
@@ -393,7 +393,7 @@ function refuses(
   return isRefused || (quotas > 0 && quotas === quotasOver && !otherQuotaPasses);
 }
 
-/** Of the sections of one call: what was settled just now says more than what was settled before. */
+/** Joins the results of the sections of one call: a reservation that was settled just now outweighs one that was settled before. */
 function laterOutcome(
   former: Reservation['settled'],
   known: KeptReservation,

@@ -133,7 +133,7 @@ describe('MemoryStore', () => {
       negative: fc.boolean(),
       ttlSeconds: fc.integer({ min: 1, max: 5 }),
       passMs: fc.constantFrom(0, 1, 999, 1000, 2500),
-      // A counter may be that of several plans.
+      // Several plans may share a counter.
       place: fc.constantFrom(undefined, 0, 1),
     });
     fc.assert(
@@ -188,7 +188,7 @@ describe('MemoryStore', () => {
         passed += await ask(store, bound, 'key', 1);
         clock.ms += 1000;
       }
-      // As many as the rate gives in ten minutes, and one burst.
+      // The bound is what the rate permits in ten minutes, and one burst.
       expect(passed).toBeLessThanOrEqual(660);
       expect(passed).toBeGreaterThan(560);
       expect(store.size).toBe(1);

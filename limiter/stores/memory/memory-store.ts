@@ -18,13 +18,16 @@ export interface MemoryStoreOptions {
   maxBytes: number;
   /** Undefined: it supports no reservations. */
   reservations?: ReservationBounds | undefined;
-  /** Whether it answers messages to ledgers. Not where it counts in place of another store: nobody else would know. Defaults to false. */
+  /**
+   * Whether it answers messages to ledgers. It must not if it counts in place of another store, because no other limiter would see them.
+   * Defaults to false.
+   */
   ledgers?: boolean | undefined;
 }
 
-/** More than one, so that ended counters go faster than new ones can come. */
+/** Above one, so that ended counters are removed faster than new ones can be added. */
 const sweptPerOp = 4;
-/** Holds the thread for a few milliseconds at most. */
+/** Sweeping this number blocks the thread for a few milliseconds at most. */
 const sweptPerSizeReading = 10_000;
 
 /** Counts exactly, in this process alone. `done` is called before `submit` returns. */
@@ -54,7 +57,7 @@ export class MemoryStore implements Store {
     return this.#reservations;
   }
 
-  /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
+  /** The current number of counters, for a gauge. It sweeps as well, so that the number falls when traffic ends. */
   get size(): number {
     const nowMs = this.#clock.nowMs();
     this.#table.sweep(nowMs, sweptPerSizeReading);
@@ -72,7 +75,7 @@ export class MemoryStore implements Store {
     return this.#reservations?.bytes ?? 0;
   }
 
-  /** Counters dropped before their end since the start, because the table was full. */
+  /** Counters removed before their end since the start, because the table was full. */
   get evicted(): number {
     return this.#table.evicted;
   }
@@ -108,21 +111,21 @@ export class MemoryStore implements Store {
     done();
   }
 
-  /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
+  /** Adopts the answer of another store to the op. A counter that is new here lives for its `ttlSeconds`. */
   learn(op: Operation): void {
     const { key, after, leased, fromLease, held, ttlSeconds } = op;
     const { bound } = op.counter;
     const nowMs = this.#clock.nowMs();
-    // Its own leases are spent before anything is counted here.
+    // This limiter spends its leases before anything is counted here.
     const value = Math.min(maxTotal, after + leased);
     this.#table.sweep(nowMs, sweptPerOp);
     const counter = this.#table.find(op, nowMs);
     const inPlaceOfValue = bound === undefined || bound.holdsTotal ? undefined : held;
     if (counter !== undefined) {
-      // A lease knows of no hits since it was taken.
+      // A lease does not know of later hits.
       counter.value = fromLease ? Math.max(counter.value, value) : value;
       counter.held = inPlaceOfValue;
-      // Its life counts from the last hit.
+      // The lifetime counts from the last hit.
       if (inPlaceOfValue !== undefined)
         counter.expiresAtMs = Math.max(counter.expiresAtMs, nowMs + ttlSeconds * 1000);
     } else if (value > 0) {
@@ -130,7 +133,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** The number of these counters that existed. */
+  /** Removes counters and returns how many of them existed. */
   remove(keys: readonly string[]): number {
     let removed = 0;
     for (const key of keys) if (this.#table.remove(key)) removed += 1;
@@ -185,7 +188,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** A message to the ledger alone: hits come in operations of their own. */
+  /** Handles a message to the ledger alone: hits are in separate operations. */
   #share(op: Operation, lease: LeaseTerms, ledgers: WeakMap<KeptCounter, MemoryLedger>, nowMs: number): void {
     const { key, ttlSeconds } = op;
     const isThere = this.#table.find(op, nowMs) !== undefined;

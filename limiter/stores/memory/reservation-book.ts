@@ -1,7 +1,6 @@
 /**
- * The reservations on the counters of one stem, which are the limits of one rule in all their windows: what each took, what
- * becomes of it after its TTL, and what was settled before. Each stem decides for itself; `MemoryReservations` joins those
- * of a call.
+ * The reservations on the counters of one stem (the limits of one rule in all their windows): what each charged, what happens after its
+ * TTL, and what was settled before. Each stem decides for itself; `MemoryReservations` joins the stems of a call.
  */
 
 import {
@@ -17,26 +16,26 @@ import type { Operation, ReservationOwner } from '../operation.ts';
 import { type CounterTable, type KeptCounter, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
-/** What of one counter is reserved. */
+/** The reservations on one counter. */
 export interface Tally {
   readonly key: string;
-  /** The last that was charged; undefined as long as nothing was taken. */
+  /** The counter that was charged last; undefined as long as nothing was charged. */
   counter: KeptCounter | undefined;
-  /** Reservations that are open, in the order in which they were made. */
+  /** Open reservations, in the order in which they were made. */
   readonly open: Set<KeptReservation>;
-  /** What they took of the counter. */
+  /** The amount that they charged to the counter. */
   reserved: number;
   returned: Returned;
-  /** Hits that may still be given back, of reservations that are open or expired charged. */
+  /** Hits that may still be returned, of reservations that are open or expired with their charge kept. */
   returnable: number;
-  /** What expired gave back to the counter so far. */
+  /** The sum that expired reservations have returned to the counter. */
   expired: number;
-  /** Charges that may still be given back. */
+  /** The number of charges that may still be returned. */
   charges: number;
 }
 
 interface Charged {
-  /** Undefined: there is none, as nothing was taken. */
+  /** Undefined if there is none, because nothing was charged. */
   readonly counter: KeptCounter | undefined;
   readonly held: CounterState;
   readonly taken: number;
@@ -56,47 +55,47 @@ export interface KeptReservation extends Expiring {
   readonly amount: number;
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
-  /** Counters of the whole call; 0: it was never reserved, only settled. */
+  /** The number of counters of the whole call; 0: it was never reserved, only settled. */
   readonly width: number;
-  /** As of a `Reservation`. */
+  /** The same as in `Reservation`. */
   readonly descriptors: number;
   readonly note: string | undefined;
   readonly madeMs: number;
   readonly dueMs: number;
   readonly bytes: number;
-  /** It was left out, or refused: it holds nothing, and its settling charges nothing. */
+  /** Whether it was left out or refused: it holds nothing, and settling it charges nothing. */
   readonly isEmpty: boolean;
-  /** `open` until it is `settled` or its TTL ends: it is then `released`, or `kept` with its charges. */
+  /** `open` until it is `settled` or its TTL ends. After that it is `released`, or `kept` with its charges. */
   state: 'open' | 'released' | 'kept' | 'settled' | 'forgotten';
-  /** What was charged for it in the end. */
+  /** The amount that was charged in the end. */
   charged: number;
-  /** One for each counter, in their order, as long as it may be given back. */
+  /** One charge for each counter, in their order, as long as it may be returned. */
   charges: readonly CounterCharge[];
   forgetMs: number;
-  /** When something is next to be done about it. */
+  /** The time of the next step. */
   expiresAtMs: number;
 }
 
-/** What a reservation is made with; equal for the same one that comes again. */
+/** The terms of a reservation, which are equal if the same one is made again. */
 export type ReservationTerms = Pick<
   KeptReservation,
   'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'descriptors' | 'note'
 >;
 
 interface BookOptions {
-  /** Whose call made the book. */
+  /** The owner of the call that created the book. */
   readonly owner: ReservationOwner | undefined;
   readonly table: CounterTable;
   readonly maxReservations: number;
   readonly recordMs: number;
-  /** Its bytes are free, and its note is void. */
+  /** Called when a reservation is forgotten: its bytes are free, and its note is invalid. */
   readonly onForgotten: (reservation: KeptReservation) => void;
 }
 
-/** What one occupies besides its id, with one counter, and each further counter: measured on Node 26, rounded up. */
+/** The memory of a reservation besides its id, with one counter, and of each further counter: measured on Node 26, rounded up. */
 const reservationOverheadBytes = 460;
 const chargeBytes = 180;
-/** Chosen: what is no longer there is taken out of the queue when it is more than what is, and so many. */
+/** Chosen: the queue is compacted if the forgotten entries outnumber the others and this number. */
 const leastCompacted = 64;
 
 export function reservationBytes(id: string, counters: number): number {
@@ -106,19 +105,19 @@ export function reservationBytes(id: string, counters: number): number {
 export class ReservationBook implements Expiring {
   readonly stem: string;
   readonly #options: BookOptions;
-  /** Those that are the same when they come again, by their id. */
+  /** Reservations that can be repeated, by id. */
   readonly #records = new Map<string, KeptReservation>();
   readonly #markers = new Map<string, KeptReservation[]>();
   #markerCount = 0;
-  /** Of the markers, those that charged nothing. */
+  /** The number of markers that charged nothing. */
   #emptyMarkers = 0;
   readonly #tallies = new Map<string, Tally>();
-  /** Until their TTL, whatever becomes of them; then until they are forgotten. */
+  /** Reservations that wait for their TTL, whatever happens to them; in `#ends`, those that wait to be forgotten. */
   #due = new ExpiryQueue<KeptReservation>(1);
   readonly #ends = new ExpiryQueue<KeptReservation>(1);
-  /** How many wait for their TTL. */
+  /** The number that waits for the TTL. */
   #queued = 0;
-  /** When the last one is forgotten. */
+  /** The time at which the last one is forgotten. */
   expiresAtMs = 0;
   queuedTick = 0;
   nextInTick: Expiring | undefined = undefined;
@@ -147,7 +146,10 @@ export class ReservationBook implements Expiring {
     return undefined;
   }
 
-  /** That which a settle closes: the oldest that is open, else one that expired charged, else one that charged nothing. */
+  /**
+   * Returns the marker that a settle closes: the oldest open one, else one that expired with its charge kept, else one that charged
+   * nothing.
+   */
   marker(id: string, nowMs: number): KeptReservation | undefined {
     let kept: KeptReservation | undefined;
     let first: KeptReservation | undefined;
@@ -161,7 +163,7 @@ export class ReservationBook implements Expiring {
     return kept ?? first;
   }
 
-  /** When the counters that have as many open ones as they may have less of them at the latest; 0: none has so many. */
+  /** The latest time at which full counters have fewer open reservations; 0: no counter is full. */
   fullUntilMs(counters: readonly Operation[]): number {
     const { maxReservations } = this.#options;
     let untilMs = 0;
@@ -172,7 +174,7 @@ export class ReservationBook implements Expiring {
     return untilMs;
   }
 
-  /** Gives back all that has expired, and forgets what nobody can ask for any more: so many, and says how many those were. */
+  /** Returns expired amounts, and forgets at most `mostForgotten` reservations whose time is over. Returns the number of the latter. */
   sweep(nowMs: number, mostForgotten: number): number {
     for (let due = this.#due.takeEndedBy(nowMs); due !== undefined; due = this.#due.takeEndedBy(nowMs)) {
       this.#queued -= 1;
@@ -196,14 +198,14 @@ export class ReservationBook implements Expiring {
     return forgotten;
   }
 
-  /** Charges each of the counters, which let it pass or do not refuse. */
+  /** Charges each of the counters. The caller has checked that they let it pass or do not refuse. */
   reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): KeptReservation {
     const made = this.#remember(terms, { counters: counters.length, nowMs });
     made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));
     return made;
   }
 
-  /** Its settling is to charge nothing. Of markers so many are remembered as may be open. */
+  /** Remembers that settling it must charge nothing. The number of such markers is bounded like that of open ones. */
   reserveNothing(terms: ReservationTerms, nowMs: number): KeptReservation | undefined {
     if (terms.isMarker) {
       if (this.#emptyMarkers >= this.#options.maxReservations) return undefined;
@@ -212,7 +214,7 @@ export class ReservationBook implements Expiring {
     return this.#remember(terms, { counters: 0, nowMs, isEmpty: true });
   }
 
-  /** Charges what nobody reserved. With `id` it is remembered, so that it is not charged again. */
+  /** Charges an amount without a reservation. With `id` it is remembered, so that it is not charged again. */
   chargeUnreserved(
     counters: readonly Operation[],
     { actual, id, owner }: { actual: number; id: string | undefined; owner: ReservationOwner | undefined },
@@ -229,8 +231,8 @@ export class ReservationBook implements Expiring {
   }
 
   /**
-   * Not of one that is settled. What was charged in a window that has ended stays so; what is more than was reserved counts
-   * in the present one. `counters` are those of now, in the order of those that were charged.
+   * Settles a reservation that is not settled yet. An amount charged in a window that has ended stays charged, and an amount beyond the
+   * reservation counts in the current window. `counters` are the current ones, in the order of the charged ones.
    */
   settle(reservation: KeptReservation, counters: readonly Operation[], actual: number, nowMs: number): void {
     const { state, charges, amount, isEmpty } = reservation;
@@ -244,7 +246,7 @@ export class ReservationBook implements Expiring {
         const isOfNow = counter === undefined || counter.key === charge.tally.key;
         const lostOfIt = isOfNow ? (lost[i] ?? 0) : 0;
         if (counter !== undefined) counter.hold!.lost = lostOfIt;
-        // What is lost of the charge is charged again, as far as it was used.
+        // The lost part of the charge is charged again, as far as it was used.
         const more = (actual > amount ? actual - amount : Math.min(0, actual - charge.taken)) + lostOfIt;
         if (more > 0 && counter !== undefined) this.#charge(counter, more, nowMs);
         else if (more < 0 && isOfNow) {
@@ -260,7 +262,7 @@ export class ReservationBook implements Expiring {
     }
     reservation.state = 'settled';
     reservation.charged = actual;
-    // As long as after a TTL: who settles late may try again as well.
+    // The time is the same as after a TTL, because a late settle may be repeated, too.
     reservation.forgetMs = Math.max(reservation.dueMs, nowMs) + this.#options.recordMs;
     this.expiresAtMs = Math.max(this.expiresAtMs, reservation.forgetMs);
   }
@@ -271,7 +273,7 @@ export class ReservationBook implements Expiring {
   ): KeptReservation {
     const { id, owner, isMarker, amount, ttlMs, onExpiry, width, descriptors, note } = terms;
     const dueMs = nowMs + ttlMs;
-    // Of a marker that expired only its charge is of any use.
+    // A marker that expired is only useful for its charge.
     const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
     const made: KeptReservation = {
       id,
@@ -308,7 +310,7 @@ export class ReservationBook implements Expiring {
     return made;
   }
 
-  /** Whatever is left. Gives the counter, if there is one, and what it then holds. */
+  /** Charges hits, whatever is left. Returns the counter, if there is one, and its new state. */
   #charge(op: Operation, hits: number, nowMs: number): Charged {
     const { table } = this.#options;
     const bound = op.counter.charging!;
@@ -332,7 +334,7 @@ export class ReservationBook implements Expiring {
       this.#tallies.set(key, tally);
     }
     const charged = this.#charge(op, made.amount, nowMs);
-    // What was charged on the one before counts no longer.
+    // Charges to the previous counter do not count any more.
     if (tally.counter !== charged.counter) {
       tally.reserved = 0;
       tally.returnable = 0;
@@ -410,10 +412,10 @@ export class ReservationBook implements Expiring {
   }
 }
 
-/** Chosen: so many are looked at, the oldest first. */
+/** Chosen: the number of reservations that are looked at, the oldest first. */
 const mostLookedAt = 64;
 
-/** When the first of the oldest open ones is due. */
+/** The earliest TTL among the oldest open reservations. */
 function firstDueMs(open: Iterable<KeptReservation>): number {
   let first = Number.POSITIVE_INFINITY;
   let looked = 0;
@@ -425,7 +427,7 @@ function firstDueMs(open: Iterable<KeptReservation>): number {
   return first;
 }
 
-/** It is no longer open. */
+/** Removes the reservation from the open ones. */
 function closeTallies(reservation: KeptReservation): void {
   for (const { tally, counter, taken } of reservation.charges) {
     tally.open.delete(reservation);
@@ -434,8 +436,8 @@ function closeTallies(reservation: KeptReservation): void {
 }
 
 /**
- * What the counter no longer holds of one that is open or expired charged: a fixed window has at least that and what is
- * open on it, unless it was evicted, reset or paid back meanwhile.
+ * The part of an open or kept charge that the counter no longer holds. A fixed window holds at least this charge and the open amounts,
+ * unless it was evicted, reset or refunded meanwhile.
  */
 function lostOf(
   { bound, counter, taken, tally }: CounterCharge,
@@ -450,7 +452,7 @@ function lostOf(
   return Math.min(taken, Math.max(0, missing));
 }
 
-/** Nothing to a counter that is gone: what stands there now may be another one. */
+/** Returns hits to the counter of the charge. If that is gone, nothing is returned, because the counter with its key may be a new one. */
 function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   const { tally, counter, bound } = charge;
   if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;
