@@ -18,7 +18,7 @@ export interface Backing {
   readonly source: ObjectSource;
   /** The `controllerName` in statuses. Undefined if no other control plane can read them. */
   readonly controllerName: string | undefined;
-  /** Whether this replica may write statuses, events and webhooks now. */
+  /** True if this replica may write statuses, events and webhooks now. */
   readonly leads: boolean;
   /** Undefined: no leader is known. */
   readonly leader: string | undefined;
@@ -26,8 +26,8 @@ export interface Backing {
   readonly fleets?: FleetStore;
   readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
   /**
-   * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
-   * cannot be asked. Undefined: there is no API server.
+   * Asks the API server for the user of a token, if it is made for this audience, or for the reason why it has none. Rejects if
+   * the server cannot be asked. Undefined: there is no API server.
    */
   readonly reviewToken?: (
     token: string,

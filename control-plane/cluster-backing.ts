@@ -26,7 +26,7 @@ import type { Shared } from './world.ts';
 
 export interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesApi;
-  /** Of Leases and ConfigMaps. */
+  /** The namespace of Leases and ConfigMaps. */
   namespace: string;
   codec: Codec;
 }

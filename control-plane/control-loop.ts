@@ -130,12 +130,12 @@ export class ControlLoop {
     return this.#queue.size + this.#pump.paused;
   }
 
-  /** Whether several objects may hold rules for one domain of a fleet. */
+  /** Returns whether several objects may hold rules for one domain of a fleet. */
   get mergesDomains(): boolean {
     return this.#options.settings.mergeDomainConfig;
   }
 
-  /** What would become of an object that is not stored yet. */
+  /** Returns what would become of an object that is not stored yet. */
   foresee(object: ConfigObject): ReturnType<typeof foresee> {
     const { clock } = this.#options;
     return foresee(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
@@ -178,7 +178,7 @@ export class ControlLoop {
     this.#decide();
   }
 
-  /** What becomes known while an outcome is carried out is decided on after it. */
+  /** Decides. What becomes known while an outcome is carried out is decided on afterwards. */
   #decide(): void {
     if (this.#isDeciding || this.#isClosed) return;
     this.#isDeciding = true;

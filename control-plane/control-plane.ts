@@ -62,11 +62,11 @@ export class ControlPlane {
   readonly #health = new Health();
   readonly #readiness = new Readiness(() => this.#loop.unread);
   readonly #metrics: ControlPlaneMetrics;
-  /** What most parts are made of. */
+  /** The parts that most others need. */
   readonly #parts: ControlPlaneOptions & Telemetry;
   readonly #loop: ControlLoop;
   readonly #xds: XdsServer;
-  /** Of the HTTP ports. */
+  /** The connections of the HTTP ports. */
   readonly #connections: CallerConnections;
   readonly #http: HttpListener;
   readonly #debugToken: FollowedToken;

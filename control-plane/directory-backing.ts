@@ -39,7 +39,7 @@ export class DirectoryBacking implements Backing {
 
   start(): void {
     this.#options.metrics.all.leader.set(1);
-    // Anyone who has the folder says whose a domain is. There are no RateLimitFleets.
+    // The owner of the folder decides about domains. There are no RateLimitFleets.
     this.#options.learn({ policy: noPolicy, kept: new Map(), leads: true });
     this.publish([]);
   }

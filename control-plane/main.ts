@@ -13,7 +13,7 @@ import { parseControlPlaneSettings } from './settings/settings.ts';
 import * as lines from './telemetry/log-lines.ts';
 
 export interface ControlPlaneHost {
-  /** Of the process: what turns verification off is taken out. */
+  /** The environment of the process, without settings that turn verification off. */
   env: Record<string, string | undefined>;
   /** Defaults to this process. */
   signals?: SignalSource;

@@ -49,7 +49,7 @@ const catchUpMs = 1_000;
 /** By then, a replica that was paused or disconnected and is the only one with a spec has stored it. */
 export const unknownSpecPatienceMs = 30_000;
 
-/** What holds at the moment of a round alone. */
+/** The state that is valid only at the moment of a round. */
 export interface Moment {
   wallMs: number;
   monotonicMs: number;
@@ -67,7 +67,7 @@ export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFli
   removals?: Removals | undefined;
 }
 
-/** What rounds remember. It goes from one round to the next, and a round that is followed by another one is used up. */
+/** The memory of rounds. It is passed from one round to the next, and a round that has a successor is used up. */
 interface Memory {
   options: RoundOptions;
   /** Specs that stay in force, and memos of the first stage. */
@@ -76,7 +76,7 @@ interface Memory {
   ledger: VersionLedger;
   /** Limiters that were seen. */
   limiters: LimiterView;
-  /** What statuses were when they were first seen, and memos of the second stage. */
+  /** The statuses as they were seen first, and memos of the second stage. */
   board: StatusBoard;
   rhythms: { snapshots: Rhythm; statuses: Rhythm; fleets: Rhythm };
   /** Uids of kept specs that came from other processes since the last decision. */
@@ -91,7 +91,7 @@ export interface Round {
   readonly unread: readonly string[];
   /** By uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
-  /** Whether the objects may be older than those of the API server. */
+  /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   readonly memory: Memory;
   /** The objects that the first stage has looked at. */
@@ -113,13 +113,13 @@ export interface Outcome {
   awaited?: readonly string[];
   /** Unknown fields that decisions wait for: newer schemas may explain them. */
   doubts?: ReadonlySet<string>;
-  /** Whether this process has come to lead, or leads no longer. */
+  /** Set if this process has started or stopped to lead. */
   lead?: 'begins' | 'ends';
   statuses?: BoardChanges;
   fleetStatuses?: ReturnType<typeof fleetStatuses>;
   /** Deleted objects that no limiter runs any more, and how many limiters are known. */
   removed?: readonly { object: RemovedObject; total: number }[];
-  /** What is to be stored. Missing parts stay as they are. */
+  /** The values to store. Missing parts stay unchanged. */
   shared: Partial<Shared>;
   /** After so long time alone changes something. Undefined: never. */
   waitMs: number | undefined;
@@ -183,7 +183,7 @@ export function decide(world: World, last: Round, at: Moment): { round: Round; o
   return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
 }
 
-/** What would become of an object that is not stored yet. Changes nothing. */
+/** Returns what would become of an object that is not stored yet. Changes nothing. */
 export function foresee(
   { memory: { decider } }: Round,
   object: ConfigObject,

@@ -34,11 +34,11 @@ export interface World {
   readonly oversize: ReadonlySet<string>;
   /** Counts status writes that are to be decided anew: the object had changed, or the pause after a rejection is over. */
   readonly setbacks: number;
-  /** Whether this replica has come to lead. Before each write, `Backing.leads` says it by the clock. */
+  /** True if this replica has come to lead. Before each write, `Backing.leads` says it by the clock. */
   readonly leads: boolean;
-  /** Whether the watch of objects has failed. */
+  /** True if the watch of objects has failed. */
   readonly isWatchCut: boolean;
-  /** Whether renewals of the replica's Lease object get no answer. A watch over a dead connection reports nothing for minutes. */
+  /** True if renewals of the replica's Lease object get no answer. A watch over a dead connection reports nothing for minutes. */
   readonly isLeaseCut: boolean;
 }
 
@@ -60,7 +60,7 @@ export const unknownWorld: World = {
   isLeaseCut: false,
 };
 
-/** Whether objects may be older than those of the API server. */
+/** Returns whether objects may be older than those of the API server. */
 export function isCut({ isWatchCut, isLeaseCut }: World): boolean {
   return isWatchCut || isLeaseCut;
 }

@@ -1,4 +1,4 @@
-/** What is said of an object before it is stored, by the same functions that decide about those that are. */
+/** Reviews an object before it is stored, with the same functions that decide about stored objects. */
 import { isDeepStrictEqual } from 'node:util';
 import { fleetPlural, group, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { fieldName, manifestWords } from '../../rules/language/tables.ts';
@@ -17,7 +17,7 @@ import type { InForce, Rejection } from '../reconcile/rejections.ts';
 import type { ReadRules } from '../reconcile/spec-reading.ts';
 import { type AdmissionAnswer, type AdmissionRequest, boundedWarnings } from './admission-review.ts';
 
-/** What is known here. */
+/** The knowledge of this replica, for reviews. */
 export interface AdmissionView {
   /** Undefined: of another class, namespace or label than is served here. */
   config(object: ApiObject): Reading<ConfigObject> | undefined;
@@ -28,7 +28,7 @@ export interface AdmissionView {
   foresee(object: ConfigObject): Pick<Foresight, 'rejection'> & Partial<Foresight>;
   /** Limiters of the fleet that can never obey all rules as they are set, one for each different answer. */
   limited(fleet: string): readonly LimiterReport[];
-  /** Whether all objects are known. */
+  /** Returns whether all objects are known. */
   isListed(): boolean;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
@@ -66,7 +66,7 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   return { allowed: true, warnings: boundedWarnings(warnings) };
 }
 
-/** Of what is stored although it would not be accepted now. */
+/** The text for an object that may be stored although the control plane would not accept it now. */
 function passingText({ reason, problem }: Rejection, inForce: InForce | undefined): string {
   const isPart = reason === 'UnknownField' && inForce !== undefined;
   const then = isPart ? foreseenText(inForce) : 'it would not be served';
@@ -78,7 +78,7 @@ function foreseenText({ generation, without }: InForce): string {
   return `it would be served without ${without.length === 1 ? 'it' : 'them'}`;
 }
 
-/** Whether newer schemas might make another answer. */
+/** Returns whether newer schemas might make another answer. */
 export function isDoubtful({ resource, object }: AdmissionRequest, view: AdmissionView): boolean {
   if (object == null || resource.group !== group) return false;
   const isConfig = resource.resource === plural;
@@ -91,7 +91,7 @@ function refused(reason: RejectionReason, message: string): AdmissionAnswer {
   return { allowed: false, reason, message };
 }
 
-/** What limiters would reject once it is served, by their settings. */
+/** The problems for which limiters would reject the object once it is served, according to their settings. */
 function rejectionsOf(source: RuleSource, limited: readonly LimiterReport[]): string[] {
   const found: string[] = [];
   for (const { name, ruleSupport: support } of limited) {
@@ -117,7 +117,7 @@ function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: Admi
   return [...rejectionsOf(source, limited), ...review];
 }
 
-/** As `weir check` reports them, but for what follows from more than this object, or from how limiters are set up. */
+/** The same findings as in `weir check`, without those that depend on other objects or on the setup of limiters. */
 function reviewOf(source: RuleSource, mergeDomains: boolean): string[] {
   const unreported = new Set<RuleWarning['code']>(
     // A manifest says a limit of 0 in so many words; a merged domain has names of limits in other objects.

@@ -71,7 +71,7 @@ export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
 const longestWarning = 256;
 const mostWarnings = 15;
 
-/** As the API server takes them: what cannot be printed would cost the whole warning. */
+/** Bounds the texts as the API server does. A character that cannot be printed would cost the whole warning. */
 export function boundedWarnings(texts: readonly string[]): string[] {
   const shown = texts.length <= mostWarnings ? texts : texts.slice(0, mostWarnings - 1);
   const rest = texts.length - shown.length;

@@ -109,7 +109,7 @@ class AdmissionDesk {
     const length = Number(request.headers['content-length'] ?? Number.NaN);
     const problem = headProblem(request, length);
     if (problem !== undefined) {
-      // Who is still sending would see a connection that breaks, and no answer.
+      // A caller that is still sending would see a broken connection instead of an answer.
       await discardBody(request, { longestMs: discardMs, memory });
       if (problem.status === 405) response.setHeader('Allow', 'POST');
       this.#refuse(request, response, problem);
@@ -153,7 +153,7 @@ class AdmissionDesk {
       { from: request.socket.remoteAddress ?? 'unknown', reason: problem.text },
       problem.text,
     );
-    // What it still sends of the body is not read.
+    // The rest of the body is not read.
     if (!request.complete) response.setHeader('Connection', 'close');
     sendError(response, problem.status, problem.text);
   }

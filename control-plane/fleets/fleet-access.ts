@@ -1,11 +1,11 @@
-/** Who may use a fleet, as its RateLimitFleet and the labels of namespaces say, and what is wrong with that. Pure. */
+/** Decides who may use a fleet, by its RateLimitFleet and the labels of namespaces, and what is wrong with these. Pure. */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
 import type { NamespaceSelector } from '../model/object-models.ts';
 import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
-/** What is known of the cluster's namespaces. */
+/** The cluster's namespaces, as far as they are known. */
 export interface KnownNamespaces {
   /** By name; undefined while nothing is known. */
   labels: ReadonlyMap<string, Labels> | undefined;
@@ -18,11 +18,11 @@ type Fault = Omit<FleetProblem, 'meanwhile'>;
 const staysKnown = 'what held before stays';
 const staysServed = 'what is served stays, nothing new comes to it';
 
-/** What follows from one RateLimitFleet. */
+/** The result for one RateLimitFleet. */
 export interface AccessReading {
   access: FleetAccess | { unknown: string };
   problem: FleetProblem | undefined;
-  /** What it was made of. */
+  /** The facts from which it was made. */
   facts: Facts;
 }
 
@@ -37,8 +37,8 @@ export function selectsNamespaces({ spec }: FleetObject): boolean {
 }
 
 /**
- * What cannot be read, or is not known, leaves in force what was `before` for the same fleet; which is given again as
- * long as nothing has changed.
+ * Reads the access rules of a fleet. If they cannot be read, or depend on something unknown, `before` stays in force for the
+ * same fleet. The same value is returned as long as nothing has changed.
  */
 export function readAccess(
   fleet: FleetObject,
@@ -69,7 +69,7 @@ export function readAccess(
   return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
 }
 
-/** What is wrong with the object by itself, whatever is known of namespaces. */
+/** Returns what is wrong with the object by itself, regardless of namespaces. */
 export function accessProblem(fleet: FleetObject): string | undefined {
   return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
 }
@@ -95,7 +95,7 @@ function staying(fault: Fault | undefined, facts: Facts, before: AccessReading |
   };
 }
 
-/** As the selectors of `kubectl get -l`. */
+/** Writes a selector as `kubectl get -l` takes it. */
 function selectorText({ matchLabels = {}, matchExpressions = [] }: NamespaceSelector): string {
   const pairs = Object.entries(matchLabels).map(([key, value]) => `${keyText(key)}=${value}`);
   const others = matchExpressions.map(({ key, operator, values = [] }) => {

@@ -28,7 +28,7 @@ const endpointModel = z.object({
 });
 const sliceModel = z.object({ endpoints: z.array(endpointModel).nullish() });
 
-/** What one EndpointSlice holds. */
+/** Reads one EndpointSlice. */
 export function readSlice({
   metadata: _,
   ...fields
@@ -52,7 +52,7 @@ function endpointOf({ addresses, conditions, targetRef, hostname }: z.infer<type
   };
 }
 
-/** Of all slices of a Service: a pod with addresses of both families is in two of them. */
+/** Joins all slices of a Service. A pod with addresses of both families is in two of them. */
 export function joinedEndpoints(slices: Iterable<readonly Endpoint[]>): Endpoint[] {
   const joined = new Map<string, Endpoint>();
   for (const endpoint of [...slices].flat()) {

@@ -11,9 +11,9 @@ export interface FleetFacts {
   limiters: FleetStanding;
   /** The newest snapshot; undefined: nothing is served to the fleet. */
   newest: (Since & { version: string }) | undefined;
-  /** What is wrong with who may use it. */
+  /** The problem with who may use it. */
   problem?: FleetProblem | undefined;
-  /** What was written last. */
+  /** The status that was written last. */
   previous: FleetStatus | undefined;
   nowMs: number;
 }
@@ -51,7 +51,7 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
   };
 }
 
-/** What is to be written of fleets. */
+/** Returns the statuses of fleets that have to be written. */
 export function fleetStatuses(
   followed: readonly FollowedFleet[],
   { limiters, ledger, nowMs }: { limiters: LimiterView; ledger: VersionLedger; nowMs: number },
@@ -63,14 +63,14 @@ export function fleetStatuses(
   });
 }
 
-/** Whether there is nothing to write. */
+/** Returns whether there is nothing to write. */
 export function sameFleetStatus(a: FleetStatus | undefined, b: FleetStatus | undefined): boolean {
   return isDeepStrictEqual(a, b);
 }
 
 type Standing = ReturnType<FleetStanding['of']>;
 
-/** Who went away with the newest rules is expected, and nobody knows what it runs now. */
+/** A limiter that went away with the newest rules is expected, and its current rules are unknown. */
 function awayButCurrent({ total, connected, away }: Standing): number {
   return total - connected - away.count;
 }

@@ -34,7 +34,7 @@ export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   namespace: string;
   /** By fleet, `namespace/name`: an object is created for each that has none. */
   services: ReadonlyMap<string, readonly string[]>;
-  /** Whether this process leads. */
+  /** Returns whether this process leads. */
   mayWrite(): boolean;
   /** Fleets expect others. `followed` may differ, too. */
   changed(): void;
@@ -144,7 +144,7 @@ export class FleetStore {
     });
   }
 
-  /** Who may use which fleet; undefined while it is not known. Another value whenever it says something else. */
+  /** The access rules of all fleets. Undefined while they are unknown. Each change gives another value. */
   get accesses(): FleetAccesses | undefined {
     return this.#reported.accesses;
   }
@@ -374,7 +374,7 @@ export class FleetStore {
     this.#options.shown();
   }
 
-  /** Anyone who was faster may have made another one of it, which stays as it is. */
+  /** Another writer may have created it first. Then it stays unchanged. */
   async #create(name: string): Promise<void> {
     const [service] = this.#options.services.get(name) ?? [];
     if (service === undefined) return;

@@ -105,7 +105,7 @@ async function answerMetrics(
   response.end(text);
 }
 
-/** What has to be there before limiters are sent to this replica, with the words for who asks why they are not. */
+/** The parts that have to be there before limiters are sent to this replica, with the words that explain what is missing. */
 const parts = {
   source: 'the first complete list of RateLimitConfigs is not in',
   xds: 'the xDS listener is not open',
@@ -149,21 +149,21 @@ export class Readiness implements ReadinessView {
   }
 }
 
-/** What `/snapshot` shows, asked for at every request. Nothing that it gives is changed afterwards. */
+/** The data of `/snapshot`, read at every request. Nothing that it returns changes afterwards. */
 export interface ControlPlaneView {
   /** Name of this replica. */
   readonly replica: string;
-  /** Of the objects that are served. */
+  /** The class of the objects that are served. */
   readonly className: string;
-  /** What statuses bear; undefined where they stay in memory. */
+  /** The controller name in statuses. Undefined if statuses stay in memory. */
   readonly controllerName: string | undefined;
   /** The replica that leads, as far as this one knows. */
   leader(): string | undefined;
-  /** What is served; undefined before the first complete list. */
+  /** The current decision. Undefined before the first complete list. */
   decision(): Decision | undefined;
   /** Sentences: why nothing is served; empty while something is. */
   missing(): readonly string[];
-  /** Of all living replicas, this one included. */
+  /** The reports of all living replicas, including this one. */
   reports(): readonly ReplicaReport[];
   /** The newest status that is known of the object. */
   statusOf(object: ConfigObject): ConfigStatus | undefined;

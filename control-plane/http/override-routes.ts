@@ -43,12 +43,12 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
   ];
 }
 
-/** Of one that cannot be read, what its spec says. */
+/** The domain of an object. If the object cannot be read, the domain that its spec names. */
 function domainIn({ served, object }: ObjectOutcome): string {
   return served?.domain ?? textIn(object, 'domain') ?? '';
 }
 
-/** What is served, else what the spec says; and the words of its conditions, as its status has them. */
+/** One override: the served one, or else the one of the spec, with the words of the conditions in its status. */
 function overrideRow(
   { object, accepted, served, override: reported }: ObjectOutcome,
   status: ConfigStatus | undefined,
@@ -58,7 +58,7 @@ function overrideRow(
   const decoded = served && decodeOverride(served.bytes).override;
   const ready = findCondition(status, 'Ready');
   const isOver = !accepted.status && isEnd(accepted.reason);
-  // Of an older generation it says nothing of what is served now.
+  // A condition of an older generation does not describe what is served now.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';
   const message = ready?.message ?? (accepted.status ? '' : accepted.message);

@@ -14,7 +14,7 @@ export interface FleetPage {
   objects: Iterable<ObjectRow>;
 }
 
-/** What limiters of a fleet without objects are served. */
+/** The snapshot that limiters of a fleet without objects get. */
 const nothing = fleetSnapshot('', []);
 
 interface Fleet {
@@ -23,7 +23,7 @@ interface Fleet {
   limiters: { replica: string; limiter: LimiterReport }[];
 }
 
-/** As the manifests have it. */
+/** The default fleet of manifests. */
 const defaultFleet = 'default';
 
 /**

@@ -20,7 +20,7 @@ export interface LimiterRow {
   connectedSince: string;
   /** Null while it has accepted nothing. */
   acceptedVersion: string | null;
-  /** Whether the accepted version is the one that is served. */
+  /** True if the accepted version is the one that is served. */
   isCurrent: boolean;
   refusal: { version: string; message: string } | null;
 }
@@ -31,7 +31,7 @@ export interface ObjectRow {
   accepted: { status: boolean; reason: string; message: string };
   served:
     | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'rulesVersion'> & {
-        /** What limiters are served that obey less; null: nothing, or the same. */
+        /** The generation that limiters with fewer capabilities get. Null: none, or the same. */
         generationForOld: number | null;
       })
     | null;

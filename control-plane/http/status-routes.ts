@@ -1,4 +1,7 @@
-/** What `/v1` of the control plane shows: fleets with their limiters, objects with their standing, and what limiters refused, in their words. */
+/**
+ * The `/v1` pages of the control plane: fleets with their limiters, objects with their standing, and the errors of limiters in
+ * their own words.
+ */
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
 import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
@@ -113,7 +116,7 @@ function objectJson(
   };
 }
 
-/** Of what is served, else as the object says it, which may be anything. */
+/** Returns a field of what is served, or else of the object, which may be anything. */
 function textOf({ served, object: { spec } }: ObjectOutcome, field: 'domain' | 'fleet'): string | null {
   const value = served?.[field] ?? (spec as Record<string, unknown> | null | undefined)?.[field];
   return typeof value === 'string' && value !== '' ? value : field === 'fleet' ? 'default' : null;

@@ -33,7 +33,7 @@ export class ApiError extends Error {
 const transientStatuses: ReadonlySet<number> = new Set([401, 408, 425, 429]);
 
 /**
- * Whether the same request may succeed later although nobody corrects it. Writers of statuses, events and fleets repeat
+ * Returns whether the same request may succeed later although nobody corrects it. Writers of statuses, events and fleets repeat
  * such a request soon; they postpone or drop all others. docs/control-plane.md has the table.
  *
  * No answer is transient, whatever the network says: servers restart, names and certificates are replaced. So are the
@@ -45,12 +45,15 @@ export function isTransient({ status, reason }: ApiError): boolean {
   return status >= 500 || transientStatuses.has(status);
 }
 
-/** Whether the server does not accept who asks (401), or denies the right (403). One that has just started does both. */
+/** Returns whether the server does not accept who asks (401), or denies the right (403). One that has just started does both. */
 export function isDenied({ status }: ApiError): boolean {
   return status === 401 || status === 403;
 }
 
-/** What the server refused, in the words of its Status object; `body` may be anything, a proxy's page for one. */
+/**
+ * Makes the error for a rejected request, in the words of the server's Status object. `body` may be anything, such as the page
+ * of a proxy.
+ */
 export function refusal(options: {
   status: number;
   body: string;

@@ -10,14 +10,14 @@ export interface ApiRequest {
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** Sent as JSON. */
   body?: unknown;
-  /** Of the body; defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
+  /** The type of the body. Defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
   contentType?: string;
   signal?: AbortSignal | undefined;
   /** Until the whole answer is there, for a stream until it begins; defaults to the client's. */
   timeoutMs?: number;
 }
 
-/** What the API server has refused to this process by 401 or 403 for so long that it will not pass by itself. */
+/** An access that the API server has denied to this process by 401 or 403 for so long that it will not pass by itself. */
 export interface Denial {
   verb: 'get' | 'list' | 'watch';
   /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
@@ -49,7 +49,7 @@ export interface WatchStream {
   end(): void;
 }
 
-/** What one reader of the API is denied. */
+/** The accesses that one reader of the API is denied. */
 export class DeniedAccess {
   readonly #client: Pick<KubernetesApi, 'denied'>;
   #denial: Denial | undefined;

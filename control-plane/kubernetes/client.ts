@@ -22,9 +22,9 @@ export interface KubernetesClientOptions {
   config: KubeConfig;
   /** `User-Agent`: audit logs show it, and it is the field manager of writes that name none. */
   userAgent: string;
-  /** Of one request; defaults to 30,000. */
+  /** The timeout of one request. Defaults to 30,000. */
   timeoutMs?: number;
-  /** Of these timeouts; defaults to those of Node. */
+  /** The timers of these timeouts. Defaults to those of Node. */
   timers?: Timers;
   denied?: KubernetesApi['denied'];
 }
@@ -63,7 +63,7 @@ export class KubernetesClient implements KubernetesApi {
     return this.#server.origin;
   }
 
-  /** Of the current context, in a pod the pod's own; undefined when there is none. */
+  /** The namespace of the current context, or of the pod. Undefined if there is none. */
   get namespace(): string | undefined {
     return this.#config.getContextObject(this.#config.currentContext)?.namespace;
   }
@@ -160,7 +160,7 @@ export class KubernetesClient implements KubernetesApi {
       await this.#config.applyToHTTPSOptions(login);
       return login;
     } catch (error) {
-      // What a log-in plugin printed may be quoted by the parser that did not understand it.
+      // The parser may quote what a log-in plugin printed, if it did not understand that.
       const reason = isSystemError(error)
         ? `${systemErrorReason(error)} (${(error as NodeJS.ErrnoException).path ?? ''})`
         : error instanceof SyntaxError
@@ -200,7 +200,7 @@ export class KubernetesClient implements KubernetesApi {
       signal.addEventListener('abort', onAbort, { once: true });
       request.once('close', () => signal.removeEventListener('abort', onAbort));
       request.on('error', (error) => {
-        // Of a connection that is reset within the answer Node reports here, too; anyone who reads the answer hears it there.
+        // Node reports a connection that is reset within the answer here, too. The reader of the answer notices it there.
         if (isAnswered) return;
         if (signal.aborted) reject(signal.reason);
         else if (request.reusedSocket && mayRepeat(attempt, error)) {

@@ -9,7 +9,7 @@ export interface WatchedResource {
   /** Empty for the core group. */
   group: string;
   version: string;
-  /** As in the URL: `configmaps`. */
+  /** The plural as in the URL: `configmaps`. */
   plural: string;
   /** Undefined: all namespaces. */
   namespace: string | undefined;
@@ -32,7 +32,7 @@ export function resourceText({ group, version, plural }: WatchedResource): strin
   return `${plural} of ${group === '' ? version : `${group}/${version}`}`;
 }
 
-/** What every object of the API has, as far as it is needed here. */
+/** The fields of every object of the API, as far as they are needed here. */
 export interface ApiObject {
   metadata: {
     name: string;
@@ -45,7 +45,7 @@ export interface ApiObject {
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
-    /** Who wrote which fields, and when last; `subresource` is there for the status. */
+    /** The writers of fields, and their last times. `subresource` exists for the status. */
     managedFields?: { manager?: string; subresource?: string; time?: string }[];
   };
   [field: string]: unknown;
@@ -164,14 +164,14 @@ function eventsOf(
   return { events, error: undefined };
 }
 
-/** What the owner does next. */
+/** The next step of the owner. */
 export type ReflectorStep =
   | { do: 'list'; limit: number | undefined; continueToken: string | undefined }
   | { do: 'watch'; resourceVersion: string }
   | { do: 'wait'; delayMs: number };
 
 export interface ReflectorOptions<T> {
-  /** What is kept of an object, or why it cannot be read: then what was kept of it stays. */
+  /** Returns the part of an object to store, or why it cannot be read. In that case the stored part stays. */
   read(object: ApiObject): Reading<T>;
   skipped(key: string, reason: string): void;
   /** 0 <= x < 1. */
@@ -218,7 +218,7 @@ export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   #state: 'idle' | 'listing' | 'watching' | 'waiting' = 'idle';
   #items = new Map<string, T>();
-  /** Of the list under way. */
+  /** The objects of the list under way. */
   #listed = new Map<string, T>();
   /** Undefined: what comes next is a list. */
   #resourceVersion: string | undefined;

@@ -1,4 +1,4 @@
-/** Whose token it is, by the API server: TokenReview of authentication.k8s.io/v1. */
+/** Asks the API server for the user of a token: TokenReview of authentication.k8s.io/v1. */
 
 import type { ApiRequest, KubernetesApi } from './api.ts';
 import { ApiError } from './api-error.ts';
@@ -15,13 +15,13 @@ interface TokenReview {
 /** Chosen: a limiter waits for its rules meanwhile. */
 const timeoutMs = 10_000;
 
-/** Of a token that is bound to a pod, as projected ones are. */
+/** The field of a token that is bound to a pod, as projected tokens are. */
 const podUidKey = 'authentication.kubernetes.io/pod-uid';
 
-/** Who showed a token. */
+/** The user of a token. */
 export interface TokenUser {
   user: string;
-  /** Of the pod that the token is bound to. */
+  /** The UID of the pod that the token is bound to. */
   podUid?: string;
 }
 

@@ -76,7 +76,7 @@ export class HttpWatchStream implements WatchStream {
     this.#stream.destroy();
   }
 
-  /** What a piece of the answer completes, up to the first line that is not JSON. */
+  /** Returns the lines that a piece of the answer completes, up to the first one that is not JSON. */
   #read(lines: WatchLines, chunk: Buffer): { values: unknown[]; error: ApiError | undefined } {
     const values: unknown[] = [];
     try {

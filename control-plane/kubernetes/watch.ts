@@ -25,9 +25,10 @@ const trustedMs = 5_000;
 const attemptsUntilSettled = 3;
 
 /**
- * What is said of failures in a row. An outage is reported once, when it begins; once more when it turned into a refusal
- * that waiting does not end (401, 403, 404) and that came several times in a row. An API server that has just begun knows neither
- * users nor roles: 401 and 403 are no outage before they have come for `deniedPatienceMs`. Pure.
+ * Decides what to report of failures in a row. It reports an outage once, when it begins. It reports it again when it turned
+ * into a rejection that waiting does not end (401, 403, 404) and that occurred several times in a row. An API server that has
+ * just started knows neither users nor roles, so 401 and 403 are no outage before they have occurred for `deniedPatienceMs`.
+ * Pure.
  */
 export class WatchOutage {
   readonly #deniedPatienceMs: number;
@@ -41,7 +42,7 @@ export class WatchOutage {
     this.#deniedPatienceMs = deniedPatienceMs;
   }
 
-  /** Whether the last failure was 401 or 403. */
+  /** Returns whether the last failure was 401 or 403. */
   get isDenied(): boolean {
     return this.#deniedSinceMs !== undefined;
   }
@@ -81,7 +82,7 @@ export interface WatchListener {
   /** Once an outage, or once more as a refusal; `items` stay as they are meanwhile. */
   unreachable(reason: string, status: number): void;
   reachable(): void;
-  /** Whether the API server answers with 401 or 403, and nobody knows yet whether that passes. */
+  /** Called when the API server starts or stops to answer with 401 or 403 in a way that may pass by itself. */
   doubtful?(isDoubtful: boolean): void;
   /** An object that cannot be read; what was read of it before stays. */
   skipped(key: string, reason: string): void;
@@ -92,11 +93,11 @@ export interface ResourceWatchOptions<T> {
   resource: WatchedResource;
   /** Only objects with these labels: `team=a,stage!=dev`; empty or undefined: all. */
   labelSelector?: string | undefined;
-  /** What is kept of an object; the rest of it is forgotten. */
+  /** Returns the part of an object to store. The rest is forgotten. */
   read(object: ApiObject): Reading<T>;
   /**
-   * What `items` has of an object, and had before: after every event, and after a list for each object of both lists. Returns
-   * whether `changed` is notified of the event; missing: of all.
+   * Called with the object in `items`, now and before: after every event, and after a list for each object of both lists.
+   * Returns whether `changed` is notified of the event. Missing: `changed` is notified of all.
    */
   itemShown?(now: T | undefined, before: T | undefined): boolean;
   listener: WatchListener;

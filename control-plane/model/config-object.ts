@@ -95,7 +95,7 @@ export interface ConfigStatus {
   conditions: Condition[];
 }
 
-/** As metav1.Condition. */
+/** The same fields as in metav1.Condition. */
 export interface Condition {
   type: ConditionType;
   status: 'True' | 'False' | 'Unknown';
@@ -112,7 +112,7 @@ export interface Condition {
  */
 export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
 
-/** Whether another control plane than the one of this name wrote it; one of a version that knew no names is no other. */
+/** Returns whether another control plane than the one of this name wrote it; one of a version that knew no names is no other. */
 export function isOfOther(status: ConfigStatus | undefined, controllerName: string | undefined): boolean {
   return status?.controllerName !== undefined && status.controllerName !== controllerName;
 }

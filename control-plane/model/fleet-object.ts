@@ -20,7 +20,7 @@ export interface FleetObject {
 export interface FleetProblem {
   reason: Reason;
   message: string;
-  /** What holds meanwhile. */
+  /** The rules that apply meanwhile. */
   meanwhile: string;
 }
 
@@ -29,7 +29,7 @@ export interface FollowedFleet {
   object: FleetObject;
   /** The status that the object has once everything that is due is written. */
   written: FleetStatus | undefined;
-  /** What is wrong with its access rules, or with how its expected limiters are known. */
+  /** The problem with its access rules, or with its expected limiters. */
   problem: FleetProblem | undefined;
 }
 

@@ -95,9 +95,9 @@ export interface LimiterReport {
   podUid?: string | undefined;
   /** The IP address that it is connected from; undefined where a replica of before does not say it. */
   address?: string | undefined;
-  /** Whether it knows Weir's own fields. */
+  /** True if it knows Weir's own fields. */
   isWeir: boolean;
-  /** Whether its counters have the Go service's keys, in which two of them could meet. */
+  /** True if its counters have the Go service's keys, in which two of them could meet. */
   countsCompatibly: boolean;
   /** The parts of rules that it can never apply with its settings. Undefined: it does not report them. */
   ruleSupport?: RuleSupport | undefined;

@@ -13,11 +13,11 @@ export type PublishedSchemas = ReadonlyMap<string, FieldSchema>;
 export interface UnknownField {
   /** `spec.descriptors[0].burstMode` */
   text: string;
-  /** Whether the schema that is known has it: then no newer schema is needed to judge it. */
+  /** True if the schema that is known has it: then no newer schema is needed to judge it. */
   isPublished: boolean;
 }
 
-/** Of all objects. */
+/** Fields of all objects that are newer than the CRD. */
 export interface NewerFields {
   /** Fields that hold their default, as `spec.descriptors[].burstMode`. They are left out. */
   ignored: ReadonlySet<string>;

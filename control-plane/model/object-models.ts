@@ -21,7 +21,7 @@ const labelValue = z
   .max(63)
   .regex(/^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/);
 
-/** As metav1.LabelSelector. */
+/** The same fields as in metav1.LabelSelector. */
 const selectorModel = z
   .object({
     matchLabels: z

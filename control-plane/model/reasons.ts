@@ -9,7 +9,7 @@ export interface ReasonRow {
   of: readonly (Condition['type'] | 'Fleet Ready' | 'Fleet Progressing')[];
   /** The condition's status. */
   status: Condition['status'];
-  /** What the message says, for docs/status.md. */
+  /** The meaning of its message, for docs/status.md. */
   text: string;
   /** The type of its Kubernetes event. Missing: it is temporary and has no event. */
   event?: 'Normal' | 'Warning';
@@ -206,12 +206,12 @@ export function says(condition: Condition | undefined, reason: Reason): boolean 
   return condition?.reason === reason;
 }
 
-/** Whether the object has ended. */
+/** Returns whether the object has ended. */
 export function isEnd(reason: string | undefined): boolean {
   return reason !== undefined && rows.get(reason)?.isEnd === true;
 }
 
-/** Whether the object cannot be read, whatever other objects say. */
+/** Returns whether the object cannot be read, whatever other objects say. */
 export function isUnread(reason: string): boolean {
   return rows.get(reason)?.isUnread === true;
 }

@@ -33,7 +33,7 @@ export interface WriteEnd {
   version?: string;
 }
 
-/** What the watch revealed about a status that this process wrote. */
+/** The result of a watch event about a status that this process wrote. */
 export type Shown<Kind extends StatusOwner> =
   /** A write without an answer was applied. */
   | { is: 'written'; entry: StatusWrite<Kind> }
@@ -84,7 +84,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     };
   }
 
-  /** Whether this process wrote the version of the object that an event shows. */
+  /** Returns whether this process wrote the version of the object that an event shows. */
   isOwn({ uid, resourceVersion = '', status }: Kind): boolean {
     const { confirmed, sent } = this.#entries.get(uid) ?? {};
     const isCovered = confirmed !== undefined && !isNewerVersion(resourceVersion, confirmed.version);
@@ -117,7 +117,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     return { known: shown, found: { is: 'overwritten', status: confirmed.status } };
   }
 
-  /** Whether a status may be written: not over a version that is outdated. */
+  /** Returns whether a status may be written: not over a version that is outdated. */
   mayWrite({ uid }: Kind): boolean {
     const nowMs = this.#options.clock.nowMs();
     return nowMs >= (this.#outdated.get(uid)?.untilMs ?? nowMs);
@@ -152,8 +152,8 @@ export class WriteLedger<Kind extends StatusOwner> {
 }
 
 /**
- * Whether version `a` of an object came after `b`. They are growing decimal numbers without a sign (Kubernetes API
- * Concepts, "Resource versions"); of others, and where there is none, the answer only depends on the two.
+ * Returns whether version `a` of an object is later than `b`. Versions are growing decimal numbers without a sign (Kubernetes
+ * API Concepts, "Resource versions"). For others, and if there is none, the answer depends only on the two.
  */
 export function isNewerVersion(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;

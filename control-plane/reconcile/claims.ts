@@ -1,4 +1,4 @@
-/** Who is served where several objects want one domain, and whose namespaces may want it. */
+/** Decides which object is served if several want one domain, and which namespaces may want it. */
 
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
@@ -13,7 +13,7 @@ import type { ReadRules } from './spec-reading.ts';
  */
 export interface Claim {
   object: ConfigObject;
-  /** Of the spec that claims: the object's own, or of the spec kept for it. */
+  /** The generation of the spec that claims: the object's own, or that of the stored spec. */
   generation: number;
   rules: ReadRules;
   standing: ClaimStanding;
@@ -38,7 +38,7 @@ export type ClaimStanding = (typeof ClaimStanding)[keyof typeof ClaimStanding];
 interface StandingFacts {
   status: ConfigStatus | undefined;
   claimed: ReadRules;
-  /** Of the claimed spec. */
+  /** The generation of the claimed spec. */
   generation: number;
   kept: { rules: ReadRules; generation: number } | undefined;
 }
@@ -53,7 +53,7 @@ export function claimStanding({ status, generation, claimed, kept }: StandingFac
   return isKeptHere ? ClaimStanding.domainKept : ClaimStanding.newcomer;
 }
 
-/** Whether the status says that something of the object is served for this domain of this fleet. */
+/** Returns whether the status says that something of the object is served for this domain of this fleet. */
 export function isServed(
   status: ConfigStatus | undefined,
   place: { fleet: string; domain: string },
@@ -89,11 +89,11 @@ export interface Hold {
 }
 
 export interface ClaimOptions {
-  /** Whether several objects may hold rules for one domain of a fleet. */
+  /** True if several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
   /** Nobody is new to a domain whose record names others that could come back to it. */
   records: DomainRecords;
-  /** Whether a namespace that had the domain still may. */
+  /** Returns whether a namespace that had the domain still may. */
   mayUse(namespace: string, place: { fleet: string; domain: string }): boolean;
 }
 
@@ -120,7 +120,7 @@ class DomainHolders {
     return records.size === 0 ? undefined : records.get(domainKey(this.#place));
   }
 
-  /** What speaks against the claim; undefined: nothing does. */
+  /** Returns the reason against the claim. Undefined: there is none. */
   clash(claim: Claim): Clash | Hold | undefined {
     return this.#taken(claim) ?? this.#hold(claim);
   }
@@ -135,7 +135,7 @@ class DomainHolders {
     return isWanted ? { held } : undefined;
   }
 
-  /** What another object holds that `claim` cannot stand beside; of several such objects the oldest. */
+  /** Returns what another object holds that `claim` cannot have beside it. Of several such objects, it names the oldest. */
   #taken(claim: Claim): Clash | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
@@ -247,7 +247,7 @@ export class SettledClaims {
         places.add(place);
       }
     }
-    // What is added to a set while it is gone through is gone through, too.
+    // A loop over a set also visits elements that are added meanwhile.
     for (const { claimants } of places) {
       for (const uid of claimants) {
         if (uids.has(uid)) continue;
@@ -258,13 +258,13 @@ export class SettledClaims {
     return { uids, places };
   }
 
-  /** What speaks against a claim that was turned down, or was not heard. */
+  /** Returns the reason against a claim that was rejected, or that was not decided. */
   clashOf(claim: Claim): Clash | Hold | undefined {
     const place = this.#places.get(domainKey(claim.rules)) ?? this.#newPlace(claim.rules);
     return place.holders.clash(claim);
   }
 
-  /** Of the domain that is claimed, whether the claim is among them or not. */
+  /** Returns the holders of the claimed domain, whether the claim is among them or not. */
   holdersFor(claim: Claim): DomainHolders {
     return this.#placeOf(claim).holders;
   }
@@ -319,7 +319,7 @@ export class SettledClaims {
     }
   }
 
-  /** Whether one of the object's preferred claims could take the place of what it holds now. */
+  /** Returns whether one of the object's preferred claims could take the place of what it holds now. */
   #improve(claims: ClaimList, held: Set<Claim>): boolean {
     const rank = claims.findIndex((claim) => held.has(claim));
     const preferred = rank === -1 ? claims : claims.slice(0, rank);
@@ -352,7 +352,7 @@ export class SettledClaims {
 }
 
 /**
- * Who may use which domain, as one line of text: `payments*=payments,platform; public=*; *=platform`.
+ * The owners of domains, as one line of text: `payments*=payments,platform; public=*; *=platform`.
  *
  * Entries stand between `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
  * may use it, between commas. `*` stands for any characters in both. The first entry whose domain matches decides, so
@@ -369,13 +369,13 @@ export function isOwner(namespace: string, owners: readonly string[] | undefined
   return owners?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
 }
 
-/** Whether domains that nobody is named for are everybody's. */
+/** The rules for domains without an entry: every namespace may use them, or none. */
 export const domainOwnerships = ['open', 'claimed'] as const;
 export type DomainOwnership = (typeof domainOwnerships)[number];
 
-/** Who may use a fleet and its domains, as its RateLimitFleet says. */
+/** The namespaces that may use a fleet and its domains, according to its RateLimitFleet. */
 export interface FleetAccess {
-  /** Whether objects of the namespace may be of the fleet. */
+  /** Returns whether objects of the namespace may be of the fleet. */
   admits(namespace: string): boolean;
   /** In words, whose may. */
   admitted: string;
@@ -469,7 +469,7 @@ function coverProblem(cover: Entry | undefined): string | undefined {
 class EntryIndex {
   /** By domain: those without a star. */
   readonly #exact = new Map<string, RankedEntry>();
-  /** Those with stars, in their order. */
+  /** The entries with stars, in their order. */
   readonly #byClue = new Map<string, RankedEntry[]>();
   readonly #clueLengths = new Set<number>();
   size = 0;
@@ -487,7 +487,7 @@ class EntryIndex {
     else alike.push(ranked);
   }
 
-  /** Of a domain, or of a pattern: the first entry that matches all that it matches. */
+  /** Returns the first entry that matches the whole domain, or everything that the pattern matches. */
   first(text: string): Entry | undefined {
     let first = this.#exact.get(text);
     for (const length of this.#clueLengths) {

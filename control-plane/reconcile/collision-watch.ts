@@ -18,7 +18,7 @@ import { type CollisionSearch, encodedObjects, type ObjectCollision } from './co
 export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
-  /** Of all living replicas. */
+  /** The reports of all living replicas. */
   reports(): readonly ReplicaReport[];
   leads(): boolean;
   /** See `searchInThread`. */
@@ -50,7 +50,7 @@ interface Notice {
 export class CollisionWatch {
   readonly #options: CollisionWatchOptions;
   readonly #pace: Pace;
-  /** What each fleet was served when it was looked at last. */
+  /** The snapshot of each fleet at the last look. */
   readonly #looked = new Map<string, FleetSnapshot>();
   /** Pairs of uids, those that were found longest ago first. It outlives the lead, so that nothing is reported twice here. */
   readonly #reported = new Set<string>();
@@ -154,7 +154,7 @@ export class CollisionWatch {
     this.#waiting.delete(notice.pair);
     const { decision, recordEvent, timers } = this.#options;
     const outcomes = decision()?.outcomes;
-    // What was deleted meanwhile is nobody's problem any more.
+    // A deleted object is no problem any more.
     if (outcomes?.has(notice.older.uid) && outcomes.has(notice.event.object.uid)) {
       this.#remember(notice.pair);
       recordEvent(notice.event);

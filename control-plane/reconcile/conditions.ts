@@ -51,13 +51,13 @@ type Finding = ReturnType<typeof finding<ConditionType>>;
 
 interface ConditionFacts {
   outcome: ObjectOutcome;
-  /** Of what is served for the object; undefined: nothing is. */
+  /** The standing of what is served for the object. Undefined: nothing is served. */
   standing: Standing | undefined;
-  /** Whether limiters may have other rules of the object in force that nobody has heard of yet. */
+  /** True if limiters may have other rules of the object in force that nobody has heard of yet. */
   awaitsMore: boolean;
-  /** Whether limiters of the object's fleet are not Weir's. */
+  /** True if limiters of the object's fleet are not Weir's. */
   hasOthers: boolean;
-  /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
+  /** True if the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize: boolean;
 }
 
@@ -98,7 +98,7 @@ function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): F
   return found('NotAccepted', `generation ${object.generation} is not accepted; ${older}`);
 }
 
-/** Of what is served in place of the newest generation. */
+/** The text about what is served in place of the newest generation. */
 function olderText(
   newest: number,
   { generation, without }: ServedConfig,
@@ -200,11 +200,11 @@ function counted(count: number, noun: string): string {
 }
 
 export interface StatusFacts extends ConditionFacts {
-  /** What was written last: times of transitions, and what the object was once accepted for, are taken from it. */
+  /** The status that was written last. Times of transitions, and the generation that was accepted before, are taken from it. */
   previous: ConfigStatus | undefined;
   /** The number of overrides of the domain of a RateLimitConfig. */
   overrides?: number;
-  /** What the status bears. */
+  /** The controller name in the status. */
   controllerName?: string | undefined;
   nowMs: number;
 }
@@ -245,7 +245,7 @@ export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigSta
   };
 }
 
-/** Whether there is nothing to write. The order of conditions, and those of others, do not count. */
+/** Returns whether there is nothing to write. The order of conditions, and those of others, do not count. */
 export function sameStatus(a: ConfigStatus | undefined, b: ConfigStatus | undefined): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined) return false;

@@ -1,7 +1,7 @@
 /**
- * What follows from all objects: what each fleet is served, and what is said about each object. The result depends on
- * the objects, the kept specs and the policy alone, not on their order, nor on what was decided before; the `Decider` remembers
- * only what it need not work out again, and gives the same values for what did not change.
+ * Decides about all objects: the snapshot of each fleet, and the status of each object. The result depends only on the objects,
+ * the stored specs and the policy, and not on their order or on earlier decisions. The `Decider` remembers only results that it
+ * need not compute again, and returns the same values for what did not change.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { overridesRulesVersion } from '../../rules/model.ts';
@@ -52,7 +52,7 @@ import {
 import { type OldRules, ServedFleets } from './served-fleets.ts';
 import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from './spec-reading.ts';
 
-/** Of a claim that was turned down. */
+/** The rejection of a claim. */
 function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
   return { reason: 'DomainConflict', problem: conflictText(place, clash) };
@@ -74,18 +74,18 @@ function conflictText(place: string, clash: Clash | Hold): string {
 export interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
-  /** Of the newest spec, of the kept one, and of the one that was kept for old limiters. */
+  /** The readings of the newest spec, of the stored one, and of the one for old limiters. */
   readings: { newest: SpecReading; kept: SpecReading | undefined; forOld: SpecReading | undefined };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: Claim | undefined;
   rejection: Rejection | undefined;
-  /** Of the newest spec without fields of a newer CRD, where that has some. */
+  /** The claim of the newest spec without fields of a newer CRD, if it has some. */
   rest: Claim | undefined;
   /** The newest first, then that of the kept spec, then `rest`. */
   claims: readonly Claim[];
   /** The last rules that limiters of any version obey, where the claims are more than that. */
   forOld: OldRules | undefined;
-  /** What `rejection` follows from. */
+  /** The facts on which `rejection` depends. */
   fleets: FleetAccesses;
   schemas: PublishedSchemas | undefined;
   /** The last outcome on it, and the resource that it is served in. */
@@ -93,14 +93,14 @@ export interface Candidate {
 }
 
 export interface DeciderOptions {
-  /** Whether several objects may hold rules for one domain of a fleet. */
+  /** True if several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
   domainOwners: DomainOwners;
-  /** Whose statuses say what is served: those of other control planes say nothing of it. */
+  /** The controller whose statuses show what is served. Statuses of other control planes do not show it. */
   controllerName?: string | undefined;
   /** OVERRIDES_MAX_SECONDS; missing: no bound. */
   overridesMaxSeconds?: number;
-  /** Of this program, for messages. */
+  /** The version of this program, for messages. */
   version?: string;
 }
 
@@ -155,7 +155,7 @@ function candidateOf(
   return { object, kept, readings, newest, rejection, rest, claims, forOld, fleets, schemas, given };
 }
 
-/** What was read of the spec in the round before, unless other schemas may make another reading of it. */
+/** Returns the reading of the spec in the round before, unless other schemas may change it. */
 function readBefore(
   spec: SpecGeneration,
   last: Candidate | undefined,
@@ -197,7 +197,7 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
 export function keptChanges(
   { outcomes }: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
-  /** Those of which the outcome or the kept spec is another one since the last call. */
+  /** The objects whose outcome or stored spec has changed since the last call. */
   uids: Iterable<string>,
 ): Map<string, KeptSpec | undefined> {
   const changed = new Map<string, KeptSpec | undefined>();
@@ -221,7 +221,7 @@ function keptOf(
   return isKnown ? before : { generation, spec, forOld };
 }
 
-/** What is known of an object here, and what another process stored of it. */
+/** Joins what is known of an object here and what another process stored of it. */
 export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptSpec {
   if (known === undefined || known.generation < stored.generation) return stored;
   const { generation, spec } = stored.forOld ?? stored;
@@ -254,7 +254,7 @@ export function persistedSpec(
   return spec && { ...spec, namespace: object.namespace, name: object.name };
 }
 
-/** What is known beside the objects. */
+/** The facts beside the objects. */
 export interface Policy {
   /** Another value whenever something in it is another one. */
   fleets: FleetAccesses;
@@ -266,14 +266,14 @@ export interface Policy {
 /** Where nobody says anything of fleets, and nothing is remembered of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
-/** What would be said of an object. */
+/** The review of an object that is not stored yet. */
 export interface Foresight {
   rejection: Rejection | undefined;
-  /** What would be served of it; undefined: it cannot be accepted, no matter who has its domain. */
+  /** The rules that would be served of it. Undefined: it cannot be accepted, whoever has its domain. */
   rules: ReadRules | undefined;
-  /** What would be in force although it is not accepted, where that is not nothing. */
+  /** The rules that would be in force although it is not accepted, if there are any. */
   inForce?: InForce | undefined;
-  /** Whether newer schemas might end the rejection. */
+  /** True if newer schemas might end the rejection. */
   isDoubtful?: boolean;
 }
 
@@ -442,12 +442,12 @@ export class Decider {
     };
   }
 
-  /** As `foresee`, of a RateLimitOverride. */
+  /** The same as `foresee`, for a RateLimitOverride. */
   foreseeOverride(object: ConfigObject, nowMs: number, schemas = this.#policy.schemas): OverrideForesight {
     return this.#overrides.foresee(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
-  /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
+  /** Reviews an object that may be stored, after all that was decided. It remembers nothing of the object. */
   foresee(object: ConfigObject, schemas = this.#policy.schemas): Foresight {
     const facts = { object, kept: undefined, fleets: this.#policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
@@ -477,7 +477,7 @@ function namespacesOf(claims: readonly Claim[]): string[] | undefined {
   return [...new Set(claims.map(({ object }) => object.namespace))].sort();
 }
 
-/** What a fleet is served with overrides. */
+/** The snapshot of a fleet with overrides. */
 interface Overridden {
   base: FleetSnapshot;
   overrides: readonly Resource[];
@@ -525,7 +525,7 @@ function outcomeOn(candidate: Candidate, settled: SettledClaims, served: ServedF
       ? { status: true }
       : rejected(rejectionNow(), claim && inForceOf(claim));
   function rejectionNow(): Rejection {
-    // What cannot be served even without the fields of a newer CRD has another reason.
+    // If it cannot be served even without the fields of a newer CRD, the reason is another one.
     const turnedDown = newest ?? (claim === undefined ? rest : undefined);
     const clash = turnedDown && settled.clashOf(turnedDown);
     return turnedDown && clash ? domainConflict(turnedDown, clash) : rejection!;
@@ -544,7 +544,7 @@ function isSame(a: ObjectOutcome['accepted'], b: ObjectOutcome['accepted']): boo
   return a.reason === b.reason && a.message === b.message;
 }
 
-/** Of a claim that is served in place of the newest spec. */
+/** Describes a claim that is served in place of the newest spec. */
 function inForceOf({ object, generation, without }: Claim): InForce {
   return { generation, isSame: generation === object.generation, without };
 }

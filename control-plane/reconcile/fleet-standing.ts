@@ -48,7 +48,7 @@ export class VersionLedger {
   readonly #versionsRemembered: number;
   readonly #fleets = new Map<string, FleetVersions>();
   readonly #served = new Map<string, Served>();
-  /** Of the last decision. */
+  /** The outcomes of the last decision. */
   #outcomes: Decision['outcomes'] = new Map();
   #lastNumber = 0;
 
@@ -125,9 +125,9 @@ export interface LimiterState {
   isWeir: boolean;
   /** Since when it is there. */
   sinceMs: number;
-  /** Of the snapshot that it has in force; 0: of none that is known. */
+  /** The number of the snapshot that it has in force. 0: none that is known. */
   accepted: number;
-  /** Whether it has no rules in force at all. */
+  /** True if it has no rules in force at all. */
   hasNothing: boolean;
   /** Up to which version it obeys rules; undefined: not known, and no more than old ones. */
   rulesVersion?: number | undefined;
@@ -144,7 +144,7 @@ export interface AbsentLimiter {
   name: string;
   /** Since when nobody has heard of it. */
   sinceMs: number;
-  /** What it had in force then; 0: nothing that is known. */
+  /** The number of the snapshot that it had in force then. 0: none that is known. */
   accepted: number;
   hasNothing: boolean;
   rulesVersion?: number | undefined;
@@ -168,22 +168,22 @@ export interface Limiters {
 export interface Standing {
   /** All that are expected: without those that are joining, unless there are no others. */
   total: number;
-  /** Of these. */
+  /** The number of these that are connected. */
   connected: number;
   inForce: number;
-  /** Those that refused the rules. */
+  /** The limiters that rejected the rules. */
   refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
   /** Those that cannot obey them. */
   tooOld: FirstFew<{ name: string; sinceMs: number }>;
   /** What they would have to obey. */
   rulesVersion: number;
-  /** Those that have not answered yet. */
+  /** The limiters that have not answered yet. */
   pending: FirstFew<{ name: string; sinceMs: number }>;
-  /** Those that are not connected, and may have other rules in force. */
+  /** The limiters that are not connected, and may have other rules in force. */
   away: FirstFew<{ name: string; sinceMs: number }>;
   isShort: boolean;
   mayBeMore: boolean;
-  /** Whether one that is connected has older rules in force, and not merely some that nobody knows. */
+  /** True if a connected limiter has older rules in force, and not merely unknown ones. */
   hasOlder: boolean;
 }
 
@@ -195,7 +195,7 @@ const namesShown = 5;
  * every limiter has: 5,000 objects and 1,000 limiters take few looks at each limiter.
  */
 export class FleetStanding {
-  /** Whether some limiter is not Weir's. */
+  /** True if some limiter is not Weir's. */
   readonly hasOthers: boolean;
   readonly #limiters: Limiters;
   /** Connected limiters that count. */
@@ -234,7 +234,10 @@ export class FleetStanding {
     return [...names, ...this.#limiters.coming];
   }
 
-  /** Of the rules that are in all snapshots from this one on; of the resource with this name, as one may be refused alone. */
+  /**
+   * Returns the standing of the rules that are in all snapshots from this one on, or of the resource with this name, because a
+   * limiter may reject a single one.
+   */
   of(since: Since, resource = ''): Standing {
     const isKeptOut = this.#keptOut.has(resource);
     // All that everybody has share the answer for 0, which everybody has.
@@ -250,12 +253,12 @@ export class FleetStanding {
     return answer;
   }
 
-  /** Of rules that every limiter has in force. */
+  /** The standing of rules that every limiter has in force. */
   get shared(): Standing {
     return this.of({ number: 0, ms: 0, rulesVersion: 0 });
   }
 
-  /** Whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
+  /** Returns whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
   isAtLeast(former: FleetStanding): boolean {
     return (
       this.hasOthers === former.hasOthers &&
@@ -266,7 +269,7 @@ export class FleetStanding {
     );
   }
 
-  /** Whether some limiter may run rules of this resource that are in no snapshot from this one on. */
+  /** Returns whether some limiter may run rules of this resource that are in no snapshot from this one on. */
   mayRun(resource: string, sinceNumber: number): boolean {
     const { connected, absent, isShort } = this.#limiters;
     if (isShort || this.#keptOut.has(resource)) return true;
@@ -280,7 +283,7 @@ export class FleetStanding {
     return this.#expected.length + this.#limiters.absent.length;
   }
 
-  /** Whether these limiters would give the same answers. */
+  /** Returns whether these limiters would give the same answers. */
   isOf(limiters: Limiters): boolean {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }

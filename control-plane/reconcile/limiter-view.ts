@@ -1,4 +1,4 @@
-/** Who is there and who should be: what all replicas know of their limiters, and what a fleet expects. */
+/** Joins what all replicas know of their limiters with what a fleet expects. */
 
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
@@ -19,7 +19,7 @@ import {
   type VersionLedger,
 } from './fleet-standing.ts';
 
-/** What is remembered of a limiter while it is there. */
+/** The state of a limiter that is remembered while it is connected. */
 interface LastKnown {
   report: LimiterReport;
   /** The newest snapshot that it accepted, as far as its version was known. */
@@ -56,7 +56,7 @@ export const patienceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report is here within a second. */
 const readyPatienceMs = 1_000;
 
-/** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
+/** The limiters of all living replicas. A limiter counts once, wherever it is connected. */
 export class LimiterView {
   readonly #ledger: VersionLedger;
   /** By instance, else by id. Only of limiters that are there. */
@@ -69,7 +69,7 @@ export class LimiterView {
   #readyMs = new Map<string, number>();
   #fleets = new Map<string, FleetStanding>();
   #dueMs = Number.POSITIVE_INFINITY;
-  /** Of the first update. */
+  /** The time of the first update. */
   #sinceMs: number | undefined;
 
   constructor(ledger: VersionLedger) {
@@ -273,7 +273,7 @@ export class LimiterView {
     return { connected: states, absent, coming, isShort, mayBeMore };
   }
 
-  /** Who came back is not gone: over another stream, or as a container that was started again under the pod's name. */
+  /** A limiter that returned is not gone: over another stream, or as a restarted container under the pod's name. */
   #stillGone(before: readonly [string, Gone][], present: readonly LimiterReport[]): Map<string, Gone> {
     const names = new Set(present.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
     const identities = new Set(present.map(limiterIdentity));
@@ -345,7 +345,7 @@ function hasNothing(report: LimiterReport): boolean {
   return version === versionOfNothing || (version === undefined && report.isWeir);
 }
 
-/** Of a snapshot that it refused in part it has the rest in force. */
+/** If a limiter rejected a part of a snapshot, it has the rest in force. */
 function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
   return refusal?.resources === undefined ? acceptedVersion : refusal.version;
 }
@@ -361,13 +361,13 @@ function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefine
 /** By list: the limiters of a report that refuse alike share one. */
 const keptOutOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
 
-/** Whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
+/** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {
   if (podUid !== undefined && endpoint.podUid !== undefined) return podUid === endpoint.podUid;
   return address !== undefined && name === endpoint.name && endpoint.addresses.includes(address);
 }
 
-/** Whether a limiter runs at one of these. */
+/** Returns whether a limiter runs at one of these. */
 function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport) => boolean {
   const uids = new Set(endpoints.map(({ podUid }) => podUid));
   const byName = Map.groupBy(endpoints, ({ name }) => name);
@@ -412,9 +412,9 @@ function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterRep
 }
 
 /**
- * What makes two streams those of one limiter. An instance is what a client says of itself: anyone who says that of another
- * limiter, for another fleet, from another address or with the token of another pod, is one more limiter, and takes nobody's
- * place. Instances and ids are chosen by different people; the letter keeps them apart.
+ * Identifies the limiter of a stream. A client chooses its instance itself. A client that claims the instance of another
+ * limiter, for another fleet, from another address or with the token of another pod, is one more limiter, and does not replace
+ * the other. Different people choose instances and ids, so the letter keeps them apart.
  */
 function streamIdentity({ id, instance, fleet, podUid, address }: LimiterReport): string {
   return instance === undefined

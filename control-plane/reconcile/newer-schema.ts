@@ -1,6 +1,6 @@
 /**
- * What the API server's own schemas say of fields that this program does not know. Such fields come from a CRD that is newer than the
- * program: the API server drops fields that its CRD does not have. Pure.
+ * Reads the API server's own schemas for fields that this program does not know. Such fields are from a CRD that is newer than
+ * the program, because the API server drops fields that its CRD does not have. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { fieldPath } from '../../rules/rule-error.ts';
@@ -86,12 +86,12 @@ export function joinedFields(a: NewerFields, b: NewerFields): NewerFields {
   return { ignored: a.ignored.union(b.ignored), doubts: a.doubts.union(b.doubts) };
 }
 
-/** Whether newer schemas might end a rejection because of these fields. */
+/** Returns whether newer schemas might end a rejection because of these fields. */
 export function isInDoubt(unknown: readonly UnknownField[]): boolean {
   return unknown.some(({ isPublished }) => !isPublished);
 }
 
-/** Of a field that only a newer version knows, and that may not be left out without a word. */
+/** The rejection for a field that only a newer version knows, and that may not be left out silently. */
 export function unknownFieldRejection(unknown: readonly UnknownField[], version: string): Rejection {
   const items = unknown.map(({ text }) => shortened(text, longestError));
   const fields = joinedWithin({ items, count: items.length }, longestProblem);

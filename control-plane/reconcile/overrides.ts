@@ -1,6 +1,6 @@
 /**
- * What follows from RateLimitOverrides: which of them are in force in which domain, until when, and the status of each. Pure: the
- * time is passed in, and what was worked out in the round before is given again as long as it holds.
+ * Decides about RateLimitOverrides: which of them are in force in which domain, until when, and the status of each. Pure: the
+ * time is passed in, and results of the round before are returned again while they hold.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
@@ -33,13 +33,13 @@ import { type InForce, longestError, name, type Rejection, rejected } from './re
 import { unknownOverrideFields, withoutFields } from './unknown-fields.ts';
 
 interface ReadSpec {
-  /** What was read: the spec without fields of a newer CRD. */
+  /** The spec without fields of a newer CRD, as it was read. */
   spec: unknown;
   /** Fields of a newer CRD that hold their default, as texts. */
   ignored: readonly string[];
   fleet: string;
   override: Override;
-  /** What no two may have; undefined of a grant, which adds up. */
+  /** The key that two overrides may not share. Undefined for a grant, because grants add up. */
   key: string | undefined;
   resource: Resource;
   text: Omit<OverrideText, 'notes'>;
@@ -49,7 +49,7 @@ interface Unreadable {
   rejection: Rejection;
   /** Fields of a newer CRD that do not hold their default. */
   unknown: readonly UnknownField[];
-  /** What could be read without these fields. */
+  /** The spec that could be read without these fields. */
   rest: ReadSpec | undefined;
 }
 
@@ -59,7 +59,7 @@ interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
   newest: Reading;
-  /** Of the kept spec, where that is another one. */
+  /** The reading of the stored spec, if it is another one. */
   older: Reading | undefined;
   schemas: PublishedSchemas | undefined;
   given: { outcome: ObjectOutcome; served: ReadSpec | undefined } | undefined;
@@ -76,11 +76,11 @@ export interface OverrideFacts {
   maxSeconds: number;
   /** See `Policy`. */
   schemas: PublishedSchemas | undefined;
-  /** Of this program, for messages. */
+  /** The version of this program, for messages. */
   version: string;
   /** Why the object's namespace may not lie anything over the domain. */
   rejection(object: ConfigObject, place: Place): Rejection | undefined;
-  /** Of the domain, by all of its RateLimitConfigs; undefined: there are none. */
+  /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined: there are none. */
   rulesOf(place: Place): Resource | undefined;
 }
 
@@ -167,7 +167,7 @@ interface CandidateParts {
   last: Candidate | undefined;
 }
 
-/** What was read of a generation is not read again. */
+/** A generation is read only once. */
 function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFacts): Candidate {
   const { schemas } = facts;
   const before = last?.schemas === schemas ? last : undefined;
@@ -263,7 +263,10 @@ function effectText({ effect, limit }: Override): string {
   return `${effectWords(effect)}${limit === '' ? '' : ` of limit ${limit}`}`;
 }
 
-/** What of it is served, and what is said: the newest spec, else the one that was accepted before it, until that ends. */
+/**
+ * Decides what of it is served, and what its status says: the newest spec, or else the one that was accepted before it, until
+ * that ends.
+ */
 function judge(
   candidate: Candidate,
   holders: ReadonlyMap<string, ConfigObject>,
@@ -327,7 +330,7 @@ function rejectionOf(
   facts: OverrideFacts,
 ): Rejection | undefined {
   if ('rejection' in reading) {
-    // What could not be in force even without the fields of a newer CRD has another reason.
+    // If it could not be in force even without the fields of a newer CRD, the reason is another one.
     const ofRest = reading.rest && rejectionOf(object, reading.rest, holders, facts);
     return ofRest ?? reading.rejection;
   }

@@ -17,7 +17,7 @@ export const longestError = 2_000;
 /** Conditions take 32,768 characters; what stays in force comes after this. */
 export const longestProblem = 32_000;
 
-/** What one object wants, and whether its status says that it has it. */
+/** The wish of one object, and whether its status says that the wish is granted. */
 interface Wish {
   namespace: string;
   fleet: string;
@@ -48,7 +48,7 @@ export function accessRejection(
   return undefined;
 }
 
-/** Whether DOMAIN_OWNERS or the RateLimitFleet has an entry for the domain, which then says who may use it. */
+/** Returns whether DOMAIN_OWNERS or the RateLimitFleet has an entry for the domain, which then says who may use it. */
 export function isAssigned(
   { fleet, domain }: { fleet: string; domain: string },
   domainOwners: DomainOwners,
@@ -71,7 +71,7 @@ export function domainNotAllowed(place: string, owners: readonly string[]): Reje
   return { reason: 'DomainNotAllowed', problem: `${place} is for ${whom}` };
 }
 
-/** What limiters have of an object whose newest spec is not accepted. */
+/** The rules that limiters have of an object whose newest spec is not accepted. */
 export interface InForce {
   generation: number;
   /** The generation is the newest one: its spec was accepted, and now reads otherwise. */

@@ -8,7 +8,7 @@ import { changedKeys } from '../model/versioned-map.ts';
 
 export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
-  /** What was served for it last; null: nothing, so that no limiter runs it. */
+  /** The resource that was served for it last. Null: none, so that no limiter runs it. */
   served: { fleet: string; domain: string; resource: string } | null;
   /** When it was found to be gone, in milliseconds since 1970. */
   removedMs: number;
@@ -47,7 +47,7 @@ export class Removals {
     this.#options = options;
   }
 
-  /** What has to outlive this process, oldest first. */
+  /** The objects that have to outlive this process, oldest first. */
   get objects(): RemovedObject[] {
     return [...this.#waiting.values()].map(({ object }) => object);
   }
@@ -61,7 +61,7 @@ export class Removals {
     this.#outcomes = decision.outcomes;
   }
 
-  /** What is stored now. What the leader took out again was reported. */
+  /** Takes what is stored now. Objects that the leader removed from it were reported. */
   useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
     const uids = new Set(stored.map(({ uid }) => uid));
     if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
@@ -78,7 +78,10 @@ export class Removals {
     }
   }
 
-  /** Those to report now, each once; call `done` when its receivers know. `newest` is the number of a fleet's snapshot. */
+  /**
+   * Returns the objects to report now, each once. Call `done` when their receivers know. `newest` is the number of a fleet's
+   * snapshot.
+   */
   due(
     newest: (fleet: string) => number | undefined,
     mayRun: (fleet: string, resource: string, sinceNumber: number) => boolean,

@@ -40,7 +40,7 @@ interface Merged {
   resource: Resource;
 }
 
-/** What comes of one domain of a fleet. */
+/** The resources for one domain of a fleet. */
 interface ServedPlace {
   claims: ReadonlySet<Claim>;
   /** One for each of `tiers`; undefined: nothing. */
@@ -104,7 +104,7 @@ class SortedResources {
     return this.#snapshot;
   }
 
-  /** Of the first one whose name is not smaller. */
+  /** Returns the index of the first resource whose name is not smaller. */
   #placeOf({ name }: Resource): number {
     let [low, high] = [0, this.#resources.length];
     while (low < high) {
@@ -116,7 +116,7 @@ class SortedResources {
   }
 }
 
-/** What one fleet is served, as it changes. */
+/** The resources of one fleet, as they change. */
 class FleetGathering {
   readonly #tiers: readonly SortedResources[];
   /** By domain. */
@@ -186,7 +186,7 @@ class FleetGathering {
   }
 }
 
-/** What all fleets are served. */
+/** The resources of all fleets. */
 export class ServedFleets {
   readonly #gatherings = new Map<string, FleetGathering>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
@@ -207,7 +207,7 @@ export class ServedFleets {
     return this.#placeOf(claim.rules)?.forOld.get(claim);
   }
 
-  /** Of the whole domain. */
+  /** Returns the resource of the whole domain. */
   resourceAt(place: { fleet: string; domain: string }): Resource | undefined {
     return this.#placeOf(place)?.resources[0];
   }

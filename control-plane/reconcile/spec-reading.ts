@@ -16,7 +16,7 @@ import { type FieldPath, withoutFields } from './unknown-fields.ts';
 /** A spec that validates, as limiters get it. */
 export interface ReadRules {
   ok: true;
-  /** What was read: the spec without fields of a newer CRD. */
+  /** The spec without fields of a newer CRD, as it was read. */
   spec: unknown;
   /** Unknown fields that hold the default of the CRD, as texts. */
   ignored: readonly string[];
@@ -45,15 +45,15 @@ export interface UnreadableSpec {
 export type SpecReading = ReadRules | UnreadableSpec;
 
 export interface ReadingFacts {
-  /** What messages call the object. */
+  /** The name of the object in messages. */
   name: string;
-  /** Of the CRDs; undefined: no API server drops what no CRD has, and unknown fields are errors. */
+  /** The schemas of the CRDs. Undefined: no API server drops what no CRD has, and unknown fields are errors. */
   schemas: PublishedSchemas | undefined;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
 }
 
-/** Whether another reading could follow from other schemas. */
+/** Returns whether another reading could follow from other schemas. */
 export function followsFromSchemas(reading: SpecReading): boolean {
   return reading.ok ? reading.ignored.length > 0 : reading.unknown.length > 0;
 }

@@ -26,11 +26,11 @@ export interface StatusBoardOptions {
   inFlight(uid: string): ConfigStatus | undefined;
   ledger: VersionLedger;
   limiters: LimiterView;
-  /** What every status bears; undefined where there is no other control plane. */
+  /** The controller name in every status. Undefined if there is no other control plane. */
   controllerName: string | undefined;
 }
 
-/** What an evaluation came to. */
+/** The changes since the last evaluation. */
 export interface BoardChanges {
   /** By uid, in the order in which they came up: what is to be written; undefined: nothing any more. */
   entries: ReadonlyMap<string, StatusEntry | undefined>;
@@ -41,9 +41,9 @@ export interface Evaluation {
   decision: Decision;
   /** By uid: as the source has them now, since the decision may have been made before. */
   objects: ReadonlyMap<string, ConfigObject>;
-  /** What is not ours any more, and still bears our name. */
+  /** The objects that are no longer ours, but still have our name in their status. */
   left: readonly ConfigObject[];
-  /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
+  /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean;
   /**
    * Limiters may still be on their way to a leader that has just begun: until then what the one before said of an object
@@ -55,21 +55,21 @@ export interface Evaluation {
 
 interface Found {
   status: ConfigStatus | undefined;
-  /** Whether its limiters have not said all yet that the status rests on. */
+  /** True if its limiters have not yet reported everything that the status depends on. */
   isAwaited: boolean;
 }
 
-/** What an evaluation found of a fleet. */
+/** The result of an evaluation for a fleet. */
 interface FleetSeen {
   standing: FleetStanding;
   isOversize: boolean;
   /** By uid: objects with rules in the fleet. */
   objects: Set<string>;
-  /** Those of them that not every limiter has in force. */
+  /** The objects that not every limiter has in force. */
   behind: Set<string>;
 }
 
-/** What a status followed from. As long as none of it changes, the status does not. */
+/** The facts from which a status follows. While they do not change, the status does not change. */
 interface Grounds {
   outcome: ObjectOutcome;
   standing: Standing | undefined;
@@ -95,7 +95,10 @@ const countEveryMs = 10_000;
 /** Nothing of an object is in any snapshot. */
 const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, rulesVersion: 0 };
 
-/** What webhooks report an object; its status does not, since each limiter that comes or goes would change it. */
+/**
+ * The numbers that webhooks report of an object. Its status does not have them, because each limiter that connects or leaves
+ * would change it.
+ */
 export interface LimiterCounts {
   /** Limiters of the fleet that have the served rules in force. */
   inForce: number;
@@ -119,10 +122,10 @@ export class StatusBoard {
   readonly #fleets = new Map<string, FleetSeen>();
   /** By uid: what each evaluation looks at, as something is to be written, or the source does not show yet what was. */
   readonly #open = new Set<string>();
-  /** Of the last evaluation; undefined: the next one looks at all objects. */
+  /** The decision of the last evaluation. Undefined: the next one looks at all objects. */
   #decision: Decision | undefined;
   #objects: Evaluation['objects'] = new Map();
-  /** Of the evaluation under way. */
+  /** The entries of the evaluation under way. */
   #entries = new Map<string, StatusEntry | undefined>();
   #news: { object: ConfigObject; news: OwnershipNews }[] = [];
 
@@ -181,12 +184,12 @@ export class StatusBoard {
       .reduce<number | undefined>((least, ms) => Math.min(least ?? ms, ms), undefined);
   }
 
-  /** Of the limiters that a status of ours speaks of; undefined when nothing is served for its object. */
+  /** Counts the limiters that one of our statuses describes. Undefined if nothing is served for its object. */
   counts(status: ConfigStatus): LimiterCounts | undefined {
     return this.#counts.get(status);
   }
 
-  /** What changed since the last evaluation is not known to the next one, which looks at all objects. */
+  /** Called when the changes since the last evaluation are lost. The next evaluation looks at all objects. */
   missed(): void {
     this.#decision = undefined;
   }
@@ -326,7 +329,7 @@ export class StatusBoard {
     return { outcome, standing, awaitsMore, ...ofFleet, overrides, previous };
   }
 
-  /** What another control plane said of its limiters says nothing of ours. */
+  /** The status of another control plane describes its limiters, and not ours. */
   #foundAt({ uid, status }: ConfigObject): Found {
     let found = this.#found.get(uid);
     if (found === undefined) {
@@ -337,7 +340,7 @@ export class StatusBoard {
     return found;
   }
 
-  /** Whether the word of the leader before stays for now. Once it was ours too, we know what it rests on. */
+  /** Returns whether the word of the leader before stays for now. Once it was ours too, we know what it rests on. */
   #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
     const found = this.#foundAt(known);
     found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);
@@ -359,7 +362,7 @@ export class StatusBoard {
   }
 }
 
-/** Whether limiters that have not answered yet could make the former status of an object true again. */
+/** Returns whether limiters that have not answered yet could make the former status of an object true again. */
 function mayBeAsBefore(
   next: ConfigStatus,
   before: ConfigStatus | undefined,
@@ -377,7 +380,7 @@ function mayBeAsBefore(
   );
 }
 
-/** Whether limiters had rules of the object in force when this process found it, and not these. */
+/** Returns whether limiters had rules of the object in force when this process found it, and not these. */
 function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   const { servedVersion } = found ?? {};
   const hadLimiters = !says(findCondition(found, 'Programmed'), 'NoLimiters');
@@ -500,7 +503,10 @@ export class StatusQueue {
     for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
   }
 
-  /** What to write now; undefined when nothing waits or the budget is used up. Call `done` when it is written or failed. */
+  /**
+   * Returns the next status to write. Undefined if nothing waits or the budget is used up. Call `done` after the write or its
+   * failure.
+   */
   next(nowMs: number): StatusEntry | undefined {
     const waiting = this.#waiting.find(({ size }) => size > 0);
     if (waiting === undefined || !this.#budget.take(nowMs)) return undefined;
@@ -522,7 +528,7 @@ export class StatusQueue {
     this.#budget.putBack();
   }
 
-  /** What is being written for the object. */
+  /** The status that is being written for the object. */
   inFlight(uid: string): ConfigStatus | undefined {
     return this.#inFlight.get(uid)?.status;
   }

@@ -1,8 +1,8 @@
-/** Whose the statuses are: who writes over what this process wrote, and when it may write again. Pure: the clock is passed in. */
+/** Decides who owns the statuses: which other writer replaces ours, and when we may write again. Pure: the clock is passed in. */
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Shown, WriteLedger } from '../model/write-ledger.ts';
 
-/** What was found on looking at an object, for those who follow it. */
+/** The result of looking at an object, for those who follow it. */
 export type OwnershipNews =
   /** Somebody else changed what this process wrote; `by` is the control plane that the status names, `manager` who wrote it. */
   | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
@@ -41,7 +41,7 @@ export class ContestedStatus {
     return this.#pausedUntilMs;
   }
 
-  /** What this process wrote was written over; `by` is the name that the status bears now. */
+  /** Called when another writer replaced our status. `by` is the name in the status now. */
   overwritten(by: string | undefined, nowMs: number): OwnershipNews {
     this.#found = this.#found.filter(({ atMs }) => nowMs - atMs < minuteMs);
     this.#found.push({ atMs: nowMs, by });
@@ -76,14 +76,14 @@ export class StatusOwnership {
   look(shown: ConfigObject, nowMs: number): { known: ConfigObject; news: OwnershipNews | undefined } {
     const { known, found } = this.#writes.look(shown);
     if (found?.is !== 'overwritten') return { known, news: found };
-    // What was given up may be written by others, and come back with that.
+    // Others may write an object that was given up, so it may become ours again.
     if (found.status.controllerName !== this.#ownName) return { known, news: undefined };
     const news = this.#contestedOf(shown.uid).overwritten(shown.status?.controllerName, nowMs);
     const { statusManager: manager } = shown;
     return { known, news: news.is === 'overwritten' ? { ...news, manager } : news };
   }
 
-  /** Whether a status may be written that follows from `known`. */
+  /** Returns whether a status may be written that follows from `known`. */
   mayWrite(known: ConfigObject, nowMs: number): boolean {
     const pausedUntilMs = this.#contested.get(known.uid)?.pausedUntilMs ?? nowMs;
     return nowMs >= pausedUntilMs && this.#writes.mayWrite(known);

@@ -9,7 +9,7 @@ import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.
 export interface ConfigMapApiOptions {
   client: KubernetesApi;
   namespace: string;
-  /** Of one request. */
+  /** The timeout of one request. */
   timeoutMs: number;
 }
 
@@ -72,7 +72,7 @@ export interface ConfigMap {
   owner?: Owner | undefined;
 }
 
-/** As a watch brings it. */
+/** A ConfigMap from a watch. */
 export interface StoredConfigMap extends ConfigMap {
   resourceVersion: string;
 }
@@ -80,7 +80,7 @@ export interface StoredConfigMap extends ConfigMap {
 /** The most bytes of one ConfigMap's values, before base64: the API server refuses more than 1 MiB, keys included. */
 export const maxConfigMapBytes = 1_000_000;
 
-/** What one ConfigMap holds, or several together. */
+/** The value of one ConfigMap, or of several together. */
 export interface FoundValue<Value> {
   key: string;
   /** Another one for every value that is ever stored under the key; undefined while some part of it is missing. */
@@ -94,7 +94,7 @@ export class StoredValues<Value> {
   readonly #find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>;
   readonly #read: (hasChanged: boolean) => void;
   readonly #values = new Map<string, Value | undefined>();
-  /** What was decoded last, or could not be. */
+  /** The value that was decoded last, or the reason why it could not be. */
   readonly #versions = new Map<string, string>();
   #newest: readonly StoredConfigMap[] | undefined;
   #running: Promise<void> | undefined;
@@ -114,7 +114,7 @@ export class StoredValues<Value> {
     return new Map([...this.#values].filter((entry): entry is [string, Value] => entry[1] !== undefined));
   }
 
-  /** Whether the values are those of ConfigMaps that were there, all of them, a moment ago. */
+  /** Returns whether the values are those of ConfigMaps that were there, all of them, a moment ago. */
   get isRead(): boolean {
     return this.#isRead;
   }
@@ -170,16 +170,16 @@ const longestPlainJson = 8 * 1024;
 const longestJson = 256 * 1024 * 1024;
 
 export interface PartedJson {
-  /** Of the first ConfigMap. */
+  /** The name of the first ConfigMap. */
   name: string;
   /** Under which the text stands in it; of compressed text with `.gz`. */
   key: string;
   json: string;
   /** Another one for every text that is ever stored under the name. */
   revision: string;
-  /** What else each part says. */
+  /** Further data of each part. */
   head?: Readonly<Record<string, string>>;
-  /** Of a part, before base64. */
+  /** The most bytes of a part, before base64. */
   maxPartBytes?: number | undefined;
   codec: Codec;
 }
@@ -238,7 +238,7 @@ export function wholeOf<P extends Part>(found: readonly P[]): P[] | undefined {
   return same.length === first.parts ? same : undefined;
 }
 
-/** Of all parts, in their order; rejects when they are damaged. */
+/** Reads all parts, in their order. Rejects if they are damaged. */
 export async function jsonOfParts(parts: readonly Part[], key: string, codec: Codec): Promise<unknown> {
   const plain = parts[0]?.map.data[key];
   if (plain !== undefined) return JSON.parse(plain);

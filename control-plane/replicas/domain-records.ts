@@ -1,6 +1,7 @@
 /**
- * Whose each domain was last, in ConfigMaps of the control plane's own namespace: read by every replica, written by the
- * leader. Who deletes an object and creates it again finds its domain held, no matter who has waited for it.
+ * Remembers the last owner of each domain, in ConfigMaps of the control plane's own namespace. Every replica reads them, and the
+ * leader writes them. If you delete an object and create it again, its domain is still reserved for it, even if another object
+ * has waited for the domain.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -14,7 +15,7 @@ import type { Codec } from './codec.ts';
 import { jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
 import { SharedValues } from './shared-values.ts';
 
-/** Of the first ConfigMap. */
+/** The name of the first ConfigMap. */
 const mapName = 'weir-domains';
 const jsonKey = 'domains.json';
 /** Chosen: what comes at once is written at once, and all of a second together. */
@@ -81,12 +82,12 @@ export class DomainRecordStore {
   readonly #values: SharedValues<DomainRecords>;
   readonly #pace: Pace;
   #records: DomainRecords | undefined;
-  /** What the ConfigMaps said last; undefined: nothing that can be read. */
+  /** The last content of the ConfigMaps. Undefined: nothing that can be read. */
   #shown: DomainRecords | undefined;
   #decision: Pick<Decision, 'holders'> | undefined;
-  /** Of a leader, from its first decision on. */
+  /** The last decision of a leader, from its first one on. */
   #wanted: DomainRecords | undefined;
-  /** What `#wanted` follows from, where time changes nothing in it. */
+  /** The holders from which `#wanted` follows, if time changes nothing in it. */
   #settled: Decision['holders'] | undefined;
   #callOff = (): void => {};
 
@@ -127,7 +128,7 @@ export class DomainRecordStore {
     void this.#values.load();
   }
 
-  /** Of a leader; undefined: it may be older than the objects, so nothing comes free by it. */
+  /** Takes the decision of a leader. Undefined: the record may be older than the objects, so no domain becomes free by it. */
   decided(decision: Pick<Decision, 'holders'> | undefined): void {
     this.#decision = decision;
     if (decision === undefined) this.#callOff();
@@ -147,7 +148,7 @@ export class DomainRecordStore {
     await this.#values.close();
   }
 
-  /** What is missing or damaged leaves in force what was known. */
+  /** If the record is missing or damaged, the known one stays in force. */
   #read(): void {
     const before = this.#records;
     const isMissing = this.#values.maps.length === 0;

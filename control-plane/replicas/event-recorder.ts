@@ -28,7 +28,7 @@ type DropReason = 'object' | 'queue';
 interface EventQueueOptions {
   /** Events that wait; defaults to 1,000. */
   mostWaiting?: number;
-  /** Of one object. Defaults to 25 at once and one more every 20 s. */
+  /** The events for one object. Defaults to 25 at once and one more every 20 s. */
   burstPerObject?: number;
   perSecondPerObject?: number;
   /** Defaults to 10. */
@@ -134,7 +134,7 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
 export interface RecordedEvent {
   object: Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid'>;
   type: 'Normal' | 'Warning';
-  /** Of the condition; at most 128 characters. */
+  /** The reason of the condition, with at most 128 characters. */
   reason: string;
   /** Cut at 1,024 bytes, as much as the API takes. */
   note: string;
@@ -152,7 +152,7 @@ export interface EventRecorderOptions extends Telemetry {
 
 interface Named extends RecordedEvent {
   uid: string;
-  /** Of the Event. */
+  /** The name of the Event. */
   eventName: string;
 }
 

@@ -87,7 +87,7 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** What is stored, by uid, has changed, or was read for the first time. */
+  /** Called when the stored specs have changed by uid, or were read for the first time. */
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
 
@@ -98,7 +98,7 @@ export class KeptSpecStore {
   readonly #options: KeptSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
-  /** Whether what is to be stored was made up by a leader: nothing of it is written once that has changed. */
+  /** True if what is to be stored was made up by a leader: nothing of it is written once that has changed. */
   #isOfLeader = false;
   /** By uid: the newest generation that was ever stored. Who leads and took it out again may not be able to read it. */
   readonly #newest = new Map<string, number>();
@@ -137,7 +137,10 @@ export class KeptSpecStore {
     return this.#values.stored;
   }
 
-  /** What this replica knows to outlive it, by uid: stored as it is by the leader, by others where it is newer. */
+  /**
+   * Takes the specs that have to outlive this replica, by uid. A leader stores them as they are, other replicas only if they are
+   * newer.
+   */
   sync(wanted: ReadonlyMap<string, StoredSpec>): void {
     this.#wanted = wanted;
     for (const uid of this.#newest.keys())
@@ -170,7 +173,7 @@ export class KeptSpecStore {
     this.#values.sync(new Map([...this.stored, ...this.#ahead()]));
   }
 
-  /** What is newer here than what is stored. */
+  /** The specs that are newer here than in the store. */
   #ahead(): [uid: string, spec: StoredSpec][] {
     return [...this.#wanted].filter(([uid, { generation }]) => generation > (this.#newest.get(uid) ?? 0));
   }

@@ -37,7 +37,7 @@ type ElectionStep =
  */
 export class ElectionState {
   readonly #options: ElectionOptions;
-  /** As it was seen last; undefined: there is none. */
+  /** The record that was seen last. Undefined: there is none. */
   #record: LeaseRecord | undefined;
   /** From when on a record of another holder counts for nothing. */
   #expiresMs = Number.NEGATIVE_INFINITY;
@@ -51,7 +51,7 @@ export class ElectionState {
     this.#options = options;
   }
 
-  /** Who holds the Lease, as it was seen last. */
+  /** The holder of the Lease object in the record that was seen last. */
   get leader(): string | undefined {
     return this.#record?.holder || undefined;
   }
@@ -82,7 +82,7 @@ export class ElectionState {
     if (!isGone && record.holder !== this.#options.identity) this.#renewedMs = undefined;
   }
 
-  /** What a watch brought, perhaps late. A leader and a write on its way learn more from the server's answers. */
+  /** Takes a record from a watch, which may be late. A leader and a write on its way learn more from the server's answers. */
   heard(record: LeaseRecord | undefined, nowMs: number): void {
     if (this.#isKnown && !this.leads(nowMs)) this.#observe(record, nowMs);
   }
@@ -175,7 +175,7 @@ export class LeaseElection {
     return this.#isRunning && this.#state.leads(this.#nowMs());
   }
 
-  /** Who holds the Lease, as far as this candidate knows. */
+  /** The holder of the Lease object, as far as this candidate knows. */
   get leader(): string | undefined {
     return this.#state.leader;
   }
@@ -185,7 +185,7 @@ export class LeaseElection {
     this.#drive();
   }
 
-  /** What a watch of the Lease brought; undefined: it was deleted. */
+  /** Takes a record from a watch of the Lease object. Undefined: it was deleted. */
   heard(record: LeaseRecord | undefined): void {
     if (!this.#isRunning) return;
     this.#state.heard(record, this.#nowMs());

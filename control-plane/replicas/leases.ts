@@ -11,7 +11,7 @@ import { managedLabels, replicaLeaseName, serverSideApply } from './replica-name
 export interface LeaseApiOptions {
   client: KubernetesApi;
   namespace: string;
-  /** Of one request. */
+  /** The timeout of one request. */
   timeoutMs: number;
   /** For people who read the Lease. */
   clock: Clock;
@@ -26,7 +26,7 @@ export interface LeaseClaim {
   acquireTime: string | undefined;
 }
 
-/** As the API server has it, as far as we read it. */
+/** The Lease object of the API server, as far as we read it. */
 export interface LeaseObject {
   metadata: { name: string; uid: string; resourceVersion: string; labels?: Record<string, string> };
   spec?: {
@@ -155,7 +155,7 @@ function isStatus(error: unknown, status: number): boolean {
   return error instanceof ApiError && error.status === status;
 }
 
-/** What a coordination.k8s.io/v1 Lease says, as far as an election or a sign of life needs it. */
+/** The content of a coordination.k8s.io/v1 Lease, as far as an election or a sign of life needs it. */
 export interface LeaseRecord {
   /** Changes with every write; a write that names another one than the server's is refused. */
   resourceVersion: string;
@@ -237,7 +237,7 @@ export class ReplicaLease {
 
 export interface SignOfLife {
   name: string;
-  /** Of the Lease; the same one again is no sign. */
+  /** The version of the Lease object. The same one again is no sign of life. */
   resourceVersion: string;
   durationMs: number;
 }
@@ -262,7 +262,7 @@ export class SignsOfLife {
   readonly #lives = new Map<string, Life>();
   #deafSinceMs: number | undefined;
 
-  /** Whether the replica came to life by it. */
+  /** Returns whether the replica came to life by it. */
   see(sign: SignOfLife, nowMs: number): boolean {
     const { name, resourceVersion, durationMs } = sign;
     if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;

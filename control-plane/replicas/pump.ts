@@ -46,7 +46,7 @@ export class PacedQueue<Entry> {
 }
 
 export interface PumpOptions<Entry, Failed extends Failure> {
-  /** What waits, in which order and under which budget. */
+  /** The waiting entries, in their order and under their budget. */
   queue: {
     next(nowMs: number): Entry | undefined;
     /** Milliseconds until `next` has something; undefined when nothing waits. */
@@ -72,7 +72,7 @@ export interface PumpOptions<Entry, Failed extends Failure> {
 export class Pump<Entry, Failed extends Failure> {
   readonly #options: PumpOptions<Entry, Failed>;
   readonly #running = new Set<Promise<void>>();
-  /** What ends each wait at once. */
+  /** Functions that end each wait at once. */
   readonly #waits = new Set<() => void>();
   #callOff: (() => void) | undefined;
   #isClosed = false;

@@ -35,7 +35,7 @@ function asLabel(text: string): string {
 /** Field manager of every server-side apply. */
 export const fieldManager = 'weir-control-plane';
 
-/** What makes a request one: the object holds the body and nothing else that this manager wrote before. */
+/** The query and type of server-side apply: the object then has the body, and nothing else that this manager wrote before. */
 export const serverSideApply = {
   method: 'PATCH',
   query: { fieldManager, force: true },

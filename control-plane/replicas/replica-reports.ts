@@ -1,4 +1,7 @@
-/** What replicas send each other of their limiters: each publishes its own in ConfigMaps, and reads all of those that live. */
+/**
+ * The reports of replicas about their limiters. Each replica publishes its own in ConfigMaps, and reads the reports of all
+ * living ones.
+ */
 
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -29,7 +32,7 @@ import { type SharedFormat, SharedValues } from './shared-values.ts';
 export interface ReplicaReportsOptions extends Telemetry {
   client: KubernetesApi;
   namespace: string;
-  /** Whose report comes from `publish`, not through the API. */
+  /** The replica whose report is passed to `publish`, and does not arrive through the API. */
   replica: string;
   clock: Clock;
   timers: Timers;
@@ -43,7 +46,7 @@ export interface ReplicaReportsOptions extends Telemetry {
   listed(): void;
   /** `living` may answer differently. */
   changed(): void;
-  /** Of any Lease of the control plane, by name. */
+  /** Takes a record of any Lease object of the control plane, by name. */
   leaseChanged(name: string, record: LeaseRecord | undefined): void;
 }
 
@@ -57,8 +60,8 @@ export interface SeenLease {
 const defaultDurationMs = 5_000;
 
 /**
- * What all replicas know of their limiters. Publishes the own report: the first change at once, further ones at most every
- * 250 ms, one write at a time. Watches the reports and Leases of all, and counts the replicas that live.
+ * The reports of all replicas about their limiters. It publishes the own report: the first change at once, further ones at most
+ * every 250 ms, one write at a time. It watches the reports and Lease objects of all, and counts the living replicas.
  */
 export class ReplicaReports {
   readonly #options: ReplicaReportsOptions;
@@ -170,7 +173,7 @@ export class ReplicaReports {
     return [this.#own, ...others];
   }
 
-  /** What replicas left that do not live: for anyone who clears away. Empty while nothing is heard. */
+  /** The Lease objects and reports that dead replicas left, for cleaning up. Empty while the watches are silent. */
   remains(): { replica: string; leases: SeenLease[]; reports: StoredConfigMap[] }[] {
     if (this.#deafFor.size > 0) return [];
     const nowMs = this.#nowMs();
@@ -220,7 +223,7 @@ export class ReplicaReports {
     this.#listed();
   }
 
-  /** Whether a replica came to life by it. */
+  /** Returns whether a replica came to life by it. */
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
     if (this.#reportedLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
@@ -228,7 +231,7 @@ export class ReplicaReports {
     return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
   }
 
-  /** Whether a living replica ended by it. */
+  /** Returns whether a living replica ended by it. */
   #leaseGone({ name, record, isReplica }: SeenLease): boolean {
     this.#options.leaseChanged(name, undefined);
     return isReplica && this.#signs.remove(record.holder, this.#nowMs());
@@ -373,14 +376,14 @@ const limiterSchema = z.object({
     .object({
       version: z.string(),
       message: z.string(),
-      /** As replicas of before say it. */
+      /** The field of older replicas. */
       resources: refusedSchema.optional(),
       /** The number of a list of the report. Undefined: everything is refused. */
       refused: z.number().optional(),
     })
     .optional(),
 });
-/** What another version of this program adds is passed over. */
+/** Fields that another version of this program adds are ignored. */
 const reportSchema = z.object({
   limiters: z.array(limiterSchema),
   refused: z.array(refusedSchema).default([]),

@@ -21,7 +21,7 @@ const rareMs = 60_000;
 
 export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
   client: KubernetesApi;
-  /** Of Leases and ConfigMaps. */
+  /** The namespace of Leases and ConfigMaps. */
   namespace: string;
   /** See `replicaName`; also its identity in the election. */
   replica: string;
@@ -29,7 +29,7 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   replicaLeaseDurationMs: number;
   /** How long a replica has to be dead before the leader deletes what it left. Defaults to a minute. */
   cleanupAfterMs?: number;
-  /** Of one of the ConfigMaps that hold a report. Defaults to what the API server takes. */
+  /** The most bytes of one ConfigMap with a report. Defaults to what the API server accepts. */
   maxPartBytes?: number;
   clock: Clock;
   timers: Timers;
@@ -111,7 +111,7 @@ export class Replicas {
     });
   }
 
-  /** Whether this replica may write; by the clock, so that it is false before another one leads. */
+  /** Returns whether this replica may write; by the clock, so that it is false before another one leads. */
   get leads(): boolean {
     return this.#election.leads;
   }
@@ -128,7 +128,7 @@ export class Replicas {
     this.#cleanup.start();
   }
 
-  /** What is known of our own limiters; `changed` is reported at once. */
+  /** Publishes what is known of our own limiters. It reports `changed` at once. */
   publish(limiters: readonly LimiterReport[]): void {
     this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
   }
@@ -155,10 +155,10 @@ export interface WatchDoubtOptions extends Pick<ReplicasOptions, 'clock' | 'time
 }
 
 /**
- * Whether watches are silent over dead connections. The watch of Leases has to say something after a renewal of our own: where
- * it does not, all connections are taken anew. A renewal that has no answer may mean the same, or that the API server is slow: after
- * it connections are taken anew as soon as there is an answer; when that was done a moment ago only if the renewal is not
- * shown, else later, for a slow server is not helped by it.
+ * Finds out whether watches are silent over dead connections. The watch of Leases has to say something after a renewal of our own:
+ * where it does not, all connections are taken anew. A renewal that has no answer may mean the same, or that the API server is
+ * slow: after it connections are taken anew as soon as there is an answer; when that was done a moment ago only if the renewal
+ * is not shown, else later, for a slow server is not helped by it.
  */
 export class WatchDoubt {
   readonly #options: WatchDoubtOptions;
@@ -169,7 +169,7 @@ export class WatchDoubt {
   #rareUntilMs = Number.NEGATIVE_INFINITY;
   /** The watch has shown something since connections were taken anew: it is known to work. */
   #hasShown = false;
-  /** Of the one timer: until the renewal is shown, or until connections may be taken anew. */
+  /** Ends the one timer: until the renewal is shown, or until connections may be replaced. */
   #callOff = (): void => {};
   /** Ends the wait for the watch to show anything, after a renewal that was answered at once. */
   #expected: (() => void) | undefined;

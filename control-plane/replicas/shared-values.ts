@@ -28,7 +28,7 @@ export interface SharedFormat<Value> {
   whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
   /** Rejects if the value cannot be read. */
   decode(maps: readonly StoredConfigMap[]): Promise<Value>;
-  /** Whether a value that cannot be read leaves the one before. By default it counts as not stored. */
+  /** True if a value that cannot be read leaves the one before. By default it counts as not stored. */
   keepsLast?: boolean;
   /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
   encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
@@ -62,7 +62,7 @@ export interface SharedValuesOptions<Value> {
   intervalMs?: number;
   /** The waits after failures, which nothing ends early. By default they are longer, and news ends them. */
   retry?: { firstMs: number; mostMs: number };
-  /** Whether this process writes and deletes values with this key. By default it does for all keys. */
+  /** Returns whether this process writes and deletes values with this key. By default it does for all keys. */
   owns?(key: string): boolean;
   /** Asked before each request. */
   mayWrite(): boolean;
@@ -141,7 +141,7 @@ export class SharedValues<Value> {
     return [...this.#watch.items.values()];
   }
 
-  /** Whether the first complete list was read. */
+  /** Returns whether the first complete list was read. */
   get isRead(): boolean {
     return this.#values.isRead;
   }
@@ -181,7 +181,7 @@ export class SharedValues<Value> {
     if (this.#isClosed) return;
     this.#stored = this.#values.values;
     this.#written.clear();
-    // What was stored before this process began is no news to it.
+    // Values that were stored before this process started are no news to it.
     if (!this.#isLoaded) this.#basis = this.#stored;
     this.#isLoaded = true;
     this.#options.read(hasChanged);
@@ -228,7 +228,7 @@ export class SharedValues<Value> {
     return this.#isSame(this.#cut.get(key), value);
   }
 
-  /** Whether some of its ConfigMaps are missing, as after somebody deleted one. */
+  /** Returns whether some of its ConfigMaps are missing, as after somebody deleted one. */
   #isInPieces(key: string): boolean {
     const { whole, keyOf } = this.#options.format;
     return whole !== undefined && whole(this.maps.filter((map) => keyOf(map) === key)) === undefined;

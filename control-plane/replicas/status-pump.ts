@@ -34,7 +34,7 @@ export interface StatusWriterOptions<Kind extends StatusOwner> extends WriteLedg
   client: KubernetesApi;
   /** Where the API has the object. */
   addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
-  /** Of one request; defaults to 10,000. */
+  /** The timeout of one request. Defaults to 10,000. */
   timeoutMs?: number;
 }
 
@@ -83,16 +83,16 @@ export class StatusWriter<Kind extends StatusOwner> {
 
 export type StatusEntry = StatusWrite<ConfigObject>;
 
-/** What waits, in which order and under which budget: see the reconciler's StatusQueue. */
+/** The waiting statuses, in their order and under their budget: see the reconciler's StatusQueue. */
 export interface StatusEntries {
   next(nowMs: number): StatusEntry | undefined;
   /** Milliseconds until `next` has something; undefined when nothing waits. */
   nextDueMs(nowMs: number): number | undefined;
   /** The entry is off our hands: newer statuses of the object may come, and follow from `now`. */
   done(uid: string, now?: ConfigObject): void;
-  /** What waits for the object is not to be written. */
+  /** The waiting status of the object must not be written. */
   withdraw(uid: string): void;
-  /** What `next` gave is not sent: the budget has it back. */
+  /** The status that `next` returned is not sent, so its budget is returned. */
   spared(): void;
 }
 
@@ -132,7 +132,7 @@ export function lacksRight({ status, message }: ApiError): boolean {
   return status === 403 && /cannot patch resource "ratelimit(configs|overrides)\/status"/.test(message);
 }
 
-/** What one right to write statuses is for. */
+/** Returns the object that one right to write statuses is for. */
 function placeOf(object: ConfigObject): string {
   return `${kindOf(object).plural} ${object.namespace}`;
 }
@@ -254,7 +254,7 @@ export class StatusPump {
     });
   }
 
-  /** What became of objects that were not written again is not known. */
+  /** The fate of objects that were not written again is unknown. */
   #forgetOld(): void {
     const longAgoMs = this.#options.clock.monotonicMs() - mostPauseMs;
     for (const [key, { is, overAtMs }] of this.#pauses)

@@ -1,4 +1,4 @@
-/** What settings that are good by themselves may not be together. */
+/** Checks settings that are valid alone but not together. */
 import { shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
 import { formatGoDuration } from '../../process/settings/go-values.ts';

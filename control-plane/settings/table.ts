@@ -481,7 +481,7 @@ function clientName(): SettingKind<string> {
   };
 }
 
-/** As `kubectl get -l` takes it. */
+/** A label selector as `kubectl get -l` takes it. */
 function labelSelector(): SettingKind<string> {
   const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
   return {

@@ -34,7 +34,7 @@ export interface DirectorySourceLimits {
   maxDelayMs: number;
   /** How often the folder's path is checked to still lead to the folder watched. */
   checkIntervalMs: number;
-  /** Of all manifests together. */
+  /** The most bytes of all manifests together. */
   maxBytes: number;
 }
 
@@ -120,7 +120,7 @@ export class DirectorySource implements ObjectSource {
     return [];
   }
 
-  /** Of its manifest: `limits.yaml:12`. */
+  /** The place of its manifest: `limits.yaml:12`. */
   placeOf(object: ConfigObject): string | undefined {
     return this.#objects.placeOf(object);
   }
@@ -182,7 +182,7 @@ export class DirectorySource implements ObjectSource {
     return hasChanged;
   }
 
-  /** Those of this class; one whose class is no text is refused by everybody. */
+  /** The manifests of this class. Every control plane rejects a manifest whose class is no text. */
   #manifests(): FileManifest[] {
     const { className } = this.#options;
     return this.#files.manifests.filter(({ spec }) => (classNameOf(spec) ?? className) === className);

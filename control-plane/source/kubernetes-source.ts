@@ -18,9 +18,9 @@ export interface ObjectSource {
   start(listener: SourceListener): void | Promise<void>;
   /** By uid, as last known. Another map once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
-  /** What is not ours any more, by class or labels, while its status still bears the name of this control plane. */
+  /** The objects that are no longer ours, by class or labels, while their status still has the name of this control plane. */
   left(): readonly ConfigObject[];
-  /** Whether the object exists no longer, also not as one that is not ours. */
+  /** Returns whether the object exists no longer, also not as one that is not ours. */
   isGone(object: ConfigObject): boolean;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface SourceListener {
   statusShown(): void;
   /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
   changed(): void;
-  /** Whether `objects` may be older than what the place has by now. */
+  /** Called when `objects` may be older than what the place has by now, and when it no longer is. */
   cutOff(isCutOff: boolean): void;
 }
 
@@ -45,7 +45,7 @@ export interface KubernetesSourceOptions extends Telemetry {
   className: string;
   /** LABEL_SELECTOR; empty: all objects of the class. */
   labelSelector: string;
-  /** What statuses of this control plane bear as `controllerName`. */
+  /** The `controllerName` in statuses of this control plane. */
   controllerName: string;
   /** Own status writes were decided here, so they are no reason to decide anew. */
   writes: WriteLedger<ConfigObject>;
@@ -78,7 +78,7 @@ export class KubernetesSource implements ObjectSource {
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
   /** All by uid. */
   #objects = VersionedMap.of<ConfigObject>();
-  /** What `objects` does not show yet. */
+  /** The changes that `objects` does not show yet. */
   #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
   #listener: SourceListener | undefined;
@@ -306,7 +306,7 @@ interface ReadObject {
   labels: Labels;
 }
 
-/** What is kept of an object of the Kubernetes API; annotations are not, of managed fields only a time is. */
+/** Returns the part of an object of the Kubernetes API to store: no annotations, and only a time of managed fields. */
 export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | { unreadable: string } {
   const { namespace, name, uid, generation, resourceVersion, creationTimestamp = '' } = object.metadata;
   if (typeof namespace !== 'string') return { unreadable: 'it has no metadata.namespace' };

@@ -6,7 +6,7 @@
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Whether an object has the labels. */
+/** Returns whether an object has the labels. */
 export type LabelSelector = (labels: Labels) => boolean;
 
 type Parsed = { selects: LabelSelector } | { problem: string };
@@ -22,7 +22,7 @@ export function parseLabelSelector(text: string): Parsed {
   }
 }
 
-/** What is wrong, and where. */
+/** An error of a selector, with its place. */
 class SelectorError extends Error {}
 
 const word = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
@@ -152,7 +152,7 @@ function compares(key: string, operator: '<' | '>', bound: bigint): LabelSelecto
   };
 }
 
-/** As far as it fits 64 bits. */
+/** Reads a whole number, as far as it fits 64 bits. */
 function wholeNumberOf(text: string): bigint | undefined {
   if (!wholeNumber.test(text)) return undefined;
   const number = BigInt(text);

@@ -118,7 +118,7 @@ export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   spec: unknown;
   /** Where it stands: `limits.yaml:12`. */
   place: string;
-  /** What is wrong with its file, which does not have it in readable form now. Missing: nothing. */
+  /** The problem of its file, which does not have it in readable form now. Missing: none. */
   problem?: string;
 }
 
@@ -129,22 +129,22 @@ export interface ManifestProblem {
 }
 
 interface ReadFile {
-  /** Of the text that was read last, or why there is none. */
+  /** The fingerprint of the text that was read last, or why there is none. */
   fingerprint: string;
   /** By `objectKey`: the last good ones. */
   lastGood: ReadonlyMap<string, FileManifest>;
-  /** Those of `lastGood`, with what is wrong with the file now. */
+  /** The manifests of `lastGood`, with the problem of the file now. */
   manifests: readonly FileManifest[];
   isWrong: boolean;
 }
 
 /**
- * What the files of a folder say: manifests, and rule files, each as one object of its domain. A file with errors keeps
- * what it said before, apart from what can be read of it. If it said nothing before, it counts as an object that is named as the
- * file, so that pages show what is wrong.
+ * The files of a folder: manifests, and rule files, each as one object of its domain. A file with errors keeps its earlier
+ * content, except for what can be read of it. If it had none, it counts as an object with the name of the file, so that pages
+ * show the problem.
  */
 export class ManifestFiles {
-  /** Of rule files, which name none. */
+  /** The class of rule files, which name none. */
   readonly #className: string;
   #files = new Map<string, ReadFile>();
 
@@ -219,7 +219,7 @@ function unreadFile(file: string, problem: string): FileManifest {
 interface FileContent {
   found: FileManifest[];
   errors: ManifestProblem[];
-  /** What to do about the errors. `meanwhile`: what is in force. */
+  /** Returns what to do about the errors. `meanwhile`: what is in force. */
   remedy?: (meanwhile: string) => string;
   /** It is no file of ours. */
   isForeign?: boolean;
@@ -241,7 +241,7 @@ function isRuleFile(text: string): boolean {
   return textKind(text) === 'rule-file' && /^\s*[^#\s-]/m.test(text);
 }
 
-/** As of manifests that name none. */
+/** The namespace of manifests that name none. */
 const defaultNamespace = 'default';
 
 /** One object, named as its domain. Tests of rules are passed over. */
@@ -280,7 +280,7 @@ function ruleProblemOf(error: RuleError): ManifestProblem {
   return { place, text: lines.replaceAll(/\s*\n\s*/g, ' ') };
 }
 
-/** Of two manifests of one object the first one counts. */
+/** Of two manifests of one object, the first one counts. */
 export function duplicate(place: string, key: string, firstPlace: string): ManifestProblem {
   const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
   return { place, text: `${key} is already defined at ${firstPlace}; this one is left out: ${remedy}` };

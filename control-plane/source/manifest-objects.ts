@@ -32,7 +32,7 @@ export class ManifestObjects {
     const before = new Map([...this.#objects.values()].map((object) => [objectKey(object), object]));
     const places = new Map<string, string>();
     const duplicates = new Map<string, ManifestProblem>();
-    // What is not set below is gone.
+    // Every object that is not set below is gone.
     const next = new Map<string, ConfigObject | undefined>();
     for (const uid of this.#objects.keys()) next.set(uid, undefined);
     for (const manifest of manifests) {

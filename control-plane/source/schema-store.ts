@@ -66,7 +66,7 @@ export class SchemaStore {
     return this.#schemas;
   }
 
-  /** As `schemas`; empty before the first answer, so that an unknown field counts as one without a default. */
+  /** The known schemas. Empty before the first answer, so that an unknown field counts as one without a default. */
   get known(): PublishedSchemas {
     return this.#schemas ?? noSchemas;
   }
@@ -142,7 +142,7 @@ export class SchemaStore {
   }
 }
 
-/** Of `spec`, by kind. What has another form is left out. */
+/** Reads the schemas of `spec`, by kind. It ignores schemas of another form. */
 function schemasOf(document: unknown): PublishedSchemas {
   const { schemas = {} } = members(members(document)['components']) as { schemas?: object };
   const found = Object.values(schemas).flatMap((schema: unknown) => {

@@ -1,4 +1,4 @@
-/** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
+/** The statistics of the control plane, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type Decision } from '../model/decision.ts';
@@ -23,7 +23,7 @@ export type ConnectionCut = keyof typeof connectionCuts;
 const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
 export type LimiterState = (typeof limiterStates)[number];
 
-/** What fleets without objects are served. */
+/** The snapshot of fleets without objects. */
 const nothing = fleetSnapshot('', []);
 
 /** Numbers by fleet, for labels: bounded, because anyone who may create an object can make up fleets. */
@@ -77,9 +77,9 @@ function noTotals(): FleetTotals {
 
 /** Read at every scrape. */
 export interface MetricSources {
-  /** What is served; undefined before the first complete list. */
+  /** The current decision. Undefined before the first complete list. */
   decision(): Decision | undefined;
-  /** Of this replica alone: the sum over all replicas is for who asks the metrics. */
+  /** The limiters of this replica alone. The reader of metrics adds up the replicas. */
   limiters(): Iterable<LimiterReport>;
   domainsHeld(): number;
   replicasAlive(): number;
@@ -125,7 +125,7 @@ export interface Telemetry {
 
 const apiRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'];
 
-/** What the control plane counts, and `metrics` for who asks. */
+/** The statistics of the control plane, with `metrics` for scrapes. */
 export class ControlPlaneMetrics {
   readonly registry = new Registry();
   /** Each metric, for what is counted as it happens; what needs more than that has a method below. */

@@ -282,7 +282,7 @@ export function statusOverwritten(
   log.warn('Somebody else changed a status: it is written again', found);
 }
 
-/** As often as `statusOverwritten`. `yields`: this control plane leaves such objects to the other one for ten minutes. */
+/** Logged as often as `statusOverwritten`. `yields`: this control plane leaves such objects to the other one for ten minutes. */
 export function classConflict(
   log: Logger,
   found: { object: string; by: string; yields: boolean; times: number },

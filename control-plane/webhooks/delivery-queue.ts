@@ -25,7 +25,7 @@ export interface DeliveryQueueOptions {
 }
 
 export interface DeliveryFailure {
-  /** Whose it is. */
+  /** The side that is at fault. */
   side: 'endpoint' | 'event';
   /** The least wait that the endpoint asked for. */
   retryAfterMs?: number | undefined;
@@ -50,7 +50,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
   /** In the order in which they came, also while in flight. */
   readonly #entries = new Map<string, Entry<Message>>();
   #inFlight = 0;
-  /** Of the endpoint, since it last took an event. */
+  /** The failures of the endpoint since it last took an event. */
   #failures = 0;
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
@@ -123,7 +123,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     const { random } = this.#options;
     const leastMs = failure.retryAfterMs ?? 0;
     entry.dueMs = nowMs + Math.max(leastMs, deliveryDelayMs(entry.attempts, random));
-    // What else was in flight when the endpoint failed says nothing new.
+    // Other events that were in flight when the endpoint failed reveal nothing new.
     if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
       this.#failures += 1;
       this.#pausedUntilMs = nowMs + deliveryDelayMs(this.#failures, random);

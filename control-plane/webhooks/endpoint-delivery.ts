@@ -12,7 +12,7 @@ export interface QueuedEvent extends WebhookMessage {
   settled?(): void;
 }
 
-/** What an endpoint will never hear of. */
+/** An event that an endpoint will never receive. */
 export interface Drop {
   endpoint: string;
   reason: WebhookDropReason;
@@ -38,7 +38,7 @@ export interface EndpointStatus {
   failed: number;
   /** Events that the endpoint will never hear of. */
   dropped: number;
-  /** Of the newest attempt that failed; undefined once one succeeded. */
+  /** The error of the newest failed attempt. Undefined after a success. */
   lastError: string | undefined;
   /** It answered 410. */
   isGone: boolean;

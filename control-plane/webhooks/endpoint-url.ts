@@ -9,7 +9,7 @@ export interface WebhookEndpoint {
   label: string;
 }
 
-/** What is wrong with an item of WEBHOOK_URLS, without its text, which may hold a password; undefined when it is right. */
+/** Returns what is wrong with an item of WEBHOOK_URLS, without its text, which may contain a password. Undefined if it is valid. */
 export function webhookUrlProblem(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null) return 'is not a URL such as https://host/path';

@@ -43,7 +43,7 @@ export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** What is stored has changed, or was read for the first time: another leader may have written it. Call `sync`. */
+  /** Called when the stored list has changed, or was read for the first time. Another leader may have written it. Call `sync`. */
   changed(stored: readonly RemovedObject[]): void;
 }
 

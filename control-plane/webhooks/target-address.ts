@@ -76,7 +76,7 @@ export type ResolveAll = (
   callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
 ) => void;
 
-/** As `dns.lookup`, without local addresses. Fails with a LocalTargetError where no other address is left. */
+/** The same as `dns.lookup`, without local addresses. Fails with a LocalTargetError if no other address is left. */
 export function lookupWithoutLocal(resolve: ResolveAll): LookupFunction {
   return (hostname, options, callback) => {
     const answered = (error: NodeJS.ErrnoException | null, found: LookupAddress[]): void => {

@@ -6,7 +6,7 @@ import { signatures } from './signing-keys.ts';
 export interface Delivery {
   /** By lower-case name. */
   headers: ReadonlyMap<string, string>;
-  /** As it came: a single other byte makes the signature wrong. */
+  /** The body as it arrived. A single different byte makes the signature wrong. */
   body: Buffer;
 }
 

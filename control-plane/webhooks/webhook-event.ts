@@ -1,6 +1,6 @@
 /**
- * What receivers are reported, as a function of an object's status: an event is new when the status before did not have it.
- * So the id of an event is the same anyone who sends it, and however often.
+ * The events for receivers, as a function of an object's status: an event is new if the status before did not have it. So an
+ * event has the same id whoever sends it, and however often.
  */
 
 import { createHash } from 'node:crypto';
@@ -34,7 +34,7 @@ export interface WebhookEventData {
   uid: string;
   /** The generation that the condition speaks of. */
   generation: number;
-  /** What the object was last accepted for, else what its spec says; null when that cannot be read. */
+  /** The domain that was last accepted, or else the one in the spec. Null if that cannot be read. */
   domain: string | null;
   fleet: string | null;
   condition: Omit<Condition, 'observedGeneration'>;
@@ -49,7 +49,7 @@ export interface StatusChange {
   /** Undefined before the first status. */
   previous: ConfigStatus | undefined;
   next: ConfigStatus;
-  /** Of the limiters that `next` speaks of; undefined while none are known. */
+  /** The limiters that `next` names. Undefined while none are known. */
   limiters: WebhookEventData['limiters'] | undefined;
   nowMs: number;
 }
@@ -59,7 +59,7 @@ const longestMessage = 8_192;
 /** Chosen: longer names in a spec that was never accepted are not worth repeating. */
 const longestName = 1_024;
 
-/** What a change of status reports receivers; empty when nothing that they hear of has changed. */
+/** Returns the events for a change of status. Empty if nothing has changed that receivers get. */
 export function webhookEvents({ object, previous, next, limiters, nowMs }: StatusChange): WebhookEvent[] {
   const known = new Set(reportedConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
   return reportedConditions(next)
@@ -72,7 +72,10 @@ export function webhookEvents({ object, previous, next, limiters, nowMs }: Statu
     .filter(({ id }) => !known.has(id));
 }
 
-/** Of a deleted object whose rules no limiter runs any more. Its id follows from the uid alone: it is reported once. */
+/**
+ * Returns the event for a deleted object whose rules no limiter runs any more. Its id depends on the uid alone, so it is
+ * reported once.
+ */
 export function removedEvent(
   { kind, namespace, name, uid, generation, served, removedMs }: RemovedObject,
   { total, nowMs }: { total: number; nowMs: number },

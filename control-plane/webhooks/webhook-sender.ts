@@ -21,7 +21,7 @@ export interface WebhookSenderOptions {
   secrets(): readonly string[];
   /** From the start of the connection to the end of the answer. */
   timeoutMs: number;
-  /** Whether it may be posted to this machine, its link and metadata services: see `localAddressKind`. */
+  /** True if events may be posted to this machine, to its link and metadata services: see `localAddressKind`. */
   allowLocal: boolean;
   clock: Clock;
 }
@@ -102,7 +102,7 @@ function resultOf(response: Response, nowMs: number): AttemptResult {
   };
 }
 
-/** Of the answers 4xx these speak of the endpoint's state, not of the request: timeout, too early, too many. */
+/** Returns whether an answer 4xx is about the event. Some are about the endpoint's state: timeout, too early, too many. */
 function isEventsFault(status: number): boolean {
   return status >= 400 && status < 500 && ![408, 425, 429].includes(status);
 }

@@ -17,9 +17,9 @@ export interface WebhooksOptions extends Telemetry {
   secret: SecretPlace;
   /** Events that wait for one endpoint, at most. */
   queueSize: number;
-  /** Of one attempt. */
+  /** The timeout of one attempt. */
   timeoutMs: number;
-  /** Whether events may be posted to loopback, link-local and metadata addresses. */
+  /** True if events may be posted to loopback, link-local and metadata addresses. */
   allowLocal: boolean;
   /** How long a secret that was replaced still signs. */
   secretOverlapMs: number;

@@ -9,7 +9,7 @@ import type { TokenOutcome, TokenReviews } from './token-reviews.ts';
 export interface Identity {
   /** Undefined: it showed nothing, and need not. */
   caller: Caller | undefined;
-  /** Of the pod that its token is bound to. */
+  /** The UID of the pod that its token is bound to. */
   podUid?: string;
   /** When its token expires, in milliseconds since 1970. */
   expiresMs?: number;
@@ -24,7 +24,7 @@ export interface CallerIdentityOptions {
   tokens: TokenNames | undefined;
   /** Undefined: service accounts are not known. */
   reviews: TokenReviews | undefined;
-  /** Anyone who shows nothing is served, too. */
+  /** True if callers without any proof are served, too. */
   allowAnonymous: boolean;
 }
 

@@ -54,9 +54,9 @@ export interface DiscoveryForm {
    * whether something is to be sent for it, whatever version was sent last; or what is wrong.
    */
   subscribe(isFirst: boolean): boolean | { problem: string };
-  /** Of what the limiter said it has, with its first request. Empty: nothing, or not known. */
+  /** The version that the limiter claimed with its first request. Empty: none, or unknown. */
   readonly claimedVersion: string;
-  /** What is to be sent, without a nonce. */
+  /** Returns the message to send, without a nonce. */
   bytesOf(response: FleetResponse): Uint8Array;
   /** It was sent. */
   sent(response: FleetResponse): void;
@@ -95,7 +95,7 @@ export class StateOfTheWorld implements DiscoveryForm {
 export const longestRequestBytes = 4 * 1024 * 1024;
 /** Chosen: who wants more wants all. */
 const mostNames = 1_000;
-/** As many as Weir's limiter lists before it refuses everything. */
+/** Weir's limiter lists this many before it rejects everything. */
 const mostRefused = 1_000;
 /** Chosen: as Weir's limiter says of one; it is for a condition, which people read. */
 const longestMessage = 1_024;
@@ -111,7 +111,7 @@ export class Incremental implements DiscoveryForm {
   #request: DeltaDiscoveryRequest | undefined;
   #wantsAll = false;
   #names: ReadonlySet<string> = new Set();
-  /** Of names that there are not: an empty version. */
+  /** The resources that were reported. A name that does not exist has an empty version. */
   #reported: SentResources = nothingSent;
   claimedVersion = '';
   readonly #refused: RefusedLists;
@@ -151,7 +151,7 @@ export class Incremental implements DiscoveryForm {
     }
     this.#names = names;
     if (isFirst) return true;
-    // Who subscribes again wants it again.
+    // A limiter that subscribes again wants the resource again.
     if (more.length > 0) this.#reported = unsure(versionsOf(this.#reported), more);
     return more.length > 0;
   }
@@ -190,8 +190,8 @@ function unsure(reported: ResourceVersions, names: readonly string[]): ResourceV
 }
 
 /**
- * What limiters say that they refused. All of a fleet refuse alike, and name it in the same bytes: one list stands for
- * all of them, here and in the reports of replicas.
+ * The lists of resources that limiters rejected. All limiters of a fleet reject the same resources in the same bytes, so one
+ * list serves all of them, here and in the reports of replicas.
  */
 export class RefusedLists {
   /** By a hash of the bytes, the one asked for last at the end. */
@@ -237,7 +237,7 @@ const longestNodeBytes = 256 * 1024;
 /** Chosen: details of an error. */
 const mostErrorFields = 100;
 
-/** Whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
+/** Returns whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
 function isBounded(bytes: Uint8Array, { node, error }: BoundedFields): boolean {
   const count = fieldCount(bytes, (number, value) => {
     if (number === node) return value.length <= longestNodeBytes;

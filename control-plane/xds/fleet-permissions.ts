@@ -1,4 +1,4 @@
-/** Who a caller of the xDS port turned out to be, and which fleets it may ask for. */
+/** Determines the identity of a caller of the xDS port, and the fleets that it may ask for. */
 import type { PeerCertificate } from 'node:tls';
 
 /** By the name of a client: the fleets that it may ask for. */
@@ -8,7 +8,7 @@ export type ClientKind = 'certificate' | 'service account' | 'token';
 
 export interface Caller {
   kind: ClientKind;
-  /** As XDS_CLIENT_FLEETS has them. */
+  /** The names as in XDS_CLIENT_FLEETS. */
   names: readonly string[];
 }
 
@@ -18,13 +18,13 @@ const accountPattern =
   /^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 const tokenNamePattern = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
 
-/** What a name in XDS_CLIENT_FLEETS names. */
+/** Returns the kind of a name in XDS_CLIENT_FLEETS. */
 export function kindOfClient(name: string): ClientKind {
   if (name.startsWith(accountPrefix)) return 'service account';
   return name.startsWith(tokenPrefix) ? 'token' : 'certificate';
 }
 
-/** Whether some client could have this name. */
+/** Returns whether some client could have this name. */
 export function isClientName(name: string): boolean {
   const kind = kindOfClient(name);
   if (kind === 'certificate') return name !== '';
@@ -41,7 +41,7 @@ export function tokenClient(name: string): Caller {
   return { kind: 'token', names: [`${tokenPrefix}${name}`] };
 }
 
-/** Of a certificate that was verified. A name that looks like one of another kind does not count. */
+/** Returns the client of a verified certificate. A name that looks like one of another kind does not count. */
 export function certificateClient(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): Caller {
   const names = certificateNames(certificate).filter((name) => kindOfClient(name) === 'certificate');
   return { kind: 'certificate', names };

@@ -1,8 +1,7 @@
 /**
- * What the limiters of one fleet are answered, in both forms of xDS: a DiscoveryResponse with everything, or a
- * DeltaDiscoveryResponse with what is different from what a limiter was sent before. Each is encoded once, without its nonce:
- * fields of a protobuf message may follow each other in any order, so the nonce of each stream is appended to bytes that
- * streams share.
+ * The responses to the limiters of one fleet, in both forms of xDS: a DiscoveryResponse with everything, or a
+ * DeltaDiscoveryResponse with the differences from what a limiter has received. Each is encoded once, without its nonce. Fields
+ * of a protobuf message may follow each other in any order, so the nonce of each stream is appended to bytes that streams share.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
@@ -25,30 +24,30 @@ const controlPlaneFields = { identifier: 1 } as const;
 /** Versions of resources by their names: what a limiter was sent. */
 export type ResourceVersions = ReadonlyMap<string, string>;
 
-/** What a limiter was reported; where that was all of a snapshot, its resources. */
+/** The resources that a limiter has received. If that was all of a snapshot, its resources. */
 export type SentResources = ResourceVersions | readonly Resource[];
 
 export function versionsOf(reported: SentResources): ResourceVersions {
   return 'get' in reported ? reported : new Map(reported.map(({ name, hash }) => [name, hash]));
 }
 
-/** Of a limiter that was notified of nothing. One map, so that all such limiters share their response. */
+/** The resources of a limiter that has received nothing. It is one map, so that all such limiters share their response. */
 export const nothingSent: ResourceVersions = new Map();
 
-/** What is different between a snapshot and what was reported. */
+/** The differences between a snapshot and what was reported. */
 export interface SnapshotChange {
   resources: readonly Resource[];
   /** Names. */
   removed: readonly string[];
 }
 
-/** What the limiters of one fleet are to have. Responses are made when the first of them needs one. */
+/** The responses to the limiters of one fleet. Each is made when the first limiter needs it. */
 export class FleetResponse {
   readonly fleet: string;
   readonly version: string;
   /** In the order of their names. */
   readonly resources: readonly Resource[];
-  /** Of the response with everything in the state-of-the-world form, without the nonce. */
+  /** The size of the response with everything in the state-of-the-world form, without the nonce. */
   readonly wholeBytes: number;
   readonly #snapshot: FleetSnapshot;
   readonly #replicaName: string;
@@ -67,7 +66,7 @@ export class FleetResponse {
     this.wholeBytes = snapshot.resources.reduce((sum, { bytes }) => sum + anyBytes(bytes.length), framing);
   }
 
-  /** Whether clients with the usual limit refuse it unread. */
+  /** Returns whether clients with the default limit reject it unread. */
   get isOversize(): boolean {
     return this.wholeBytes + nonceRoomBytes > defaultClientLimitBytes;
   }
@@ -159,7 +158,7 @@ function writeAny(writer: BinaryWriter, field: number, bytes: Uint8Array): void 
   writer.tag(anyFields.value, WireType.LengthDelimited).bytes(bytes).join();
 }
 
-/** What `writeAny` writes for so many bytes. */
+/** Returns the number of bytes that `writeAny` writes for a value of this length. */
 function anyBytes(length: number): number {
   const any = 2 + rateLimitConfigTypeUrl.length + 1 + varintBytes(length) + length;
   return 1 + varintBytes(any) + any;
@@ -169,7 +168,7 @@ function varintBytes(value: number): number {
   return value < 0x80 ? 1 : 1 + varintBytes(Math.floor(value / 0x80));
 }
 
-/** What goes to one stream. Copies the shared bytes: the transport takes whole messages. */
+/** Returns the message for one stream. It copies the shared bytes, because the transport takes whole messages. */
 export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
   const writer = new BinaryWriter();
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
@@ -181,7 +180,7 @@ interface ServedResponses {
   byVersion: ReadonlyMap<string, FleetResponse>;
 }
 
-/** What is served to every fleet. Knows nothing until the first `update`. */
+/** The responses to all fleets. Empty until the first `update`. */
 export class FleetResponses {
   readonly #replicaName: string;
   readonly #empty: FleetResponse;
@@ -221,7 +220,7 @@ export class FleetResponses {
 }
 
 export interface Sender {
-  /** Of what it would send now; 0 when nothing is due any more. */
+  /** The bytes that it would send now. 0 if nothing is due any more. */
   dueBytes(): number;
   /** Its turn; calls `taken` when the transport took everything, or not at all where the stream is gone. */
   send(taken: () => void): void;

@@ -20,7 +20,7 @@ export interface LimiterConnectionsOptions {
   wasCut(reason: ConnectionCut, peer: string): void;
   /** Connections that carry no stream of discovery. Defaults to 1,000. */
   maxIdle?: number;
-  /** Of all connections together. Defaults to 128 MiB. */
+  /** The most bytes of all connections together. Defaults to 128 MiB. */
   maxBufferedBytes?: number;
 }
 
@@ -34,7 +34,7 @@ export class LimiterConnections {
   readonly #options: LimiterConnectionsOptions;
   readonly #connectionMemory: ConnectionMemory;
   readonly #byPeer = new Map<string, LimiterConnection>();
-  /** Those without a stream of discovery, by address; the first is idle longest. */
+  /** The connections without a stream of discovery, by address. The first has been idle longest. */
   readonly #idle = new WaitingLine<LimiterConnection>();
 
   constructor(options: LimiterConnectionsOptions) {
@@ -122,7 +122,7 @@ class LimiterConnection implements MemoryOwner {
   }
 }
 
-/** As grpc-js names it. */
+/** Writes the address as grpc-js does. */
 export function peerOf({ remoteAddress, remotePort }: Socket): string {
   return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
 }

@@ -23,7 +23,7 @@ import {
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { StreamState } from './stream-state.ts';
 
-/** What all streams share. */
+/** The parts that all streams share. */
 export interface StreamContext extends Telemetry {
   clock: Clock;
   timers: Timers;
@@ -32,9 +32,9 @@ export interface StreamContext extends Telemetry {
   /** Undefined: every client may ask for every fleet. */
   fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
-  /** Whether what is served may be older than what limiters have from other replicas. */
+  /** Returns whether what is served may be older than what limiters have from other replicas. */
   isCutOff(): boolean;
-  /** What the server's `limiters` gives is different now. */
+  /** Called when the server's `limiters` has changed. */
   changed(): void;
   sent(limiter: LimiterReport): void;
   /** Reports a stream that ends for what it said. */
@@ -94,11 +94,11 @@ export class LimiterStream implements Sender {
   readonly #longRequests = new TokenBucket(longRequestRate);
   /** A response was sent since the last request. */
   #isAnswerDue = false;
-  /** What its connection holds for this stream. */
+  /** The memory of its connection for this stream. */
   #bufferedBytes = 0;
   #report: LimiterReport | undefined;
   #offered: FleetResponse | undefined;
-  /** Of the response in flight. */
+  /** The time of the response in flight. */
   #sentMs = 0;
   #stopWaiting = (): void => {};
   #callOffExpiry = (): void => {};
@@ -154,7 +154,7 @@ export class LimiterStream implements Sender {
     this.#offered = this.#context.responses.get(fleet, rulesVersion);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
-    // What it accepted is what it should have again, and nobody knows whether it has it.
+    // The limiter should have again what it accepted, and may or may not have it.
     const isBack = this.#offered.version === acceptedVersion;
     if (isBack && this.#state.phase === 'in flight') this.#context.changed();
     if (this.#isDue) this.#context.turns.ask(this);
@@ -183,7 +183,7 @@ export class LimiterStream implements Sender {
     this.end(status);
   }
 
-  /** Who has rules keeps them while ours may be older; who has none is better off with old ones. */
+  /** A limiter with rules keeps them while ours may be older. A limiter without rules is better off with old ones. */
   get #isDue(): boolean {
     if (!this.#state.isDue) return false;
     const hasRules = this.#form.claimedVersion !== '' || this.#report?.acceptedVersion !== undefined;
@@ -220,7 +220,7 @@ export class LimiterStream implements Sender {
     this.#isRefused = true;
     this.#stopWaiting();
     const { timers, ending } = this.#context;
-    // Who does not read does not take the end of its stream either.
+    // A client that does not read does not take the end of its stream either.
     this.#stopWaiting = timers.after(cutAfterMs, () => this.#call.cut());
     ending(this);
     this.#call.fail(status);
@@ -405,7 +405,7 @@ function tooLong(bytes: number, longest: number): GrpcStatus {
   return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
 }
 
-/** As Kubernetes writes it: IPv6 without brackets, IPv4 as itself where it came over a socket for both. */
+/** Writes an address as Kubernetes does: IPv6 without brackets, and IPv4 in its own form if it arrived over a socket for both. */
 function ipAddressOf(peer: string): string {
   return addressOf(peer)
     .replace(/^\[|\]$/g, '')

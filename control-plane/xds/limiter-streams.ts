@@ -18,13 +18,13 @@ import { UnansweredDepartures } from './unanswered-departures.ts';
 export interface LimiterStreamsOptions extends Telemetry {
   /** Different for every replica that runs. */
   replicaName: string;
-  /** What `limiters` gives is different now. */
+  /** Called when `limiters` has changed. */
   changed(): void;
   /** A snapshot goes to a limiter. */
   sent(limiter: LimiterReport): void;
   clock: Clock;
   timers: Timers;
-  /** Of all clients together; each is a limiter. */
+  /** The most streams of all clients together. Each stream is a limiter. */
   maxStreams: number;
   /** How long a limiter may take to ask for rules, and to accept or refuse them. Defaults to 30 s. */
   answerTimeoutMs?: number;
@@ -44,7 +44,7 @@ export class LimiterStreams {
   readonly #streams = new Set<LimiterStream>();
   readonly #places = new StreamPlaces();
   readonly #departures = new UnansweredDepartures();
-  /** Of limiters that go on for a while. */
+  /** Functions that call off the waits for limiters that continue for a while. */
   readonly #callOffs = new Set<() => void>();
   readonly #tooMany: LogThrottle<string>;
   readonly #refusals: LogThrottle<{ peer: string; reason: string }>;
@@ -72,7 +72,7 @@ export class LimiterStreams {
     return this.#options.maxStreams;
   }
 
-  /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
+  /** Takes the rules of every fleet from now on. A fleet that is missing has no rules. Nothing is sent before the first call. */
   serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
     const changed = this.#responses.update(fleets);
     for (const { fleet, version, wholeBytes, isOversize } of changed) {
@@ -86,20 +86,20 @@ export class LimiterStreams {
   }
 
   /**
-   * What is served may be older than what the API server has: limiters that hold rules, from another replica perhaps, are sent
-   * nothing. When it no longer is, they are with the next call of `serve`.
+   * Called when the served rules may be older than those of the API server. Limiters that have rules, perhaps from another
+   * replica, then get nothing. Later, they get rules with the next call of `serve`.
    */
   cutOff(isCutOff: boolean): void {
     this.#isCutOff = isCutOff;
   }
 
-  /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
+  /** The reports of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
   limiters(): LimiterReport[] {
     const present = [...this.#streams].flatMap(({ report }) => report ?? []);
     return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
   }
 
-  /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
+  /** Returns whether what the fleet is served is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean {
     return this.#responses.get(fleet)?.isOversize ?? false;
   }

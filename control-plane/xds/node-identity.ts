@@ -1,4 +1,4 @@
-/** Who a limiter says it is, in the `node` of its first request. */
+/** Reads the identity of a limiter from the `node` of its first request. */
 
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { plainText, shortened } from '../../process/log/error-text.ts';

@@ -34,12 +34,12 @@ export class StreamState {
     return this.#phase;
   }
 
-  /** Of the response in flight, or of the last one. */
+  /** The version of the response in flight, or of the last one. */
   get sentVersion(): string | undefined {
     return this.#sent?.version;
   }
 
-  /** Whether the version that was offered last is to be sent now. */
+  /** Returns whether the version that was offered last is to be sent now. */
   get isDue(): boolean {
     if (this.#phase !== 'settled' || this.#offered === undefined) return false;
     return this.#isAskedFor || this.#offered !== this.#sent?.version;

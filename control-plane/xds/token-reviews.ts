@@ -16,7 +16,7 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
 
-/** What the API server says of a token: whose it is, or why it is nobody's. Rejects when it cannot be asked. */
+/** Asks the API server for the user of a token, or for the reason why it has none. Rejects if the server cannot be asked. */
 export type ReviewToken = (token: string) => Promise<{ user: string; podUid?: string } | { problem: string }>;
 
 export type TokenOutcome =
@@ -90,7 +90,7 @@ export class TokenReviews {
   /** Until when it is not asked about again. */
   readonly #bad = new Map<string, number>();
   readonly #underWay = new Map<string, Promise<TokenOutcome>>();
-  /** Those that were good before. */
+  /** The tokens that were valid before. */
   readonly #again: Waiting[] = [];
   /** By network; the one whose turn was longest ago comes first. */
   readonly #lanes = new Map<string, Lane>();
@@ -151,7 +151,7 @@ export class TokenReviews {
     return undefined;
   }
 
-  /** Those that stay were asked about since a budget takes to fill, or wait: their number is bounded. */
+  /** The lanes that stay were used within the time that a budget takes to fill, or wait. So their number is bounded. */
   #forgetIdleLanes(nowMs: number): void {
     for (const [network, { budget, waiting }] of this.#lanes) {
       const isIdle = waiting.length === 0 && budget.waitMs(nowMs, badOfOne.burst) === 0;

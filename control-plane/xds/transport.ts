@@ -62,7 +62,7 @@ export function tlsTransport(credentials: SecureContextOptions, options: TlsTran
   return { server, useCredentials: (next) => server.setSecureContext(listenerCredentials(next)) };
 }
 
-/** Of one that was shown and is not good; TLS itself passed it. */
+/** The problem of a certificate that was shown and is invalid, although TLS itself passed it. */
 function certificateProblem(socket: TLSSocket, isVerified: boolean): string | undefined {
   if (!isVerified || socket.authorized || Object.keys(socket.getPeerCertificate()).length === 0)
     return undefined;

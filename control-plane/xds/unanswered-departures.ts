@@ -56,7 +56,7 @@ export class UnansweredDepartures {
     if (this.#departures.size > 0) this.#departures.delete(limiterIdentity(report));
   }
 
-  /** Those that go on and are not there. */
+  /** Returns the limiters that continue to count and are not connected. */
   lingering(present: readonly LimiterReport[], nowMs: number): LimiterReport[] {
     if (this.#departures.size === 0) return [];
     const there = new Set(present.map(limiterIdentity));

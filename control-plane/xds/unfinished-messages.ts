@@ -1,6 +1,6 @@
 /**
- * What requests hold that are not complete. grpc-js keeps the parts of a message until it has all of it, up to the longest
- * message, for each stream of each connection, and reports nobody.
+ * Counts the memory of incomplete requests. grpc-js stores the parts of a message until it has all of it, up to the longest
+ * message, for each stream of each connection, and reports that to no code.
  */
 import type { Readable } from 'node:stream';
 import {

@@ -32,7 +32,7 @@ export interface XdsServerOptions extends Telemetry {
   streams: LimiterStreams;
   clock: Clock;
   timers: Timers;
-  /** What the health service says. */
+  /** The health to report. */
   health: HealthView;
   /** How often a connection is asked for a sign of life. */
   keepaliveIntervalMs: number;
@@ -221,7 +221,7 @@ export class XdsServer {
     return transport;
   }
 
-  /** Anyone who shows no certificate may prove who it is by a token, or need not. */
+  /** A caller without a certificate may prove its identity by a token, or need not. */
   get #hasOtherWays(): boolean {
     const { tokensFile, serviceAccounts, allowAnonymous } = this.#options;
     return allowAnonymous || tokensFile !== undefined || serviceAccounts !== undefined;

@@ -6,7 +6,7 @@
 import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
 import { algorithmNames } from '../algorithms/registry.ts';
 
-/** What a field holds. `FieldValues` in `model.ts` has the type of each kind. */
+/** The content of a field. `FieldValues` in `model.ts` has the type of each kind. */
 export type FieldKind =
   | 'text'
   | 'unit'
@@ -26,7 +26,7 @@ export type FieldKind =
   | 'limits'
   | 'rules';
 
-/** What a value may be, and what people are notified of it. Texts are in the words of manifests. */
+/** The facts about a value: its bounds, and the words for people. Texts are in the words of manifests. */
 export interface ValueFacts {
   /** A sentence or two. */
   readonly description: string;
@@ -35,15 +35,15 @@ export interface ValueFacts {
   readonly isRequired?: true;
   /** Null counts as not written in objects, too. */
   readonly mayBeNull?: true;
-  /** Of an object. The API server writes it where the field is missing. */
+  /** The default in an object. The API server writes it where the field is missing. */
   readonly default?: string;
   /** The smallest number, the fewest characters of a text, the fewest elements of a list. */
   readonly least?: number;
   /** The largest number, the most characters, elements or levels. */
   readonly most?: number;
-  /** What all of a text has to fit. Checked by the API server and editors alone: the validator has its own words. */
+  /** The pattern that the whole text has to match. Only the API server and editors check it; the validator has its own words. */
   readonly pattern?: string;
-  /** What a text has to be that fits `pattern`: the reader of manifests says it. */
+  /** The form of a text that matches `pattern`, in the words of the reader of manifests. */
   readonly form?: string;
   /** A name for the form of a text in JSON Schema. */
   readonly format?: string;
@@ -64,8 +64,9 @@ export interface FieldRow extends ValueFacts {
   /** Rule files of envoyproxy/ratelimit do not have the field. Where it means nothing it is an error, and theirs are warnings. */
   readonly isOwn?: true;
   /**
-   * What happens in a limiter that does not know the field, as envoyproxy/ratelimit does not know it over xDS: it ignores the
-   * field, or the control plane withholds the rules from it, because it would count other limits. Absent: every limiter knows it.
+   * The behavior of a limiter that does not know the field, as envoyproxy/ratelimit does not know it over xDS: it ignores the
+   * field, or the control plane withholds the rules from it, because it would count other limits. Absent: every limiter knows
+   * it.
    */
   readonly ifUnknown?: 'ignore' | 'withhold';
   /** Fields that it takes the place of: none of them may stand beside it. */
@@ -76,15 +77,15 @@ export interface FieldRow extends ValueFacts {
   readonly isFor?: (algorithm: RuleAlgorithm) => boolean;
   /** In words about a rule or limit, where the field is not as if it was not written; `{}` stands for its value. */
   readonly phrase?: string;
-  /** What a change means for callers: that the field says something else now, and that it says nothing more. */
+  /** The effect of a change on callers: if the field has another value now, and if it is no longer written. */
   readonly change?: { readonly set: string; readonly unset: string };
-  /** What a change means for the rules below. */
+  /** The effect of a change on the rules below. */
   readonly changeBelow?: string;
   /** For quota clients: why nothing of such a rule can be assigned, that all requests pass, or that it says which form assignments have. */
   readonly forQuotaClients?: { readonly unassignable: string } | 'pass' | 'form';
-  /** What is obeyed where the field is not written, unless it has words or is a boolean. */
+  /** The value that applies if the field is not written, unless it has words or is a boolean. */
   readonly unwritten?: string;
-  /** What a limit among several says of itself in place of these facts. */
+  /** The facts of a limit among several, in place of these. */
   readonly amongSeveral?: { readonly description: string; readonly example: unknown };
 }
 export type FieldRows = Readonly<Record<string, FieldRow>>;
@@ -271,7 +272,7 @@ export const ruleFields = {
   },
 } as const satisfies FieldRows;
 
-/** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
+/** The units of hits, as people read them. The numbers are those of the enum in resources. */
 export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
 
 export const limitFields = {
@@ -360,7 +361,7 @@ export const limitFields = {
     description: 'How to count hits. Defaults to FixedWindow. Only Weir supports others.',
     example: algorithmNames[1],
   },
-  /** Of a token bucket, the most that may come at once, where that is written: see `burstOf`. */
+  /** The burst of a token bucket, if it is written: see `burstOf`. */
   burst: {
     kind: 'requests',
     isOptional: true,

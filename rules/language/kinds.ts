@@ -19,12 +19,12 @@ export const fleetPlural = 'ratelimitfleets';
 
 /** Labels joined by dots: what the API server takes as the name of a custom object. */
 export const dnsNamePattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
-/** Of a name of an object. */
+/** The largest length of an object's name. */
 export const objectNameLength = 253;
 
 /** Lower case letters, digits and inner hyphens, as in a DNS label. */
 export const dnsLabelPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
-/** Of a DNS label. */
+/** The largest length of a DNS label. */
 export const dnsLabelLength = 63;
 
 /** The class of objects that name none, and of a control plane that is notified of none. */
@@ -32,7 +32,7 @@ export const defaultClass = 'weir';
 /** The fleet of limiters that name none. */
 export const defaultFleet = 'default';
 
-/** Of an object: the control plane that serves it, and the limiters that load it. */
+/** The fields of a served object: the control plane that serves it, and the limiters that load it. */
 const servedFields = (what: string) => {
   const label = {
     kind: 'text',

@@ -98,7 +98,7 @@ export function fieldTable<Rows extends FieldRows>(place: Place, rows: Rows): Fi
 export const fileTable = fieldTable(Place.FILE, domainFields);
 export const ruleTable = fieldTable(Place.DESCRIPTOR, ruleFields);
 export const limitTable = fieldTable(Place.RATE_LIMIT, limitFields);
-/** Of one of several limits. */
+/** The fields of one of several limits. */
 export const listedLimitTable = fieldTable(Place.RATE_LIMITS, limitFields);
 export const replacesTable = fieldTable(Place.REPLACES, replacesFields);
 export const calendarTable = fieldTable(Place.CALENDAR, calendarFields);
