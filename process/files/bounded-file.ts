@@ -1,25 +1,25 @@
-/** Files that others name or write, read whole: a bound on their size, no device, and no endless wait for a pipe. */
+/** Reads whole files that others name or write: with a bound on their size, no devices, and no endless wait for a pipe. */
 import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { systemErrorCode } from '../log/error-text.ts';
 
-/** Chosen: the rules of the largest limiters are a tenth of it. */
+/** Chosen: the rules of the largest limiters have a tenth of this. */
 export const mostFileBytes = 256 * 1024 * 1024;
 
-/** Chosen: a shell starts the program that writes to a pipe before the one that reads, or at once after it. */
+/** Chosen: a shell starts the program that writes to a pipe before the one that reads, or right after it. */
 const writerWaitMs = 2_000;
 const pauseMs = 2;
 const chunkBytes = 256 * 1024;
 
-/** The file is there and must not be read, or not to its end. */
+/** The file exists but must not be read, or not to its end. */
 export class FileBoundError extends Error {
   override readonly name = 'FileBoundError';
 }
 
 export interface FileBounds {
   mostBytes?: number;
-  /** How long a named pipe may have no writer. */
+  /** The time that a named pipe may have no writer. */
   waitMs?: number;
 }
 
@@ -27,7 +27,7 @@ export interface FileBounds {
 export function readBoundedFile(path: string | number, bounds: FileBounds = {}): Buffer {
   const { mostBytes = mostFileBytes } = bounds;
   if (typeof path === 'number') return Buffer.concat(chunksOf(new Source(path, bounds), mostBytes));
-  // Opening a pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     refuseDevice(fd);
@@ -53,7 +53,7 @@ function chunksOf(source: Source, mostBytes: number): Buffer[] {
   }
 }
 
-/** What a named pipe holds, as it comes. Undefined for whatever is none. @throws an error of the system */
+/** Reads a named pipe as data arrives. Undefined for any other file. @throws an error of the system */
 export function openNamedPipe(path: string, bounds: FileBounds = {}): AsyncGenerator<Buffer> | undefined {
   if (isOfProcess(path) || !statSync(path).isFIFO()) return undefined;
   return pipeChunks(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), bounds);
@@ -73,12 +73,12 @@ async function* pipeChunks(fd: number, bounds: FileBounds): AsyncGenerator<Buffe
   }
 }
 
-/** An open file, which may have nothing to read yet. */
+/** An open file, which may not have data yet. */
 class Source {
   readonly #fd: number;
   readonly #waitMs: number;
   readonly #untilMs: number;
-  /** Whether a writer was there: then the end is the end. */
+  /** Whether there was a writer: only then the end of the data is the end. */
   #hasWriter: boolean;
 
   constructor(fd: number, { waitMs = writerWaitMs }: FileBounds) {
@@ -109,7 +109,7 @@ function isNamedPipe(path: string, fd: number): boolean {
   return !isOfProcess(path) && fstatSync(fd).isFIFO();
 }
 
-/** Pipes of the shell have no name of their own, and had a writer when they were made. */
+/** Whether it is a pipe of the shell, which has no name and had a writer when it was created. */
 function isOfProcess(path: string): boolean {
   return /^\/(?:dev|proc)\//.test(path);
 }

@@ -6,7 +6,7 @@ import type { Timers } from '../time/clock.ts';
 import { type FileIdentity, identity, targetIdentity } from './watched-files.ts';
 
 export interface DirectoryWatchListener {
-  /** An entry directly inside appeared, vanished or changed; undefined: any may have. */
+  /** Called when an entry directly inside appeared, vanished or changed; undefined: possibly any. */
   changed(entry: string | undefined): void;
   lost(reason: string): void;
   found(): void;
@@ -16,17 +16,19 @@ export interface DirectoryWatchOptions {
   directory: string;
   listener: DirectoryWatchListener;
   timers: Timers;
-  /** How often the path is checked to lead to the directory watched; undefined: never, for who watches its parent. */
+  /**
+   * The interval at which the watch checks that the path still leads to the watched directory; undefined: never, if the parent is
+   * watched.
+   */
   checkIntervalMs: number | undefined;
-  /** `start` does not throw: a directory that is not there yet is found by a check. */
+  /** Makes `start` not throw if the directory does not exist: a later check finds it. */
   mayBeMissing?: boolean;
 }
 
 /**
- * Watches one directory (inotify), not its subdirectories, and goes on when another directory takes its place.
- * inotify follows the inode: nothing says when a symbolic link on the way is turned elsewhere, and after a removal
- * nothing reports the successor. So the path is looked up again at every event that may be about the directory
- * itself, and once in a while.
+ * Watches one directory (inotify), not its subdirectories, and continues if another directory replaces it. inotify follows the inode:
+ * there is no event if a symbolic link in the path changes, and none about the successor of a removed directory. So the path is looked
+ * up again at every event that may concern the directory itself, and periodically.
  */
 export class DirectoryWatch {
   readonly #options: DirectoryWatchOptions;
@@ -42,7 +44,7 @@ export class DirectoryWatch {
     this.#listener = options.listener;
   }
 
-  /** Throws the system's error when the directory cannot be watched, unless it may be missing. */
+  /** @throws the system's error if the directory cannot be watched, unless it may be missing */
   start(): void {
     const { timers, checkIntervalMs, mayBeMissing = false } = this.#options;
     try {
@@ -61,7 +63,7 @@ export class DirectoryWatch {
     this.#disarm();
   }
 
-  /** The identity is read first: if the directory is exchanged in between, the next check finds a difference. */
+  /** Reads the identity first: if the directory is replaced in between, the next check finds a difference. */
   #arm(): void {
     const armedIdentity = targetIdentity(this.#directory);
     const watcher = watch(this.#directory, { persistent: false });
@@ -81,7 +83,7 @@ export class DirectoryWatch {
     this.#identity = undefined;
   }
 
-  /** The directory's own removal and move come under its own name, as those of an entry of this name would. */
+  /** Handles an event. The directory's own removal and move have its own name, like those of an entry with the same name. */
   #onEvent(kind: string, entry: string | undefined): void {
     if (kind === 'rename' && entry === basename(this.#directory)) this.#rearm();
     else this.#listener.changed(entry);
@@ -90,7 +92,7 @@ export class DirectoryWatch {
   async #check(): Promise<void> {
     const armed = this.#watcher;
     const found = await stat(this.#directory, { bigint: true }).then(identity, () => undefined);
-    // Closed or armed anew while waiting: what was found is old.
+    // The watch was closed or replaced meanwhile, so the result is outdated.
     if (this.#endChecks === undefined || this.#watcher !== armed) return;
     if (armed === undefined ? found !== undefined : found !== this.#identity) this.#rearm();
   }

@@ -1,12 +1,12 @@
-/** Files of this package that programs read when they run: from where it is installed, or out of the single executable. */
+/** Files of this package that programs read at run time: from the installed package, or from the single executable. */
 import { existsSync, readFileSync } from 'node:fs';
 import { getAsset, isSea } from 'node:sea';
 
-/** Those that the single executable carries; scripts/single-executable.ts puts them in. */
+/** The files that the single executable contains; scripts/single-executable.ts adds them. */
 export const carriedFiles = [
   'package.json',
   'docs/openapi.json',
-  // What `weir init` copies.
+  // Files that `weir init` copies.
   'examples/caddy/Caddyfile',
   'examples/haproxy/haproxy.cfg',
   'examples/haproxy/weir.lua',
@@ -22,17 +22,17 @@ export const carriedFiles = [
   'schemas/rules.json',
 ] as const;
 
-/** The text of one, by its path in the package. Throws where it is missing. */
+/** Returns the text of a file by its path in the package. @throws if it is missing */
 export function packageFile(path: string): string {
   if (isSea()) return getAsset(path, 'utf8');
-  // Two folders up in the sources and in the image, three in dist/.
+  // The package is two levels up in the sources and in the image, three in dist/.
   const candidates = ['../..', '../../..'].map((up) => new URL(`${up}/${path}`, import.meta.url));
   const file = candidates.find((url) => existsSync(url));
   if (file === undefined) throw new Error(`${path} is missing beside the program`);
   return readFileSync(file, 'utf8');
 }
 
-/** Of this package, by its manifest. */
+/** The version of this package, from its manifest. */
 export function packageVersion(): string {
   return (JSON.parse(packageFile('package.json')) as { version: string }).version;
 }

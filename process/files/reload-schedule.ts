@@ -1,6 +1,6 @@
 /**
- * When to load: after changes have been quiet for a while, but not later than `maxDelayMs` after the first of them;
- * never two loads at once; changes during a load make exactly one more.
+ * Decides when to load: after changes have been quiet for a while, but not later than `maxDelayMs` after the first of them.
+ * There are never two loads at once, and changes during a load cause exactly one more:
  *
  *            changed            due              ended, nothing changed
  *     idle ──────────> waiting ─────> loading ─────────────────────────> idle
@@ -13,7 +13,7 @@ export class ReloadSchedule {
   readonly #quietMs: number;
   readonly #maxDelayMs: number;
   #loading = false;
-  /** Of the changes not yet loaded; undefined when there are none. */
+  /** The time of the first change that is not loaded yet; undefined if there is none. */
   #firstChangeMs: number | undefined;
   #lastChangeMs = 0;
 
@@ -22,7 +22,7 @@ export class ReloadSchedule {
     this.#maxDelayMs = options.maxDelayMs;
   }
 
-  /** When the next load has to start; undefined while nothing changed or a load runs. */
+  /** The time at which the next load has to start; undefined if nothing changed or a load is running. */
   get dueMs(): number | undefined {
     if (this.#loading || this.#firstChangeMs === undefined) return undefined;
     return Math.min(this.#lastChangeMs + this.#quietMs, this.#firstChangeMs + this.#maxDelayMs);
@@ -33,7 +33,7 @@ export class ReloadSchedule {
     this.#lastChangeMs = nowMs;
   }
 
-  /** The changes until here are those this load sees. */
+  /** Called at the start of a load, which covers all changes so far. */
   started(): void {
     this.#loading = true;
     this.#firstChangeMs = undefined;

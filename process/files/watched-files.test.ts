@@ -32,7 +32,7 @@ function watch(...names: string[]): Promise<{ first: string; close(): void }> {
   });
 }
 
-/** Looks again until the listener has heard all of this; once more, to see that it hears nothing else. */
+/** Waits until the listener has received all of this, and once more to see that it receives nothing else. */
 async function hears(...expected: string[]): Promise<void> {
   await eventually(
     () => {
@@ -90,7 +90,7 @@ describe('watchFiles', () => {
     await watch('a');
     write('a', 'bad');
     timers.advance(100);
-    // The look under way ends before the file is whole.
+    // The running check ends before the file is complete.
     await new Promise((resolve) => setTimeout(resolve, 50));
     write('a', 'two');
     await hears('two');

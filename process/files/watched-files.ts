@@ -1,6 +1,6 @@
 /**
- * A value read from one or more files, read again while the process runs. It asks by the clock rather than wait for file
- * events: that also sees what comes with the symbolic links of a mounted Secret or over a network file system.
+ * A value read from one or more files, which are read again while the process runs. It polls instead of waiting for file events, so it
+ * also sees changes through the symbolic links of a mounted Secret or over a network file system.
  */
 import { type BigIntStats, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -9,32 +9,32 @@ import type { Timers } from '../time/clock.ts';
 
 export interface WatchedFilesOptions<Value> {
   paths: readonly string[];
-  /** What messages call them, in the same order; those of `read` then name the file themselves. Defaults to the paths. */
+  /** The names of the files in messages, in the same order; then messages of `read` name the file themselves. Defaults to the paths. */
   names?: readonly string[];
-  /** From the texts of all files, in the order of `paths`. Throws when they are not good; the message shows no secret. */
+  /** Makes the value from the texts of all files, in the order of `paths`. @throws if they are invalid; the message contains no secret */
   read(texts: readonly string[]): Value;
   timers: Timers;
   /** Defaults to 5 s. */
   intervalMs?: number;
-  /** Called with every value but the first. */
+  /** Called with every value except the first. */
   changed(value: Value): void;
   /**
-   * What the files hold now is not taken, the value before stays. Comes once, and only when two looks found the same:
-   * before that somebody may still be writing.
+   * Called when the current contents are rejected and the previous value stays. It is called once, and only after two checks found the
+   * same contents: before that, a write may be in progress.
    */
   refused(reason: string): void;
 }
 
-/** Chosen: far above what a certificate chain or a secret takes. */
+/** Chosen: far more than a certificate chain or a secret has. */
 const mostBytes = 262_144;
 const defaultIntervalMs = 5_000;
 
-/** The files hold no good value; the message names them. */
+/** The files have no valid value. The message names them. */
 export class WatchedFilesError extends Error {
   override readonly name = 'WatchedFilesError';
 }
 
-/** Resolves with the first value, and with what ends the watch; rejects with a WatchedFilesError when there is none. */
+/** Resolves with the first value, and a function that ends the watch. Rejects with a WatchedFilesError if there is no value. */
 export async function watchFiles<Value>(
   options: WatchedFilesOptions<Value>,
 ): Promise<{ first: Value; close(): void }> {
@@ -45,9 +45,9 @@ export async function watchFiles<Value>(
 
 class FilesWatch<Value> {
   readonly #options: WatchedFilesOptions<Value>;
-  /** What was taken or refused last. */
+  /** The contents that were accepted or rejected last. */
   #settled = '';
-  /** Not good, but seen once only. */
+  /** Invalid contents that were seen only once. */
   #suspect = '';
   #isReading = false;
   #isClosed = false;
@@ -112,7 +112,7 @@ class FilesWatch<Value> {
     return !this.#isClosed && sight !== this.#settled;
   }
 
-  /** Of several that cannot be read the first is reported. */
+  /** If several files cannot be read, the first is reported. */
   async #readTexts(): Promise<string[]> {
     const { paths, names = paths } = this.#options;
     const texts: string[] = [];
@@ -120,7 +120,7 @@ class FilesWatch<Value> {
     return texts;
   }
 
-  /** Whose `read` knows better which of several files it is says so itself. */
+  /** Names the files of a problem, unless messages of `read` do so themselves. */
   #reason(error: unknown): string {
     if (error instanceof UnreadableFile || this.#options.names !== undefined) return errorText(error);
     return `${this.#options.paths.join(' and ')}: ${errorText(error)}`;
@@ -143,17 +143,17 @@ async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * Distinguishes two files at one path. The time of birth is part of it because file systems give the number of a
- * removed inode to the next file at once.
+ * Distinguishes two files at one path. It includes the time of birth, because file systems give the inode number of a removed file to
+ * the next file at once.
  */
 export type FileIdentity = string;
 
-/** Of what the path leads to, symbolic links followed. Throws when there is nothing. */
+/** The identity of the file behind symbolic links. @throws if there is none */
 export function targetIdentity(path: string): FileIdentity {
   return identity(statSync(path, { bigint: true }));
 }
 
-/** Of the path itself, and where it leads for a symbolic link; undefined when there is nothing to be seen. */
+/** The identity of the path itself, and for a symbolic link also its target; undefined if there is nothing. */
 export function entryIdentity(path: string): FileIdentity | undefined {
   try {
     const stats = lstatSync(path, { bigint: true });
@@ -167,10 +167,10 @@ export function identity(stats: BigIntStats): FileIdentity {
   return `${stats.dev}:${stats.ino}:${stats.birthtimeNs}`;
 }
 
-/** Chosen: so many mistakes are shown at once; `weir check` has all. */
+/** Chosen: the mistakes that are shown at once; `weir check` shows all. */
 const mostShown = 20;
 
-/** The first mistakes of a watched file, with their places, and how many there are. */
+/** Returns the first mistakes of a watched file, with their places, and the number of all. */
 export function problemsText(
   name: string,
   problems: readonly { line: number; column: number; message: string }[],

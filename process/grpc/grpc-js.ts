@@ -1,9 +1,9 @@
-/** What `@grpc/grpc-js` asks of anyone who uses it: messages as bytes, and whom TLS is to expect. */
+/** Helpers for `@grpc/grpc-js`: messages as bytes, and the server name for TLS. */
 import { isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import type { ChannelOptions, VerifyOptions } from '@grpc/grpc-js';
 
-/** Its serializer. */
+/** The serializer of messages. */
 export function encodeBytes(message: Uint8Array): Buffer {
   return Buffer.isBuffer(message)
     ? message
@@ -14,16 +14,16 @@ export function decodeBytes(message: Buffer): Buffer {
   return message;
 }
 
-/** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */
+/** Replaces an IP address, which gRPC passes to TLS as the server's name and Node rejects there. RFC 6066, section 3. */
 const noServerName = 'ip-address.invalid';
 
-/** What a channel over TLS needs so that the server's certificate is held against the right name or address. */
+/** The options of a TLS channel with which the server's certificate is checked for the right name or address. */
 export interface TlsTarget {
   verify: VerifyOptions;
   options: ChannelOptions;
 }
 
-/** `serverName` goes before the host of the target; empty: that host. */
+/** `serverName` replaces the host of the target; empty: that host. */
 export function tlsTarget(target: string, serverName = ''): TlsTarget {
   const name = serverName === '' ? hostOf(target) : serverName;
   if (isIP(name) === 0) {

@@ -1,26 +1,26 @@
 import type { Peer } from '../net/peer.ts';
 import type { Clock } from '../time/clock.ts';
 
-/** Who learns of calls; `method` is its name without the service. */
+/** Receives events of calls; `method` is the name without the service. */
 export interface CallObserver {
   clock: Clock;
   /**
-   * Called after every unary call that reached its handler, failed ones too. Others (unknown method, message too long)
-   * are not counted.
+   * Called after every unary call that reached its handler, including failed ones. Others (unknown method, message too long) are not
+   * counted.
    */
   onCall(method: string, durationMs: number): void;
   /** Called when a handler threw. */
   onFault(method: string, error: unknown): void;
 }
 
-/** What all requests of a connection share. */
+/** The state that all requests of a connection share. */
 export interface CallerConnection {
   readonly peer: Peer;
-  /** The gate's own: what it found out about the peer so far. */
+  /** Set by the gate: what it knows about the peer. */
   callerMemo: unknown;
 }
 
-/** Bits: what a request asks for beyond being answered. */
+/** Bits of the rights that a request needs. */
 export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16, RESERVE: 32 } as const;
 
 /** A caller on one connection. */
@@ -29,76 +29,73 @@ export interface AdmittedCaller {
   /** The name of its entry. */
   readonly name: string;
   /**
-   * What it may not; undefined when it may do all of `rights` (bits of `Right`) in the domain, or without one in any. A
-   * refusal is counted.
+   * Returns the refusal, which is counted, or undefined if the caller has all of `rights` (bits of `Right`) in the domain, or if there
+   * is none in any domain.
    */
   refusal(domain: string | undefined, rights: number): GrpcStatus | undefined;
-  /** Whether the domain is one of its own. Nothing is counted. */
+  /** Whether the caller may use the domain. Nothing is counted. */
   hasDomain(domain: string): boolean;
 }
 
 export interface CallerRefusal {
   readonly refused: GrpcStatus;
   /**
-   * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. What is no
-   * question for a decision is refused with the status.
+   * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. Calls that are not
+   * questions for a decision are refused with the status.
    */
   readonly asOverLimit?: AdmittedCaller | undefined;
 }
 
-/** Chosen: a second fills every bucket up, whatever the rate. */
+/** Chosen: a second refills every bucket, whatever the rate. */
 export const retryAfterSeconds = 1;
 
-/** Stands for several fields of a request: it is not clear who is meant, so it is nobody's. RFC 9110, section 5.3. */
+/** Replaces several fields of a request. It belongs to no caller, because the intended one is unclear. RFC 9110, section 5.3. */
 export const severalAuthorizations = '(several)';
 
-/**
- * What listeners ask of anyone who knows callers; they know no more of them than this.
- * Asked before anything of a request is read.
- */
+/** The only interface between listeners and the knowledge of callers. It is asked before a request is read. */
 export interface CallerGate {
-  /** `authorization` is the field of that name, empty where there is none. A refusal is counted. */
+  /** `authorization` is the field of that name, empty if there is none. A refusal is counted. */
   admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal;
 }
 
-/** How methods that answer with a stream of messages are served, whatever transport is below. */
+/** The answer of a method with a stream of messages, for any transport. */
 export interface MessageStream {
-  /** Where callers have to say who they are, and the method is not free. */
+  /** Set if callers must authenticate and the method is not free. */
   readonly caller?: AdmittedCaller | undefined;
-  /** The header section of the call, name, value, name, value, names in lower case: for what is rare. */
+  /** The header section of the call: name, value, name, value, with names in lower case. For rare use. */
   readonly fields?: readonly string[] | undefined;
-  /** Made anew each time: for what is rare. */
+  /** Created anew at each access, for rare use. */
   readonly origin?: RequestOrigin | undefined;
   send(message: Uint8Array): void;
-  /** Ends the call, without a status with OK; what is sent after it is dropped. */
+  /** Ends the call, with OK if there is no status. Messages sent afterwards are dropped. */
   end(status?: GrpcStatus): void;
-  /** Calls back once when the call is over, no matter who ended it. */
+  /** Calls back once when the call is over, whoever ended it. */
   onClose(listener: () => void): void;
 }
 
 /** `request` is only valid until the handler returns. */
 export type StreamHandler = (request: Uint8Array, stream: MessageStream) => void;
 
-/** What a caller sends in a method that takes a stream of messages. */
+/** Receives the messages of a caller in a method that takes a stream of messages. */
 export interface MessageListener {
   /** `message` is only valid until it returns. */
   onMessage(message: Uint8Array): void;
-  /** The caller sends no more. */
+  /** Called when the caller sends no more. */
   onEnd(): void;
 }
 
 export interface DuplexStream extends MessageStream {
   /**
-   * Calls back once the peer's transport has all that was sent: an HTTP/2 PING behind it is answered. A proxy that speaks HTTP/2 is
-   * such a peer. False: that cannot be known now.
+   * Calls back once the peer's transport has received everything sent so far: an HTTP/2 PING behind it was answered. The peer may be a
+   * proxy that speaks HTTP/2. Returns false if this cannot be determined now.
    */
   whenArrived(listener: () => void): boolean;
 }
 
-/** Both sides send as they like. */
+/** Handles a call in which both sides send at any time. */
 export type DuplexHandler = (stream: DuplexStream) => MessageListener;
 
-/** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
+/** Status codes of gRPC that this project uses. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
   CANCELLED: 1,
   UNKNOWN: 2,
@@ -119,16 +116,16 @@ export interface GrpcStatus {
   message: string;
 }
 
-/** Chosen: more does not fit into the header block that clients accept, once it is percent-encoded. */
+/** Chosen: a longer text, percent-encoded, would not fit into the header block that clients accept. */
 const longestStatusText = 1024;
 
-/** A status message as it may go into a trailer: bounded, and without the lone surrogates that have no encoding. */
+/** Returns a status message that may be sent in a trailer: bounded, and without lone surrogates, which have no encoding. */
 export function statusText(message: string): string {
   const bounded = message.length > longestStatusText ? `${message.slice(0, longestStatusText)}...` : message;
   return bounded.toWellFormed();
 }
 
-/** Whose request it is and where it came in, as logs name it. */
+/** The caller of a request and where it arrived, for logs. */
 export interface RequestOrigin {
   listener: 'gRPC' | 'HTTP';
   peer: string;
@@ -136,41 +133,41 @@ export interface RequestOrigin {
 
 export interface UnaryReply {
   /**
-   * The caller hung up, or its deadline passed, before it was answered: what has an effect and did not begin yet need not
-   * begin. The call still ends with one of the two below.
+   * Whether the caller canceled, or its deadline passed, before it was answered: effects that have not begun need not begin. The call
+   * still ends with one of the two methods below.
    */
   readonly abandoned: boolean;
-  /** Of a call that is traced; it ends with the call. */
+  /** The span of a traced call. It ends with the call. */
   readonly span?: CallSpan | undefined;
-  /** Where callers have to say who they are. */
+  /** Set if callers must authenticate. */
   readonly caller?: AdmittedCaller | undefined;
-  /** The header section of the call, name, value, name, value, names in lower case: for what is rare. */
+  /** The header section of the call: name, value, name, value, with names in lower case. For rare use. */
   readonly fields?: readonly string[] | undefined;
-  /** Made anew each time: for what is rare. */
+  /** Created anew at each access, for rare use. */
   readonly origin?: RequestOrigin | undefined;
-  /** Before the answer to a request that is beyond a bound: why. Undefined: nobody asks. */
+  /** Called before the answer to a request that exceeds a bound, with the reason. Undefined: the reason is not needed. */
   noteTooLarge?(reason: string): void;
-  /** Called exactly once, with one of the two. */
+  /** Exactly one of the two is called, once. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;
 }
 
-/** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
+/** A unary method for any transport: bytes in, bytes or a status out. */
 export interface UnaryHandler {
   /** `request` is only valid until the handler returns. */
   (request: Uint8Array, reply: UnaryReply): void;
-  /** Of requests; anyone who takes a longer one in need not keep it. Undefined: the transport has a bound of its own. */
+  /** The bound of requests. A transport that is short of memory need not keep longer ones. Undefined: the transport has its own bound. */
   readonly longest?: LongestRequest | undefined;
   /**
-   * The answer of a limit that is exceeded, to a request of which nothing was read. Called once for each. Undefined: the
-   * method decides nothing.
+   * Returns the answer of a limit that is exceeded, for a request that was not read. Called once for each. Undefined: the method makes
+   * no decisions.
    */
   readonly overLimit?: (() => Uint8Array) | undefined;
 }
 
 export interface LongestRequest {
   readonly maxBytes: number;
-  /** What the caller of a longer one gets, a message or a status. Called once for each. */
+  /** Returns the answer to a longer request, a message or a status. Called once for each. */
   refuse(bytes: number, origin?: RequestOrigin): Uint8Array | GrpcStatus;
 }
 
@@ -181,15 +178,15 @@ export interface CallSpan {
   /** 16 hexadecimal digits. */
   readonly spanId: string;
   set(name: string, value: string | number): void;
-  /** Once, with the status that the caller got: gRPC's code, or HTTP's status where the call came that way. */
+  /** Called once, with the status that the caller got: gRPC's code, or HTTP's status for a call over HTTP. */
   end(status: number): void;
 }
 
-/** How a call becomes a span of a trace, for listeners and stores, which know no more of tracing. */
+/** Begins spans for calls. Listeners and stores use nothing else of tracing. */
 export interface CallTracer {
   /**
-   * Undefined for a call that is not traced, which costs next to nothing. `method` is the path of gRPC, or HTTP's method and path;
-   * `fields` are name, value, name, value, names in lower case. Never throws.
+   * Returns undefined for a call that is not traced, at almost no cost. `method` is the path of gRPC, or HTTP's method and path.
+   * `fields` are name, value, name, value, with names in lower case. Never throws.
    */
   begin(method: string, fields: readonly string[]): CallSpan | undefined;
 }

@@ -20,7 +20,7 @@ export class HealthService {
   readonly #watches = new Set<Watch>();
   #stopped = false;
 
-  /** `services` are the names that follow the health of the process, as does the empty one: the server as a whole. */
+  /** `services` are the names that follow the health of the process. The empty name, the server as a whole, does so, too. */
   constructor(health: HealthView, services: readonly string[]) {
     this.#health = health;
     this.#services = ['', ...services];
@@ -61,7 +61,7 @@ export class HealthService {
     });
   };
 
-  /** Says NOT_SERVING from now on, and ends the watches, which would hold up the end of the process. */
+  /** Reports NOT_SERVING from now on, and ends the watches, which would delay the end of the process. */
   stop(): void {
     this.#stopped = true;
     for (const watch of [...this.#watches]) {

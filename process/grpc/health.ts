@@ -1,7 +1,7 @@
-/** Health of a process: healthy when every component is. Pure; listeners are notified of changes of the whole only. */
+/** The health of a process: healthy if every component is. Pure; listeners are notified only of changes of the whole. */
 export interface HealthView {
   readonly healthy: boolean;
-  /** Calls back at every change, not at once. Returns what ends the subscription. */
+  /** Calls back at every change, but not at once. Returns a function that ends the subscription. */
   subscribe(listener: (healthy: boolean) => void): () => void;
 }
 
@@ -15,17 +15,17 @@ export class Health implements HealthView {
     return this.#healthy;
   }
 
-  /** The components that are not well, by name. */
+  /** The unhealthy components, by name. */
   get failing(): string[] {
     return [...this.#components].flatMap(([name, well]) => (well ? [] : [name])).sort();
   }
 
-  /** False also for a component that was never set. */
+  /** Whether a component is healthy. False also for a component that was never set. */
   isWell(component: string): boolean {
     return this.#components.get(component) ?? false;
   }
 
-  /** Calls back once for every component, at once for those that are there. For one listener. */
+  /** Calls back once for every component, and at once for existing ones. Only for one listener. */
   onComponent(listener: (component: string) => void): void {
     this.#onComponent = listener;
     for (const component of this.#components.keys()) listener(component);

@@ -1,6 +1,7 @@
 /**
- * Who asks `/v1` and the pages beside it, and whether a browser was talked into asking (`site-check.ts`). Anyone who has the debug token may everything; the callers of
- * CALLERS_FILE what their rights say; where there are neither, everybody may read, and who is on the same machine change.
+ * Determines who asks `/v1` and the pages beside it, and whether a foreign page made a browser ask (`site-check.ts`). The debug token
+ * grants everything. Callers of CALLERS_FILE have the rights that it lists. Without either, everybody may read, and clients on the same
+ * machine may change.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AddressThrottle } from '../net/address-throttle.ts';
@@ -13,7 +14,7 @@ import { sendError } from './text-response.ts';
 
 type RightName = ApiRoute['right'];
 
-/** Somebody of CALLERS_FILE. */
+/** A caller of CALLERS_FILE. */
 export interface ApiCaller {
   readonly name: string;
   hasRight(right: RightName): boolean;
@@ -21,11 +22,11 @@ export interface ApiCaller {
 }
 
 export interface ApiGuardOptions {
-  /** The debug token of now; undefined: there is none. */
+  /** Returns the current debug token; undefined: there is none. */
   token(): string | undefined;
   /**
-   * Of CALLERS_FILE, by the whole field `Authorization`, which may be empty; undefined: nobody there has it, or asks too often, in
-   * words. Without it there is no such file.
+   * Finds a caller of CALLERS_FILE by the whole field `Authorization`, which may be empty. Returns a refusal if no caller has it, or if
+   * the caller asks too often. Undefined: there is no such file.
    */
   caller?:
     | ((
@@ -34,10 +35,13 @@ export interface ApiGuardOptions {
       ) => ApiCaller | { refused: 401 | 429; detail: string })
     | undefined;
   hosts: OwnHosts;
-  /** Why nobody may change anything while neither token nor callers are set: a sentence that names what to set. Undefined: everybody may. */
+  /**
+   * Why changes are forbidden while neither token nor callers are set: a sentence that names what to set. Undefined: everybody may
+   * change.
+   */
   noChanges: string | undefined;
   clock: Clock;
-  /** A request was turned away. `detail` holds nothing of a token. */
+  /** Called when a request was refused. `detail` contains nothing of a token. */
   onRefused(refused: ApiRefusal): void;
 }
 
@@ -52,7 +56,7 @@ export interface ApiRefusal {
 const profilesNeedToken =
   'profiles cost CPU, and a browser cannot prove which page asks for one at an address other than loopback: use another client, or set DEBUG_TOKEN_FILE and send the token';
 
-/** Chosen: `user@host` and a little. */
+/** Chosen: enough for `user@host` with a margin. */
 const longestClaims = 128;
 
 export class ApiGuard {
@@ -63,7 +67,7 @@ export class ApiGuard {
     this.#options = options;
   }
 
-  /** For pages beside the API, which take the debug token alone. False: it has answered. */
+  /** Admits a request to pages beside the API, which accept only the debug token. Returns false after it has answered. */
   admitsToPage(request: IncomingMessage, response: ServerResponse, page: PageKind): boolean {
     if (!this.admitsSite(request, response, page)) return false;
     const token = this.#options.token();
@@ -78,7 +82,7 @@ export class ApiGuard {
 
   /** The same without asking for a token. */
   admitsSite(request: IncomingMessage, response: ServerResponse, page: PageKind): boolean {
-    // Which navigations come from a frame is not known of plain requests. No page of ours belongs in one.
+    // For plain requests it is unknown whether a navigation comes from a frame. None of our pages belongs in one.
     response.setHeader('X-Frame-Options', 'DENY');
     const problem = siteProblem(request, { page, own: this.#options.hosts });
     return problem === undefined || this.#forbid(request, response, problem);
@@ -94,13 +98,13 @@ export class ApiGuard {
     return false;
   }
 
-  /** Throws an `ApiProblem` for what a browser was made to send, from a foreign page or to a name that only pretends to be ours. */
+  /** @throws ApiProblem if a browser sent the request for a foreign page, or to a name that only resolves to this machine */
   checkSite(request: IncomingMessage): void {
     const problem = siteProblem(request, { page: 'api', own: this.#options.hosts });
     if (problem !== undefined) this.#refuse(request, 403, 'foreign', problem);
   }
 
-  /** Who asks; throws an `ApiProblem` when that is nobody who may. */
+  /** Returns the actor; @throws ApiProblem if it may not ask */
   actorOf(request: IncomingMessage, right: RightName): Actor {
     const { authorization: fields = [] } = request.headersDistinct;
     const [authorization = ''] = fields;
@@ -134,7 +138,7 @@ export class ApiGuard {
     return actor(request, found.name, { read: may('read'), admin: may('admin') });
   }
 
-  /** Anyone who guesses has to wait longer and longer; the right token is never slowed. */
+  /** Refuses an unknown caller. Guessing has to wait longer each time; the right token is never delayed. */
   #unknown(request: IncomingMessage, authorization: string, detail: string): never {
     const { remoteAddress = 'unknown' } = request.socket;
     const nowMs = this.#options.clock.monotonicMs();

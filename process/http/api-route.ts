@@ -1,21 +1,21 @@
-/** What a route of `/v1` is, on whichever listener: who asks, what is asked, and an answer that becomes JSON. Knows no paths. */
+/** A route of `/v1` on any listener: the actor, the question, and an answer that becomes JSON. Independent of paths. */
 
-/** Who asks, as audit lines name it. */
+/** The actor of a request, as named in audit lines. */
 export interface Actor {
-  /** Of CALLERS_FILE, `debug token`, or `anyone` where nobody is asked who he is. */
+  /** The name in CALLERS_FILE, `debug token`, or `anyone` if no authentication is required. */
   readonly name: string;
-  /** Of the peer. */
+  /** The address of the peer. */
   readonly address: string;
-  /** What the client says of its user, unverified; empty where it says nothing. */
+  /** The user that the client claims to act for, unverified; empty if it claims none. */
   readonly claims: string;
-  /** Of one domain. */
+  /** Whether it may read this domain. */
   mayRead(domain: string): boolean;
   mayChange(domain: string): boolean;
 }
 
 export interface ApiCall {
   readonly query: URLSearchParams;
-  /** The JSON that came; undefined without a body. */
+  /** The JSON of the request; undefined without a body. */
   readonly body: unknown;
   readonly actor: Actor;
 }
@@ -23,9 +23,12 @@ export interface ApiCall {
 export interface ApiAnswer {
   /** Defaults to 200. */
   readonly status?: number;
-  /** Becomes JSON; undefined leaves it out. */
+  /** Becomes JSON; undefined leaves the body out. */
   readonly body?: unknown;
-  /** In its place, for what is large: the lines of one JSON text, without newlines, read bit by bit while the answer is written. */
+  /**
+   * Replaces `body` for large answers: the lines of one JSON text, without newlines, which are read gradually while the answer is
+   * written.
+   */
   readonly lines?: Iterable<string>;
 }
 
@@ -33,13 +36,13 @@ export type ApiMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 export interface ApiRoute {
   readonly method: ApiMethod;
-  /** Whole: `/v1/counters`. */
+  /** The whole path: `/v1/counters`. */
   readonly path: string;
-  /** What the caller needs before anything is looked at; `admin` for what changes something. */
+  /** The right that the caller needs before anything else is checked; `admin` for changes. */
   readonly right: 'read' | 'admin';
-  /** Those of the query that it knows; any other is refused by its name before `answer` is called. */
+  /** The known parameters of the query. Others are rejected by name before `answer` is called. */
   readonly parameters: readonly string[];
-  /** Rejects with an `ApiProblem` for what is wrong with the question; anything else is a fault of ours. */
+  /** Rejects with an `ApiProblem` if the question is invalid. Any other error is a defect. */
   answer(call: ApiCall): Promise<ApiAnswer>;
 }
 
@@ -47,10 +50,10 @@ export interface ApiRoute {
 export class ApiProblem extends Error {
   override readonly name = 'ApiProblem';
   readonly status: number;
-  /** Further members of the object, camelCase. */
+  /** Further members of the object, in camelCase. */
   readonly members: Readonly<Record<string, unknown>>;
 
-  /** `detail`: a sentence that names the thing, the bound and what came. */
+  /** `detail`: a sentence that names the item, the bound and the received value. */
   constructor(status: number, detail: string, members: Readonly<Record<string, unknown>> = {}) {
     super(detail);
     this.status = status;
@@ -58,7 +61,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** The domain that a question is about. Throws an `ApiProblem` without one, or where the caller may not use it. */
+/** Returns the domain of a question. @throws ApiProblem if it is missing, or if the caller may not use it */
 export function domainOf({ query, actor }: ApiCall, right: ApiRoute['right']): string {
   const domain = query.get('domain') ?? '';
   if (domain === '') throw new ApiProblem(400, 'domain is missing: expected ?domain=<domain>');
@@ -74,31 +77,31 @@ export function checkDomain(actor: Actor, domain: string, right: ApiRoute['right
   );
 }
 
-/** A parameter that is true or false, which it is where it is missing. Throws an `ApiProblem`. */
+/** Returns a Boolean parameter; a missing one is false. @throws ApiProblem */
 export function flagOf(query: URLSearchParams, name: string): boolean {
   const text = query.get(name) ?? 'false';
   if (text !== 'true' && text !== 'false') throw new ApiProblem(400, `${name} must be true or false`);
   return text === 'true';
 }
 
-/** What a parameter `entry` says, `key=value`. Throws an `ApiProblem`. */
+/** Reads a parameter `entry` of the form `key=value`. @throws ApiProblem */
 export function entryOf(text: string): { key: string; value: string } {
   const at = text.indexOf('=');
   if (at < 1) throw new ApiProblem(400, `entry must be key=value, not ${shown(text)}`);
   return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
-/** As problems show what came from outside: between quotes, and bounded. */
+/** Returns external text in the form that problems show: quoted, and bounded. */
 export function shown(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);
 }
 
-/** One change that somebody made of a running process: a log line and a statistic. */
+/** A change that an operator made to a running process, for a log line and a statistic. */
 export interface OperatorChange {
   readonly actor: Actor;
   readonly what: 'counters-reset' | 'override-set' | 'override-removed' | 'grant-given';
   readonly domain: string;
-  /** The counter, the override or the entries, for people. */
+  /** The counter, the override or the entries, as text for people. */
   readonly target: string;
   readonly before: string;
   readonly after: string;

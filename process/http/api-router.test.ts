@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 const token = 'a-token-of-the-debug-listener';
-/** By the whole field. */
+/** Callers by the whole field. */
 const callers: Record<string, { name: string; rights: string[]; domains: string[] }> = {
   'Bearer reader.x': { name: 'reader', rights: ['read'], domains: ['shop'] },
   'Bearer admin.x': { name: 'admin', rights: ['read', 'admin'], domains: ['shop'] },

@@ -1,4 +1,7 @@
-/** `/v1`: from a request to its route, and back as JSON or as the description of a problem (RFC 9457). Knows no paths beyond the prefix. */
+/**
+ * `/v1`: finds the route of a request, and answers with JSON or the description of a problem (RFC 9457). Independent of paths except for
+ * the prefix.
+ */
 import type { ServerResponse } from 'node:http';
 import { packageFile } from '../files/package-file.ts';
 import type { ApiGuard } from './api-guard.ts';
@@ -15,15 +18,15 @@ export interface ApiRouterOptions {
   onFault(error: unknown): void;
 }
 
-/** The one parameter that may come several times. */
+/** The only parameter that may occur several times. */
 const repeatable = 'entry';
 
-/** What there is to ask, on every listener: docs/openapi.json. */
+/** The description of the API, on every listener: docs/openapi.json. */
 export const openApiPath = '/v1/openapi.json';
 
 let openApi: string | undefined;
 
-/** As JSON. */
+/** Returns the description as JSON. */
 export function openApiText(): string {
   openApi ??= packageFile('docs/openapi.json');
   return openApi;
@@ -37,14 +40,14 @@ const openApiRoute: ApiRoute = {
   answer: async () => ({ lines: [openApiText().trimEnd()] }),
 };
 
-/** Whether a path is of the API, be it one that there is or not. */
+/** Whether a path belongs to the API, even if no route has it. */
 export function isApiPath(path: string | undefined): boolean {
   return path === '/v1' || path?.startsWith('/v1/') === true;
 }
 
 /**
- * Of the API, and damaged, or with an empty, `.` or `..` segment. Served as it came it is a path that there is not, with a
- * problem as the answer: a redirect would make a GET of a POST.
+ * Whether a path belongs to the API but is damaged, or has an empty, `.` or `..` segment. It is served unchanged as an unknown path,
+ * with a problem as the answer: a redirect would turn a POST into a GET.
  */
 export function isStrayApiPath(url: string): boolean {
   const [path] = url.split('?', 1);
@@ -55,7 +58,7 @@ export function isStrayApiPath(url: string): boolean {
 
 export class ApiRouter {
   readonly #options: ApiRouterOptions;
-  /** By path, then by method. */
+  /** Routes by path, then by method. */
   readonly #routes = new Map<string, Map<string, ApiRoute>>();
 
   constructor(options: ApiRouterOptions) {
@@ -93,7 +96,7 @@ export class ApiRouter {
     guard.checkSite(request);
     const methods = this.#routes.get(target.path);
     const route = methods?.get(request.method === 'HEAD' ? 'GET' : (request.method ?? ''));
-    // Before it is said what there is.
+    // The caller is checked before the answer reveals which routes there are.
     const actor = guard.actorOf(request, route?.right ?? 'read');
     if (methods === undefined) {
       throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.paths.join(', ')}`);
@@ -133,7 +136,7 @@ async function send(response: ServerResponse, { status = 200, body, lines }: Api
   response.end(text);
 }
 
-/** Throws an `ApiProblem` for one that is not known, or comes twice. */
+/** @throws ApiProblem if a parameter is unknown, or occurs twice */
 export function checkParameters(query: URLSearchParams, known: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of query.keys()) {

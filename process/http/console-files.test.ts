@@ -22,7 +22,7 @@ async function start(page: ConstructorParameters<typeof ConsoleFiles>[0] = 'limi
   return (await server.listen({ host: '127.0.0.1', port: 0 })).port;
 }
 
-/** What a page, or a module, takes in, as paths of the listener. Markup is the page's, wherever it is written. */
+/** The files that a page or a module includes, as paths of the listener. Markup counts for the page, in whichever file it is. */
 function namedBy(path: string, text: string): string[] {
   const markup = text.matchAll(/(?:src|href)="(console\/[^"]+)"/g);
   const imports = text.matchAll(/(?:from|^import) '(\.[^']+)'/gm);

@@ -1,4 +1,4 @@
-/** `/console`: a page, its modules and styles as they lie in the package, and the two libraries. Static and without data. */
+/** `/console`: a page, its modules and styles from the package, and the two libraries. Static and without data. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -28,7 +28,7 @@ const securityPolicy = [
   'trusted-types lit-html',
 ].join('; ');
 
-/** What a release changes is asked for at each visit, and answered with 304 where it is the same. */
+/** Browsers ask for files that a release may change at each visit, and get 304 if they are unchanged. */
 const headers: Readonly<Record<string, string>> = {
   'Content-Security-Policy': securityPolicy,
   'X-Content-Type-Options': 'nosniff',
@@ -40,14 +40,14 @@ const headers: Readonly<Record<string, string>> = {
 
 const root = '/console';
 const ownFile = /^\/console\/files\/([a-z-]+\.(?:js|css|svg))$/;
-/** Below /console, as below the package, so that modules name them by one path in the browser and for the compiler. */
+/** The same path below /console and below the package, so that modules have one path for the browser and for the compiler. */
 const libraryFile =
   /^\/console\/node_modules\/(lit-html\/lit-html\.js|uplot\/dist\/uPlot\.(?:esm\.js|min\.css))$/;
 
 export const isOfConsole = (path: string | undefined): boolean =>
   path === root || path?.startsWith(`${root}/`) === true;
 
-/** Answers what `isOfConsole`. */
+/** Answers the paths of `isOfConsole`. */
 export class ConsoleFiles {
   readonly #page: string;
 
@@ -85,7 +85,7 @@ export class ConsoleFiles {
   }
 }
 
-/** Two folders up in the sources and in the image, three in dist/. */
+/** The folder is two levels up in the sources and in the image, three in dist/. */
 const consoleFolders = ['../../console', '../../../console'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );

@@ -1,4 +1,4 @@
-/** One connection of an HTTP listener: the requests of it, one after another, and what it holds for its peer. */
+/** One connection of an HTTP listener: its requests, one after another, and the memory it holds for its peer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ConnectionBytes, MemoryOwner } from '../net/connection-memory.ts';
@@ -6,19 +6,22 @@ import { addressGroup } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
 import type { LoopTurns, TurnTaker } from '../time/loop-turns.ts';
 
-/** What a request holds while its peer has not sent all of it, and what work it makes. */
+/** The memory of a request while its peer has not sent all of it, and the work that it causes. */
 export interface RequestMemory {
-  /** So many bytes now. */
+  /** Sets the bytes that it holds now. */
   hold(bytes: number): void;
-  /** One more piece of its body, of so many bytes. False when there are too many: the request is to be refused. */
+  /**
+   * Counts one more piece of its body with this number of bytes. Returns false if there are too many, so that the request must be
+   * refused.
+   */
   piece(bytes: number): boolean;
-  /** It is complete, and keeps so many bytes: calls back when its turn has come, if its connection is still there then. */
+  /** Called when the request is complete and holds this number of bytes. Calls back in its turn, if its connection still exists. */
   whenDue(bytes: number, serve: () => void): void;
-  /** Called, at most once, when that is needed: the request is to be refused. Without it the connection is closed. */
+  /** Called at most once, when memory is needed: the request must be refused. If it is undefined, the connection is closed. */
   giveUp: (() => void) | undefined;
 }
 
-/** Of a request whose connection nobody watches. */
+/** The memory of a request on a connection that is not bounded. */
 export const unwatched = (): RequestMemory => ({
   hold: () => {},
   piece: () => true,
@@ -26,22 +29,22 @@ export const unwatched = (): RequestMemory => ({
   giveUp: undefined,
 });
 
-/** Chosen: a body may come in so many pieces. Each is an event, whether it has a byte or 64 KiB. */
+/** Chosen: the pieces that a body may have. Each is an event, with one byte or with 64 KiB. */
 export const freePieces = 1000;
-/** And in one more for so many bytes: senders that write a word at a time do no worse. */
+/** One more piece is allowed for this number of bytes, so that senders that write a word at a time are not affected. */
 export const bytesOfPiece = 16;
-/** Chosen: after so many of them the connection is read on in a later turn of the loop. */
+/** Chosen: after this number of pieces, the rest of the connection is read in a later turn of the loop. */
 const piecesOfTurn = 256;
-/** Chosen: after so many of them it is asked what the turn has taken so far. */
+/** Chosen: after this number of pieces, the duration of the turn is checked. */
 const piecesBetweenLooks = 32;
 
-/** What a request beyond the first takes that was sent before its turn came, its response included; measured. */
+/** The measured memory of a further request that was sent before its turn, including its response. */
 const pipelinedBytes = 4096;
-/** What a byte of an unfinished head may take: short names and values become strings of their own. */
+/** The memory for a byte of an unfinished head: short names and values become separate strings. */
 const headFactor = 4;
 /**
- * Of the head of a request, its line included: what nginx takes of a client, and twice what HAProxy does. Regular
- * expressions on headers are bounded for it: `mostTextBytes` in `rules/regex/bounds.ts`.
+ * The longest head of a request, including its line: nginx's limit for clients, and twice that of HAProxy. It bounds regular expressions
+ * on headers: `mostTextBytes` in `rules/regex/bounds.ts`.
  */
 export const mostHeadBytes = 32_768;
 
@@ -53,7 +56,7 @@ export function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | und
 interface OpenRequest extends RequestMemory {
   request: IncomingMessage;
   bytes: number;
-  /** It had its turn as a whole. */
+  /** Whether the complete request has had its turn. */
   isDue: boolean;
 }
 
@@ -67,40 +70,40 @@ interface HttpConnectionOptions {
   isTls: boolean;
   name: string;
   turns: LoopTurns;
-  /** What came in this turn took its share. */
+  /** Called when input has used up its share of this turn. */
   readNoMore(): void;
   tooManyPieces(peer: string): void;
   shed(connection: HttpConnection): void;
 }
 
 /**
- * Serves one request at a time. While further ones wait, or after very many pieces of a body, nothing is read:
+ * Serves one request at a time. While others wait, or after very many pieces of a body, nothing is read:
  *
  *   reading ──a request waits, or pieces──> paused ──its turn: nothing waits──> reading
  */
 export class HttpConnection implements MemoryOwner, TurnTaker {
   readonly name: string;
   readonly group: string;
-  /** Counts changes among all connections: larger is later. Of the last one between idle and busy. */
+  /** The number, over all connections, of the last change between idle and busy. Larger is later. */
   since = 0;
   memory: ConnectionBytes | undefined;
   readonly #options: HttpConnectionOptions;
   readonly #accepted: Socket;
-  /** Of what the peer says; the same as the accepted one without TLS. */
+  /** The socket with the peer's data. Without TLS it is the accepted one. */
   #socket: Socket;
   #isShakingHands: boolean;
-  /** With the responses that are not out yet, in their order. */
+  /** Requests by the responses that are not sent yet, in their order. */
   readonly #requests = new Map<ServerResponse, OpenRequest>();
-  /** Of those, the one that is served, and those whose turn has not come. */
+  /** The response of the request being served; the next field holds requests whose turn has not come. */
   #served: ServerResponse | undefined;
   #waiting: WaitingRequest[] = [];
-  /** Serves the one that is served, once its turn has come. */
+  /** Serves the current request when its turn comes. */
   #due: (() => void) | undefined;
   #isPaused = false;
-  /** It ends with the answer that it has got: nothing is read any more. */
+  /** The connection ends with its current answer, so nothing more is read. */
   #isOver = false;
   #isClosed = false;
-  /** Before the head that comes next. */
+  /** The bytes before the next head. */
   #bytesBefore = 0;
 
   constructor(socket: Socket, options: HttpConnectionOptions) {
@@ -112,7 +115,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     this.group = addressGroup(socket.remoteAddress);
   }
 
-  /** As one of HTTP: reads from now on. */
+  /** Starts to read HTTP. */
   open(): void {
     this.#stayPaused(this.#accepted);
     this.#accepted.resume();
@@ -122,12 +125,12 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     return this.#requests.size > 0;
   }
 
-  /** Whether more has to be read of a request that the peer began. */
+  /** Whether a request that the peer began is not read completely. */
   get isUnfinished(): boolean {
     return firstOf(this.#requests.values(), ({ request }) => !request.complete) !== undefined;
   }
 
-  /** Whether it is the peer that has to send it. */
+  /** Whether that is because the peer has not sent it. */
   get isReceiving(): boolean {
     return !this.#isPaused && this.isUnfinished;
   }
@@ -136,7 +139,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     this.#socket = socket;
     this.#isShakingHands = false;
     this.#bytesBefore = socket.bytesRead;
-    // Made paused, as the accepted one was, though it reads: what flows not is not stopped by a pause.
+    // The TLS socket is created paused, like the accepted one, although it reads: a socket that does not flow cannot be paused later.
     socket.resume();
     this.#stayPaused(socket);
     this.look();
@@ -182,7 +185,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
       this.#resume();
       return;
     }
-    // Its end will ask for a turn.
+    // The end of the current request asks for a turn.
     if (this.#served !== undefined) return;
     const { opened, response, serve } = this.#waiting.shift() as WaitingRequest;
     this.#served = response;
@@ -191,7 +194,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     serve(opened);
   }
 
-  /** Reads no more in this turn. */
+  /** Stops reading in this turn. */
   rest(): void {
     if (this.#isPaused || this.#isClosed) return;
     this.#pause();
@@ -219,7 +222,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     bytes += (this.#requests.size - 1) * pipelinedBytes;
     const served = this.#served && this.#requests.get(this.#served);
     if (this.#served === undefined || served === undefined) return bytes;
-    // A response that has the socket counts it as its own.
+    // A response that has the socket counts its bytes with the socket's.
     return bytes + served.bytes + (this.#served.socket === null ? this.#served.writableLength : 0);
   }
 
@@ -229,7 +232,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     return true;
   }
 
-  /** Refuses the request that began first of those that can be. False when there is none. */
+  /** Refuses the oldest request that can be refused. Returns false if there is none. */
   giveUp(): boolean {
     for (const request of this.#requests.values()) {
       const { giveUp } = request;
@@ -276,7 +279,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
       whenDue: (bytes, serve) => {
         if (open.isDue || !this.#options.turns.isSpent()) return serve();
         open.hold(bytes);
-        // What it would hold may have been what its connection was closed for.
+        // The held bytes may have caused the end of this connection.
         if (this.#isClosed) return;
         this.#due = () => {
           open.hold(0);
@@ -303,7 +306,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     this.#socket.resume();
   }
 
-  /** Node resumes a socket whenever it wants more of a body, for each piece of it. */
+  /** Keeps a paused socket paused: Node resumes it whenever it wants more of a body, at each piece. */
   #stayPaused(socket: Socket): void {
     const { resume } = socket;
     socket.resume = () => (this.#isPaused ? socket : resume.call(socket));

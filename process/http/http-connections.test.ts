@@ -77,7 +77,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
     await eventually(() => expect(open + refused.length).toBe(before + 1));
     return made;
   };
-  /** Nobody waits until it is accepted, or read. */
+  /** Does not wait until the connection is accepted or read. */
   const connectAs = (from: string): Peer => {
     const made = new Peer(port, from);
     cleanups.push(() => made.socket.destroy());
@@ -86,10 +86,10 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
   return { server, connectionMemory, timers, refused, calls, peer, connectAs, open: () => open };
 }
 
-/** Of the clock of turns: on a busy machine this thread may stand still for longer than a share lasts. */
+/** The factor by which the clock of turns is slow: on a busy machine this thread may be interrupted for longer than a share. */
 const slowness = 25;
 
-/** Turns that pass when `release` is called, and not before. */
+/** Turns that pass only after `release` is called. */
 function heldTurns(): { turns: LoopTurns; release(): void } {
   let nowMs = 0;
   let isHeld = true;
@@ -107,7 +107,10 @@ function heldTurns(): { turns: LoopTurns; release(): void } {
   return { turns, release };
 }
 
-/** So that what comes next in this turn of the loop waits. Just after a connection that would hold for 2 ms alone. */
+/**
+ * Uses up the share, so that the next input in this turn of the loop waits. The pause lets the effect of a new connection end, which
+ * would last 2 ms.
+ */
 async function spend(turns: LoopTurns): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 3 * slowness));
   while (!turns.isSpent());
@@ -117,7 +120,7 @@ describe('HttpServer', () => {
   it('closes the connection that is idle longest for one more', async () => {
     const { peer, refused, open } = await start();
     const [first, second, third] = [await peer(), await peer(), await peer()];
-    // A head without its end is no request; an answer makes the connection the last to be idle.
+    // A head without its end is not a request. An answer makes the connection the most recent idle one.
     second.socket.write('GET / HTTP/1.1\r\nHost: a\r\n');
     await first.ask('/');
     const probe = await peer();

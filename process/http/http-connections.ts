@@ -1,11 +1,11 @@
 /**
- * The connections of an HTTP listener: how many there may be, which one makes room for a further one, and what each holds
+ * The connections of an HTTP listener: their maximum number, which one makes room for another one, and what each holds
  * for a peer that has not done its part.
  *
  *   accepted ──> idle ──request──> busy ──last response is over──> idle
  *
- * Of the address with most connections that wait for their peer, idle or with a request that does not end, the one that
- * waits longest makes room. Where none waits: of the address with most requests, the one whose request began first.
+ * A connection makes room if its address has most connections that wait for their peer, idle or with an unfinished request,
+ * and it waits longest of them. If none waits, it is the one whose request began first at the address with most requests.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
@@ -15,7 +15,7 @@ import { addressGroup, peerName } from '../net/peer.ts';
 import { LoopTurns, type TurnTaker, WaitingLine } from '../time/loop-turns.ts';
 import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
-/** Why a connection was closed, or a request of it refused, and what that says in words. */
+/** Reasons for closing a connection, or refusing a request on it, and their texts. */
 export const httpRefusalTexts = {
   too_many_connections:
     'as many connections as may be are open, and of the address that has most of them it was idle, or its request unfinished, longest',
@@ -29,25 +29,25 @@ export const httpRefusals = Object.keys(httpRefusalTexts) as HttpRefusal[];
 export interface HttpConnectionsOptions {
   maxConnections: number;
   connectionMemory: ConnectionMemory;
-  /** Shared with the other listeners of the thread. Defaults to turns of its own. */
+  /** The turns of all listeners of the thread. Defaults to separate ones. */
   turns?: LoopTurns | undefined;
-  /** One more is open, or one less. */
+  /** Called when a connection was opened or closed. */
   changed(by: 1 | -1): void;
-  /** A connection was closed, or a request of it refused. */
+  /** Called when a connection was closed, or a request on it refused. */
   refused(reason: HttpRefusal, peer: string): void;
 }
 
 export class HttpConnections {
   readonly #options: HttpConnectionsOptions;
-  /** By address and port: of TLS there is one socket to accept and another one to ask. */
+  /** Connections by address and port, because TLS has two sockets: one that is accepted, and one that requests name. */
   readonly #byName = new Map<string, HttpConnection>();
-  /** Each by address, in the order in which they became so. */
+  /** Connections by address, in the order in which they became idle or busy. */
   readonly #idle = new WaitingLine<HttpConnection>();
   readonly #busy = new WaitingLine<HttpConnection>();
-  /** That have sent more than a request at once. */
+  /** Connections that have sent more than one request at once. */
   readonly #eager = new Set<HttpConnection>();
   readonly #turns: LoopTurns;
-  /** Accepted and not opened yet. */
+  /** Connections that were accepted but not opened yet. */
   readonly #comers = new WaitingLine<Comer>();
   #moves = 0;
 
@@ -62,7 +62,7 @@ export class HttpConnections {
 
   watch(server: Server | TlsServer): void {
     const isTls = 'setSecureContext' in server;
-    // Read no sooner than they are opened. An option of every net.Server, which those of HTTP have no name for.
+    // Sockets are not read before they are opened. This is an option of every net.Server, but not of the types of HTTP servers.
     Object.assign(server, { pauseOnConnect: true });
     const opened = server.listeners('connection');
     server.removeAllListeners('connection');
@@ -74,11 +74,11 @@ export class HttpConnections {
     if (isTls) server.on('secureConnection', (socket: Socket) => this.#find(socket)?.secured(socket));
   }
 
-  /** A request's head is complete. Calls `serve` when its turn has come: not at all if its connection ends before. */
+  /** Called when a request's head is complete. Calls `serve` in its turn, unless its connection ends before. */
   begin(request: IncomingMessage, response: ServerResponse, serve: (memory: RequestMemory) => void): void {
     const connection = this.#find(request.socket);
     if (connection === undefined) {
-      // One that was refused in the middle of a read has none any more for what else came with it.
+      // A connection that was refused during a read has no entry any more for later requests of the same read.
       if (!request.socket.destroyed) serve(unwatched());
       return;
     }
@@ -99,7 +99,7 @@ export class HttpConnections {
     connection.begin(request, response, serve);
   }
 
-  /** `open` makes it one of HTTP: all that is most of what it costs, and has its turn. */
+  /** Accepts a socket. `open` starts HTTP on it, which is most of the cost, so it waits for a turn. */
   #accept(socket: Socket, isTls: boolean, open: () => void): void {
     const turns = this.#turns;
     turns.accepted();
@@ -121,18 +121,18 @@ export class HttpConnections {
     turns.wait(comer, 'read');
   }
 
-  /** No more come: those that were not opened yet end, as Node ends those that never asked. */
+  /** Called when no more connections are accepted. Those that were not opened yet end, as Node ends connections without a request. */
   close(): void {
     while (this.#comers.size > 0) this.#shedComer();
   }
 
-  /** Ends all by force, in the midst of a handshake as well: Node knows none of those. */
+  /** Ends all connections by force, including those in a handshake, which Node does not know. */
   cut(): void {
     this.close();
     for (const connection of [...this.#idle, ...this.#busy]) connection.destroy();
   }
 
-  /** The first one of the address that has most of them. */
+  /** Drops the first unopened connection of the address that has most of them. */
   #shedComer(refusal?: HttpRefusal): void {
     const comer = this.#comers.shed();
     if (comer === undefined) return;
@@ -144,7 +144,7 @@ export class HttpConnections {
   #open(socket: Socket, isTls: boolean, open: () => void): void {
     const name = peerName(socket);
     if (name === undefined) {
-      // It is gone already.
+      // The peer is already gone.
       socket.destroy();
       return;
     }
@@ -174,7 +174,7 @@ export class HttpConnections {
     for (const [group, members] of this.#busy.groups()) {
       const unfinished = [...members].filter((connection) => connection.isUnfinished);
       if (unfinished.length === 0) continue;
-      // What those have sent meanwhile that wait for their turn is not known.
+      // For requests that wait for their turn it is unknown how much their peers have sent meanwhile.
       const slow = unfinished.find((connection) => connection.isReceiving) ?? unfinished[0]!;
       const { first = slow, count = 0 } = waiting.get(group) ?? {};
       const longest = slow.since < first.since ? slow : first;
@@ -185,7 +185,7 @@ export class HttpConnections {
     if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
   }
 
-  /** Those with requests, or with many before, have turns of their own to be read; any other one is read at once, for a while. */
+  /** Postpones reading: connections with requests, or that sent many at once, are read in turns. Others are read at once for a while. */
   #readNoMore(): void {
     for (const connection of this.#busy) connection.rest();
     for (const connection of this.#eager) connection.rest();
@@ -230,7 +230,7 @@ function crowdOf(members: ReadonlySet<HttpConnection>): Crowd {
   return { count: members.size, first: first! };
 }
 
-/** Of addresses with as many, the one whose first came so earliest. */
+/** Returns the first connection of the largest crowd; among equals, that of the crowd whose first one has waited longest. */
 function firstOfLargest(crowds: Iterable<Crowd>): HttpConnection | undefined {
   let largest: Crowd | undefined;
   for (const crowd of crowds) {

@@ -1,4 +1,7 @@
-/** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
+/**
+ * An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. It checks only the form
+ * of paths.
+ */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
@@ -15,40 +18,40 @@ import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } f
 export interface HttpListener {
   /** Rejects with a BindError. */
   listen(address: ListenAddress): Promise<{ port: number }>;
-  /** Takes no more requests; settles when the last one is answered, or was cut after the grace. */
+  /** Accepts no more requests. Resolves when the last one is answered, or was cut after the grace period. */
   close(): Promise<void>;
 }
 
-/** One request, whose path is whole and clean. */
+/** One request with a complete and normalized path. */
 export interface HttpCall {
   target: RequestPath;
   request: IncomingMessage;
   response: ServerResponse;
-  /** What it keeps of the request before that is complete. */
+  /** The memory of the request until it is complete. */
   memory: RequestMemory;
 }
 
 export interface HttpServerOptions {
-  /** Asked first, before the path is looked at; false when it has answered. Without it every request goes on. */
+  /** Called before the path is checked. Returns false after it has answered. Defaults to admitting every request. */
   admit?(request: IncomingMessage, response: ServerResponse): boolean;
   /**
-   * Paths that are served as they came: what stands behind is another request's, which is neither changed nor rejected here.
-   * `path` and `clean` of their targets are what was sent.
+   * Whether a path is served as sent, because its end is the path of another request, which is neither changed nor rejected here. Then
+   * `path` and `clean` are the text that was sent.
    */
   isForeign?(url: string): boolean;
-  /** What it throws, or rejects with, is answered with 500 and reported to `onFault`. */
+  /** If it throws or rejects, the answer is 500, and the error goes to `onFault`. */
   serve(call: HttpCall): void | Promise<void>;
-  /** How long requests may take at the end before they are cut. */
+  /** The time that requests have at the end before they are cut. */
   closeGraceMs: number;
   onFault(error: unknown): void;
-  /** Bounds its connections. Undefined: they are not. */
+  /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
   /**
-   * Certificate and key: callers speak TLS 1.2 or newer. With authorities (`ca`) they are asked for a certificate; who shows
-   * none, or another one, is served all the same: `SocketPeer` reports those alone that are good.
+   * Certificate and key: callers use TLS 1.2 or newer. With authorities (`ca`), they are asked for a certificate. Callers without a
+   * valid one are served nevertheless: `SocketPeer` reports only valid certificates.
    */
   tls?: SecureContextOptions;
-  /** A handshake failed. */
+  /** Called when a handshake failed. */
   onHandshakeFailed?(peer: string, problem: string): void;
 }
 
@@ -61,20 +64,20 @@ const bounds = {
   connectionsCheckingInterval: 5_000,
 };
 
-/** By the code of the error, as Node itself answers. */
+/** The status by the code of the error, as in Node's own answer. */
 const statusOfUnread: Record<string, number> = {
   HPE_HEADER_OVERFLOW: 431,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
-/** Chosen: how long the rest of a header that is too long is taken in. */
+/** Chosen: the time for which the rest of a header that is too long is received. */
 const lingerMs = 2_000;
 
 export class HttpServer implements HttpListener {
   readonly #server: Server | TlsServer;
   readonly #options: HttpServerOptions;
   readonly #connections: HttpConnections | undefined;
-  /** The last of each connection. */
+  /** The last response of each connection. */
   readonly #responses = new WeakMap<Socket, ServerResponse>();
   readonly #refused = new WeakSet<Socket>();
   #closed: Promise<void> | undefined;
@@ -93,9 +96,9 @@ export class HttpServer implements HttpListener {
       tls === undefined
         ? createServer(bounds, answer)
         : createTlsServer({ ...bounds, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
-    // Node drops what comes behind the 2,000th header without a word. They are bounded by their bytes.
+    // Node silently drops headers after the 2,000th. Here the number of bytes bounds them.
     this.#server.maxHeadersCount = 0;
-    // An expectation that nobody knows may be another request's, which a proxy asks about: Node would answer with 417.
+    // An unknown expectation may belong to the request that a proxy asks about, and Node would answer it with 417.
     this.#server.on('checkExpectation', answer);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
       this.#refuseUnread(error, socket),
@@ -108,7 +111,7 @@ export class HttpServer implements HttpListener {
     this.#connections.watch(this.#server);
   }
 
-  /** New connections get these; those that are open keep what they had. Only for a server that speaks TLS. */
+  /** Sets the credentials of new connections; open ones keep theirs. Only for a server with TLS. */
   useTls(tls: SecureContextOptions): void {
     if (!('setSecureContext' in this.#server)) throw new Error('this server does not speak TLS');
     this.#server.setSecureContext(listenerCredentials(tls));
@@ -146,8 +149,8 @@ export class HttpServer implements HttpListener {
   }
 
   /**
-   * What Node cannot read gets Node's answer. Too long a header is taken in for a while: a proxy that still sends it would
-   * see a reset, and not that it was refused.
+   * Answers a request that Node cannot read as Node does. A header that is too long is received for a while: otherwise a proxy that is
+   * still sending it would see a reset instead of the answer.
    */
   #refuseUnread(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#refused.has(socket)) return;

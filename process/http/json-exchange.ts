@@ -1,4 +1,4 @@
-/** What paths of `/v1` have in common on every listener: a JSON body that comes in, a problem (RFC 9457) that goes out. */
+/** The common parts of `/v1` paths on every listener: a JSON body as input, and a problem (RFC 9457) as an answer. */
 import { bearerChallenge } from '../net/bearer-token.ts';
 import { ApiProblem, shown } from './api-route.ts';
 import { bytesOfPiece, freePieces } from './http-connection.ts';
@@ -6,22 +6,22 @@ import type { HttpCall } from './http-server.ts';
 import { STATUS_CODES } from './node-http.ts';
 import { discardBody, readBody } from './request-body.ts';
 
-/** Chosen: how long the rest of a body that is not wanted is taken in. */
+/** Chosen: the time for which the unwanted rest of a body is received. */
 const discardMs = 2_000;
-/** Chosen: a body of this length that nobody read is dropped as it comes, and the connection goes on. */
+/** Chosen: an unread body of this length is dropped while it arrives, and the connection stays open. */
 const droppedBytes = 64 * 1024;
 
 export interface JsonBodyBounds {
   readonly bytes: number;
-  /** Which says so. */
+  /** The setting with this bound. */
   readonly setting: string;
-  /** A longer one is not kept meanwhile. Defaults to `bytes`. */
+  /** A longer body is not stored while it arrives. Defaults to `bytes`. */
   readonly kept?: number;
 }
 
 /**
- * The bytes of a body of JSON. That type alone: a browser asks first before a page of another place may send it. Throws an
- * `ApiProblem`; 413 for one that is longer than it may be.
+ * Returns the bytes of a JSON body. No other type is accepted, because a browser asks first before a foreign page may send this one.
+ * Throws an `ApiProblem`, with 413 if the body is too long.
  */
 export async function readJsonBody(
   { request, memory }: HttpCall,
@@ -74,7 +74,7 @@ export async function sendProblem(
   await endAnswer(call, status, { 'Content-Type': 'application/problem+json' }, body);
 }
 
-/** An answer to a request of whose body nobody may have read anything, which is dropped, or ends the connection. */
+/** Answers a request whose body may be unread. The body is dropped, or the connection ends. */
 export async function endAnswer(
   { request, response, memory }: HttpCall,
   status: number,
@@ -84,7 +84,7 @@ export async function endAnswer(
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
   const isUnread = request.readableFlowing === null && coding === undefined;
   const goesOn = request.complete || (isUnread && Number(length) <= droppedBytes);
-  // What was not read yet would be taken for the next request.
+  // The unread rest would be taken for the next request.
   if (!goesOn) response.setHeader('Connection', 'close');
   response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(body) });
   if (goesOn) {

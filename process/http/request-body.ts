@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import type { RequestMemory } from './http-connection.ts';
 
 /**
- * `tooLong`, `tooManyPieces` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending.
- * `dropped`: it ended, and was longer than what is kept. `aborted`: nobody is left to answer.
+ * `tooLong`, `tooManyPieces` and `givenUp` (its memory is needed) resolve at once, while the sender may still be sending. `dropped`: the
+ * body ended, and was longer than what is kept. `aborted`: there is no client left to answer.
  */
 export type RequestBody =
   | { kind: 'whole'; bytes: Uint8Array }
@@ -15,14 +15,14 @@ export type RequestBody =
   | { kind: 'aborted' };
 
 export interface BodyBounds {
-  /** So much is taken in. */
+  /** The most bytes that are received. */
   maxBytes: number;
-  /** And so much kept meanwhile. */
+  /** The most bytes that are stored while they arrive. */
   keptBytes: number;
   memory: RequestMemory;
 }
 
-/** Chosen: the first room for a body. It doubles: pieces that are kept as they come may be many, and a byte each. */
+/** Chosen: the first buffer for a body, which doubles. Storing the pieces instead could mean many pieces of one byte each. */
 const firstRoomBytes = 1024;
 
 const noRoom: Buffer = Buffer.alloc(0);
@@ -57,7 +57,7 @@ export function readBody(
       else if (length > keptBytes) keep(noRoom);
       else {
         if (length > room.length) keep(grown(room.subarray(0, before), length, keptBytes));
-        // To keep more may have been what gave this body up.
+        // Growing the buffer may have caused this body to be given up.
         if (room.length >= length) room.set(chunk, before);
       }
     };
@@ -79,8 +79,8 @@ function grown(bytes: Buffer, needed: number, mostBytes: number): Buffer {
 }
 
 /**
- * Takes in what the sender still sends and drops it, so that it gets to read our answer instead of a reset. Settles
- * when the sender is done, after `longestMs`, or when it sends too many pieces.
+ * Receives and drops the rest that the sender still sends, so that the sender reads our answer instead of a reset. Resolves when the
+ * sender is done, after `longestMs`, or when it sends too many pieces.
  */
 export function discardBody(
   request: IncomingMessage,

@@ -1,6 +1,6 @@
 /**
- * Whether a browser was talked into a request: by a page of another origin, or by a name that was made to point here (DNS
- * rebinding). Reads headers only, and answers with a sentence that names the header at fault.
+ * Detects requests that a browser was made to send: by a page of another origin, or by a name that was made to resolve to this address
+ * (DNS rebinding). It reads only headers, and returns a sentence that names the header at fault.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -13,16 +13,16 @@ export interface OwnHosts {
   readonly machine: string;
   /** Further names, in lower case. Pages of these hosts count as own pages, too: a proxy may serve them. */
   readonly allowed: readonly string[];
-  /** The setting that `allowed` comes from. */
+  /** The setting that contains `allowed`. */
   readonly setting: string;
 }
 
-/** `api` is read by programs only, a `page` and the index of profiles may be opened by a link, and a `profile` costs CPU. */
+/** `api` is only read by programs, a `page` and the index of profiles may be opened by a link, and a `profile` costs CPU. */
 export type PageKind = 'api' | 'page' | 'profile-index' | 'profile';
 
 const clusterSuffixes = ['.svc', '.cluster.local', '.internal'];
 
-/** Why the listener does not answer to this Host. A request without one is not a browser's: it passes. */
+/** Returns why the listener does not answer this Host. A request without one does not come from a browser, so it passes. */
 export function hostProblem(host: string | undefined, own: OwnHosts): string | undefined {
   if (host === undefined || host === '') return undefined;
   const name = hostName(host);
@@ -37,7 +37,7 @@ export function hostProblem(host: string | undefined, own: OwnHosts): string | u
   return `the host ${shown(host)} is no IP address, no name of this machine or its cluster, and not one of ${own.setting}`;
 }
 
-/** Why the request counts as another site's; undefined: nothing says so. */
+/** Returns why the request counts as another site's; undefined: nothing indicates it. */
 export function siteProblem(
   request: IncomingMessage,
   { page, own }: { page: PageKind; own: OwnHosts },
@@ -68,10 +68,12 @@ export function isUnprovenBrowser({ headers }: IncomingMessage): boolean {
   );
 }
 
-/** What browsers add on their own. Node's `fetch` sends `Sec-Fetch-Mode` and `Accept-Language: *`, which say nothing. */
+/** Headers that only browsers add. Node's `fetch` sends `Sec-Fetch-Mode` and `Accept-Language: *`, so these prove nothing. */
 const browserHeaders = ['origin', 'referer', 'sec-fetch-site', 'sec-fetch-dest', 'upgrade-insecure-requests'];
 
-/** Without Sec-Fetch-Site, which no plain request to an address other than loopback has, Referer says where it comes from. */
+/**
+ * Without Sec-Fetch-Site, which plain requests to addresses other than loopback never have, Referer tells where the request comes from.
+ */
 function foreignReference(headers: IncomingHttpHeaders, own: OwnHosts): string | undefined {
   const { 'sec-fetch-site': site, referer = '', host } = headers;
   if (site === 'none' || site === 'same-origin') return undefined;
@@ -81,7 +83,7 @@ function foreignReference(headers: IncomingHttpHeaders, own: OwnHosts): string |
   return `the request comes from a page of ${shown(originOf(referer))} (Referer)`;
 }
 
-/** Somebody followed a link, in the whole window. Pages can set none of these headers, and a frame is no document. */
+/** Whether a user followed a link, in the whole window. Pages can set none of these headers, and a frame is not a document. */
 function isNavigation({ method, headers }: IncomingMessage): boolean {
   if (method !== 'GET') return false;
   const { 'sec-fetch-mode': mode, 'sec-fetch-dest': destination, accept = '' } = headers;
@@ -100,7 +102,7 @@ function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : url;
 }
 
-/** Without the port, of IPv6 without brackets, in lower case and without the dot at its end. Undefined: it is no host. */
+/** Returns the host in lower case, without the port, the brackets of IPv6 and the dot at its end. Undefined: it is not a host. */
 function hostName(host: string): string | undefined {
   const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host);
   return (name?.[1] ?? name?.[2])?.toLowerCase().replace(/\.$/, '');

@@ -1,10 +1,10 @@
-/** Answers of plain text, worded and headed as the Go service's. */
+/** Answers of plain text with the texts and headers of the Go service. */
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 const plainText = 'text/plain; charset=utf-8';
 
-/** What was wrong with a request; the body stays as callers of the Go service know it. */
+/** The header with the problem of a request; the body is the one that callers of the Go service know. */
 const detailHeader = 'Weir-Error';
 /** Chosen: enough for a sentence with a name in it. */
 const longestDetail = 256;
@@ -14,13 +14,13 @@ export function sendText(response: ServerResponse, status: number, body: string)
   response.end(body);
 }
 
-/** `detail` is for the caller: it goes into a header. */
+/** `detail` is for the caller: it is sent in a header. */
 export function sendError(response: ServerResponse, status: number, body: string, detail?: string): void {
   writeErrorHead(response, status, detail);
   response.end(`${body}\n`);
 }
 
-/** Headers of an error whose body the caller of this function writes, and ends when it sees fit. */
+/** Writes the headers of an error. The caller of this function writes the body and ends the response. */
 export function writeErrorHead(response: ServerResponse, status: number, detail?: string): void {
   response.statusCode = status;
   response.setHeader('Content-Type', plainText);
@@ -28,7 +28,7 @@ export function writeErrorHead(response: ServerResponse, status: number, detail?
   if (detail !== undefined) writeDetail(response, detail);
 }
 
-/** Beside a body that says nothing of it. */
+/** Adds a detail to an answer whose body does not contain it. */
 export function writeDetail(response: ServerResponse, detail: string): void {
   response.setHeader(detailHeader, headerText(detail));
 }
@@ -52,8 +52,8 @@ const sliceLines = 512;
 const sliceChars = 64 * 1024;
 
 /**
- * Writes many lines without holding up the event loop: other callers are answered between two slices.
- * Lines come without their newline. Stops early when the reader goes away; a reader that is slow is waited for.
+ * Writes many lines, in slices between which other callers are answered. Lines have no newline. It stops early if the reader
+ * disconnects, and waits for a slow reader.
  */
 export async function sendLines(
   response: ServerResponse,
@@ -88,19 +88,16 @@ function drained(response: ServerResponse): Promise<void> {
 }
 
 export interface RequestPath {
-  /** Decoded, as it was sent. */
+  /** The decoded path as sent. */
   path: string;
-  /** The same without empty, `.` and `..` segments. Another one than `path` calls for a redirect. */
+  /** The same without empty, `.` and `..` segments. If it differs from `path`, a redirect is needed. */
   clean: string;
   query: URLSearchParams;
-  /** Where the redirect goes. */
+  /** The target of the redirect. */
   location: string;
 }
 
-/**
- * Which path a request asks for, with the rules of Go's router.
- * Undefined when the target is damaged.
- */
+/** Returns the path of a request by the rules of Go's router. Undefined if the target is damaged. */
 export function requestPath(target: string): RequestPath | undefined {
   const origin = target.startsWith('/') ? target : targetOfProxyRequest(target);
   if (origin === undefined) return undefined;
@@ -113,7 +110,7 @@ export function requestPath(target: string): RequestPath | undefined {
   return { path, clean, query: new URLSearchParams(search), location: encodeURI(clean) + search };
 }
 
-/** Of a path that is another request's, behind one of ours: as it was sent. */
+/** Returns a path of which the end belongs to another request: as it was sent. */
 export function foreignPath(target: string): RequestPath {
   const [path = ''] = target.split('?', 1);
   return { path, clean: path, query: new URLSearchParams(target.slice(path.length)), location: target };

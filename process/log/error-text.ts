@@ -1,8 +1,8 @@
 import { getSystemErrorMessage } from 'node:util';
 
 /**
- * What was thrown, for people: an error's message without class and stack. Those of `fetch` say why in their cause alone:
- * `fetch failed (ECONNREFUSED)`.
+ * Returns the text of a thrown error for people: its message without class and stack. For errors of `fetch`, only the cause has the
+ * reason: `fetch failed (ECONNREFUSED)`.
  */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -10,12 +10,12 @@ export function errorText(error: unknown): string {
   return code === undefined ? error.message : `${error.message} (${code})`;
 }
 
-/** At most so many characters and, where more were there, `...` behind them; without halves of a character. */
+/** Returns at most this number of characters. If the text is longer, `...` follows. Characters are never split. */
 export function shortened(text: string, mostChars: number): string {
   return (text.length > mostChars ? `${text.slice(0, mostChars)}...` : text).toWellFormed();
 }
 
-/** As log lines and terminals may show what came from outside: nothing in it moves a cursor, fakes a line or turns text around. */
+/** Makes external text safe for log lines and terminals: nothing in it moves a cursor, fakes a line or changes the direction of text. */
 export function plainText(text: string, mostChars = Number.POSITIVE_INFINITY): string {
   return shortened(text, mostChars).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     const code = character.codePointAt(0)!.toString(16);
@@ -23,7 +23,7 @@ export function plainText(text: string, mostChars = Number.POSITIVE_INFINITY): s
   });
 }
 
-/** `ENOENT` and the like; undefined for what is not an error of a system call. */
+/** Returns `ENOENT` and similar codes; undefined if it is not an error of a system call. */
 export function systemErrorCode(error: unknown): string | undefined {
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
 }
@@ -33,7 +33,7 @@ export function isSystemError(error: unknown): boolean {
   return error instanceof Error && (error as NodeJS.ErrnoException).errno !== undefined;
 }
 
-/** Why a system call failed, in the system's words without call and path: `no such file or directory`. */
+/** Returns why a system call failed, with the system's text but without call and path: `no such file or directory`. */
 export function systemErrorReason(error: unknown): string {
   if (!isSystemError(error)) return errorText(error);
   const { code, errno, syscall } = error as NodeJS.ErrnoException & { errno: number };
@@ -42,9 +42,7 @@ export function systemErrorReason(error: unknown): string {
   return getSystemErrorMessage(errno);
 }
 
-/**
- * Libraries print warnings to the console, past the log and its format. Hands them to `warn` instead, for the whole process.
- */
+/** Passes warnings to `warn`, for the whole process. Libraries would print them to the console, outside of the log and its format. */
 export function routeLibraryWarnings(warn: (text: string) => void): void {
   console.warn = (...parts: unknown[]) => warn(parts.map(String).join(' '));
 }

@@ -1,13 +1,13 @@
 import type { Clock, Timers } from '../time/clock.ts';
 
-/** Chosen: how often, at most, a line repeats what others can make happen. */
+/** Chosen: the shortest interval of lines about events that others can cause. */
 const defaultIntervalMs = 60_000;
 
-/** Chosen: kinds that are distinguished, as many as webhooks have endpoints and reasons; what comes beyond shares one time. */
+/** Chosen: the number of separate kinds, enough for the endpoints and reasons of webhooks. Further kinds share one interval. */
 const mostKinds = 128;
 
 interface Kind<Detail> {
-  /** Not reported yet. */
+  /** The number of events that were not reported yet. */
   times: number;
   last: Detail;
   reportedMs: number;
@@ -15,8 +15,8 @@ interface Kind<Detail> {
 }
 
 /**
- * The one throttle of log lines, for what others can make happen: reported at once, then at most once an interval, with how often
- * it happened since. Each kind has its own time: a frequent one does not hide a rare one.
+ * The throttle for log lines about events that others can cause. An event is reported at once, and then at most once an interval, with
+ * the number of events since. Each kind has its own interval, so that a frequent one does not hide a rare one.
  */
 export class LogThrottle<Detail> {
   readonly #pace: Clock | Timers;
@@ -24,7 +24,7 @@ export class LogThrottle<Detail> {
   readonly #report: (detail: Detail, times: number) => void;
   readonly #kinds = new Map<string, Kind<Detail>>();
 
-  /** By a clock, what came since the last line is reported with what happens next; by timers, when the interval is over. */
+  /** With a clock, events since the last line are reported with the next event; with timers, when the interval is over. */
   constructor(
     pace: Clock | Timers,
     report: (detail: Detail, times: number) => void,
@@ -50,7 +50,7 @@ export class LogThrottle<Detail> {
     noted.reportedMs = nowMs;
   }
 
-  /** Says what is left. */
+  /** Reports the remaining events. */
   close(): void {
     for (const kind of this.#kinds.values()) {
       kind.callOff?.();

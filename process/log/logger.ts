@@ -1,18 +1,18 @@
-/** What every part of a process logs by; `pino-logger.ts` writes it. */
+/** The log interface of every part of a process; `pino-logger.ts` writes the lines. */
 
-/** Fields are constant keys with variable values; the message itself is constant where it can be. */
+/** Fields have constant keys and variable values. The message itself should be constant. */
 export type LogFields = Record<string, unknown>;
 
 export interface Logger {
-  /** Why the process ends. */
+  /** Reports why the process ends. */
   fatal(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
-  /** At the level info, and shown wherever warnings are: what a normal start says. */
+  /** Writes at the level info, and is shown whenever warnings are: the lines of a normal start. */
   announce(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   debug(message: string, fields?: LogFields): void;
-  /** For lines that are costly to put together. */
+  /** Whether a level is enabled, for lines that are expensive to build. */
   isEnabled(level: 'error' | 'warn' | 'info' | 'debug'): boolean;
 }
 
@@ -40,7 +40,7 @@ export function loggerOf(
   };
 }
 
-/** A logger whose lines all have these fields as well, behind their own. */
+/** Returns a logger whose lines also have these fields, after their own. */
 export function withFields(log: Logger, always: LogFields): Logger {
   return loggerOf(
     (level, message, fields) => log[level](message, { ...fields, ...always }),

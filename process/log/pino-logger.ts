@@ -1,4 +1,4 @@
-/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
+/** Writes the log of the process in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 import { type DestinationStream, pino } from 'pino';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { type LogFields, type LogFormat, type Logger, type LogLevel, loggerOf } from './logger.ts';
@@ -19,9 +19,9 @@ function formatLogLine(line: LogLine): string {
   return `${text}\n`;
 }
 
-/** What logrus leaves without quotes. */
+/** Text that logrus does not quote. */
 const bare = /^[A-Za-z0-9\-._/@^+]+$/;
-/** JSON leaves these as they are, a terminal does not. */
+/** Characters that JSON does not escape, but that are unsafe in a terminal. */
 const unprintable = /[\u007f-\u009f\u2028\u2029]/g;
 
 function formatValue(value: unknown): string {
@@ -36,12 +36,12 @@ function quote(text: string): string {
   );
 }
 
-/** Takes whole lines, newline included. */
+/** Takes whole lines, including the newline. */
 export interface LogDestination {
   write(line: string): void;
 }
 
-/** Lines wait in memory up to here when standard error is not read; further ones are dropped. */
+/** The lines that wait in memory while standard error is not read. Further ones are dropped. */
 const maxWaitingBytes = 4 * 1024 * 1024;
 
 const pinoLevels = {
@@ -59,7 +59,7 @@ export function createLogger(options: {
   level: LogLevel;
   format: LogFormat;
   clock: Clock;
-  /** Defaults to standard error, written in the background and at the latest when the process exits. */
+  /** Defaults to standard error, written in the background, at the latest when the process exits. */
   destination?: LogDestination;
 }): Logger {
   const destination =
@@ -85,7 +85,7 @@ export function createLogger(options: {
   );
 }
 
-/** pino leaves what it was given on a stream that asks for it, so that text need not be parsed back from JSON. */
+/** pino stores its arguments on a stream that asks for it, so that text need not be parsed from JSON. */
 function textStream(clock: Clock, destination: LogDestination): DestinationStream {
   const stream = {
     [Symbol.for('pino.metadata')]: true,
@@ -106,7 +106,7 @@ function levelName(label: string): string {
   return label === 'warn' ? 'warning' : label;
 }
 
-/** Errors as their message: their stacks are for a debugger, their other properties may hold secrets. */
+/** Replaces errors by their message: stacks are for a debugger, and other properties may contain secrets. */
 function plainFields(fields: LogFields): LogFields {
   const plain: LogFields = {};
   for (const [key, value] of Object.entries(fields)) {
@@ -115,7 +115,7 @@ function plainFields(fields: LogFields): LogFields {
   return plain;
 }
 
-/** The log of a process, as its settings say, in which is shown what is odd about them, or why they cannot be used. */
+/** Opens the log of a process according to its settings, and logs their warnings, or why they cannot be used. */
 export function openLog(
   parsed: {
     readonly settings?: { readonly logLevel: LogLevel; readonly logFormat: LogFormat } | undefined;

@@ -1,4 +1,4 @@
-/** Lines that every process of Weir logs in the same words, one function each. */
+/** Lines that all processes of Weir log with the same text, one function each. */
 import type { ShutdownListener } from '../time/shutdown.ts';
 import type { Logger } from './logger.ts';
 
@@ -15,7 +15,7 @@ export function verificationStays(log: Logger): void {
   log.warn('NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: the certificates of servers are verified');
 }
 
-/** What a library would have printed past the log. */
+/** A message that a library would have printed outside of the log. */
 export function libraryWarning(log: Logger, text: string): void {
   log.warn(text);
 }
@@ -37,7 +37,7 @@ export function shutdownLines(log: Logger): ShutdownListener {
   };
 }
 
-/** For a file that programs import and that somebody gave to Node: nothing at all would look like an end in order. */
+/** For a file that programs import but that was passed to Node: without this line it would end silently, as if it had succeeded. */
 export function refuseToRun(file: string, command: string): void {
   process.stderr.write(`${file} does not start by itself: run "bin/weir ${command}" instead\n`);
   process.exitCode = 2;

@@ -1,17 +1,17 @@
-/** Booleans, numbers and durations as Go reads them, so that every value a Go service accepted means the same here. */
+/** Reads Booleans, numbers and durations like Go, so that every value that a Go service accepted has the same meaning here. */
 
-/** The words of Go's strconv.ParseBool; undefined for anything else. */
+/** Reads the words of Go's strconv.ParseBool; undefined for other texts. */
 export function parseGoBool(text: string): boolean | undefined {
   if (/^(?:1|t|T|TRUE|true|True)$/.test(text)) return true;
   if (/^(?:0|f|F|FALSE|false|False)$/.test(text)) return false;
   return undefined;
 }
 
-// A base prefix may be followed by an underscore, digits may be parted by single ones: Go's rule for base 0.
+// A base prefix may be followed by an underscore, and single ones may separate digits: Go's rule for base 0.
 const integer =
   /^([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[bB]((?:_?[01])+)|0[oO]?((?:_?[0-7])+)|(0|[1-9](?:_?[0-9])*))$/;
 
-/** Decimal, `0x`, `0o` (also just a leading 0) or `0b`; undefined when `text` is none of these. */
+/** Reads decimal, `0x`, `0o` (also just a leading 0) or `0b`; undefined for other texts. */
 export function parseGoInteger(text: string): number | undefined {
   const match = integer.exec(text);
   if (match === null) return undefined;
@@ -23,7 +23,7 @@ export function parseGoInteger(text: string): number | undefined {
   return sign === '-' && value !== 0 ? -value : value;
 }
 
-/** Decimal with or without exponent; undefined for anything else, infinity and NaN included. */
+/** Reads a decimal with or without exponent; undefined for other texts, including infinity and NaN. */
 export function parseGoFloat(text: string): number | undefined {
   return /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined;
 }
@@ -31,7 +31,7 @@ export function parseGoFloat(text: string): number | undefined {
 const unitNs: Record<string, number> = {
   ns: 1,
   us: 1e3,
-  // Go knows both the micro sign and the Greek letter.
+  // Go accepts both the micro sign and the Greek letter.
   '\u00b5s': 1e3,
   '\u03bcs': 1e3,
   ms: 1e6,
@@ -41,7 +41,7 @@ const unitNs: Record<string, number> = {
 };
 const part = /(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/gy;
 
-/** `10s`, `1h30m`, `150us`, `-1.5s`, `0`: milliseconds, with a fraction where there is one. */
+/** Reads `10s`, `1h30m`, `150us`, `-1.5s`, `0` as milliseconds, possibly with a fraction. */
 export function parseGoDuration(text: string): number | undefined {
   const sign = text.startsWith('-') ? -1 : 1;
   const unsigned = /^[+-]/.test(text) ? text.slice(1) : text;
@@ -57,7 +57,7 @@ export function parseGoDuration(text: string): number | undefined {
   return totalNs === 0 ? 0 : (sign * totalNs) / 1e6;
 }
 
-/** The shortest Go spelling: `10s`, `1h30m`, `0s`. For defaults and bounds, which are whole milliseconds. */
+/** Returns the shortest text in Go's form: `10s`, `1h30m`, `0s`. For defaults and bounds, which are whole milliseconds. */
 export function formatGoDuration(ms: number): string {
   if (ms === 0) return '0s';
   if (ms % 1000 !== 0) return `${ms}ms`;

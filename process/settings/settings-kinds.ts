@@ -1,4 +1,4 @@
-/** The kinds of values that environment variables hold. Each says what it accepts, in words for errors and docs. */
+/** The kinds of values in environment variables. Each has a text about accepted values for errors and docs. */
 import { z } from 'zod';
 import { addressText, type ListenAddress } from '../net/bind.ts';
 import { formatGoDuration, parseGoBool, parseGoDuration, parseGoFloat, parseGoInteger } from './go-values.ts';
@@ -8,13 +8,13 @@ export interface SettingKind<T> {
   readonly expected: string;
   /** The same for a column of a table. */
   readonly brief: string;
-  /** From the variable's text. The message of a custom issue takes the place of `expected`. */
+  /** Parses the variable's text. The message of a custom issue replaces `expected`. */
   readonly schema: z.ZodType<T, string>;
-  /** How a default is written in the documentation. */
+  /** Returns a default as written in the documentation. */
   format(value: T): string;
 }
 
-/** One whose settings need not name a default. */
+/** A kind whose settings may omit the default. */
 export interface DefaultedKind<T> extends SettingKind<T> {
   readonly defaultValue: T;
 }
@@ -24,7 +24,7 @@ interface Bounds {
   max: number;
 }
 
-/** Any text, the empty one included. */
+/** Any text, including the empty one. */
 export function text(): DefaultedKind<string> {
   return { expected: 'text', brief: 'text', defaultValue: '', schema: z.string(), format: (value) => value };
 }
@@ -48,7 +48,7 @@ export function bool(): DefaultedKind<boolean> {
   };
 }
 
-/** As `bool`, for a switch that documents call `on` and `off`. */
+/** The same as `bool`, for a switch that the documentation calls `on` and `off`. */
 export function onOff(): DefaultedKind<boolean> {
   // YAML reads the words as true and false.
   const words = choice({ values: ['on', 'off'], synonyms: { true: 'on', false: 'off' } });
@@ -105,7 +105,7 @@ export function unixMode(): SettingKind<number> {
   };
 }
 
-/** Milliseconds. `min` and `max` too. */
+/** Milliseconds; so are `min` and `max`. */
 export function duration(bounds: Bounds): SettingKind<number> {
   const range = `${formatGoDuration(bounds.min)} to ${formatGoDuration(bounds.max)}`;
   return {
@@ -116,7 +116,7 @@ export function duration(bounds: Bounds): SettingKind<number> {
   };
 }
 
-/** One of a few words, in any letter case. `synonyms`: other spellings, `''` for the empty text, with what they mean. */
+/** One of a few words, in any letter case. `synonyms`: other spellings and their meaning, with `''` for the empty text. */
 export function choice<T extends string>(options: {
   values: readonly T[];
   synonyms?: Readonly<Record<string, T>>;
@@ -142,7 +142,7 @@ export function headerName(): SettingKind<string> {
   return textOf(`${headerNameForm}, at least one`, 'header name', z.string().regex(headerNamePattern));
 }
 
-/** As `headerName`, or empty for none. */
+/** The same as `headerName`, or empty for none. */
 export function headerNameOrNone(): SettingKind<string> {
   const schema = z.union([z.literal(''), z.string().regex(headerNamePattern)]);
   return textOf(`${headerNameForm}, or nothing`, 'header name or empty', schema);
@@ -151,7 +151,7 @@ export function headerNameOrNone(): SettingKind<string> {
 const headerNamePattern = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const headerNameForm = "an HTTP header name: letters, digits and !#$%&'*+-.^_`|~ only";
 
-/** An address to bind to. Empty stands for all IPv4 interfaces; brackets around an IPv6 address are dropped. */
+/** An address to bind to. Empty means all IPv4 interfaces; brackets around an IPv6 address are dropped. */
 export function bindHost(): SettingKind<string> {
   return textOf(
     'a host name or IP address without port',
@@ -163,7 +163,7 @@ export function bindHost(): SettingKind<string> {
   );
 }
 
-/** Host and port to bind to, as Go writes them: `:9090` for all addresses, `127.0.0.1:9090`, `[::1]:9090`. */
+/** Host and port to bind to, in Go's form: `:9090` for all addresses, `127.0.0.1:9090`, `[::1]:9090`. */
 export function listenAddress(): SettingKind<ListenAddress> {
   return {
     expected: 'host:port or :port, an IPv6 address in brackets, with a port from 0 to 65535',
@@ -191,11 +191,11 @@ function wordList(words: readonly string[]): string {
   return words.length === 1 ? `${words[0]}` : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
-// What Kubernetes has a syntax for.
+// The syntax of names in Kubernetes.
 const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const subdomain = `${label}(\\.${label})*`;
 
-/** RFC 1123 label: what namespaces are called, and fleets. Empty where the program finds one by itself. */
+/** RFC 1123 label: the names of namespaces and fleets. Empty if the program determines the name itself. */
 export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}): SettingKind<string> {
   return textOf(
     `up to 63 of a-z, 0-9 and -, neither first nor last of them -${orEmpty(mayBeEmpty)}`,
@@ -219,7 +219,7 @@ export function hostName(): SettingKind<string> {
   };
 }
 
-/** What objects are called. */
+/** The names of objects. */
 export function objectName(options: { maxLength: number; mayBeEmpty: boolean }): SettingKind<string> {
   const { maxLength, mayBeEmpty } = options;
   return textOf(
@@ -237,8 +237,8 @@ function orEmpty(mayBeEmpty: boolean): string {
 }
 
 /**
- * Items between commas. Blanks around one do not count; an empty one is refused, and one that comes twice counts once. An
- * empty text is the empty list.
+ * Items separated by commas. Blanks around an item are ignored, an empty one is an error, and a repeated one counts once. An empty text
+ * is the empty list.
  */
 export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingKind<readonly T[]> {
   const expected = `up to ${bounds.max} items between commas, each ${item.expected}`;
@@ -261,7 +261,7 @@ export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingK
   };
 }
 
-/** `name=value` items, of which the name may hold another `=`; a name that comes again has several values. */
+/** `name=value` items, where the name may contain another `=`. A repeated name has several values. */
 export function pairs({
   name,
   value,

@@ -222,7 +222,7 @@ describe('the control plane warns of', () => {
       ['XDS_TOKEN_REVIEWS_PER_SECOND has no effect without XDS_CLIENT_FLEETS'],
     ],
   ] as [Record<string, string>, string[]][])('%j', (env, warnings) => {
-    // So that it starts without saying how limiters prove who they are.
+    // With this, it starts without the warning about the authentication of limiters.
     const { errors, warnings: reported } = parseControlPlaneSettings({ XDS_HOST: '127.0.0.1', ...env });
     expect([errors, reported]).toEqual([undefined, warnings]);
   });

@@ -1,34 +1,34 @@
 /**
- * Settings that act only where others have certain values. Tables declare it, and from that come the warnings at the
- * start and the column of the documents.
+ * Settings that only have an effect if others have certain values. Tables declare these needs, from which the warnings at the start and
+ * the column of the documentation are made.
  */
 import type { Setting, SettingsTable } from './settings-reader.ts';
 
 /**
- * Another setting, and its values with which the one that needs it acts. It has to act itself, too: what needs a
- * switch has no effect where the switch has none.
+ * Another setting, with the values for which the dependent one has an effect. The other one must have an effect itself: a setting that
+ * needs a switch has none if the switch has none.
  */
 export interface SettingNeed {
   /** The other setting's variable. */
   readonly name: string;
-  /** As the program handles them. `set`: anything but nothing, which is false, 0 or empty; `unset`: nothing. */
+  /** The values in the program. `set`: not empty, that is, neither false, 0 nor empty; `unset`: empty. */
   readonly is: readonly unknown[] | 'set' | 'unset';
-  /** This one instead is enough, too. */
+  /** An alternative that suffices, too. */
   readonly or?: SettingNeed;
-  /** What happens without it, where that is not plain: a clause for the warning. */
+  /** What happens without it, if that is not obvious: a clause for the warning. */
   readonly otherwise?: string;
-  /** Others than the operator set the variable as well: nobody asked for anything, so nobody is warned. */
+  /** Not only operators set the variable, so there is no warning. */
   readonly quiet?: true;
 }
 
-/** The table, where each row that declares no needs has these. */
+/** Returns the table with these needs for each row that declares none. */
 export function needing<Table extends SettingsTable>(needs: readonly SettingNeed[], table: Table): Table {
   return Object.fromEntries(
     Object.entries(table).map(([key, setting]) => [key, { needs, ...setting }]),
   ) as unknown as Table;
 }
 
-/** A sentence for each setting that somebody set to something and that does not act. */
+/** Returns a sentence for each setting that is set to a value but has no effect. */
 export function needWarnings(
   table: SettingsTable,
   settings: Readonly<Record<string, unknown>>,
@@ -43,7 +43,7 @@ export function needWarnings(
   });
 }
 
-/** That `variable` does not act, as the need is not met. */
+/** Returns the sentence that `variable` has no effect because the need is not met. */
 export function effectless(variable: string, need: SettingNeed): string {
   const why = need.otherwise === undefined ? '' : `: ${need.otherwise}`;
   if (need.is === 'unset') return `${variable} has no effect with ${need.name}${why}`;
@@ -51,13 +51,13 @@ export function effectless(variable: string, need: SettingNeed): string {
   return `${variable} has no effect without ${alternatives(need).flatMap(demands).join(' or ')}${why}`;
 }
 
-/** For the documents: `BACKEND_TYPE=redis`, each demand by itself. */
+/** Returns the need for the documentation: `BACKEND_TYPE=redis`, with each demand marked separately. */
 export function needText(need: SettingNeed, mark: (demand: string) => string): string {
   if (need.is === 'unset') return `no ${mark(need.name)}`;
   return alternatives(need).flatMap(demands).map(mark).join(' or ');
 }
 
-/** The first need that is not met, of the setting or else of one that it needs; without the ways that are closed, too. */
+/** Returns the first unmet need of the setting, or of one that it needs. Alternatives that are impossible themselves are left out. */
 function unmetNeed(
   setting: Setting<unknown>,
   byName: ReadonlyMap<string, Setting<unknown>>,
@@ -103,7 +103,7 @@ function isFalse({ is, or }: SettingNeed): boolean {
   return or === undefined && is.length === 1 && is[0] === false;
 }
 
-/** What is unset, and acts so, is nothing that could be asked for. */
+/** Leaves out unset values, which the user cannot be asked to set. */
 function demands({ name, is }: SettingNeed): string[] {
   if (typeof is === 'string') return [name];
   return is.filter((value) => value !== undefined).map((value) => `${name}=${value}`);

@@ -1,4 +1,4 @@
-/** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
+/** Reads settings from the environment by a table. Every bad value is reported, not just the first. */
 import type { DefaultedKind, SettingKind } from './settings-kinds.ts';
 import { needWarnings, type SettingNeed } from './settings-needs.ts';
 import { type AliasTable, canonicalName, unknownVariables, unsafeVariables } from './settings-unknown.ts';
@@ -11,11 +11,11 @@ interface Row<T> {
   readonly summary: string;
   /** Its value never appears in errors. */
   readonly secret?: boolean;
-  /** What other settings must be for this one to act: all of them. The warnings and a column of the documents. */
+  /** The other settings that this one needs to have an effect, for the warnings and a column of the documentation. */
   readonly needs?: readonly SettingNeed[];
 }
 
-/** Where there is no default it is that of the kind: a text is empty, a boolean false. */
+/** Without a default, that of the kind applies: a text is empty, a Boolean false. */
 export type Setting<T> = Row<T> & ({ readonly default: T } | { readonly kind: DefaultedKind<T> });
 
 /** Settings by the name under which the program handles them. */
@@ -29,27 +29,27 @@ export type SettingsOf<Table extends SettingsTable> = {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface SettingsError {
-  /** The variable as it is set, an alias included. */
+  /** The name of the variable that is set, which may be an alias. */
   readonly variable: string;
   /** A whole sentence that begins with the variable. */
   readonly message: string;
 }
 
-/** Something that may be wrong with the values together; `problem` continues a sentence that begins with the variable. */
+/** A possible error of the values together; `problem` continues a sentence that begins with the variable. */
 export type Check = readonly [isWrong: boolean, variable: string, problem: string];
 
 export interface SettingsSchema<Table extends SettingsTable> {
   readonly table: Table;
   readonly aliases: AliasTable;
-  /** Unknown variables that begin so are warned about. */
+  /** Unknown variables with these prefixes cause a warning. */
   readonly ownPrefixes: readonly string[];
-  /** Variables that are not read, and that it would not be safe to go on without when they are set. */
+  /** Variables that are not read, and that must not be ignored for safety if they are set. */
   readonly unsafeToIgnore?: readonly string[];
-  /** What is wrong with the values together. Bad values are missing from `settings`. */
+  /** Returns errors of the values together. Bad values are missing from `settings`. */
   readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
-  /** Sentences about values that are allowed and not wise. That one has no effect is said by what it `needs`. */
+  /** Returns sentences about values that are allowed but unwise. `needs` covers settings without effect. */
   readonly warn?: (settings: SettingsOf<Table>) => string[];
-  /** What is meant by names that are not near to it: a setting's name by the mistaken one. */
+  /** The right names for wrong ones that are not similar: a setting's name by the wrong one. */
   readonly mistakenNames?: Readonly<Record<string, string>>;
 }
 
@@ -62,11 +62,11 @@ export type SettingsResult<Table extends SettingsTable> =
   | {
       readonly errors: readonly SettingsError[];
       readonly settings?: undefined;
-      /** They may say why something is missing. */
+      /** Warnings, which may explain why a value is missing. */
       readonly warnings: readonly string[];
     };
 
-/** A variable that is set, even if empty, counts. */
+/** A variable counts as set even if it is empty. */
 export function readSettings<Table extends SettingsTable>(
   schema: SettingsSchema<Table>,
   env: Environment,
@@ -106,14 +106,14 @@ export function defaultOf<T>(setting: Setting<T>): T {
   return 'default' in setting ? setting.default : setting.kind.defaultValue;
 }
 
-/** Those checks that are wrong, as sentences. */
+/** Returns the failed checks as errors. */
 export function problems(checks: readonly Check[]): SettingsError[] {
   return checks
     .filter(([isWrong]) => isWrong)
     .map(([, variable, problem]) => ({ variable, message: `${variable}: ${problem}` }));
 }
 
-/** Two that go together, of which one is not there without the other. */
+/** Checks two settings of which each needs the other. */
 export function pairCheck(
   isUsed: boolean,
   ...pair: readonly (readonly [variable: string, value: string])[]
@@ -164,7 +164,7 @@ function parse(
   return { variable, message: `${variable}: ${shown}, expected ${custom ?? setting.kind.expected}` };
 }
 
-/** Bounded, so that a file pasted into a variable does not fill the log. */
+/** Quotes a value. The length is bounded, so that a file pasted into a variable does not fill the log. */
 function quote(value: string | undefined): string {
   const text = value ?? '';
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);

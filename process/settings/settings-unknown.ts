@@ -2,13 +2,13 @@ import { parseGoBool } from './go-values.ts';
 
 /** Other names for settings. An alias counts only where its canonical name is a setting of the program. */
 export interface AliasTable {
-  /** A name that begins with the first is an alias of the name that begins with the second instead. */
+  /** A name with the first prefix is an alias of the name with the second one instead. */
   readonly prefixes: readonly (readonly [alias: string, canonical: string])[];
-  /** Whole names. They go before the prefixes. */
+  /** Whole names, which take precedence over the prefixes. */
   readonly names: Readonly<Record<string, string>>;
 }
 
-/** The canonical name that `name` stands for; undefined when it is no alias. */
+/** Returns the canonical name of `name`; undefined if it is not an alias. */
 export function canonicalName(aliases: AliasTable, name: string): string | undefined {
   if (Object.hasOwn(aliases.names, name)) return aliases.names[name];
   for (const [prefix, canonical] of aliases.prefixes) {
@@ -33,10 +33,13 @@ interface KnownNames {
   readonly mistakenNames?: Readonly<Record<string, string>>;
 }
 
-/** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
+/** Names of other programs that look like a typo of one of ours: pods get NODE_NAME beside POD_NAME. */
 const foreign: ReadonlySet<string> = new Set(['NODE_NAME']);
 
-/** Variables that look as if they were meant for this program and are not read by it. One sentence for each, by name. Their values are not looked at beyond reporting a Kubernetes link. */
+/**
+ * Warns about variables that seem to be meant for this program but are not read: one sentence for each, by name. Their values are not
+ * used, except to recognize a link of Kubernetes.
+ */
 export function unknownVariables(
   known: KnownNames,
   env: Readonly<Record<string, string | undefined>>,
@@ -61,7 +64,7 @@ export function unknownVariables(
   return warnings;
 }
 
-/** Variables that are set to something, are not read, and must not be ignored: by canonical name. */
+/** Returns variables that are set to a value, are not read, and must not be ignored. `unsafe` has canonical names. */
 export function unsafeVariables(
   unsafe: readonly string[],
   aliases: AliasTable,
@@ -73,7 +76,7 @@ export function unsafeVariables(
     .sort();
 }
 
-/** Whether a variable only says: not that. */
+/** Whether the value only turns the variable off. */
 function isOff(value: string): boolean {
   return value === '' || parseGoBool(value) === false;
 }
@@ -85,7 +88,10 @@ function isOwn(known: KnownNames, variable: string): boolean {
   );
 }
 
-/** What Kubernetes and Docker set for a Service called `redis`: REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP_ADDR ... */
+/**
+ * Whether it is one of the variables that Kubernetes and Docker set for a Service called `redis`: REDIS_SERVICE_HOST,
+ * REDIS_PORT_6379_TCP_ADDR ...
+ */
 function isServiceLink(variable: string, value: string): boolean {
   return (
     /_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$/.test(variable) ||
@@ -101,7 +107,7 @@ function nearest(variable: string, spellings: readonly string[]): string | undef
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const spelling of spellings) {
-    // Short names are near to too many others: HOME is no typo of HOST.
+    // Short names are similar to too many others: HOME is no typo of HOST.
     const most = spelling.length >= 8 ? 2 : spelling.length >= 5 ? 1 : 0;
     if (Math.abs(spelling.length - variable.length) > most) continue;
     const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase(), most);
@@ -118,8 +124,8 @@ function bareLetters(name: string): string {
 }
 
 /**
- * Letters changed, left out, added, or changed in their order with the next one (optimal string alignment). Infinity as soon as it
- * is certain to be more than `most`.
+ * The number of letters that were changed, left out, added or swapped with the next one (optimal string alignment). Infinity as soon as
+ * it is certainly more than `most`.
  */
 export function editDistance(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
   let before: number[] = [];

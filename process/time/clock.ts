@@ -1,12 +1,12 @@
-/** The one source of time. Passed in, so that tests run with time standing still. */
+/** The only source of time. It is passed in, so that tests can stop time. */
 export interface Clock {
   /** Milliseconds since 1970-01-01 UTC. */
   nowMs(): number;
-  /** Milliseconds on a scale that never jumps, and is the same for all threads; only differences mean something. */
+  /** Milliseconds on a scale that never jumps and is the same for all threads. Only differences have a meaning. */
   monotonicMs(): number;
 }
 
-/** Where a thread's `performance.now` begins is its own affair. */
+/** The origin of this thread's `performance.now`, which differs between threads. */
 const beginMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 
 export const systemClock: Clock = {
@@ -14,11 +14,14 @@ export const systemClock: Clock = {
   monotonicMs: () => beginMs + performance.now(),
 };
 
-/** Delays that decide what a part does next. Passed in, so that tests move time by hand; mere bounds on sockets are not. */
+/**
+ * Timers for delays that decide what a part does next. They are passed in, so that tests can advance time by hand. Timeouts of sockets
+ * do not use them.
+ */
 export interface Timers {
-  /** Calls back once. Returns what calls it off. */
+  /** Calls back once. Returns a function that cancels it. */
   after(delayMs: number, callback: () => void): () => void;
-  /** Calls back again and again, the first time after one interval. Returns what ends it. */
+  /** Calls back repeatedly, the first time after one interval. Returns a function that ends it. */
   every(intervalMs: number, callback: () => void): () => void;
 }
 
@@ -36,13 +39,13 @@ function timersOfNode(isHeld: boolean): Timers {
   };
 }
 
-/** Timers of Node. A set timer keeps the process alive: who sets one calls it off. */
+/** Timers of Node. A running timer keeps the process alive, so it must be canceled. */
 export const systemTimers = timersOfNode(true);
 
-/** The same, which do not keep the process alive. */
+/** The same timers without keeping the process alive. */
 export const looseTimers = timersOfNode(false);
 
-/** What `work` settles with, or `late` when that takes longer than `timeoutMs`. */
+/** Returns the result of `work`, or `late` if that takes longer than `timeoutMs`. */
 export async function inTime<T, L>(
   timers: Timers,
   timeoutMs: number,
@@ -60,7 +63,7 @@ export async function inTime<T, L>(
   }
 }
 
-/** Chosen: how often the clock looks. A gap between two looks counts as twice this at most. */
+/** Chosen: the interval at which the clock is read. A gap between two readings counts as at most twice this. */
 const beatMs = 50;
 
 let beat: NodeJS.Timeout | undefined;
@@ -68,11 +71,10 @@ let lastMs = 0;
 let countedMs = 0;
 
 /**
- * Time as somebody may count it who waits for another. While this thread stands still it hears nobody, so that time is
- * left out; and when it is time to judge, what has come meanwhile is read first: the check phase of Node's event loop comes
- * after the one that reads sockets. https://nodejs.org/en/learn/asynchronous-work/event-loop-timers-and-nexttick
- *
- * Milliseconds, of which only differences mean something.
+ * The time for waiting on another party, in milliseconds of which only differences have a meaning. Time during which this thread is
+ * blocked does not count, because it can receive nothing. Before a timeout is decided, input that has arrived is read: the check phase
+ * of Node's event loop comes after the one that reads sockets.
+ * https://nodejs.org/en/learn/asynchronous-work/event-loop-timers-and-nexttick
  */
 export function attendedMs(): number {
   const nowMs = performance.now();
@@ -88,13 +90,13 @@ function look(): void {
   lastMs = performance.now();
 }
 
-/** Timers for judging somebody silent. */
+/** Timers for deciding that another party is silent. */
 export const attendedTimers: Timers = {
   after: (delayMs, callback) => afterAttended(delayMs, callback, true),
   every: ticksAfterReading(systemTimers),
 };
 
-/** The same, which do not keep the process alive. */
+/** The same timers without keeping the process alive. */
 export const looseAttendedTimers: Pick<Timers, 'after'> = {
   after: (delayMs, callback) => afterAttended(delayMs, callback, false),
 };
@@ -109,7 +111,7 @@ function afterAttended(delayMs: number, callback: () => void, isHeld: boolean): 
   };
   function fire(): void {
     const leftMs = dueMs - attendedMs();
-    // Timers of Node may come a part of a millisecond early.
+    // Timers of Node may fire a fraction of a millisecond early.
     if (leftMs >= 1) wait(leftMs);
     else check = setImmediate(callback);
   }
@@ -121,8 +123,8 @@ function afterAttended(delayMs: number, callback: () => void, isHeld: boolean): 
 }
 
 /**
- * The same for who counts ticks: each comes after what waited to be read. Ticks that a standstill swallowed are not made up
- * for, so that it counts as one.
+ * The same for counting ticks: each tick comes after waiting input was read. Ticks missed while the thread was blocked are not repeated,
+ * so they count as one.
  */
 export function ticksAfterReading(timers: Pick<Timers, 'every'>): Timers['every'] {
   return (intervalMs, callback) => {

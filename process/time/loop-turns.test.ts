@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LoopTurns, type TurnTaker, WaitingLine } from './loop-turns.ts';
 
-/** A loop whose turns are run by hand, with a clock that moves by what work says that it takes. */
+/** A loop whose turns are run by hand, with a clock that advances by the declared cost of work. */
 class Loop {
   nowMs = 0;
   turn = 0;
@@ -272,7 +272,7 @@ describe('those that wait to be read', () => {
 });
 
 describe('connections that come', () => {
-  /** One in each turn of the loop, in 50 µs; how many of those that wait had a turn in each. */
+  /** At most one connection is accepted in each turn of the loop, in 50 µs. Returns how many waiting takers had a turn in each. */
   const served = (costMs: number, turns: number, come: (turn: number) => boolean): number[] => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'busy', costMs, 1_000_000), 'much');
@@ -307,7 +307,7 @@ describe('connections that come', () => {
   it('take little of what others have where they are few', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'busy', 1, 1_000_000), 'much');
-    // 600 in a second.
+    // Connections arrive at 600 a second.
     for (let dueMs = 0; loop.nowMs < 1000; loop.run()) {
       loop.nowMs += 0.01;
       if (loop.nowMs < dueMs) continue;
@@ -355,7 +355,7 @@ describe('WaitingLine', () => {
   });
 });
 
-/** What stands between each address's turn and its next one. */
+/** The groups between each turn of an address and its next one. */
 function between(groups: readonly string[]): string[][] {
   return groups.flatMap((group, i) => {
     const next = groups.indexOf(group, i + 1);

@@ -1,33 +1,33 @@
 /**
- * Deals out turns of the event loop to the connections of all listeners of a thread. One read can hold thousands of
- * requests, and all that a hundred connections sent at once would keep everybody else waiting: a new connection needs a turn
- * of the loop to be accepted, and another one to be read.
+ * Distributes turns of the event loop among the connections of all listeners of a thread. One read can contain thousands of requests,
+ * and the requests that a hundred connections sent at once would delay all other callers: a new connection needs a turn of the loop to
+ * be accepted, and another one to be read.
  *
- * What comes is served as it comes, until that took its share of a turn. What is beyond waits: first for the turn of its
- * address, and there for that of its connection, so that who asks much waits for himself. Who asks little goes before all
- * who ask much, but for one of them in each turn of the loop: however many those are, he hardly waits.
+ * Input is served as it arrives, until it has used up its share of a turn. The rest waits: first for the turn of its address, and within
+ * it for the turn of its connection, so that a caller with many requests delays only itself. Callers with few requests go before all
+ * callers with many, except for one of the latter in each turn of the loop, so they hardly wait.
  *
- * A listener accepts one connection in a turn of the loop (libuv's `uv__server_io`), in the order in which they came. So
- * while connections come, shares are small, and turns without work follow those with work, for three times as long: else a
- * few peers that keep the process busy would make everybody wait who comes after a thousand others.
+ * A listener accepts one connection in a turn of the loop (libuv's `uv__server_io`), in the order of arrival. So while connections
+ * arrive, shares are small, and turns without work follow those with work, for three times as long. Otherwise a few peers that keep the
+ * process busy would delay every connection that waits behind a thousand others.
  *
- * What a connection sent has to be read before it is known how much it asks, and that may be five times a share. So few are
- * read in a turn, and one alone of those whose address sends what takes long.
+ * The input of a connection must be read before its cost is known, which may be five times a share. So few connections are read in a
+ * turn, and at most one whose address has sent expensive input.
  */
 import { type Clock, systemClock } from './clock.ts';
 
 export interface TurnTaker {
-  /** Whose turns it takes part in. */
+  /** The address whose turns it shares. */
   readonly group: string;
   takeTurn(): void;
 }
 
-/** For what one waits: to be served, having asked little or much; or to be read, which is done in the next turn of the loop. */
+/** The reason for waiting: to be served, after few or many requests; or to be read, which happens in the next turn of the loop. */
 export type TurnKind = 'little' | 'much' | 'read';
 
-/** Those that wait for the same kind of turn. */
+/** Members that wait for the same kind of turn. */
 export class WaitingLine<Member extends { readonly group: string } = TurnTaker> {
-  /** By group, both in the order of their turns. */
+  /** Members by group. Both are in the order of their turns. */
   readonly #groups = new Map<string, Set<Member>>();
   size = 0;
 
@@ -42,7 +42,7 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
     this.size += 1;
   }
 
-  /** Whether it was there. */
+  /** Removes a member, and returns whether it was there. */
   remove(taker: Member): boolean {
     const group = this.#groups.get(taker.group);
     if (group?.delete(taker) !== true) return false;
@@ -51,7 +51,7 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
     return true;
   }
 
-  /** By name, each with those that wait, the longest waiting first. */
+  /** The groups by name, each with its members, the one that has waited longest first. */
   groups(): Iterable<readonly [name: string, members: ReadonlySet<Member>]> {
     return this.#groups;
   }
@@ -60,13 +60,13 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
     for (const group of this.#groups.values()) yield* group;
   }
 
-  /** Takes out whose turn it is, among the groups that fit. Undefined: nobody waits. */
+  /** Removes and returns the member whose turn it is, among the groups that fit. Undefined: none waits. */
   next(fits: (name: string) => boolean = () => true): Member | undefined {
     for (const [name, group] of this.#groups) {
       if (!fits(name)) continue;
       for (const taker of group) {
         this.remove(taker);
-        // Its address goes to the end.
+        // The group moves to the end.
         if (this.#groups.delete(name)) this.#groups.set(name, group);
         return taker;
       }
@@ -74,7 +74,7 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
     return undefined;
   }
 
-  /** Takes out the first of the group that has most. Undefined: nobody waits. */
+  /** Removes and returns the first member of the largest group. Undefined: none waits. */
   shed(): Member | undefined {
     let largest: Set<Member> | undefined;
     for (const group of this.#groups.values()) if (group.size > (largest?.size ?? 0)) largest = group;
@@ -88,43 +88,43 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
 interface Steps {
   left: number;
   done: number;
-  /** Of the first. */
+  /** The time of the first step. */
   beganMs: number;
   reads: number;
-  /** Connections come first in this turn. */
+  /** New connections go first in this turn. */
   isPassed: boolean;
-  /** None of the expensive ones is read. */
+  /** Expensive connections are not read. */
   isCheap: boolean;
 }
 
 const noSteps = (): Steps => ({ left: 0, done: 0, beganMs: 0, reads: 0, isPassed: false, isCheap: false });
 
-/** Chosen: what a turn of the loop may spend on what comes, and on those that wait. One more may be begun. */
+/** Chosen: the time that a turn of the loop may spend on input, and on waiting members. One more may be started. */
 const shareMs = 4;
-/** The same while connections come. */
+/** The same while connections arrive. */
 const shareOfComersMs = 1;
-/** Chosen: so long connections come first, as many times as what went before took, */
+/** Chosen: new connections go first for this number of times the duration of the work before, */
 const comersFactor = 3;
 /** and no longer than this. */
 const mostComersMs = 6;
-/** Chosen: so many that wait have a turn in one of the loop, if its share suffices. */
+/** Chosen: the waiting members that have a turn in one turn of the loop, if the share suffices. */
 const mostOfTurn = 64;
-/** Chosen: so many of those that wait are read in one turn, */
+/** Chosen: the waiting members that are read in one turn, */
 const mostReads = 4;
-/** and one of the expensive ones, which come after others until those had so many, */
+/** including one expensive one, which follows after this number of others, */
 const cheapReads = 3;
-/** and not while connections come, for so many turns. */
+/** and, while connections arrive, not during this number of turns. */
 const mostTurnsWithoutExpensive = 8;
-/** Chosen: so long what an address sends is expensive, after it was. */
+/** Chosen: the time for which input of an address counts as expensive after it was. */
 const expensiveMs = 250;
-/** Chosen: of more addresses that is not remembered. */
+/** Chosen: the number of addresses for which that is remembered. */
 const mostExpensive = 1000;
-/** Chosen: when none was accepted for so long, no more wait for it. A turn of the loop without work is shorter. */
+/** Chosen: if no connection was accepted for this time, no more are waiting. A turn of the loop without work is shorter. */
 const quietMs = 2;
 
 interface LoopTurnsOptions {
   clock: Pick<Clock, 'monotonicMs'>;
-  /** Calls back in a later turn of the loop, and what `callback` left to do in this one is done before the next. */
+  /** Calls back in a later turn of the loop. Work that `callback` left for its own turn is done before the next callback. */
   later(callback: () => void): unknown;
 }
 
@@ -135,23 +135,23 @@ export class LoopTurns {
   readonly #little = new WaitingLine();
   readonly #much = new WaitingLine();
   readonly #read = new WaitingLine();
-  /** When what comes has taken its share, if it is watched. */
+  /** The time at which input has used up its share, if it is watched. */
   #endMs = Number.NEGATIVE_INFINITY;
-  /** The turn of the loop in which the share began lasts. */
+  /** Whether the turn of the loop in which the share began is still running. */
   #isWatched = false;
-  /** Asked for, and none of them taken. */
+  /** Steps that are scheduled, but none of which was taken. */
   #steps = noSteps();
-  /** Since connections came first. */
+  /** The time since new connections last went first. */
   #workBeganMs: number | undefined;
-  /** One was accepted so lately that more may wait for that. */
+  /** The time until which more connections may wait, because one was accepted shortly before. */
   #comingUntilMs = Number.NEGATIVE_INFINITY;
   #hasAccepted = false;
-  /** Connections come first until then, while there are any. */
+  /** The time until which new connections go first, if there are any. */
   #acceptUntilMs = Number.NEGATIVE_INFINITY;
-  /** Since the last one of the expensive ones, or of all. */
+  /** Reads since the last expensive one; in the next field, turns without one. */
   #cheapReads = 0;
   #turnsWithoutExpensive = 0;
-  /** Addresses, and until when what they send is expensive: in the order in which they became so. */
+  /** Addresses, with the time until which their input is expensive, in the order in which it became so. */
   readonly #expensive = new Map<string, number>();
 
   constructor(options: LoopTurnsOptions = system) {
@@ -159,9 +159,9 @@ export class LoopTurns {
   }
 
   /**
-   * Whether what came in this turn took its share: what comes now has to wait. What begins in the middle of a share that
-   * another turn of the loop left may take that and one more: so what comes seldom, as usual, asks nothing of the loop but
-   * once in a share. `nowMs` of the clock, where it is known.
+   * Whether input has used up its share of this turn, so that further input has to wait. A share begins at the first call and watches
+   * its turn of the loop. Input in a later turn may use the rest of the share, and then one more, so that rare input, the usual case,
+   * schedules a callback only once in a share. `nowMs`: the current time, if it is known.
    */
   isSpent(nowMs: number = this.#options.clock.monotonicMs()): boolean {
     if (nowMs < this.#endMs) return false;
@@ -173,12 +173,12 @@ export class LoopTurns {
     return false;
   }
 
-  /** Whether a connection that comes may be read in the next turn without waiting for that. */
+  /** Whether a new connection may be read in the next turn of the loop without waiting for its turn. */
   mayBeRead(group: string): boolean {
     return !this.#isExpensive(group) && !this.isSpent();
   }
 
-  /** What the address sends takes long to read. */
+  /** Marks an address whose input takes long to read. */
   markExpensive(group: string): void {
     this.#expensive.delete(group);
     for (const first of this.#expensive.keys()) {
@@ -188,20 +188,20 @@ export class LoopTurns {
     this.#expensive.set(group, this.#options.clock.monotonicMs() + expensiveMs);
   }
 
-  /** Whether what came in this turn took twice its share. */
+  /** Whether input has used twice its share of this turn. */
   isOverdrawn(): boolean {
     return this.#isWatched && this.#options.clock.monotonicMs() >= this.#endMs + shareMs;
   }
 
-  /** A connection was accepted: others may wait for that. */
+  /** Called when a connection was accepted: others may be waiting. */
   accepted(): void {
     this.#comingUntilMs = this.#options.clock.monotonicMs() + quietMs;
     this.#hasAccepted = true;
   }
 
   /**
-   * `takeTurn` will be called, once, however often this is called until then: the first time says how much it asks. Who waits
-   * to be read may come to wait to be served.
+   * Schedules one call of `takeTurn`, however often this is called before. The first call decides between few and many requests. A
+   * member that waits to be read may change to waiting to be served.
    */
   wait(taker: TurnTaker, kind: TurnKind): void {
     if (this.#little.has(taker) || this.#much.has(taker)) return;
@@ -212,7 +212,7 @@ export class LoopTurns {
     this.#goOn();
   }
 
-  /** It does not wait any more. */
+  /** Ends the wait of a member. */
   leave(taker: TurnTaker): void {
     this.#little.remove(taker);
     this.#much.remove(taker);
@@ -221,7 +221,7 @@ export class LoopTurns {
 
   readonly #turnIsOver = (): void => {
     this.#isWatched = false;
-    // With steps to come their last one says it.
+    // If steps are scheduled, the last one does this.
     if (this.#steps.left === 0) this.#workIsOver();
   };
 
@@ -237,7 +237,7 @@ export class LoopTurns {
   #goOn(): void {
     const steps = this.#steps;
     const most = Math.min(this.#little.size + this.#much.size + this.#read.size, mostOfTurn);
-    // Each is a callback of its own: only after it is done what the one before began, and its time known.
+    // Each step is a separate callback, so that the work started by the one before is done, and its duration known.
     for (; steps.left < most; steps.left += 1) this.#options.later(() => this.#step(steps));
   }
 
@@ -259,7 +259,7 @@ export class LoopTurns {
   #begin(steps: Steps, nowMs: number): void {
     this.#steps = noSteps();
     steps.beganMs = nowMs;
-    // As long as one waits for that, one is accepted in each turn.
+    // As long as connections wait to be accepted, one is accepted in each turn.
     if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
     steps.isPassed = nowMs < Math.min(this.#acceptUntilMs, this.#comingUntilMs);
     steps.isCheap = this.#hasAccepted && this.#turnsWithoutExpensive < mostTurnsWithoutExpensive;
@@ -270,7 +270,7 @@ export class LoopTurns {
   }
 
   #next(steps: Steps, nowMs: number): TurnTaker | undefined {
-    // Each line has one whatever the others take, and those who are read cost nothing yet.
+    // Each line gets one turn, however much the others take. Reading costs nothing yet.
     const first = [this.#much, this.#little][steps.done]?.next();
     if (first !== undefined) return first;
     const read = this.#nextRead(steps);
@@ -297,21 +297,21 @@ export class LoopTurns {
   }
 }
 
-/** What has something to write or to send. */
+/** An object with output to write or to send. */
 export interface Flushable {
   flush(): void;
 }
 
 /**
- * Writes what was gathered once the work that filled it is done, so that the answers of one batch of the store become one
- * write for each connection. Who drives work says when that ends: the reader of a socket after what it read, the store's
- * connection after all replies of one read. What comes of anything else is flushed when this turn of the event loop ends.
+ * Writes gathered output when the work that produced it is done, so that the answers of one batch of the store become one write for each
+ * connection. The code that drives the work marks its end: the reader of a socket after each read, and the store's connection after all
+ * replies of one read. Other output is flushed at the end of this turn of the event loop.
  */
 export class FlushTurn {
   #waiting: Flushable[] = [];
   #isDriven = false;
 
-  /** What is scheduled from now on waits for `end`, which has to follow at once. */
+  /** Makes objects scheduled from now on wait for `end`, which must follow synchronously. */
   readonly begin = (): void => {
     this.#isDriven = true;
   };
@@ -321,7 +321,7 @@ export class FlushTurn {
     if (this.#waiting.length > 0) this.#flush();
   };
 
-  /** Called at most once by each until it was flushed. */
+  /** Called at most once by each object until it is flushed. */
   readonly schedule = (one: Flushable): void => {
     if (this.#waiting.push(one) === 1 && !this.#isDriven) setImmediate(this.#flush);
   };

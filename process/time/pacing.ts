@@ -1,7 +1,7 @@
-/** How often something may be done: a budget of tokens, the wait after failures, and runs that are gathered. */
+/** Limits how often something happens: a budget of tokens, the wait after failures, and runs that requests share. */
 import type { Clock, Timers } from './clock.ts';
 
-/** Keeps a wait of exactly one token from missing it by a rounding error. */
+/** Keeps a wait for exactly one token from missing it by a rounding error. */
 const roundingError = 1e-6;
 
 /** A budget of `burst`, full at first, that refills at a steady rate. Pure. */
@@ -15,7 +15,7 @@ export class TokenBucket {
     this.#tokens = options.burst;
   }
 
-  /** Whether one was left; takes it. */
+  /** Takes a token. Returns whether one was left. */
   take(nowMs: number): boolean {
     this.#refill(nowMs);
     if (this.#tokens < 1 - roundingError) return false;
@@ -23,12 +23,12 @@ export class TokenBucket {
     return true;
   }
 
-  /** One that was taken was not needed. */
+  /** Returns a token that was not needed. */
   putBack(): void {
     this.#tokens = Math.min(this.#options.burst, this.#tokens + 1);
   }
 
-  /** 0: `take` succeeds now, so many times. */
+  /** The time until `take` succeeds this number of times. 0: now. */
   waitMs(nowMs: number, times = 1): number {
     this.#refill(nowMs);
     const missing = times - roundingError - this.#tokens;
@@ -43,9 +43,7 @@ export class TokenBucket {
   }
 }
 
-/**
- * How long to wait after a failure: doubled by each one, less a part by chance, so that not all come back at one moment.
- */
+/** The wait after a failure: doubled by each one, minus a random part, so that not all clients come back at the same moment. */
 export function retryDelayMs({
   failures,
   firstMs,
@@ -54,15 +52,15 @@ export function retryDelayMs({
   spread = 0.5,
   retryAfterMs = 0,
 }: {
-  /** In a row, 1 for the first. */
+  /** The number of consecutive failures, 1 for the first. */
   failures: number;
   firstMs: number;
   mostMs: number;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   random(): number;
-  /** The part of it that chance may take away. Defaults to a half. */
+  /** The part of the wait that may be subtracted at random. Defaults to a half. */
   spread?: number;
-  /** What the server asked for, as a least. */
+  /** The least wait, as requested by the server. */
   retryAfterMs?: number | undefined;
 }): number {
   const longest = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
@@ -70,15 +68,15 @@ export function retryDelayMs({
 }
 
 export interface RhythmOptions {
-  /** How long the first wish waits for others to join it. */
+  /** The time that the first request waits for others to join it. */
   gatherMs: number;
-  /** Between the starts of two runs, in the long run. */
+  /** The average time between the starts of two runs. */
   intervalMs: number;
-  /** So many runs need not keep the interval after a rest. Defaults to 1. */
+  /** The number of runs that may ignore the interval after a pause. Defaults to 1. */
   burst?: number;
 }
 
-/** When something runs that is asked for: soon, and never too often. A storm of wishes collapses into few runs. Pure. */
+/** Decides when requested runs happen: soon, but not too often. Many requests become few runs. Pure. */
 export class Rhythm {
   readonly #gatherMs: number;
   readonly #budget: TokenBucket;
@@ -89,7 +87,7 @@ export class Rhythm {
     this.#budget = new TokenBucket({ burst, perSecond: 1000 / intervalMs });
   }
 
-  /** On the monotonic clock. Undefined: nothing was asked for. */
+  /** The time on the monotonic clock. Undefined: no run was requested. */
   get dueMs(): number | undefined {
     return this.#dueMs;
   }
@@ -98,7 +96,7 @@ export class Rhythm {
     this.#dueMs ??= monotonicMs + Math.max(this.#gatherMs, this.#budget.waitMs(monotonicMs));
   }
 
-  /** Whether it is to run now. A wish that comes up during the run makes another one. */
+  /** Whether to run now. A request during the run causes another one. */
   begin(monotonicMs: number): boolean {
     if (this.#dueMs === undefined || monotonicMs < this.#dueMs) return false;
     this.#dueMs = undefined;
@@ -113,7 +111,7 @@ export interface PaceOptions extends RhythmOptions {
   run(): void;
 }
 
-/** Runs something in a `Rhythm`. */
+/** Runs a callback in a `Rhythm`. */
 export class Pace {
   readonly #options: PaceOptions;
   readonly #rhythm: Rhythm;
@@ -133,7 +131,7 @@ export class Pace {
     const dueMs = this.#rhythm.dueMs!;
     this.#callOff = timers.after(dueMs - nowMs, () => {
       this.#callOff = undefined;
-      // A timer may be early by a part of a millisecond.
+      // A timer may fire a fraction of a millisecond early.
       this.#rhythm.begin(Math.max(dueMs, clock.monotonicMs()));
       this.#options.run();
     });

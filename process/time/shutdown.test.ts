@@ -37,7 +37,7 @@ function step(name: string, events: string[]): ShutdownStep {
   };
 }
 
-/** Lets everything run that needs no timer. */
+/** Lets everything run that does not need a timer. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('shutdownOnSignal', () => {

@@ -22,7 +22,7 @@ export interface ShutdownListener {
   signalled(signal: ShutdownSignal, drainDelayMs: number): void;
   stepFailed(step: string, error: unknown): void;
   stepTookTooLong(step: string, timeoutMs: number): void;
-  /** A second signal came; the process ends right after this. */
+  /** Called when a second signal came. The process ends right after this. */
   forced(signal: ShutdownSignal): void;
   finished(): void;
 }
@@ -30,7 +30,7 @@ export interface ShutdownListener {
 const shutdownSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 export type ShutdownSignal = (typeof shutdownSignals)[number];
 
-/** The part of Node's `process` that is needed. */
+/** The part of Node's `process` that is used. */
 export interface SignalSource {
   on(signal: ShutdownSignal, listener: () => void): unknown;
 }
@@ -38,20 +38,20 @@ export interface SignalSource {
 interface ShutdownOptions {
   signals: SignalSource;
   timers: Timers;
-  /** How long the process goes on answering after the signal. Asked when it comes. */
+  /** The time for which the process continues to answer after the signal. Read when the signal comes. */
   drainDelayMs(): number;
-  /** Called first of all, so that callers go elsewhere while the process still answers. */
+  /** Called first, so that callers use other processes while this one still answers. */
   markUnhealthy(): void;
-  /** Run one after another, in this order. */
+  /** The steps, which run one after another. */
   steps: readonly ShutdownStep[];
   exit(code: number): void;
   listener: ShutdownListener;
 }
 
-/** Chosen: far below the patience of a person, far above the time between two deliveries of one signal. */
+/** Chosen: far shorter than a person takes to repeat a signal, and far longer than the time between two deliveries of one signal. */
 const sameSignalMs = 500;
 
-/** Waits for the first signal. The promise settles when the exit was called. */
+/** Waits for the first signal. Resolves when the exit was called. */
 export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
   return new Promise((resolve) => {
     let begun = false;
@@ -101,7 +101,7 @@ async function endInOrder(
   options.exit(0);
 }
 
-/** Settles when the step does or its time is up; never rejects. */
+/** Resolves when the step does or its time is up. Never rejects. */
 function runStep(step: ShutdownStep, { timers, listener }: ShutdownOptions): Promise<void> {
   return new Promise((resolve) => {
     let over = false;
