@@ -1,13 +1,15 @@
 /**
  * Opens the store that the settings name, and the decorators before it. A request passes them in this order, if they are configured:
  *
- * 1. `ReservingStore`, which only calls about reservations pass, bounds their owners, and gives back what expired before hits are refused.
- * 2. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
- * 3. What capabilities put around the store (`aroundStore`), the first of their list innermost: `LeaseStore` answers hits that a lease covers. It is outside of the breaker, so that leases are spent while Redis is away.
- * 4. From here on each hit is counted as it comes: quota clients get their shares from this one (`counts`).
- * 5. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND); each has the rest for itself.
+ * 1. `ReservingStore`, only for calls about reservations, bounds their owners, and returns expired amounts before hits are refused.
+ * 2. `LocalFallbackStore` counts hits in memory that the store could not count (STORE_FAILURE_MODE).
+ * 3. Decorators of capabilities (`aroundStore`), the first of their list innermost: `LeaseStore` answers hits that a lease covers. It
+ *    is outside of the breaker, so that leases are spent while Redis is unavailable.
+ * 4. From here on each hit is counted at once: quota clients get their shares from this store (`counts`).
+ * 5. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND), each of which has its own decorators from here on.
  * 6. `BreakerStore` answers at once while the store does not.
- * 7. What capabilities put around each server (`aroundServer`), as tracing does. It is inside of the breaker, so that what the breaker answers is no work of the store.
+ * 7. Decorators of capabilities for each server (`aroundServer`), such as tracing. They are inside of the breaker, so that its answers
+ *    do not count as work of the store.
  * 8. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 2, 3 and 7 alone) or `MemoryStore` (with 1 and 3 alone) counts.
  */
 import { ticksAfterReading } from '../../process/time/clock.ts';

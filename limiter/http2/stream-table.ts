@@ -239,12 +239,12 @@ export class StreamTable {
   handlerBytes = 0;
   /** The time at which the last stream closed or the connection began. Only meaningful while there is no stream. */
   emptySinceMs: number;
-  /** How many are open. For reading alone. */
+  /** The number of open streams. Read-only. */
   size = 0;
   readonly closed: ClosedStreams;
   /**
-   * By identifier. The one that was opened last stands beside the map: its next frame is the likeliest to come, and calls that
-   * come one after the other need no map, whose every fourth change makes it anew.
+   * Open streams by identifier. The stream that was opened last is stored outside the map. Its frames are the most likely to come
+   * next, and sequential calls then need no map, which would allocate anew at every fourth change.
    */
   readonly #older = new Map<number, Http2Stream>();
   #latest: Http2Stream | undefined;

@@ -1,6 +1,6 @@
 /**
- * Which limiters share the store. Each stores a record there, renews it, and drops the records of limiters that ended without removing
- * theirs.
+ * Finds the limiters that share the store. Each stores a record there, renews it, and drops the records of limiters that ended without
+ * removing theirs.
  */
 import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
 import type { StoreAdmin } from './store-admin/store-admin.ts';

@@ -3,7 +3,7 @@ import { ApiProblem } from '../../process/http/api-route.ts';
 
 /** Chosen: at 150 ms for each, the last one waits about 1.2 s. */
 const mostWaiting = 8;
-/** By then the lists that wait have ended. */
+/** After this time the lists that wait now have ended. */
 const retryAfterSeconds = 2;
 
 export class ListGate {

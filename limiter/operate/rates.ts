@@ -100,7 +100,7 @@ const slotsPerTurn = 8_192;
 /** One sample of all rows. */
 interface Look {
   readonly seconds: number;
-  /** In the order of `lookedAt`. */
+  /** Sums in the order of `lookedAt`. */
   readonly sums: number[];
   /** Domains of the rules in force, by their name in metric keys. */
   readonly domains: ReadonlyMap<string, string>;

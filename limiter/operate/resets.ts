@@ -7,8 +7,8 @@
  *   {"is":"reset", keys}  ---------> news ----------------> forget, all their threads
  *                         <--------- news <---------------- {"is":"confirmed"}
  *
- * In this order a command that is sent after a limiter forgot finds the counter gone; of one that was sent before nothing is
- * remembered (`Order`). Who was away may have missed messages, and forgets everything when it hears again.
+ * In this order, a command that is sent after a limiter forgot finds the counter gone, and the result of an earlier one is not
+ * remembered (`Order`). A limiter that was disconnected may have missed messages, so it forgets everything when it listens again.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';

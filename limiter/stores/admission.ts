@@ -29,7 +29,7 @@ export function admit(
     op.held = held;
     op.over = hits > room;
     if (op.over) passes = false;
-    // Until the answer is known.
+    // A provisional value, until the answer is known.
     op.after = room;
   }
   const taken = passes ? hits : 0;
@@ -66,12 +66,12 @@ function giveBack(op: Operation, nowMicros: number): void {
   op.error = undefined;
 }
 
-/** How long until a hit passes if none is left; otherwise until nothing is used. */
+/** Returns the time until a hit passes if none is left; otherwise until nothing is used. */
 export function waitMicros(bound: Bound, held: CounterState, left: number, nowMicros: number): number {
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
-/** As `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
+/** The same as `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
 export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
   const bound = counter.charging!;
   const { outcome, amount } = hold!;
@@ -80,7 +80,7 @@ export function holdWaitMicros({ counter, hold }: Operation, held: CounterState,
   return isOver ? bound.untilRoomMicros(held, nowMicros, amount) : waitMicros(bound, held, left, nowMicros);
 }
 
-/** How much of a limit is used at the time of `held`. */
+/** Returns how much of a limit is used at the time of `held`. */
 export function used(bound: Bound, held: CounterState, nowMicros: number): number {
   return bound.used(held, bound.room(held, nowMicros));
 }

@@ -16,7 +16,7 @@ export interface LocalCacheStats {
 }
 
 /**
- * What an entry costs besides its key's characters: the entry, its slot in the map and the string's header. Measured on
+ * The memory of an entry besides its key's characters: the entry, its slot in the map and the string's header. Measured on
  * Node 26: 127 bytes with the map full, 175 just after the map doubled.
  */
 export const cacheEntryOverheadBytes = 176;

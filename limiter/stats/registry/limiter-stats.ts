@@ -142,7 +142,7 @@ function countingIn(registry: StatsRegistry): (name: string) => () => void {
   };
 }
 
-/** Where durations go that are finer than milliseconds. */
+/** Records durations with a higher resolution than milliseconds. */
 interface Durations {
   record(durationMs: number): void;
 }
@@ -154,7 +154,7 @@ interface MethodStats {
   readonly durations: Durations | undefined;
 }
 
-/** What to call after every gRPC call; calls are counted once `show` has their methods. */
+/** Returns a function to call after every gRPC call. Calls are counted once `show` has their methods. */
 export function createGrpcCallStats(
   registry: StatsRegistry,
   durationsOf: { readonly [method in string]?: Durations } = {},

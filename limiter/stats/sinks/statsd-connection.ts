@@ -1,5 +1,5 @@
 /**
- * One TCP connection to a statsd receiver that comes back by itself:
+ * One TCP connection to a statsd receiver, which reconnects by itself:
  *
  *                 connected             write              written
  *   dialing ───────────────────> idle ────────> writing ──────────> idle
@@ -7,8 +7,8 @@
  *      │  v                        v               v
  *      └── waiting (3 s) <─────────┴───────────────┘
  *
- * `close` leads from everywhere to closed. A chunk whose writing breaks off is gone: how much of it arrived is
- * not known, and counting twice would be worse than losing it.
+ * `close` leads from every state to closed. A chunk whose write is interrupted is dropped: it is unknown how much of it arrived,
+ * and counting twice would be worse than losing it.
  */
 import { connect, type Socket } from 'node:net';
 import type { Timers } from '../../../process/time/clock.ts';

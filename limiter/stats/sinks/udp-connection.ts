@@ -1,15 +1,15 @@
 /**
- * Datagrams to one receiver. UDP says nothing of those that get lost; only a host that answers that nobody listens, and
- * one that cannot be found, are noticed. So the receiver is known to be there when nobody refused the first datagram, which
- * may be a probe:
+ * Datagrams to one receiver. UDP does not report lost ones. Only a host that refuses them because no process listens, and a
+ * host that cannot be found, are noticed. So the receiver counts as reachable if the first datagram, which may be a probe, was
+ * not refused:
  *
  *          socket, probe sent           1 s without trouble
  *   down ─────────────────────> trying ─────────────────────> connected
  *     ^                            │ refused                      │ refused
  *     └──────────── 3 s ───────────┴──────────────────────────────┘
  *
- * Without a probe it counts as connected at once: what is sent until a refusal comes is gone. The host is looked up again
- * from time to time, as it may have moved.
+ * Without a probe it counts as connected at once, and datagrams sent before a refusal are lost. The host is looked up again
+ * from time to time, because its address may change.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
