@@ -13,17 +13,17 @@ const spreadMs = 1_000;
 function standing(limiter) {
   if (limiter.refusal) return badge('bad', 'refused');
   if (limiter.isCurrent)
-    return limiter.isTooOld ? badge('warn', 'in force, too old for all') : badge('good', 'in force');
+    return limiter.isTooOld ? badge('warn', 'in force as far as supported') : badge('good', 'in force');
   return badge('warn', limiter.sent ? 'sent' : 'behind');
 }
 
 /** How far the newest version got, a mark for each limiter. @param {any} fleet */
 function spread(fleet) {
   const { limiters } = fleet;
-  const done = limiters.filter((/** @type {any} */ one) => one.isCurrent).length;
+  const done = limiters.filter((/** @type {any} */ one) => one.isCurrent && !one.isTooOld).length;
   const refused = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
   return html`<div class="spread">
-    <span class="marks" aria-hidden="true">${limiters.slice(0, 100).map((/** @type {any} */ one) => html`<span class="mark ${one.refusal ? 'bad' : one.isCurrent ? 'good' : 'warn'}"></span>`)}</span>
+    <span class="marks" aria-hidden="true">${limiters.slice(0, 100).map((/** @type {any} */ one) => html`<span class="mark ${one.refusal ? 'bad' : one.isCurrent && !one.isTooOld ? 'good' : 'warn'}"></span>`)}</span>
     <span>in force on <b>${number(done)}</b> of ${number(limiters.length)}${refused === 0 ? nothing : html`, <b class="over">refused by ${number(refused)}</b>`}</span></div>`;
 }
 
@@ -54,7 +54,7 @@ const fleets = {
             },
             { label: 'Has', cell: ({ accepted }) => (accepted ? shown(accepted) : '–') },
             { label: 'On its way', cell: ({ sent }) => (sent ? shown(sent) : '–') },
-            { label: 'Reads rules of', cell: ({ rulesVersion }) => shown(rulesVersion ?? '–') },
+            { label: 'Supports', cell: ({ capabilities }) => shown(capabilities.join(', ') || '–') },
             { label: 'Address', cell: ({ address }) => (address ? shown(address) : '–') },
             { label: 'Since', cell: ({ connectedAt }) => moment(connectedAt) },
           ],

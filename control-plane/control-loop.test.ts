@@ -148,6 +148,7 @@ class Replica {
         fleet: 'default',
         isWeir: true,
         countsCompatibly: false,
+        capabilities: [],
         connectedMs: 0,
         acceptedVersion,
         refusal: undefined,

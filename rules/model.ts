@@ -184,6 +184,16 @@ export function rulesOnPath(top: readonly Rule[], path: readonly (string | numbe
   return found;
 }
 
+/** Rules of all levels with their limits, each before the rules below it. */
+export function* rulesOfAllLevels(
+  rules: readonly Rule[],
+): Generator<readonly [rule: Rule, limits: readonly Limit[]]> {
+  for (const rule of rules) {
+    yield [rule, rule.limits];
+    yield* rulesOfAllLevels(rule.descriptors);
+  }
+}
+
 /** The fields of a rule other than its match and its limits. */
 export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
 
@@ -291,32 +301,6 @@ export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLim
  */
 export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
-}
-
-/** The `rules_version` of node metadata from which on a limiter takes overrides; others would take one for a domain without rules. */
-export const overridesRulesVersion = 3;
-/** That from which on it obeys calendars, numbers beyond 32 bits and `reserve`. */
-export const budgetsRulesVersion = 4;
-
-/**
- * What a limiter has to obey for these rules. Limiters say in their node metadata (`rules_version`) how far they do, and who
- * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit, and
- * before 4 a calendar for a plain unit, the marker entries of `reserve` for entries of a rule. Who does not know `lease` takes
- * nothing ahead, and obeys the limit; who does not know `hits_unit` and `warn_at` is silent about them.
- */
-export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 | typeof budgetsRulesVersion {
-  let needed: 1 | 2 = 1;
-  for (const { limits, reserve, descriptors } of rules) {
-    const below = rulesVersionNeeded(descriptors);
-    if (below === budgetsRulesVersion || reserve !== undefined || limits.some(isOfBudgets))
-      return budgetsRulesVersion;
-    if (below === 2 || !arePlainLimits(limits)) needed = 2;
-  }
-  return needed;
-}
-
-function isOfBudgets({ calendar, requestsPerUnit, burst = 0 }: Limit): boolean {
-  return calendar !== undefined || requestsPerUnit > maxUint32 || burst > maxUint32;
 }
 
 /** One tuple of a request's descriptor. Case-sensitive. */

@@ -2,9 +2,19 @@
  * An override: a temporary change of the rules. It is read in one way, whatever it came in: a body of the API, a file, `spec`
  * of an object, flags of the CLI.
  */
+import type { Capabilities } from './language/capabilities.ts';
 import { entryFields, overrideFields } from './language/fields.ts';
 import { effectFields, endFields, namesOf } from './language/tables.ts';
-import { type Entry, isObject, mostRequests, type Unit, unitFromText, unitName, wholeFrom } from './model.ts';
+import {
+  type Entry,
+  isObject,
+  maxUint32,
+  mostRequests,
+  type Unit,
+  unitFromText,
+  unitName,
+  wholeFrom,
+} from './model.ts';
 import { formatManifestError, quoted, type RuleError, RuleErrorList } from './rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from './window.ts';
 import { readDocument } from './yaml/document.ts';
@@ -40,6 +50,11 @@ export interface Override {
   readonly reason: string;
   /** The author, for people. Empty if unknown. */
   readonly by: string;
+}
+
+export function neededForOverride({ effect }: Override): Capabilities {
+  const hits = effect.kind === 'grant' ? effect.hits : effect.kind === 'limit' ? effect.requestsPerUnit : 0;
+  return hits > maxUint32 ? ['overrides', 'wide-numbers'] : ['overrides'];
 }
 
 /** The place that two overrides cannot share. The older one applies. Grants apply beside all others. */

@@ -75,7 +75,7 @@ describe('admissionAnswer', () => {
     const all = { admission: undefined, groups: undefined, reservations: undefined, calendarMonths: false };
     const limiter = (name: string, fleet: string, reservations?: string): LimiterReport => ({
       ...{ id: name, instance: undefined, name, fleet, isWeir: true, countsCompatibly: true },
-      ...{ connectedMs: 0, acceptedVersion: undefined, refusal: undefined },
+      ...{ capabilities: [], connectedMs: 0, acceptedVersion: undefined, refusal: undefined },
       ruleSupport: reservations === undefined ? undefined : { ...all, reservations },
     });
     const limiters = [

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject } from '../model/fleet-object.ts';
 import { FleetStanding, type LimiterState, type Limiters } from '../reconcile/fleet-standing.ts';
 import { type FleetFacts, fleetStatus } from './fleet-status.ts';
@@ -11,10 +12,17 @@ const fleet: FleetObject = {
   spec: { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
   status: undefined,
 };
-const newest = { number: 2, ms: noonMs, version: 'v2', rulesVersion: 1 };
+const newest = { number: 2, ms: noonMs, version: 'v2', needs: noCapabilities };
 
 function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
-  const common = { isWeir: true, sinceMs: noonMs, hasNothing: false, refusal: undefined, isJoining: false };
+  const common = {
+    isWeir: true,
+    sinceMs: noonMs,
+    hasNothing: false,
+    refusal: undefined,
+    isJoining: false,
+    capabilities,
+  };
   return { name, accepted, ...common, ...traits };
 }
 
@@ -58,7 +66,9 @@ describe('fleetStatus', () => {
     });
   });
 
-  const absent = [{ name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, keptOut: new Set<string>() }];
+  const absent = [
+    { name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, capabilities, keptOut: new Set<string>() },
+  ];
   const cases: [what: string, limiters: Partial<Limiters>, facts: Partial<FleetFacts>, said: string[]][] = [
     ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
     ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
@@ -79,7 +89,16 @@ describe('fleetStatus', () => {
       'one away that had the newest rules',
       {
         connected: well,
-        absent: [{ name: 'c', sinceMs: noonMs, accepted: 2, hasNothing: false, keptOut: new Set<string>() }],
+        absent: [
+          {
+            name: 'c',
+            sinceMs: noonMs,
+            accepted: 2,
+            hasNothing: false,
+            capabilities,
+            keptOut: new Set<string>(),
+          },
+        ],
       },
       {},
       ['2/3 current 2', 'True AllLimiters', 'False Settled'],
@@ -87,12 +106,9 @@ describe('fleetStatus', () => {
     [
       'one that is too old for some of its rules',
       {
-        connected: [
-          ...well.map((one) => ({ ...one, rulesVersion: 2 })),
-          limiter('c', 2, { rulesVersion: 1 }),
-        ],
+        connected: [...well, limiter('c', 2, { capabilities: ['windows'] })],
       },
-      { newest: { ...newest, rulesVersion: 2 } },
+      { newest: { ...newest, needs: ['windows', 'calendar'] } },
       ['3/3 current 2', 'False LimiterTooOld', 'False Settled'],
     ],
     [

@@ -1,5 +1,6 @@
 /** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
 import { isDeepStrictEqual } from 'node:util';
+import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
 import { finding } from '../model/reasons.ts';
 import { progress, shortened, timeText } from '../reconcile/conditions.ts';
@@ -30,7 +31,7 @@ const namesShown = 5;
 export function fleetStatus(facts: FleetFacts): FleetStatus {
   const { fleet, limiters, newest, problem, previous, nowMs } = facts;
   // Without a snapshot nobody lacks anything.
-  const standing = limiters.of(newest ?? { number: 0, ms: 0, rulesVersion: 0 });
+  const standing = limiters.of(newest ?? { number: 0, ms: 0, needs: noCapabilities });
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);
   const ready = problem === undefined ? readiness(fleet.name, standing, newest) : unready(problem);

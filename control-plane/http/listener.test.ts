@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { decisionOf, limiterReport, viewOf } from '../../test/support/control-plane-view.ts';
 import { httpAsk } from '../../test/support/http-ask.ts';
 import type { ConfigStatus } from '../model/config-object.ts';
@@ -123,7 +124,7 @@ const programmed: ConfigStatus = {
 };
 
 const decision = decisionOf([
-  { name: 'shop', generation: 2, rules: 3, status: programmed, rulesVersion: 2, forOld: 1 },
+  { name: 'shop', generation: 2, rules: 3, status: programmed, needs: ['windows', 'calendar'], fallback: 1 },
   {
     name: 'mail',
     generation: 5,
@@ -162,7 +163,7 @@ const view: ControlPlaneView = viewOf({
     {
       replica: 'replica-a',
       limiters: [
-        limiterReport({ name: 'pod-a', acceptedVersion: version, rulesVersion: 2 }),
+        limiterReport({ name: 'pod-a', acceptedVersion: version, capabilities }),
         limiterReport({ name: 'go', isWeir: false, fleet: 'lost' }),
       ],
     },
@@ -186,14 +187,14 @@ describe('/snapshot', () => {
 fleet default: version ${version}, 4 rules, 150 bytes
   resource team/mail: domain mail, 1 rule, 50 bytes, hash ${hashes['mail']}
   resource team/shop: domain shop, 3 rules, 100 bytes, hash ${hashes['shop']}
-  limiter pod-a: acknowledged ${version} (current), Weir, rules version 2, at replica-a since 2026-01-02T03:04:05.000Z
-  limiter pod-b: acknowledged old, refused ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, at replica-b since 2026-01-02T03:04:05.000Z
+  limiter pod-a: acknowledged ${version} (current), Weir, supports windows algorithms overrides calendar reserve wide-numbers, at replica-a since 2026-01-02T03:04:05.000Z
+  limiter pod-b: acknowledged old, refused ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, too old for all rules, supports no capabilities, at replica-b since 2026-01-02T03:04:05.000Z
   object team/mail: generation 5, not accepted (Invalid: spec.domain: empty), served as generation 4, 1 rule, hash ${hashes['mail']}, programmed unknown
-  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, rules version 2, to older limiters generation 1, not programmed (Refused: pod-b refused it:\\nno)
+  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, needs windows calendar, other limiters get generation 1, not programmed (Refused: pod-b refused it:\\nno)
 
 ${edgeText}
 fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
-  limiter go: nothing acknowledged, not Weir, at replica-a since 2026-01-02T03:04:05.000Z
+  limiter go: nothing acknowledged, not Weir, supports no capabilities, at replica-a since 2026-01-02T03:04:05.000Z
 `,
     });
   });
@@ -224,7 +225,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'pod-a',
               replica: 'replica-a',
               isWeir: true,
-              rulesVersion: 2,
+              capabilities: [...capabilities],
+              isTooOld: false,
               connectedSince,
               acceptedVersion: version,
               isCurrent: true,
@@ -234,7 +236,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'pod-b',
               replica: 'replica-b',
               isWeir: true,
-              rulesVersion: null,
+              capabilities: [],
+              isTooOld: true,
               connectedSince,
               acceptedVersion: 'old',
               isCurrent: false,
@@ -252,8 +255,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
                 resource: 'team/mail',
                 rules: 1,
                 hash: hashes['mail'],
-                rulesVersion: 1,
-                generationForOld: null,
+                needs: [],
+                fallbackGeneration: null,
               },
               programmed: null,
             },
@@ -267,8 +270,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
                 resource: 'team/shop',
                 rules: 3,
                 hash: hashes['shop'],
-                rulesVersion: 2,
-                generationForOld: 1,
+                needs: ['windows', 'calendar'],
+                fallbackGeneration: 1,
               },
               programmed: {
                 status: 'False',
@@ -290,7 +293,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'go',
               replica: 'replica-a',
               isWeir: false,
-              rulesVersion: null,
+              capabilities: [],
+              isTooOld: false,
               connectedSince,
               acceptedVersion: null,
               isCurrent: false,
@@ -325,7 +329,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
 nothing is served: the first complete list of RateLimitConfigs is not in
 
 fleet default: nothing served, 0 rules, 0 bytes
-  limiter pod-a: nothing acknowledged, Weir, at replica-a since 2026-01-02T03:04:05.000Z
+  limiter pod-a: nothing acknowledged, Weir, supports no capabilities, at replica-a since 2026-01-02T03:04:05.000Z
 `);
     expect(JSON.parse((await httpAsk(port, '/snapshot?format=json')).body)).toMatchObject({
       leader: null,

@@ -72,7 +72,7 @@ function fleetPage(fleet: Fleet, decision: Decision | undefined, view: ControlPl
       bytes: sum(snapshot?.resources.map(({ bytes }) => bytes.length) ?? []),
     },
     resources: resourceRows(snapshot, rules),
-    limiters: limiterRows(fleet, snapshot?.version),
+    limiters: limiterRows(fleet, snapshot),
     objects: objectRows(fleet, view),
   };
 }
@@ -94,9 +94,9 @@ function* resourceRows(
   }
 }
 
-function* limiterRows({ limiters }: Fleet, current: string | undefined): Generator<LimiterRow> {
+function* limiterRows({ limiters }: Fleet, snapshot: FleetSnapshot | undefined): Generator<LimiterRow> {
   limiters.sort((a, b) => compare(a.limiter.name, b.limiter.name) || compare(a.replica, b.replica));
-  for (const { replica, limiter } of limiters) yield limiterRow(replica, limiter, current);
+  for (const { replica, limiter } of limiters) yield limiterRow(replica, limiter, snapshot);
 }
 
 function* objectRows({ outcomes }: Fleet, view: ControlPlaneView): Generator<ObjectRow> {

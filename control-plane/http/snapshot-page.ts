@@ -1,7 +1,6 @@
 /** `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`; `?fleet=` shows one fleet alone. */
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
-import { isOld } from '../model/fleet-snapshot.ts';
 import type { ControlPlaneView } from './listener.ts';
 import { type FleetPage, fleetPages } from './snapshot-fleets.ts';
 import type { LimiterRow, ObjectRow, ResourceRow } from './snapshot-rows.ts';
@@ -54,14 +53,24 @@ function resourceLine({ name, domain, rules, hash, bytes }: ResourceRow): string
 }
 
 function limiterLine(row: LimiterRow): string {
-  const { name, replica, isWeir, rulesVersion, connectedSince, acceptedVersion, isCurrent, refusal } = row;
+  const {
+    name,
+    replica,
+    isWeir,
+    capabilities,
+    isTooOld,
+    connectedSince,
+    acceptedVersion,
+    isCurrent,
+    refusal,
+  } = row;
   const inForce =
     acceptedVersion === null ? 'nothing acknowledged' : `acknowledged ${plain(acceptedVersion)}`;
   const facts = [
     isCurrent ? `${inForce} (current)` : inForce,
     ...(refusal === null ? [] : [`refused ${refusal.version}: ${plain(refusal.message)}`]),
     isWeir ? 'Weir' : 'not Weir',
-    ...(rulesVersion === null ? [] : [`rules version ${rulesVersion}`]),
+    `${isTooOld ? 'too old for all rules, ' : ''}supports ${capabilities.length === 0 ? 'no capabilities' : capabilities.join(' ')}`,
     `at ${replica} since ${connectedSince}`,
   ];
   return `  limiter ${plain(name)}: ${facts.join(', ')}`;
@@ -72,15 +81,15 @@ function objectLine({ name, generation, accepted, served, programmed }: ObjectRo
     accepted.status ? 'accepted' : `not accepted (${accepted.reason}: ${plain(accepted.message)})`,
     served === null
       ? 'not served'
-      : `served as generation ${served.generation}, ${counted(served.rules, 'rule')}, hash ${served.hash}${forOldText(served)}`,
+      : `served as generation ${served.generation}, ${counted(served.rules, 'rule')}, hash ${served.hash}${needsText(served)}`,
     programmed === null ? 'programmed unknown' : programmedText(programmed),
   ];
   return `  object ${plain(name)}: generation ${generation}, ${facts.join(', ')}`;
 }
 
-function forOldText({ rulesVersion, generationForOld }: NonNullable<ObjectRow['served']>): string {
-  if (isOld(rulesVersion)) return '';
-  return `, rules version ${rulesVersion}, to older limiters ${generationForOld === null ? 'nothing' : `generation ${generationForOld}`}`;
+function needsText({ needs, fallbackGeneration }: NonNullable<ObjectRow['served']>): string {
+  if (needs.length === 0) return '';
+  return `, needs ${needs.join(' ')}, other limiters get ${fallbackGeneration === null ? 'nothing' : `generation ${fallbackGeneration}`}`;
 }
 
 function programmedText({ status, reason, message }: NonNullable<ObjectRow['programmed']>): string {

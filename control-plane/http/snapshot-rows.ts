@@ -1,7 +1,9 @@
 /** The entries of `/snapshot`, as its JSON has them. */
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 import { type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { acceptedRow, type ObjectOutcome, type ServedConfig } from '../model/decision.ts';
-import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
+import { servedTo } from '../model/served-rules.ts';
 
 export interface ResourceRow {
   name: string;
@@ -15,12 +17,13 @@ export interface LimiterRow {
   name: string;
   replica: string;
   isWeir: boolean;
-  /** Up to which version it obeys rules; null: its replica does not say it. */
-  rulesVersion: number | null;
+  capabilities: Capabilities;
+  /** Whether it does not support all rules of the fleet, and gets others. */
+  isTooOld: boolean;
   connectedSince: string;
   /** Null while it has accepted nothing. */
   acceptedVersion: string | null;
-  /** True if the accepted version is the one that is served. */
+  /** True if the accepted version is the one that it is served. */
   isCurrent: boolean;
   refusal: { version: string; message: string } | null;
 }
@@ -30,26 +33,32 @@ export interface ObjectRow {
   generation: number;
   accepted: { status: boolean; reason: string; message: string };
   served:
-    | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'rulesVersion'> & {
+    | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'needs'> & {
         /** The generation that limiters with fewer capabilities get. Null: none, or the same. */
-        generationForOld: number | null;
+        fallbackGeneration: number | null;
       })
     | null;
   /** Null before its status was made for the first time. */
   programmed: { status: string; reason: string; message: string } | null;
 }
 
-/** `current` is the version that is served. */
-export function limiterRow(replica: string, limiter: LimiterReport, current: string | undefined): LimiterRow {
-  const { name, isWeir, rulesVersion = null, connectedMs, acceptedVersion, refusal } = limiter;
+/** `snapshot` is what the fleet is served. */
+export function limiterRow(
+  replica: string,
+  limiter: LimiterReport,
+  snapshot: FleetSnapshot | undefined,
+): LimiterRow {
+  const { name, isWeir, capabilities, connectedMs, acceptedVersion, refusal } = limiter;
+  const own = snapshot && servedTo(snapshot, capabilities);
   return {
     name,
     replica,
     isWeir,
-    rulesVersion,
+    capabilities,
+    isTooOld: own !== snapshot,
     connectedSince: new Date(connectedMs).toISOString(),
     acceptedVersion: acceptedVersion ?? null,
-    isCurrent: acceptedVersion !== undefined && acceptedVersion === current,
+    isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
     refusal: refusal ?? null,
   };
 }
@@ -67,9 +76,9 @@ export function objectRow(name: string, outcome: ObjectOutcome, status: ConfigSt
 
 function servedPart(served: ServedConfig | undefined): ObjectRow['served'] {
   if (served === undefined) return null;
-  const { generation, domain, resource, rules, hash, rulesVersion, forOld } = served;
-  const generationForOld = forOld?.generation ?? null;
-  return { generation, domain, resource, rules, hash, rulesVersion, generationForOld };
+  const { generation, domain, resource, rules, hash, needs, fallback } = served;
+  const fallbackGeneration = fallback?.generation ?? null;
+  return { generation, domain, resource, rules, hash, needs, fallbackGeneration };
 }
 
 function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed'] {

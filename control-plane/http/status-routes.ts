@@ -5,7 +5,8 @@
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
 import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
-import { type FleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
+import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
+import { servedTo } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 export interface StatusRoutesParts {
@@ -73,20 +74,20 @@ function limiterJson(
     acceptedVersion,
     sentVersion,
     refusal,
-    rulesVersion,
+    capabilities,
     connectedMs,
   } = one;
-  const own = served && servedTo(served, rulesVersion);
+  const own = served && servedTo(served, capabilities);
   return {
     ...{ name, instance: instance ?? null, address: address ?? null, replica, isWeir },
     accepted: acceptedVersion ?? null,
     /** Sent, and not answered yet. */
     sent: sentVersion ?? null,
     isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
-    /** It is served less than the fleet, since it would not obey all of it. */
+    /** It does not support all rules of the fleet, and gets others. */
     isTooOld: own !== served,
     refusal: refusal ?? null,
-    rulesVersion: rulesVersion ?? null,
+    capabilities,
     connectedAt: new Date(connectedMs).toISOString(),
   };
 }

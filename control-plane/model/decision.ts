@@ -1,3 +1,4 @@
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { ConfigObject } from './config-object.ts';
 import type { FleetSnapshot } from './fleet-snapshot.ts';
 import type { NewerFields } from './newer-fields.ts';
@@ -66,10 +67,14 @@ export interface ServedConfig {
   rules: number;
   /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
   ownFields: readonly string[];
-  /** The rules version that a limiter needs for these rules: see `rulesVersionNeeded`; for an override `overridesRulesVersion`. */
-  rulesVersion: number;
-  /** Older limiters are served this generation in their place; undefined: nothing, or these rules too. */
-  forOld: SpecGeneration | undefined;
+  /** The capabilities that a limiter needs for these rules. */
+  needs: Capabilities;
+  /** The generation that other limiters get, if they support that. Undefined: nothing, or every limiter supports these rules. */
+  fallback: FallbackSpec | undefined;
+}
+
+export interface FallbackSpec extends SpecGeneration {
+  needs: Capabilities;
 }
 
 export interface SpecGeneration {
@@ -79,8 +84,8 @@ export interface SpecGeneration {
 
 /** The last spec of an object that was accepted: it stays in force while a newer one is not. */
 export interface KeptSpec extends SpecGeneration {
-  /** The last one before it that limiters of rules version 1 can obey, while this one is more than that. */
-  forOld?: SpecGeneration | undefined;
+  /** An earlier generation that was accepted and needs less, if there is one: see `fallbackOf`. */
+  fallback?: SpecGeneration | undefined;
 }
 
 /** A spec with the name of its object. */

@@ -1,6 +1,6 @@
 /** The rules that a fleet gets, and the known state of its limiters. */
 import { createHash } from 'node:crypto';
-import { budgetsRulesVersion, overridesRulesVersion } from '../../rules/model.ts';
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 
 export interface Resource {
@@ -11,42 +11,23 @@ export interface Resource {
   bytes: Uint8Array;
   /** 16 hexadecimal digits: hash of `bytes`. */
   hash: string;
+  /** The capabilities that a limiter needs for it. Others get something else: see `resourceFor`. */
+  needs: Capabilities;
+  /** What other limiters get, if they support that. Undefined: nothing of it. */
+  fallback?: Resource;
+  /** The resources that it is merged from. Each has a fallback of its own. */
+  parts?: readonly Resource[];
 }
 
-/** The rules that one fleet is served: resources in the order of their names, and a version that follows from them. */
+/**
+ * The rules that one fleet is served: resources in the order of their names, and a version that follows from them. `servedTo` makes
+ * the snapshot for limiters that do not support all of it.
+ */
 export interface FleetSnapshot {
   fleet: string;
   /** 16 hexadecimal digits. The same for the same resources, on every replica. */
   version: string;
   resources: readonly Resource[];
-  /** For limiters that support less than `rulesVersion`, if they get something else. */
-  forOld?: FleetSnapshot;
-  /** The rules version that a limiter needs to get it instead of `forOld`. Defaults to 2 if there is a `forOld`. */
-  rulesVersion?: number;
-}
-
-/** All that `servedTo` distinguishes. */
-export const rulesVersions = [1, 2, overridesRulesVersion, budgetsRulesVersion] as const;
-
-/** The snapshot for a limiter that supports rules up to this version. */
-export function servedTo(snapshot: FleetSnapshot, rulesVersion = oldRulesVersion): FleetSnapshot {
-  const { forOld } = snapshot;
-  return forOld !== undefined && rulesVersion < neededFor(snapshot)
-    ? servedTo(forOld, rulesVersion)
-    : snapshot;
-}
-
-/** The rules version that a limiter needs for all of it. */
-export function neededFor({ forOld, rulesVersion = 2 }: FleetSnapshot): number {
-  return forOld === undefined ? oldRulesVersion : rulesVersion;
-}
-
-/** The version of limiters that report none. */
-export const oldRulesVersion = 1;
-
-/** For rules: all limiters support them. For a limiter: it supports no others. */
-export function isOld(rulesVersion = oldRulesVersion): boolean {
-  return rulesVersion <= oldRulesVersion;
 }
 
 export function hashOf(bytes: Uint8Array | string): string {
@@ -60,7 +41,7 @@ export function fleetSnapshot(fleet: string, resources: readonly Resource[]): Fl
 }
 
 /** The version of resources in the order of their names. */
-function versionOf(sorted: readonly { name: string; hash: string }[]): string {
+export function versionOf(sorted: readonly { name: string; hash: string }[]): string {
   return versionOfText(sorted.map(versionLine).join(''));
 }
 
@@ -101,8 +82,8 @@ export interface LimiterReport {
   countsCompatibly: boolean;
   /** The parts of rules that it can never apply with its settings. Undefined: it does not report them. */
   ruleSupport?: RuleSupport | undefined;
-  /** The rules version that it supports. Undefined: an older replica does not report it, and serves what all support. */
-  rulesVersion?: number | undefined;
+  /** What it supports, as far as this version knows it. */
+  capabilities: Capabilities;
   /** Milliseconds since 1970. */
   connectedMs: number;
   /** Version of the snapshot that it has in force as a whole, as far as it said so. */

@@ -32,6 +32,7 @@ function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterRepo
     fleet: 'default',
     isWeir: true,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: 0,
     acceptedVersion: undefined,
     refusal: undefined,

@@ -8,7 +8,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import type { ObjectOutcome, ServedConfig } from '../model/decision.ts';
+import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { finding, isEnd, type Reason } from '../model/reasons.ts';
 import type { Standing } from './fleet-standing.ts';
 
@@ -91,11 +91,17 @@ function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): F
   if (!accepted.status && isEnd(accepted.reason)) return found(accepted.reason, accepted.message);
   if (served === undefined || standing === undefined)
     return found('NotAccepted', `generation ${object.generation} is not accepted; nothing is in force`);
-  const forOld = served.forOld === undefined ? 'nothing of it' : `generation ${served.forOld.generation}`;
-  const { reason, message } = progress(served.fleet, standing, { awaitsMore, forOld });
+  const others = fallbackText(served.fallback);
+  const { reason, message } = progress(served.fleet, standing, { awaitsMore, others });
   if (accepted.status) return found(reason, message);
   const older = olderText(object.generation, served, { reason, message });
   return found('NotAccepted', `generation ${object.generation} is not accepted; ${older}`);
+}
+
+function fallbackText(fallback: FallbackSpec | undefined): string {
+  if (fallback === undefined) return 'nothing of it';
+  const { generation, needs } = fallback;
+  return `generation ${generation}${needs.length === 0 ? '' : ` if they support ${needs.join(', ')}`}`;
 }
 
 /** The text about what is served in place of the newest generation. */
@@ -120,12 +126,12 @@ interface Progress {
 
 /**
  * How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known, and what
- * does not pass by itself before what does. `forOld`: what those are served that cannot obey them.
+ * does not pass by itself before what does. `others`: what limiters get that do not support the rules.
  */
 export function progress(
   fleet: string,
   standing: Standing,
-  { awaitsMore = false, forOld = 'older ones' }: { awaitsMore?: boolean; forOld?: string } = {},
+  { awaitsMore = false, others = 'earlier rules or none' }: { awaitsMore?: boolean; others?: string } = {},
 ): Progress {
   const { connected, refused, tooOld, pending } = standing;
   if (connected === 0) {
@@ -142,15 +148,15 @@ export function progress(
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
   const refusal = refused.count === 0 ? '' : `; ${refusalText(refused)}`;
-  const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, forOld)}`;
+  const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, others)}`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
   const lasting = refusal === '' ? 'LimiterTooOld' : 'Refused';
   const reason = refusal + old === '' ? 'Pending' : lasting;
   return { reason, message: `${missing}${refusal}${old}${waiting}${unheard}` };
 }
 
-function tooOldText({ tooOld, rulesVersion }: Standing, forOld: string): string {
-  return `too old for rules of version ${rulesVersion} and served ${forOld}: ${listed(tooOld)}`;
+function tooOldText({ tooOld, needs }: Standing, others: string): string {
+  return `limiters that do not support all of ${needs.join(', ')} get ${others}: ${listed(tooOld)}`;
 }
 
 function unheardText({ away, isShort }: Standing): string {

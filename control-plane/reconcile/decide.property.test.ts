@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { rulesVersionNeeded } from '../../rules/model.ts';
+import { type Capabilities, noCapabilities, supports } from '../../rules/language/capabilities.ts';
+import { neededCapabilities } from '../../rules/needed-capabilities.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
@@ -8,6 +9,7 @@ import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision, KeptSpec } from '../model/decision.ts';
+import { servedTo } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
@@ -16,8 +18,11 @@ import { FleetStanding } from './fleet-standing.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 
+const sets: Capabilities[] = [noCapabilities, ['windows'], ['windows', 'algorithms']];
+
 const limit = fc.record({ unit: fc.constantFrom('second', 'day', 'fortnight'), requestsPerUnit: fc.nat(5) });
 const sliding = { unit: 'day', requestsPerUnit: 5, algorithm: 'SlidingWindow' };
+const longer = { unit: 'day', unitMultiplier: 2, requestsPerUnit: 5 };
 const key = fc.constantFrom('k', 'l', 'm', 'k_v', '__proto__', 'é*', '');
 const rule = fc.record({ key, value: fc.constantFrom('v', 'v*', '😀') }, { requiredKeys: ['key'] });
 const level = fc.array(
@@ -43,7 +48,7 @@ const spec = fc.oneof(
       .record({
         domain: fc.constantFrom('a', 'b', 'c', 'x/0', '__proto__'),
         keys: fc.subarray(['k', 'l', 'm', 'k_v']),
-        rateLimit: fc.constantFrom(undefined, undefined, sliding),
+        rateLimit: fc.constantFrom(undefined, undefined, sliding, longer),
       })
       .map(({ domain, keys, rateLimit }) => ({
         domain,
@@ -118,7 +123,7 @@ function* played(
 
 function withStatus({ outcomes }: Decision): ConfigObject[] {
   const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
-  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0, rulesVersion: 1 });
+  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0, needs: [] });
   return [...outcomes.values()].map((outcome) => {
     const facts = { outcome, standing, awaitsMore: false, hasOthers: false, isOversize: false };
     return { ...outcome.object, status: statusOf({ ...facts, previous: outcome.object.status, nowMs: 0 }) };
@@ -129,7 +134,7 @@ function withStatus({ outcomes }: Decision): ConfigObject[] {
 function outcomeOf({ fleets, outcomes }: Decision, without?: ConfigObject) {
   return {
     fleets: [...fleets.values()]
-      .map(({ fleet, version, forOld }) => `${fleet} ${version} ${forOld?.version}`)
+      .map((one) => `${one.fleet} ${one.version} ${servedTo(one, noCapabilities).version}`)
       .sort(),
     outcomes: [...outcomes.values()]
       .filter(({ object }) => object.uid !== without?.uid)
@@ -155,8 +160,9 @@ function forEveryHistory(check: (world: World, decision: Decision, options: Deci
 describe('decide, whatever happened before', () => {
   it('serves only what a limiter without any setting loads', () => {
     forEveryHistory((_, { fleets }) => {
-      for (const { resources, forOld } of fleets.values()) {
-        for (const served of [resources, forOld?.resources ?? []]) {
+      for (const snapshot of fleets.values()) {
+        for (const has of sets) {
+          const served = servedTo(snapshot, has).resources;
           const sources = served.map(({ bytes }) => decodeResource(bytes));
           expect(validateSources(sources, { mergeDomains: false })).toEqual([]);
           compileRules(sources);
@@ -166,17 +172,20 @@ describe('decide, whatever happened before', () => {
     });
   });
 
-  it('serves old limiters only what they obey, and of everything else what the others are served', () => {
+  it('serves limiters only what they support, and of everything else what all others are served', () => {
     forEveryHistory((_, { fleets, outcomes }) => {
-      for (const { resources, forOld } of fleets.values()) {
-        const sources = (forOld?.resources ?? resources).map(({ bytes }) => decodeResource(bytes));
-        expect(rulesVersionNeeded(sources.flatMap(({ descriptors }) => descriptors))).toBe(1);
-      }
-      for (const { served } of outcomes.values()) {
-        if (served === undefined || served.rulesVersion > 1) continue;
-        const { resources, forOld } = fleets.get(served.fleet)!;
-        const found = (forOld?.resources ?? resources).find(({ name }) => name === served.resource);
-        expect(Buffer.from(found!.bytes).includes(served.bytes)).toBe(true);
+      for (const has of sets) {
+        for (const snapshot of fleets.values()) {
+          const sources = servedTo(snapshot, has).resources.map(({ bytes }) => decodeResource(bytes));
+          const needs = neededCapabilities(sources.flatMap(({ descriptors }) => descriptors));
+          expect(supports(has, needs)).toBe(true);
+        }
+        for (const { served } of outcomes.values()) {
+          if (served === undefined || !supports(has, served.needs)) continue;
+          const { resources } = servedTo(fleets.get(served.fleet)!, has);
+          const found = resources.find(({ name }) => name === served.resource);
+          expect(Buffer.from(found!.bytes).includes(served.bytes)).toBe(true);
+        }
       }
     });
   });
@@ -244,7 +253,7 @@ describe('decide, whatever happened before', () => {
           // An older generation gives way to who has one of its descriptors by now, and another to it.
           const newestOf = (outcome: Decision) =>
             outcomeOf(outcome, newcomer).outcomes.map(({ served, ...outcome }) => {
-              return { ...outcome, served: served && { ...served, forOld: undefined } };
+              return { ...outcome, served: served && { ...served, fallback: undefined } };
             });
           expect(newestOf(joined)).toEqual(newestOf(decision));
           if (!isServed) expect(outcomeOf(joined, newcomer)).toEqual(outcomeOf(decision));

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { type Capabilities, capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
-import { neededFor, servedTo as servedToVersion } from '../model/fleet-snapshot.ts';
+import { neededFor, servedTo as servedToLimiter } from '../model/served-rules.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { type DeciderOptions, joinedKept } from './decide.ts';
 
@@ -67,8 +68,8 @@ describe('Decider', () => {
         rules: 2,
         ownFields: [],
         spec: expect.anything(),
-        rulesVersion: 1,
-        forOld: undefined,
+        needs: [],
+        fallback: undefined,
         bytes: expect.any(Uint8Array),
       },
     });
@@ -374,20 +375,21 @@ describe('a merged domain', () => {
   });
 });
 
-describe('limiters that obey less', () => {
+describe('limiters that do not support all rules', () => {
   const sliding = (requestsPerUnit: number) => configSpec({ requestsPerUnit, algorithm: 'SlidingWindow' });
 
-  /** `resource: limits` of new limiters, then of old ones. */
-  function limitsFor({ fleets }: Decision, fleet = 'default'): [newest: string[], forOld: string[]] {
-    const snapshot = fleets.get(fleet)!;
-    const texts = [snapshot, snapshot.forOld ?? snapshot].map(({ resources }) =>
-      resources.map(({ name, bytes }) => {
-        const limits = decodeResource(bytes).descriptors.flatMap((rule) => rule.limits);
-        return `${name}: ${limits.map(({ requestsPerUnit }) => requestsPerUnit).join(' ')}`;
-      }),
-    );
-    return [texts[0]!, texts[1]!];
+  /** `resource: limits` for limiters with these capabilities. */
+  function limitsWith({ fleets }: Decision, has: Capabilities): string[] {
+    return servedToLimiter(fleets.get('default')!, has).resources.map(({ name, bytes }) => {
+      const limits = decodeResource(bytes).descriptors.flatMap((rule) => rule.limits);
+      return `${name}: ${limits.map(({ requestsPerUnit }) => requestsPerUnit).join(' ')}`;
+    });
   }
+  /** For limiters with all capabilities, then for those with none. */
+  const limitsFor = (decision: Decision) => [
+    limitsWith(decision, capabilities),
+    limitsWith(decision, noCapabilities),
+  ];
 
   /** Decides one object's generations one after the other, as specs. */
   function story(...specs: unknown[]) {
@@ -403,52 +405,75 @@ describe('limiters that obey less', () => {
     return { object, kept, decision };
   }
 
-  it('keep the last generation that they can obey', () => {
+  it('keep the last generation that they support', () => {
     const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), sliding(3));
     expect(limitsFor(decision)).toEqual([['default/a: 3'], ['default/a: 1']]);
     expect(outcome(decision, object)).toMatchObject({
       accepted: { status: true },
-      served: { generation: 3, rulesVersion: 2, forOld: { generation: 1 } },
+      served: { generation: 3, needs: ['algorithms'], fallback: { generation: 1, needs: [] } },
     });
-    expect(kept.get(object.uid)).toMatchObject({ generation: 3, forOld: { generation: 1 } });
+    expect(kept.get(object.uid)).toMatchObject({ generation: 3, fallback: { generation: 1 } });
   });
 
   it('get nothing of an object that was never for them, and all of the others', () => {
     const { decision } = story(sliding(2));
     expect(limitsFor(decision)).toEqual([['default/a: 2'], []]);
-    expect(decision.outcomes.get('uid-default-a')?.served?.forOld).toBeUndefined();
+    expect(decision.outcomes.get('uid-default-a')?.served?.fallback).toBeUndefined();
     const other = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
     const both = decide([configObject({ name: 'a', spec: sliding(2) }), other]);
     expect(limitsFor(both)).toEqual([['default/a: 2', 'default/b: 10'], ['default/b: 10']]);
   });
 
-  it('are distinguished by how much they obey', () => {
+  it('get what needs least if they support neither of two generations', () => {
     const large = configSpec({ requestsPerUnit: 2 ** 32 });
-    const before = configSpec({ requestsPerUnit: 1 });
-    const { object, decision, kept } = story(before, sliding(2), large);
+    const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), large);
     const other = configObject({ name: 'b', spec: { ...sliding(5), domain: 'b' } });
     const both = decide([object, other], { kept });
-    const limits = (found: Decision, version: number) => {
-      const { resources } = servedToVersion(found.fleets.get('default')!, version);
-      return resources.map(({ bytes }) => decodeResource(bytes).descriptors[0]!.limits[0]!.requestsPerUnit);
-    };
-    expect([4, 3, 2, 1].map((version) => limits(both, version))).toEqual([[2 ** 32, 5], [1, 5], [1, 5], [1]]);
-    expect([4, 3, 1].map((version) => limits(decision, version))).toEqual([[2 ** 32], [1], [1]]);
-    expect(neededFor(decision.fleets.get('default')!)).toBe(4);
-    expect(outcome(both, object).served).toMatchObject({ rulesVersion: 4, forOld: { generation: 1 } });
+    const sets: Capabilities[] = [capabilities, ['wide-numbers'], ['algorithms'], []];
+    expect(sets.map((has) => limitsWith(both, has))).toEqual([
+      [`default/a: ${2 ** 32}`, 'default/b: 5'],
+      [`default/a: ${2 ** 32}`],
+      ['default/a: 1', 'default/b: 5'],
+      ['default/a: 1'],
+    ]);
+    expect(neededFor(decision.fleets.get('default')!)).toEqual(['wide-numbers']);
+    expect(neededFor(both.fleets.get('default')!)).toEqual(['algorithms', 'wide-numbers']);
   });
 
-  it('get what all get as soon as they can obey it', () => {
+  it('keep a generation that needs something if none needs nothing', () => {
+    const { decision, kept, object } = story(sliding(1), configSpec({ requestsPerUnit: 2 ** 32 }));
+    expect([['algorithms'], []].map((has) => limitsWith(decision, has as Capabilities))).toEqual([
+      ['default/a: 1'],
+      [],
+    ]);
+    expect(kept.get(object.uid)?.fallback).toMatchObject({ generation: 1 });
+    // Whoever supports it supports the newest one.
+    expect(story(sliding(1), sliding(2)).decision.outcomes.get(object.uid)?.served?.fallback).toBeUndefined();
+  });
+
+  it('get what all get as soon as they support it', () => {
     const { object, decision, kept } = story(configSpec(), sliding(2), configSpec({ requestsPerUnit: 3 }));
-    expect(decision.fleets.get('default')).not.toHaveProperty('forOld');
-    expect(kept.get(object.uid)?.forOld).toBeUndefined();
+    expect(limitsFor(decision)).toEqual([['default/a: 3'], ['default/a: 3']]);
+    expect(kept.get(object.uid)?.fallback).toBeUndefined();
+  });
+
+  it('get it with all others if this control plane can read no later one', () => {
+    const { kept, object } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), invalidSpec());
+    const later = new Map([[object.uid, { ...kept.get(object.uid)!, spec: invalidSpec() }]]);
+    const decision = decide([object], { kept: later });
+    expect(limitsFor(decision)).toEqual([['default/a: 1'], ['default/a: 1']]);
+    expect(outcome(decision, object).served).toMatchObject({ generation: 1, fallback: undefined });
+    expect(persistedKept(decision, nextKept(decision, later)).get(object.uid)).toMatchObject({
+      generation: 2,
+      fallback: { generation: 1 },
+    });
   });
 
   it('keep it while a newer generation is not accepted, and another one stays in force for the others', () => {
     const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), invalidSpec());
     expect(limitsFor(decision)).toEqual([['default/a: 2'], ['default/a: 1']]);
     const persisted = persistedKept(decision, kept).get(object.uid);
-    expect(persisted).toMatchObject({ generation: 2, forOld: { generation: 1 } });
+    expect(persisted).toMatchObject({ generation: 2, fallback: { generation: 1 } });
     const restarted = decide([object], { kept: new Map([[object.uid, persisted!]]) });
     expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
   });
@@ -461,7 +486,7 @@ describe('limiters that obey less', () => {
     expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
     expect(nextKept(restarted, persisted).get(object.uid)).toMatchObject({
       generation: 3,
-      forOld: { generation: 1 },
+      fallback: { generation: 1 },
     });
   });
 
@@ -469,10 +494,10 @@ describe('limiters that obey less', () => {
     const elsewhere = { ...sliding(2), domain: 'elsewhere' };
     const { decision, object, kept } = story(configSpec(), elsewhere, sliding(3));
     expect(limitsFor(decision)).toEqual([['default/a: 3'], []]);
-    expect(kept.get(object.uid)?.forOld).toBeUndefined();
+    expect(kept.get(object.uid)?.fallback).toBeUndefined();
   });
 
-  it('share a merged domain with the objects that they can obey, unless those took a descriptor over', () => {
+  it('share a merged domain with the objects that they support, without descriptors that those have by now', () => {
     const was = configSpec({ keys: ['x', 'y'], requestsPerUnit: 1 });
     const a = configObject({
       name: 'a',
@@ -485,7 +510,15 @@ describe('limiters that obey less', () => {
       configObject({ name: 'b', createdMs: 1, spec: configSpec({ keys: [key] }) }),
     ];
     expect(limitsFor(decide(withKey('z'), { ...merging, kept }))).toEqual([['shop: 2 10'], ['shop: 1 1 10']]);
-    expect(limitsFor(decide(withKey('y'), { ...merging, kept }))).toEqual([['shop: 2 10'], ['shop: 10']]);
+    expect(limitsFor(decide(withKey('y'), { ...merging, kept }))).toEqual([['shop: 2 10'], ['shop: 1 10']]);
+    const both = [
+      ...withKey('x'),
+      configObject({ name: 'c', createdMs: 1, spec: configSpec({ keys: ['y'] }) }),
+    ];
+    const moved = [{ ...a, spec: configSpec({ keys: ['z'], algorithm: 'SlidingWindow' }) }, ...both.slice(1)];
+    const decision = decide(moved, { ...merging, kept });
+    expect(limitsFor(decision)).toEqual([['shop: 10 10 10'], ['shop: 10 10']]);
+    expect(outcome(decision, a).served?.fallback).toBeUndefined();
   });
 
   it('are given the same again when nothing changed', () => {
@@ -504,22 +537,22 @@ describe('joinedKept', () => {
   it.each([
     ['takes what is newer', { generation: 2, spec: 'two' }, { generation: 3, spec: 'three' }, undefined],
     [
-      'takes what old limiters keep',
+      'takes what limiters keep that know less',
       { generation: 2, spec: 'two' },
       old,
-      { generation: 2, spec: 'two', forOld: old },
+      { generation: 2, spec: 'two', fallback: old },
     ],
     [
       'takes it of two as well',
       { generation: 3, spec: 'three' },
-      { generation: 2, spec: 'two', forOld: old },
-      { generation: 3, spec: 'three', forOld: old },
+      { generation: 2, spec: 'two', fallback: old },
+      { generation: 3, spec: 'three', fallback: old },
     ],
     [
       'knows better than what was stored before',
-      { generation: 3, spec: 'three', forOld: { generation: 2, spec: 'two' } },
+      { generation: 3, spec: 'three', fallback: { generation: 2, spec: 'two' } },
       old,
-      { generation: 3, spec: 'three', forOld: { generation: 2, spec: 'two' } },
+      { generation: 3, spec: 'three', fallback: { generation: 2, spec: 'two' } },
     ],
   ])('%s', (_, known, stored, joined: KeptSpec = stored) => {
     expect(joinedKept(known, stored)).toEqual(joined);

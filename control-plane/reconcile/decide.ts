@@ -4,7 +4,7 @@
  * need not compute again, and returns the same values for what did not change.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { overridesRulesVersion } from '../../rules/model.ts';
+import { supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
   type Decision,
@@ -16,13 +16,7 @@ import {
   type SpecGeneration,
   type StoredSpec,
 } from '../model/decision.ts';
-import {
-  type FleetSnapshot,
-  fleetSnapshot,
-  isOld,
-  neededFor,
-  type Resource,
-} from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { type Changes, VersionedMap } from '../model/versioned-map.ts';
 import {
@@ -49,7 +43,7 @@ import {
   type Rejection,
   rejected,
 } from './rejections.ts';
-import { type OldRules, ServedFleets } from './served-fleets.ts';
+import { type Fallback, ServedFleets } from './served-fleets.ts';
 import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from './spec-reading.ts';
 
 /** The rejection of a claim. */
@@ -74,8 +68,8 @@ function conflictText(place: string, clash: Clash | Hold): string {
 export interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
-  /** The readings of the newest spec, of the stored one, and of the one for old limiters. */
-  readings: { newest: SpecReading; kept: SpecReading | undefined; forOld: SpecReading | undefined };
+  /** The readings of the newest spec, of the stored one, and of its fallback. */
+  readings: { newest: SpecReading; kept: SpecReading | undefined; fallback: SpecReading | undefined };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: Claim | undefined;
   rejection: Rejection | undefined;
@@ -83,8 +77,6 @@ export interface Candidate {
   rest: Claim | undefined;
   /** The newest first, then that of the kept spec, then `rest`. */
   claims: readonly Claim[];
-  /** The last rules that limiters of any version obey, where the claims are more than that. */
-  forOld: OldRules | undefined;
   /** The facts on which `rejection` depends. */
   fleets: FleetAccesses;
   schemas: PublishedSchemas | undefined;
@@ -120,7 +112,7 @@ function candidateOf(
     readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
   const newestReading = read(object);
   const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
-  const oldReading = kept?.forOld && read(kept.forOld);
+  const fallbackReading = kept?.fallback && read(kept.fallback);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: SpecReading): Rejection | undefined => {
     const asked = reading.ok ? reading : reading.rest;
@@ -131,28 +123,28 @@ function candidateOf(
   };
   const rejection = rejectionOf(newestReading);
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
-  const mayServeKept = keptReading?.ok && rejectionOf(keptReading) === undefined;
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
-  const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
+  const readings = { newest: newestReading, kept: keptReading, fallback: fallbackReading };
+  // A control plane of an earlier version may not be able to read the kept spec.
+  const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): Claim => {
-    const standing = claimStanding({ status, generation, claimed, kept: older });
+    const kept = older && { rules: older.rules, generation: older.spec.generation };
+    const standing = claimStanding({ status, generation, claimed, kept });
     return { object, generation, rules: claimed, standing };
   };
   const newest = rules && claim(object.generation, rules);
   const without = unread?.unknown.map(({ text }) => text) ?? [];
   const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
   const claims = newest === undefined ? [] : [newest];
-  if (older !== undefined && keptReading !== newestReading) {
+  if (older !== undefined && older.rules !== newestReading) {
     // Where a domain has one holder, what turns down the newer spec turns down the older one too.
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
-    if (!isHopeless) claims.push(claim(older.generation, older.rules));
+    if (!isHopeless) claims.push(claim(older.spec.generation, older.rules));
   }
   if (rest !== undefined) claims.push(rest);
-  const forOld = oldRulesOf(kept, keptReading) ?? oldRulesOf(kept?.forOld, oldReading);
-  const readings = { newest: newestReading, kept: keptReading, forOld: oldReading };
   const given = isSame ? last.given : undefined;
-  return { object, kept, readings, newest, rejection, rest, claims, forOld, fleets, schemas, given };
+  return { object, kept, readings, newest, rejection, rest, claims, fleets, schemas, given };
 }
 
 /** Returns the reading of the spec in the round before, unless other schemas may change it. */
@@ -166,7 +158,7 @@ function readBefore(
   const pairs = [
     [object, readings.newest],
     [kept, readings.kept],
-    [kept?.forOld, readings.forOld],
+    [kept?.fallback, readings.fallback],
   ] as const;
   const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
   const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
@@ -177,13 +169,36 @@ function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string 
   return { fleet, domain };
 }
 
-function oldRulesOf(spec: SpecGeneration | undefined, rules: SpecReading | undefined): OldRules | undefined {
-  return spec !== undefined && rules?.ok && isOld(rules.rulesVersion) ? { spec, rules } : undefined;
+/** Generations that were accepted and can be read, newest first. */
+function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>): Fallback[] {
+  const pairs = [
+    [kept, readings.kept],
+    [kept?.fallback, readings.fallback],
+  ] as const;
+  return pairs.flatMap(([spec, rules]) => {
+    if (spec === undefined || !rules?.ok) return [];
+    const { generation, spec: written } = spec;
+    return { spec: { generation, spec: written, needs: rules.resource.needs }, rules };
+  });
+}
+
+/**
+ * What limiters get that do not support a claim: of the generations before it that some of them support, the one that needs least,
+ * and of several the newest. So every limiter that had a generation of the object before still has one.
+ */
+function fallbackOf(candidate: Candidate, { rules }: Claim): Fallback | undefined {
+  return acceptedBefore(candidate)
+    .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
+    .toSorted((a, b) => a.spec.needs.length - b.spec.needs.length)[0];
 }
 
 /** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
 function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
   return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
+}
+
+function isSameValue(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
+  return a?.generation === b?.generation && a?.spec === b?.spec;
 }
 
 function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
@@ -216,17 +231,17 @@ function keptOf(
 ): KeptSpec | undefined {
   if (!accepted.status) return served === undefined || served.without !== undefined ? undefined : before;
   const { generation } = object;
-  const { forOld, spec } = served!;
-  const isKnown = before?.generation === generation && before.spec === spec && before.forOld === forOld;
-  return isKnown ? before : { generation, spec, forOld };
+  const { fallback, spec } = served!;
+  const next = { generation, spec, fallback };
+  return before && isSameValue(before, next) && isSameValue(before.fallback, fallback) ? before : next;
 }
 
 /** Joins what is known of an object here and what another process stored of it. */
 export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptSpec {
   if (known === undefined || known.generation < stored.generation) return stored;
-  const { generation, spec } = stored.forOld ?? stored;
-  const isNews = known.forOld === undefined && generation < known.generation;
-  return isNews ? { ...known, forOld: { generation, spec } } : known;
+  const { generation, spec } = stored.fallback ?? stored;
+  const isNews = known.fallback === undefined && generation < known.generation;
+  return isNews ? { ...known, fallback: { generation, spec } } : known;
 }
 
 /** Keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
@@ -243,15 +258,17 @@ export function withUnknownSpec(
   });
 }
 
-/** The spec that is served in place of a newer one, to all or to old limiters: such specs alone must outlive the process. */
+/** The spec that some limiters or all get in place of a newer one: such specs alone must outlive the process. */
 export function persistedSpec(
   outcome: ObjectOutcome | undefined,
   kept: KeptSpec | undefined,
 ): StoredSpec | undefined {
   if (outcome?.served === undefined) return undefined;
   const { accepted, served, object } = outcome;
-  const spec = accepted.status ? served.forOld : kept;
-  return spec && { ...spec, namespace: object.namespace, name: object.name };
+  const { namespace, name } = object;
+  if (!accepted.status) return kept && { ...kept, namespace, name };
+  const { fallback } = served;
+  return fallback && { generation: fallback.generation, spec: fallback.spec, namespace, name };
 }
 
 /** The facts beside the objects. */
@@ -396,9 +413,9 @@ export class Decider {
   /** Returns what is said now of objects of which something else was said. */
   #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
     const { uids, places } = this.#settled.settle(claims);
-    this.#served.serve(places, ({ object, rules }) => {
-      const old = this.#candidates.get(object.uid)?.forOld;
-      return isForSameDomain(rules, old?.rules) ? old : undefined;
+    this.#served.serve(places, (claim) => {
+      const candidate = this.#candidates.get(claim.object.uid);
+      return candidate && fallbackOf(candidate, claim);
     });
     const holders = new Map<string, readonly string[] | undefined>();
     for (const place of places) {
@@ -494,24 +511,9 @@ function overridden(
     last?.base === base &&
     last.overrides.length === overrides.length &&
     last.overrides.every((one, i) => one === overrides[i]);
-  return isSame ? last : { base, overrides, snapshot: withOverrides(base, overrides, last?.snapshot) };
-}
-
-/** `last` again, as long as it is the same. Limiters that take overrides and not all of the rules get both as far as they can. */
-function withOverrides(
-  base: FleetSnapshot,
-  overrides: readonly Resource[],
-  last: FleetSnapshot | undefined,
-): FleetSnapshot {
-  const { version, resources } = fleetSnapshot(base.fleet, [...base.resources, ...overrides]);
-  const rulesVersion = Math.max(overridesRulesVersion, neededFor(base));
-  const forOld =
-    rulesVersion > overridesRulesVersion ? withOverrides(base.forOld!, overrides, last?.forOld) : base;
-  const isSame =
-    last?.version === version &&
-    last.forOld?.version === forOld.version &&
-    last.forOld.forOld === forOld.forOld;
-  return isSame ? last : { fleet: base.fleet, version, resources, forOld, rulesVersion };
+  if (isSame) return last;
+  const snapshot = fleetSnapshot(base.fleet, [...base.resources, ...overrides]);
+  return { base, overrides, snapshot };
 }
 
 /** The last one again as long as it says the same. */
@@ -519,7 +521,7 @@ function outcomeOn(candidate: Candidate, settled: SettledClaims, served: ServedF
   const { object, newest, rest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => served.resourceOf(one) !== undefined);
   const resourceName = claim && served.resourceOf(claim)!.name;
-  const forOld = claim && served.forOld(claim)?.spec;
+  const fallback = claim && served.fallbackOf(claim);
   const accepted: ObjectOutcome['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
@@ -530,9 +532,10 @@ function outcomeOn(candidate: Candidate, settled: SettledClaims, served: ServedF
     const clash = turnedDown && settled.clashOf(turnedDown);
     return turnedDown && clash ? domainConflict(turnedDown, clash) : rejection!;
   }
-  const isServedAsBefore = given?.resourceName === resourceName && given?.outcome.served?.forOld === forOld;
+  const isServedAsBefore =
+    given?.resourceName === resourceName && isSameValue(given?.outcome.served?.fallback, fallback);
   if (given && isServedAsBefore && isSame(given.outcome.accepted, accepted)) return given.outcome;
-  const config = claim && { ...servedConfig(claim, resourceName!), forOld };
+  const config = claim && { ...servedConfig(claim, resourceName!), fallback };
   const outcome = { object, accepted, served: config };
   candidate.given = { outcome, resourceName };
   return outcome;
@@ -552,9 +555,9 @@ function inForceOf({ object, generation, without }: Claim): InForce {
 function servedConfig(
   { generation, rules: read, without }: Claim,
   resource: string,
-): Omit<ServedConfig, 'forOld'> {
-  const { fleet, domain, rules, ownFields, rulesVersion, spec } = read;
-  const { hash, bytes } = read.resource;
-  const served = { fleet, domain, generation, spec, hash, bytes, resource, rules, ownFields, rulesVersion };
+): Omit<ServedConfig, 'fallback'> {
+  const { fleet, domain, rules, ownFields, spec } = read;
+  const { hash, bytes, needs } = read.resource;
+  const served = { fleet, domain, generation, spec, hash, bytes, resource, rules, ownFields, needs };
   return without === undefined ? served : { ...served, without };
 }

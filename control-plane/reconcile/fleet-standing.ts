@@ -1,13 +1,14 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Decision } from '../model/decision.ts';
 import {
-  type FleetSnapshot,
-  neededFor,
-  oldRulesVersion,
-  rulesVersions,
-  servedTo,
-} from '../model/fleet-snapshot.ts';
+  type Capabilities,
+  capabilities,
+  noCapabilities,
+  supports,
+} from '../../rules/language/capabilities.ts';
+import type { Decision } from '../model/decision.ts';
+import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
+import { neededFor, servedTo } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
 
@@ -16,8 +17,16 @@ interface FleetVersions {
   /** When it was first served. */
   newestMs: number;
   number: number;
-  /** In the order of their numbers; one map for each of `rulesVersions`, of what limiters were served that obey as much. */
-  numbers: readonly Map<string, number>[];
+  /** By capabilities, as a text. */
+  served: Map<string, ServedVersions>;
+}
+
+/** What limiters with the same capabilities were served. */
+interface ServedVersions {
+  has: Capabilities;
+  newest: string;
+  /** By version, in the order of the numbers. */
+  numbers: Map<string, number>;
 }
 
 interface Served {
@@ -31,8 +40,8 @@ export interface Since {
   number: number;
   /** When that one was first served here, in milliseconds since 1970. */
   ms: number;
-  /** What a limiter has to obey for the rules. */
-  rulesVersion: number;
+  /** The capabilities that a limiter needs for the rules. */
+  needs: Capabilities;
 }
 
 /** Chosen: at one change a second, an hour. A limiter that is further behind counts as it did before. */
@@ -42,7 +51,7 @@ const versionsRemembered = 4096;
  * Which snapshots hold the present rules of which objects. Versions are numbered as they appear, over all fleets, and no
  * number comes twice; an object's rules are in every snapshot of its fleet from their `since` number on. So a limiter
  * has them in force if the version that it accepted has no smaller number. A version that comes back counts as new.
- * What old limiters are served at the same time has the same number: they have all of it in force that they can obey.
+ * What limiters with fewer capabilities are served at the same time has the same number.
  */
 export class VersionLedger {
   readonly #versionsRemembered: number;
@@ -68,18 +77,22 @@ export class VersionLedger {
         this.#served.delete(uid);
         continue;
       }
-      const { fleet, hash, rulesVersion } = served;
+      const { fleet, hash, needs } = served;
       const known = this.#served.get(uid);
       const isKnown = known?.fleet === fleet && known.hash === hash;
-      if (!isKnown) this.#served.set(uid, { fleet, hash, since: { ...this.#newest(fleet), rulesVersion } });
+      if (!isKnown) this.#served.set(uid, { fleet, hash, since: { ...this.#newest(fleet), needs } });
     }
     this.#outcomes = outcomes;
   }
 
-  /** Undefined for a version that was never served here to who obeys rules of this version, or too long ago. */
-  numberOf(fleet: string, version: string, rulesVersion = Number.POSITIVE_INFINITY): number | undefined {
-    const rank = rulesVersions.findLastIndex((one) => one <= rulesVersion);
-    return this.#fleets.get(fleet)?.numbers[Math.max(0, rank)]?.get(version);
+  /** Undefined for a version that limiters with these capabilities were never served here, or too long ago. */
+  numberOf(fleet: string, version: string | undefined, has: Capabilities): number | undefined {
+    const known = this.#fleets.get(fleet);
+    if (known === undefined) return undefined;
+    const key = has.join();
+    // If the first limiter with these capabilities comes, the present version alone is known.
+    if (!known.served.has(key)) known.served.set(key, servedVersions(known, has));
+    return version === undefined ? undefined : known.served.get(key)!.numbers.get(version);
   }
 
   /** Undefined while none of its rules are served. */
@@ -96,17 +109,25 @@ export class VersionLedger {
   #number(newest: FleetSnapshot, nowMs: number): void {
     const { fleet, version } = newest;
     const known = this.#fleets.get(fleet);
-    const served = rulesVersions.map((one) => servedTo(newest, one).version);
-    const before = known && rulesVersions.map((one) => servedTo(known.newest, one).version);
-    if (before !== undefined && served.every((one, i) => one === before[i])) return;
+    const sets = [...(known?.served.values() ?? [])];
+    const versions = sets.map(({ has }) => servedTo(newest, has).version);
+    if (known !== undefined && sets.every((one, i) => one.newest === versions[i])) {
+      known.newest = newest;
+      return;
+    }
     const number = ++this.#lastNumber;
-    const numbers = known?.numbers ?? rulesVersions.map(() => new Map<string, number>());
-    for (const [i, one] of served.entries()) this.#renumber(numbers[i]!, one, number);
     const newestMs = known?.newest.version === version ? known.newestMs : nowMs;
-    this.#fleets.set(fleet, { newest, newestMs, number, numbers });
+    const next = { newest, newestMs, number, served: known?.served ?? new Map<string, ServedVersions>() };
+    this.#fleets.set(fleet, next);
+    for (const [i, one] of sets.entries()) this.#renumber(one, versions[i]!, number);
+    if (known === undefined)
+      for (const has of [noCapabilities, capabilities])
+        next.served.set(has.join(), servedVersions(next, has));
   }
 
-  #renumber(numbers: Map<string, number>, version: string, number: number): void {
+  #renumber(served: ServedVersions, version: string, number: number): void {
+    const { numbers } = served;
+    served.newest = version;
     numbers.delete(version);
     numbers.set(version, number);
     const [oldest] = numbers.keys();
@@ -115,8 +136,16 @@ export class VersionLedger {
 
   #newest(fleet: string): Since {
     const { newest, newestMs, number } = this.#fleets.get(fleet)!;
-    return { number, ms: newestMs, rulesVersion: neededFor(newest) };
+    return { number, ms: newestMs, needs: neededFor(newest) };
   }
+}
+
+function servedVersions(
+  { newest, number }: Pick<FleetVersions, 'newest' | 'number'>,
+  has: Capabilities,
+): ServedVersions {
+  const { version } = servedTo(newest, has);
+  return { has, newest: version, numbers: new Map([[version, number]]) };
 }
 
 /** A limiter that is connected, as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
@@ -129,8 +158,7 @@ export interface LimiterState {
   accepted: number;
   /** True if it has no rules in force at all. */
   hasNothing: boolean;
-  /** Up to which version it obeys rules; undefined: not known, and no more than old ones. */
-  rulesVersion?: number | undefined;
+  capabilities: Capabilities;
   /** The newest snapshot that it refused since it accepted one. `resources`: what of it, where it has the rest in force. */
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
@@ -147,7 +175,7 @@ export interface AbsentLimiter {
   /** The number of the snapshot that it had in force then. 0: none that is known. */
   accepted: number;
   hasNothing: boolean;
-  rulesVersion?: number | undefined;
+  capabilities: Capabilities;
   /** Resources that it had refused of that. */
   keptOut: ReadonlySet<string>;
 }
@@ -173,10 +201,10 @@ export interface Standing {
   inForce: number;
   /** The limiters that rejected the rules. */
   refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
-  /** Those that cannot obey them. */
+  /** The limiters that do not support them. */
   tooOld: FirstFew<{ name: string; sinceMs: number }>;
-  /** What they would have to obey. */
-  rulesVersion: number;
+  /** The capabilities that they would need. */
+  needs: Capabilities;
   /** The limiters that have not answered yet. */
   pending: FirstFew<{ name: string; sinceMs: number }>;
   /** The limiters that are not connected, and may have other rules in force. */
@@ -201,7 +229,8 @@ export class FleetStanding {
   /** Connected limiters that count. */
   readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
-  readonly #leastObeyed: number;
+  /** What all of them support. */
+  readonly #supported: Capabilities;
   /** Resources that some limiter keeps out of a snapshot that it has in force. */
   readonly #keptOut: ReadonlySet<string>;
   readonly #answers = new Map<string, Standing>();
@@ -218,7 +247,11 @@ export class FleetStanding {
     const all = [...this.#expected, ...absent];
     const none = Number.POSITIVE_INFINITY;
     this.#leastAccepted = all.reduce((least, { accepted }) => Math.min(least, accepted), none);
-    this.#leastObeyed = all.reduce((least, limiter) => Math.min(least, obeyedBy(limiter)), none);
+    this.#supported = all.reduce<Capabilities>(
+      (common, { capabilities: own }) =>
+        own === common ? common : common.filter((one) => own.includes(one)),
+      capabilities,
+    );
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
     // Limiters that refuse alike share what they refuse.
     const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
@@ -242,9 +275,9 @@ export class FleetStanding {
     const isKeptOut = this.#keptOut.has(resource);
     // All that everybody has share the answer for 0, which everybody has.
     const isShared = !isKeptOut && since.number <= this.#leastAccepted;
-    const rulesVersion = since.rulesVersion <= this.#leastObeyed ? 0 : since.rulesVersion;
-    const asked = isShared ? { number: 0, ms: 0, rulesVersion } : { ...since, rulesVersion };
-    const key = `${asked.number} ${rulesVersion} ${isKeptOut ? resource : ''}`;
+    const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
+    const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
+    const key = `${asked.number} ${needs.join()} ${isKeptOut ? resource : ''}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
       answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(asked, resource));
@@ -255,7 +288,7 @@ export class FleetStanding {
 
   /** The standing of rules that every limiter has in force. */
   get shared(): Standing {
-    return this.of({ number: 0, ms: 0, rulesVersion: 0 });
+    return this.of({ number: 0, ms: 0, needs: noCapabilities });
   }
 
   /** Returns whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
@@ -263,7 +296,7 @@ export class FleetStanding {
     return (
       this.hasOthers === former.hasOthers &&
       this.#leastAccepted >= former.#leastAccepted &&
-      this.#leastObeyed >= former.#leastObeyed &&
+      supports(this.#supported, former.#supported) &&
       this.#keptOut.isSubsetOf(former.#keptOut) &&
       this.shared === former.shared
     );
@@ -288,7 +321,7 @@ export class FleetStanding {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
-  #answer({ number: since, ms: servedMs, rulesVersion }: Since, resource: string): Standing {
+  #answer({ number: since, ms: servedMs, needs }: Since, resource: string): Standing {
     const tooOld: { name: string; sinceMs: number }[] = [];
     const refused: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
@@ -296,11 +329,10 @@ export class FleetStanding {
     for (const limiter of this.#expected) {
       const { name, accepted, refusal, sinceMs } = limiter;
       const keptOut = refusal?.resources?.get(resource);
-      const isTooOld = obeyedBy(limiter) < rulesVersion;
+      const isTooOld = !supports(limiter.capabilities, needs);
       if (accepted >= since && keptOut === undefined && !isTooOld) continue;
       if (isTooOld) {
-        const isKnown = limiter.rulesVersion !== undefined;
-        (isKnown ? tooOld : pending).push({ name, sinceMs });
+        tooOld.push({ name, sinceMs });
         hasOlder = true;
       } else if (refusal !== undefined && refusal.number >= since) {
         const message = keptOut ?? refusal.message;
@@ -312,7 +344,9 @@ export class FleetStanding {
     }
     const { absent, isShort, mayBeMore } = this.#limiters;
     const away = absent
-      .filter((one) => one.accepted < since || one.keptOut.has(resource) || obeyedBy(one) < rulesVersion)
+      .filter(
+        (one) => one.accepted < since || one.keptOut.has(resource) || !supports(one.capabilities, needs),
+      )
       .map(({ name, sinceMs }) => ({ name, sinceMs }));
     const connected = this.#expected.length;
     const total = connected + absent.length;
@@ -322,7 +356,7 @@ export class FleetStanding {
       inForce: total - refused.length - tooOld.length - pending.length - away.length,
       refused: firstFew(refused),
       tooOld: firstFew(tooOld),
-      rulesVersion,
+      needs,
       pending: firstFew(pending),
       away: firstFew(away),
       isShort,
@@ -330,10 +364,6 @@ export class FleetStanding {
       hasOlder,
     };
   }
-}
-
-function obeyedBy({ rulesVersion = oldRulesVersion }: LimiterState | AbsentLimiter): number {
-  return rulesVersion;
 }
 
 function sorted({ connected, absent, coming, ...rest }: Limiters): Limiters {

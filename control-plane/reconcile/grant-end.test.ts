@@ -12,7 +12,7 @@ it('ends a grant with the window of its calendar', () => {
     ...{ domain: 'llm', match: [{ key: 'team', value: 'a' }], createdMs: Date.UTC(2026, 2, 20) },
   } as unknown as Override;
   const end = (name: string) =>
-    grantEnd({ ...grant, limit: name }, { name: 'llm', domain: 'llm', bytes, hash: '' });
+    grantEnd({ ...grant, limit: name }, { name: 'llm', domain: 'llm', bytes, hash: '', needs: [] });
   expect(end('month')).toBe(Date.UTC(2026, 3, 14, 22));
   expect(end('1mo')).toBe(Date.UTC(2026, 3, 7));
   expect(end('year')).toEqual({ problem: 'its entries match no rule with a limit year' });

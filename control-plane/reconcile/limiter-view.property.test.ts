@@ -32,7 +32,13 @@ function endpointOf(name: string, { endpoint }: Pod): Endpoint[] {
 
 function reportOf(name: string, { isConnected, accepted }: Pod): LimiterReport[] {
   if (!isConnected) return [];
-  const traits = { isWeir: true, countsCompatibly: false, connectedMs: 0, refusal: undefined };
+  const traits = {
+    isWeir: true,
+    countsCompatibly: false,
+    capabilities: [],
+    connectedMs: 0,
+    refusal: undefined,
+  };
   const acceptedVersion = versions[accepted - 1];
   return [{ id: name, instance: name, podUid: name, name, fleet: 'default', acceptedVersion, ...traits }];
 }
@@ -66,7 +72,7 @@ it('never says of rules that all have them while a ready pod was last heard of w
           else if (!readySince.has(name)) readySince.set(name, nowMs);
         }
         for (const number of [1, 2, 3]) {
-          const { connected, total, inForce } = view.fleet('default').of({ number, ms: 0, rulesVersion: 1 });
+          const { connected, total, inForce } = view.fleet('default').of({ number, ms: 0, needs: [] });
           if (connected === 0 || inForce < total) continue;
           for (const [index, pod] of pods.entries()) {
             const name = names[index]!;

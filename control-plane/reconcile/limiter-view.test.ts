@@ -1,6 +1,13 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
-import { type LimiterReport, type ReplicaReport, versionOfNothing } from '../model/fleet-snapshot.ts';
+import {
+  fleetSnapshot,
+  type LimiterReport,
+  type ReplicaReport,
+  type Resource,
+  versionOfNothing,
+} from '../model/fleet-snapshot.ts';
 import { type Since, type Standing, VersionLedger } from './fleet-standing.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 
@@ -11,11 +18,15 @@ function ledgerOf(...versions: string[]): VersionLedger {
   return ledger;
 }
 
-/** `forOld`: the version that old limiters are served, where that is another one. */
-function observe(ledger: VersionLedger, version: string, forOld?: string): void {
-  const served = { fleet: 'default', resources: [] };
-  const snapshot = { ...served, version, ...(forOld && { forOld: { ...served, version: forOld } }) };
+function observe(ledger: VersionLedger, version: string, resources: readonly Resource[] = []): void {
+  const snapshot = { fleet: 'default', version, resources };
   ledger.observe({ fleets: new Map([['default', snapshot]]), outcomes: new Map(), holders: new Map() }, 0);
+}
+
+/** A resource that needs a capability, and what other limiters get. */
+function resourceWith(fallbackHash: string): Resource {
+  const plain = { name: 'a', domain: 'a', bytes: new Uint8Array(), hash: fallbackHash, needs: [] };
+  return { ...plain, hash: 'new', needs: ['windows'], fallback: plain };
 }
 
 function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterReport {
@@ -26,6 +37,7 @@ function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterRepo
     fleet: 'default',
     isWeir: true,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: 0,
     acceptedVersion: undefined,
     refusal: undefined,
@@ -46,7 +58,7 @@ function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): LimiterVie
 }
 
 function since(number: number, traits: Partial<Since> = {}): Since {
-  return { number, ms: 0, rulesVersion: 1, ...traits };
+  return { number, ms: 0, needs: [], ...traits };
 }
 
 /** `2/3`, then who refused, who is too old and who has not answered. */
@@ -380,15 +392,18 @@ describe('LimiterView', () => {
   });
 });
 
-describe('limiters that obey less than some rules need', () => {
-  /** New limiters were served v1, v2 and v3, and old ones v1, v1 and w3. */
+describe('limiters that do not support all rules', () => {
+  const [v1, w3] = ['1', '3'].map(
+    (hash) => fleetSnapshot('default', [resourceWith(hash).fallback!]).version,
+  ) as [string, string];
+  /** Limiters were served v1, v2 and v3, and those without capabilities v1, v1 and w3. */
   function ledgerOfBoth(): VersionLedger {
-    const ledger = ledgerOf('v1');
-    observe(ledger, 'v2', 'v1');
-    observe(ledger, 'v3', 'w3');
+    const ledger = ledgerOf(v1);
+    observe(ledger, 'v2', [resourceWith('1')]);
+    observe(ledger, 'v3', [resourceWith('3')]);
     return ledger;
   }
-  const newer = (number: number) => since(number, { rulesVersion: 2 });
+  const newer = (number: number) => since(number, { needs: ['windows'] });
   /** Of plain rules and of newer ones that came with each snapshot. */
   function both(view: LimiterView): string[] {
     const fleet = view.fleet('default');
@@ -398,16 +413,9 @@ describe('limiters that obey less than some rules need', () => {
 
   it('have the others in force that they are served, and never these', () => {
     const tooOld = '0/1, a too old';
-    const old = { rulesVersion: 1 };
-    expect(both(one({ ...old, acceptedVersion: 'w3' }))).toEqual([
-      '1/1',
-      tooOld,
-      '1/1',
-      tooOld,
-      '1/1',
-      tooOld,
-    ]);
-    expect(both(one({ ...old, acceptedVersion: 'v1' }))).toEqual([
+    const old = { capabilities: noCapabilities };
+    expect(both(one({ ...old, acceptedVersion: w3 }))).toEqual(['1/1', tooOld, '1/1', tooOld, '1/1', tooOld]);
+    expect(both(one({ ...old, acceptedVersion: v1 }))).toEqual([
       '1/1',
       tooOld,
       '1/1',
@@ -415,32 +423,36 @@ describe('limiters that obey less than some rules need', () => {
       '0/1, a',
       tooOld,
     ]);
-    const refusal = { version: 'w3', message: 'no' };
-    expect(both(one({ ...old, acceptedVersion: 'v1', refusal })).slice(4)).toEqual(['0/1, a: no', tooOld]);
+    const refusal = { version: w3, message: 'no' };
+    expect(both(one({ ...old, acceptedVersion: v1, refusal })).slice(4)).toEqual(['0/1, a: no', tooOld]);
     // Versions of new limiters say nothing of what an old one has.
     expect(both(one({ ...old, acceptedVersion: 'v3' }))[0]).toBe('0/1, a');
   });
 
-  it('are not those that obey them', () => {
-    const current = { rulesVersion: 2 };
+  it('are not those that support them', () => {
+    const current = { capabilities: ['windows'] as const };
     expect(both(one({ ...current, acceptedVersion: 'v3' }))).toEqual(Array.from({ length: 6 }, () => '1/1'));
     // It still has what is now for old ones alone.
-    expect(both(one({ ...current, acceptedVersion: 'v1' })).slice(2, 4)).toEqual(['0/1, a', '0/1, a']);
+    expect(both(one({ ...current, acceptedVersion: v1 })).slice(2, 4)).toEqual(['0/1, a', '0/1, a']);
   });
 
-  it('are not known where a replica of before says nothing of it, which serves what all obey', () => {
-    expect(both(one({ acceptedVersion: 'w3' }))).toEqual(['1/1', '0/1, a', '1/1', '0/1, a', '1/1', '0/1, a']);
-    expect(both(one({ acceptedVersion: 'v1' })).slice(2, 4)).toEqual(['1/1', '0/1, a']);
-    // Nothing needs more than that one serves: who says it and who does not are the same.
-    const view = viewOf(ledgerOf('v1', 'v2'), replica(limiter('a', { acceptedVersion: 'v2' })));
-    const before = view.fleet('default').of(since(2));
-    view.update([replica(limiter('a', { acceptedVersion: 'v2', rulesVersion: 2 }))], patienceMs);
-    expect(view.fleet('default').of(since(2))).toBe(before);
+  it('are known by their present version alone when the first with their capabilities comes', () => {
+    const others = { capabilities: ['calendar'] as const };
+    expect(both(one({ ...others, acceptedVersion: w3 }))[4]).toBe('1/1');
+    expect(both(one({ ...others, acceptedVersion: v1 }))[4]).toBe('0/1, a');
+    const ledger = ledgerOfBoth();
+    viewOf(ledger, replica(limiter('a', others)));
+    observe(ledger, 'v4', [resourceWith('4')]);
+    const view = viewOf(ledger, replica(limiter('a', { ...others, acceptedVersion: w3 })));
+    expect([3, 4].map((number) => said(view.fleet('default').of(since(number))))).toEqual(['1/1', '0/1, a']);
   });
 
   it('are expected for a while when they go, and then no longer in the way', () => {
     const [a, b] = ['a', 'b'].map((name, index) =>
-      limiter(name, { rulesVersion: index + 1, acceptedVersion: index === 0 ? 'w3' : 'v3' }),
+      limiter(
+        name,
+        index === 0 ? { acceptedVersion: w3 } : { capabilities: ['windows'], acceptedVersion: 'v3' },
+      ),
     );
     const view = viewOf(ledgerOfBoth(), replica(a!, b!));
     const found = () => {
@@ -455,16 +467,16 @@ describe('limiters that obey less than some rules need', () => {
   });
 
   it('are replaced by a process of their pod that is newer', () => {
-    const view = one({ rulesVersion: 1, acceptedVersion: 'w3' });
+    const view = one({ acceptedVersion: w3 });
     view.update(
-      [replica(limiter('a', { instance: 'next', rulesVersion: 2, acceptedVersion: 'v3' }))],
+      [replica(limiter('a', { instance: 'next', capabilities: ['windows'], acceptedVersion: 'v3' }))],
       patienceMs,
     );
     expect(said(view.fleet('default').of(newer(3)))).toBe('1/1');
   });
 
   it('share one answer for all that is too new for them', () => {
-    const fleet = one({ rulesVersion: 1, acceptedVersion: 'w3' }).fleet('default');
+    const fleet = one({ acceptedVersion: w3 }).fleet('default');
     expect(fleet.of(newer(1))).toBe(fleet.of(newer(3)));
     expect(fleet.of(newer(3)).tooOld.items).toEqual([{ name: 'a', sinceMs: 0 }]);
   });

@@ -1,10 +1,10 @@
 /** Joins what all replicas know of their limiters with what a fleet expects. */
 
+import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,
   limiterIdentity,
-  oldRulesVersion,
   type Refusal,
   type RefusedResource,
   type ReplicaReport,
@@ -148,9 +148,9 @@ export class LimiterView {
       const { report, accepted, hasAnswered } = known;
       if (lastKnown.has(identity) || !hasAnswered) continue;
       const keptOutNames = new Set((report.refusal && keptOut(report.refusal))?.keys());
-      const { name, rulesVersion } = report;
+      const { name, capabilities } = report;
       const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, keptOut: keptOutNames };
-      this.#gone.set(identity, { report, known, name, rulesVersion, ...left });
+      this.#gone.set(identity, { report, known, name, capabilities, ...left });
     }
     for (const identity of lastKnown.keys()) this.#gone.delete(identity);
     this.#lastKnown = lastKnown;
@@ -199,7 +199,7 @@ export class LimiterView {
     { report, accepted, refusesSinceMs = 0, hasAnswered }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
   ): LimiterState {
-    const { name, isWeir, rulesVersion, refusal } = report;
+    const { name, isWeir, capabilities, refusal } = report;
     const number = this.#numberOf(report, refusal?.version);
     return {
       name,
@@ -207,7 +207,7 @@ export class LimiterView {
       sinceMs,
       accepted,
       hasNothing: hasNothing(report),
-      rulesVersion,
+      capabilities,
       refusal:
         refusal === undefined || number === undefined
           ? undefined
@@ -313,7 +313,14 @@ export class LimiterView {
     // If it became ready after it went away, its process may be another one, with other rules.
     const isSame = before !== undefined && sinceMs <= before.sinceMs;
     if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs, nowMs))
-      return { name, sinceMs, accepted: 0, hasNothing: false, keptOut: new Set() };
+      return {
+        name,
+        sinceMs,
+        accepted: 0,
+        hasNothing: false,
+        capabilities: noCapabilities,
+        keptOut: new Set(),
+      };
     return before === undefined ? 'coming' : absentPart(before);
   }
 
@@ -323,11 +330,8 @@ export class LimiterView {
     return true;
   }
 
-  /** A replica that does not know which rules a limiter obeys serves what all do, or is of our version and serves nothing else. */
-  #numberOf({ fleet, rulesVersion }: LimiterReport, version: string | undefined): number | undefined {
-    if (version === undefined) return undefined;
-    if (rulesVersion !== undefined) return this.#ledger.numberOf(fleet, version, rulesVersion);
-    return this.#ledger.numberOf(fleet, version, oldRulesVersion) ?? this.#ledger.numberOf(fleet, version);
+  #numberOf({ fleet, capabilities }: LimiterReport, version: string | undefined): number | undefined {
+    return this.#ledger.numberOf(fleet, version, capabilities);
   }
 }
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
-import { overridesRulesVersion } from '../../rules/model.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
-import { servedTo } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
+import { servedTo } from '../model/served-rules.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
@@ -35,8 +35,8 @@ function outcomeOn(decision: Decision, name: string): ObjectOutcome {
   return decision.outcomes.get(`o-${name}`) as ObjectOutcome;
 }
 
-const names = ({ fleets }: Decision, rulesVersion = overridesRulesVersion, fleet = 'default') =>
-  servedTo(fleets.get(fleet)!, rulesVersion).resources.map(({ name }) => name);
+const names = ({ fleets }: Decision, has: Capabilities = capabilities, fleet = 'default') =>
+  servedTo(fleets.get(fleet)!, has).resources.map(({ name }) => name);
 
 describe('overrides', () => {
   it('are resources of their own, beside those of rules, which stay as they are', () => {
@@ -51,7 +51,7 @@ describe('overrides', () => {
       domain: 'shop',
       fleet: 'default',
       resource: 'override/default/sale',
-      rulesVersion: 3,
+      needs: ['overrides'],
     });
     expect(decodeOverride(served!.bytes)).toMatchObject({
       override: { id: 'o-sale', name: 'override/default/sale', match, endsMs: createdMs + 2 * hourMs },
@@ -65,39 +65,34 @@ describe('overrides', () => {
     expect(decision.overrides).toEqual(new Map([['default/shop', 1]]));
   });
 
-  it('are left out of what limiters of rules version 2 and 1 are served, each as before', () => {
-    const sliding = configObject({
-      name: 'slide',
-      spec: configSpec({ domain: 'slide', algorithm: 'SlidingWindow' }),
-    });
-    const decision = decide([shop, sliding, override('sale')]);
-    expect([3, 2, 1].map((version) => names(decision, version))).toEqual([
-      ['default/shop', 'default/slide', 'override/default/sale'],
-      ['default/shop', 'default/slide'],
-      ['default/shop'],
-    ]);
-    const { version } = decide([shop, sliding]).fleets.get('default')!;
-    expect(servedTo(decision.fleets.get('default')!, 2).version).toBe(version);
-  });
-
-  it('are served to limiters of rules version 3, of which others have more', () => {
-    const spec = (domain: string, more: object) =>
+  it('are left out of what limiters get that do not support them or their numbers', () => {
+    const rules = (domain: string, more: object) =>
       configObject({ name: domain, spec: configSpec({ domain, ...more }) });
-    const sliding = spec('slide', { algorithm: 'SlidingWindow' });
-    const large = spec('large', { requestsPerUnit: 2 ** 32 });
+    const sliding = rules('slide', { algorithm: 'SlidingWindow' });
+    const large = rules('large', { requestsPerUnit: 2 ** 32 });
     const given = decider();
-    const objects = [shop, sliding, large, override('sale')];
+    const { for: _, requestsPerUnit: __, ...rest } = spec({ grant: 2 ** 32 });
+    const grant = override('grant', { spec: rest });
+    const objects = [shop, sliding, large, override('sale'), grant];
     const decision = given.decideAll(objects, new Map(), noPolicy, createdMs);
-    expect([4, 3, 2, 1].map((version) => names(decision, version))).toEqual([
-      ['default/large', 'default/shop', 'default/slide', 'override/default/sale'],
-      ['default/shop', 'default/slide', 'override/default/sale'],
-      ['default/shop', 'default/slide'],
+    const sets: Capabilities[] = [
+      [],
+      ['algorithms'],
+      ['overrides'],
+      ['algorithms', 'overrides'],
+      capabilities,
+    ];
+    expect(sets.map((has) => names(decision, has))).toEqual([
       ['default/shop'],
+      ['default/shop', 'default/slide'],
+      ['default/shop', 'override/default/sale'],
+      ['default/shop', 'default/slide', 'override/default/sale'],
+      ['default/large', 'default/shop', 'default/slide', 'override/default/grant', 'override/default/sale'],
     ]);
     const again = given.decideAll(objects, new Map(), noPolicy, createdMs);
     expect(again.fleets.get('default')).toBe(decision.fleets.get('default'));
-    const { version } = decide([shop, sliding, override('sale')]).fleets.get('default')!;
-    expect(servedTo(decision.fleets.get('default')!, 3).version).toBe(version);
+    const without = decide([shop, sliding]).fleets.get('default')!;
+    expect(servedTo(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
   });
 
   it('end after their time and not at it before, counted from the creation of the object', () => {

@@ -4,9 +4,9 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
-import { overridesRulesVersion } from '../../rules/model.ts';
 import {
   effectWords,
+  neededForOverride,
   type Override,
   type OverrideOrigin,
   overridePlace,
@@ -247,7 +247,13 @@ function readKnown(
     fleet,
     override,
     key: effect.kind === 'grant' ? undefined : `${fleet} ${overridePlace(override)}`,
-    resource: { name: objectKey(object), domain, bytes, hash: hashOf(bytes) },
+    resource: {
+      name: objectKey(object),
+      domain,
+      bytes,
+      hash: hashOf(bytes),
+      needs: neededForOverride(override),
+    },
     text: { match: matchText(override), effect: effectText(override), endsMs },
   };
 }
@@ -306,7 +312,7 @@ function judge(
 }
 
 function servedConfig({ spec, fleet, resource }: ReadSpec, { generation, without }: InForce): ServedConfig {
-  const { domain, hash, bytes, name: resourceName } = resource;
+  const { domain, hash, bytes, needs, name: resourceName } = resource;
   return {
     fleet,
     domain,
@@ -318,8 +324,8 @@ function servedConfig({ spec, fleet, resource }: ReadSpec, { generation, without
     resource: resourceName,
     rules: 0,
     ownFields: [],
-    rulesVersion: overridesRulesVersion,
-    forOld: undefined,
+    needs,
+    fallback: undefined,
   };
 }
 

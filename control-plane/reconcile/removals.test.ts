@@ -32,8 +32,8 @@ function outcomeOf(name: string, isServed = true): ObjectOutcome {
     rules: 1,
     ownFields: [],
     spec: {},
-    rulesVersion: 1,
-    forOld: undefined,
+    needs: [],
+    fallback: undefined,
   };
   return { object, accepted: { status: true }, served: isServed ? { ...served, ...rest } : undefined };
 }

@@ -1,7 +1,8 @@
 /** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
 
 import { kind } from '../../rules/language/kinds.ts';
-import { compositeOf, rulesVersionNeeded } from '../../rules/model.ts';
+import { compositeOf } from '../../rules/model.ts';
+import { neededCapabilities } from '../../rules/needed-capabilities.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
@@ -26,7 +27,6 @@ export interface ReadRules {
   rules: number;
   /** As `ServedConfig` has them. */
   ownFields: readonly string[];
-  rulesVersion: number;
   /** The object's rules alone, whatever they are merged with. */
   resource: Resource;
   /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
@@ -106,8 +106,7 @@ function readRules(
   const { fleet, source, rules, ownFields } = accepted;
   const bytes = encodeResource(source);
   const { domain, descriptors } = source;
-  const resource = { name, domain, bytes, hash: hashOf(bytes) };
-  const rulesVersion = rulesVersionNeeded(descriptors);
+  const resource = { name, domain, bytes, hash: hashOf(bytes), needs: neededCapabilities(descriptors) };
   const topKeys = descriptors.map(compositeOf);
-  return { ok: true, spec, ignored, fleet, domain, rules, ownFields, rulesVersion, resource, topKeys };
+  return { ok: true, spec, ignored, fleet, domain, rules, ownFields, resource, topKeys };
 }

@@ -73,6 +73,7 @@ class Leader {
       fleet: this.fleet,
       isWeir: true,
       countsCompatibly: true,
+      capabilities: [],
       connectedMs: 0,
       acceptedVersion: this.refusedFor ?? (this.#hasAccepted ? version : undefined),
       refusal:
@@ -471,6 +472,7 @@ describe('StatusBoard', () => {
       fleet: 'default',
       isWeir: true,
       countsCompatibly: true,
+      capabilities: [],
       connectedMs: 0,
       acceptedVersion: undefined,
       refusal: undefined,

@@ -3,6 +3,7 @@
  * one version of its object, and is written over that version alone. Leaders only.
  */
 import { TokenBucket } from '../../process/time/pacing.ts';
+import { noCapabilities } from '../../rules/language/capabilities.ts';
 import {
   type Condition,
   type ConfigObject,
@@ -93,7 +94,7 @@ interface Evaluated {
 const countEveryMs = 10_000;
 
 /** Nothing of an object is in any snapshot. */
-const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, rulesVersion: 0 };
+const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
 
 /**
  * The numbers that webhooks report of an object. Its status does not have them, because each limiter that connects or leaves

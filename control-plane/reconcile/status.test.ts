@@ -15,8 +15,8 @@ const served: ServedConfig = {
   rules: 3,
   ownFields: [],
   spec: {},
-  rulesVersion: 1,
-  forOld: undefined,
+  needs: [],
+  fallback: undefined,
   bytes: new Uint8Array(),
 };
 const object = configObject({ name: 'a', generation: 2 });
@@ -45,7 +45,7 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     refused: { items: refusals, count: refused.length },
     pending: { items: waited, count: pending.length },
     tooOld: { items: [], count: 0 },
-    rulesVersion: 0,
+    needs: [],
     connected: inForce + refused.length + pending.length,
     away: { items: [], count: 0 },
     isShort: false,
@@ -57,11 +57,17 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
 /** Of two limiters more, which are too old. */
 function withOld(others: Standing): Standing {
   const tooOld = { items: [{ name: 'o', sinceMs: noonMs }], count: 2 };
-  return { ...others, tooOld, rulesVersion: 2, total: others.total + 2, connected: others.connected + 2 };
+  return {
+    ...others,
+    tooOld,
+    needs: ['windows', 'calendar'],
+    total: others.total + 2,
+    connected: others.connected + 2,
+  };
 }
 const needsNew: ObjectOutcome = {
   ...accepted,
-  served: { ...served, rulesVersion: 2, forOld: { generation: 1, spec: {} } },
+  served: { ...served, needs: ['windows', 'calendar'], fallback: { generation: 1, spec: {}, needs: [] } },
 };
 
 function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
@@ -143,27 +149,30 @@ describe('statusOf', () => {
     [
       'limiters that are too old',
       { outcome: needsNew, standing: withOld(standing(1, { pending: ['p'] })) },
-      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
-        'and served generation 1: o since 12:00:00Z and others; waiting for p since 12:00:59Z',
+      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; limiters that do not support all of windows, calendar " +
+        'get generation 1: o since 12:00:00Z and others; waiting for p since 12:00:59Z',
     ],
     [
       'limiters that are too old for all of its generations',
-      { outcome: { ...accepted, served: { ...served, rulesVersion: 2 } }, standing: withOld(standing(0)) },
-      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
-        'and served nothing of it: o since 12:00:00Z and others',
+      {
+        outcome: { ...accepted, served: { ...served, needs: ['windows', 'calendar'] } },
+        standing: withOld(standing(0)),
+      },
+      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; limiters that do not support all of windows, calendar " +
+        'get nothing of it: o since 12:00:00Z and others',
     ],
     [
       'one that refuses before those that are too old',
       { outcome: needsNew, standing: withOld(standing(0, { refused: ['r'] })) },
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; " +
-        'too old for rules of version 2 and served generation 1: o since 12:00:00Z and others',
+        'limiters that do not support all of windows, calendar get generation 1: o since 12:00:00Z and others',
     ],
     [
       'limiters that are too old for an older generation',
       { outcome: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
       'False NotAccepted: generation 2 is not accepted; generation 2 as it was last accepted is served as before, but ' +
-        "not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
-        'and served generation 1: o since 12:00:00Z and others',
+        "not in force on every limiter of fleet 'edge'; limiters that do not support all of windows, calendar " +
+        'get generation 1: o since 12:00:00Z and others',
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
@@ -24,10 +25,12 @@ describe('VersionLedger', () => {
     const first = observe(ledger, a);
     const second = observe(ledger, a, b);
     const third = observe(ledger, a, changedB);
-    expect([first, second, third].map((version) => ledger.numberOf('default', version))).toEqual([1, 2, 3]);
+    expect(
+      [first, second, third].map((version) => ledger.numberOf('default', version, capabilities)),
+    ).toEqual([1, 2, 3]);
     expect([ledger.since(a.uid), ledger.since(b.uid)]).toEqual([
-      { number: 1, ms: 7, rulesVersion: 1 },
-      { number: 3, ms: 7, rulesVersion: 1 },
+      { number: 1, ms: 7, needs: [] },
+      { number: 3, ms: 7, needs: [] },
     ]);
   });
 
@@ -35,7 +38,7 @@ describe('VersionLedger', () => {
     const ledger = new VersionLedger();
     const version = observe(ledger, a);
     observe(ledger, { ...a, generation: 2 });
-    expect(ledger.numberOf('default', version)).toBe(1);
+    expect(ledger.numberOf('default', version, capabilities)).toBe(1);
     expect(ledger.since(a.uid)?.number).toBe(1);
   });
 
@@ -44,7 +47,7 @@ describe('VersionLedger', () => {
     const first = observe(ledger, a, b);
     observe(ledger, a, changedB);
     expect(observe(ledger, a, b)).toBe(first);
-    expect(ledger.numberOf('default', first)).toBe(3);
+    expect(ledger.numberOf('default', first, capabilities)).toBe(3);
     expect(ledger.since(b.uid)?.number).toBe(3);
   });
 
@@ -52,10 +55,10 @@ describe('VersionLedger', () => {
     const ledger = new VersionLedger();
     const version = observe(ledger, a);
     observe(ledger);
-    expect(ledger.numberOf('default', version)).toBeUndefined();
+    expect(ledger.numberOf('default', version, capabilities)).toBeUndefined();
     expect(ledger.since(a.uid)).toBeUndefined();
     observe(ledger, a);
-    expect(ledger.numberOf('default', version)).toBe(2);
+    expect(ledger.numberOf('default', version, capabilities)).toBe(2);
     expect(ledger.since(a.uid)?.number).toBe(2);
   });
 
@@ -72,7 +75,11 @@ describe('VersionLedger', () => {
     const versions = ['x', 'y', 'z'].map((key) =>
       observe(ledger, { ...a, spec: configSpec({ keys: [key] }) }),
     );
-    expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([undefined, 2, 3]);
+    expect(versions.map((version) => ledger.numberOf('default', version, capabilities))).toEqual([
+      undefined,
+      2,
+      3,
+    ]);
   });
 
   it('remembers a version that came back as long as its new number', () => {
@@ -80,10 +87,15 @@ describe('VersionLedger', () => {
     const versions = ['x', 'y', 'x', 'z'].map((key) =>
       observe(ledger, { ...a, spec: configSpec({ keys: [key] }) }),
     );
-    expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([3, undefined, 3, 4]);
+    expect(versions.map((version) => ledger.numberOf('default', version, capabilities))).toEqual([
+      3,
+      undefined,
+      3,
+      4,
+    ]);
   });
 
-  it('says what old limiters are served from the same version served to all before', () => {
+  it('distinguishes what limiters with fewer capabilities are served from the same version served to all before', () => {
     const ledger = new VersionLedger();
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const spec = configSpec({ domain: 'a', algorithm: 'SlidingWindow' });
@@ -91,47 +103,50 @@ describe('VersionLedger', () => {
     const kept = new Map([[a.uid, { generation: 1, spec: a.spec }]]);
     const decision = decider.decideAll([{ ...a, generation: 2, spec }], kept);
     ledger.observe(decision, 9);
-    const { version, forOld } = decision.fleets.get('default')!;
-    expect(forOld?.version).toBe(first);
-    expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
-    expect([1, 2].map((rules) => ledger.numberOf('default', version, rules))).toEqual([undefined, 2]);
-    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
+    const { version } = decision.fleets.get('default')!;
+    const numbers = (one: string) => [[], capabilities].map((has) => ledger.numberOf('default', one, has));
+    expect(numbers(first)).toEqual([2, 1]);
+    expect(numbers(version)).toEqual([undefined, 2]);
+    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, needs: ['algorithms'] });
     ledger.observe(decider.decideAll([{ ...a, generation: 2, spec }], new Map()), 10);
-    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
-    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 2, version });
-    expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
+    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, needs: ['algorithms'] });
+    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, needs: ['algorithms'], version });
+    expect(numbers(first)).toEqual([2, 1]);
   });
 
-  it('gives an override no new number to the rules below it, and distinguishes three kinds of limiters', () => {
+  it('gives an override no new number to the rules below it, whatever limiters support', () => {
     const ledger = new VersionLedger();
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const sliding = { ...b, spec: configSpec({ domain: 'b', algorithm: 'SlidingWindow' }) };
+    const sets: Capabilities[] = [[], ['algorithms'], ['overrides'], capabilities];
     const plain = observe(ledger, a);
+    const numbersOf = (...versions: string[]) =>
+      sets.map((has) => versions.map((one) => ledger.numberOf('default', one, has)));
+    expect(numbersOf(plain)).toEqual([[1], [1], [1], [1]]);
     const overrideSpec = { domain: 'a', match: [{ key: 'k' }], block: true, permanent: true, reason: 'r' };
     const override = configObject({ kind: overrideKind, name: 'o', uid: 'o', spec: overrideSpec });
     ledger.observe(decider.decideAll([a, sliding], new Map()), 8);
     const before = ledger.newest('default')!.version;
     ledger.observe(decider.decideAll([a, sliding, override], new Map()), 9);
     const { version } = ledger.newest('default')!;
-    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 3, version });
+    const needs = ['algorithms', 'overrides'];
+    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, needs, version });
     expect([ledger.since(a.uid), ledger.since(b.uid), ledger.since('o')]).toEqual([
-      { number: 1, ms: 7, rulesVersion: 1 },
-      { number: 2, ms: 8, rulesVersion: 2 },
-      { number: 3, ms: 9, rulesVersion: 3 },
+      { number: 1, ms: 7, needs: [] },
+      { number: 2, ms: 8, needs: ['algorithms'] },
+      { number: 3, ms: 9, needs: ['overrides'] },
     ]);
-    const numbers = (rulesVersion: number) =>
-      [plain, before, version].map((one) => ledger.numberOf('default', one, rulesVersion));
-    // What they obey of it they all have.
-    expect([1, 2, 3, 4].map(numbers)).toEqual([
+    // All limiters have what they support of the newest snapshot.
+    expect(numbersOf(plain, before, version)).toEqual([
       [3, undefined, undefined],
       [1, 3, undefined],
-      [1, 2, 3],
+      [2, undefined, undefined],
       [1, 2, 3],
     ]);
   });
 
   it('knows nothing of other fleets', () => {
     const ledger = new VersionLedger();
-    expect(ledger.numberOf('edge', observe(ledger, a))).toBeUndefined();
+    expect(ledger.numberOf('edge', observe(ledger, a), capabilities)).toBeUndefined();
   });
 });

@@ -25,8 +25,11 @@ function keptSpecName(uid: string): string {
 }
 
 async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
-  const { namespace, name, generation, spec, forOld } = stored;
-  const specs = [{ generation, spec }, ...(forOld === undefined ? [] : [forOld])];
+  const { namespace, name, fallback } = stored;
+  const specs = [stored, ...(fallback ? [fallback] : [])].map(({ generation, spec }) => ({
+    generation,
+    spec,
+  }));
   const compressed = await codec.compress(JSON.stringify(specs));
   return {
     name: keptSpecName(uid),
@@ -46,14 +49,14 @@ async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec>
   }
   if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
   const json = await codec.decompress(Buffer.from(compressed, 'base64'), longestJson);
-  const [newest, forOld] = keptSpecsSchema.parse(JSON.parse(json));
+  const [newest, fallback] = keptSpecsSchema.parse(JSON.parse(json));
   if (newest === undefined) throw new Error(`${specsKey} has no specs`);
-  return { namespace, name, ...newest, ...(forOld && { forOld }) };
+  return { namespace, name, ...newest, ...(fallback && { fallback }) };
 }
 
 /** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
 function isSameKept(a: KeptSpec, b: KeptSpec): boolean {
-  return isSameSpec(a, b) && isSameSpec(a.forOld, b.forOld);
+  return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
 }
 
 function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {

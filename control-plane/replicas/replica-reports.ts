@@ -5,6 +5,7 @@
 
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { knownCapabilities } from '../../rules/language/capabilities.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
@@ -364,7 +365,8 @@ const limiterSchema = z.object({
   isWeir: z.boolean(),
   /** Replicas that say nothing of it were there before it was. */
   countsCompatibly: z.boolean().default(true),
-  rulesVersion: z.number().optional(),
+  /** A replica of a newer version may list others. */
+  capabilities: z.array(z.string()).transform(knownCapabilities),
   ruleSupport: ruleSupportSchema.optional(),
   connectedMs: z.number(),
   podUid: z.string().optional(),

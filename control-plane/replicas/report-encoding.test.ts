@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
@@ -16,6 +17,7 @@ const limiter: LimiterReport = {
   fleet: 'default',
   isWeir: true,
   countsCompatibly: true,
+  capabilities: [],
   connectedMs: 5,
   acceptedVersion: undefined,
   refusal: undefined,
@@ -39,7 +41,7 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
     }),
     { nil: undefined },
   ),
-  rulesVersion: fc.option(fc.integer(), { nil: undefined }),
+  capabilities: fc.subarray([...capabilities]),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,
   sentVersion: optionalText,
@@ -184,6 +186,7 @@ function reportOf(replica: string, count: number) {
     fleet: 'default',
     isWeir: true,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: 1,
     acceptedVersion: undefined,
     refusal: undefined,

@@ -2,8 +2,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type Decision } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
+import { servedTo } from '../model/served-rules.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */
@@ -64,7 +65,7 @@ export function fleetTotals(
 function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterState {
   if (snapshot === undefined) return 'pending';
   const { acceptedVersion, refusal } = limiter;
-  const served = servedTo(snapshot, limiter.rulesVersion);
+  const served = servedTo(snapshot, limiter.capabilities);
   const isTooOld = served !== snapshot;
   const { version } = served;
   if (acceptedVersion === version) return isTooOld ? 'too_old' : 'in_force';

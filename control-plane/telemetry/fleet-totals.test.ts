@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { decisionOf, limiterReport } from '../../test/support/control-plane-view.ts';
+import { fleetSnapshot, versionOfNothing } from '../model/fleet-snapshot.ts';
 import { fleetTotals, otherFleets } from './control-plane-metrics.ts';
 
 const decision = decisionOf([
@@ -42,13 +44,14 @@ describe('fleetTotals', () => {
     });
   });
 
-  it('shows old limiters with all that they can obey from those that are behind', () => {
-    const snapshot = { fleet: 'edge', version: 'new', resources: [] };
-    const served = { ...snapshot, forOld: { ...snapshot, version: 'old' } };
-    const reports = [1, 2].flatMap((rulesVersion) => [
-      limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'old' }),
-      limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'new' }),
-      limiterReport({ fleet: 'edge', rulesVersion, refusal: { version: 'old', message: '' } }),
+  it('distinguishes limiters with all rules that they support from those that are behind', () => {
+    const resource = { name: 'a', domain: 'a', bytes: new Uint8Array(), hash: 'a', needs: capabilities };
+    const served = fleetSnapshot('edge', [resource]);
+    const old = versionOfNothing;
+    const reports = [[], capabilities].flatMap((has) => [
+      limiterReport({ fleet: 'edge', capabilities: has, acceptedVersion: old }),
+      limiterReport({ fleet: 'edge', capabilities: has, acceptedVersion: served.version }),
+      limiterReport({ fleet: 'edge', capabilities: has, refusal: { version: old, message: '' } }),
     ]);
     const all = { fleets: new Map([['edge', served]]), outcomes: new Map(), holders: new Map() };
     const totals = fleetTotals(all, reports);

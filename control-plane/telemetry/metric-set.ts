@@ -92,7 +92,7 @@ function limiterMetrics(registry: Registry) {
     limiters: gauge(
       registry,
       'limiters',
-      'Limiters connected to this replica, by whether they have the present version in force, or what old ones get in its place (`too_old`).',
+      'Limiters connected to this replica, by whether they have the present version in force, or what they get that do not support all of it (`too_old`).',
       ['fleet', 'state'],
     ),
     pushes: counter(registry, 'xds_pushes_total', 'Snapshots sent to limiters.'),

@@ -18,7 +18,7 @@ type Versions = Record<string, string>;
 function responseOf(texts: Record<string, string>): FleetResponse {
   const resources = Object.entries(texts).map(([name, text]) => {
     const bytes = Buffer.from(text);
-    return { name, domain: name, bytes, hash: hashOf(bytes) };
+    return { name, domain: name, bytes, hash: hashOf(bytes), needs: [] };
   });
   return new FleetResponse(fleetSnapshot('f', resources), 'replica-0');
 }

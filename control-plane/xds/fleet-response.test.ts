@@ -7,7 +7,7 @@ import { defaultClientLimitBytes, FleetResponse, withNonce } from './fleet-respo
 const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
 function resource(name: string, bytes: Uint8Array) {
-  return { name, domain: name, bytes, hash: hashOf(bytes) };
+  return { name, domain: name, bytes, hash: hashOf(bytes), needs: [] };
 }
 
 describe('FleetResponse', () => {

@@ -5,8 +5,10 @@
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
+import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import { type FleetSnapshot, fleetSnapshot, type Resource, servedTo } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
+import { servedTo } from '../model/served-rules.ts';
 
 /** The longest message that clients of gRPC take unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;
@@ -174,48 +176,52 @@ export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
 }
 
-/** Of one fleet, by the versions of what its limiters are served. */
 interface ServedResponses {
   snapshot: FleetSnapshot;
-  byVersion: ReadonlyMap<string, FleetResponse>;
+  /** Limiters with the same capabilities share one. */
+  byVersion: Map<string, FleetResponse>;
 }
 
 /** The responses to all fleets. Empty until the first `update`. */
 export class FleetResponses {
   readonly #replicaName: string;
   readonly #empty: FleetResponse;
-  #responses: ReadonlyMap<string, ServedResponses> | undefined;
+  #fleets: ReadonlyMap<string, ServedResponses> | undefined;
+  #before: ReadonlyMap<string, ServedResponses> = new Map();
 
   constructor(replicaName: string) {
     this.#replicaName = replicaName;
     this.#empty = new FleetResponse(fleetSnapshot('', []), replicaName);
   }
 
-  /** Returns what changed. */
+  /** Returns the new responses for limiters with all capabilities. Call `forget` once the limiters have asked for theirs. */
   update(fleets: ReadonlyMap<string, FleetSnapshot>): FleetResponse[] {
-    const next = new Map<string, ServedResponses>();
-    const changed: FleetResponse[] = [];
-    for (const [fleet, snapshot] of fleets) {
-      const before = this.#responses?.get(fleet)?.byVersion;
-      const byVersion = new Map<string, FleetResponse>();
-      for (let served: FleetSnapshot | undefined = snapshot; served; served = served.forOld) {
-        const { version } = served;
-        const same = byVersion.get(version) ?? before?.get(version);
-        const response = same ?? new FleetResponse(served, this.#replicaName);
-        if (same === undefined) changed.push(response);
-        byVersion.set(version, response);
-      }
-      next.set(fleet, { snapshot, byVersion });
-    }
-    this.#responses = next;
-    return changed;
+    this.#before = this.#fleets ?? new Map();
+    this.#fleets = new Map(
+      [...fleets].map(([fleet, snapshot]) => [fleet, { snapshot, byVersion: new Map() }]),
+    );
+    return [...fleets.keys()].flatMap((fleet) => {
+      const response = this.get(fleet)!;
+      return this.#before.get(fleet)?.byVersion.has(response.version) ? [] : response;
+    });
   }
 
-  /** Of a fleet that nothing is served to: no rules. Undefined before the first update. */
-  get(fleet: string, rulesVersion = Number.POSITIVE_INFINITY): FleetResponse | undefined {
-    if (this.#responses === undefined) return undefined;
-    const known = this.#responses.get(fleet);
-    return known?.byVersion.get(servedTo(known.snapshot, rulesVersion).version) ?? this.#empty;
+  /** What nobody asked for since the last `update`. */
+  forget(): void {
+    this.#before = new Map();
+  }
+
+  /** For limiters with these capabilities, by default with all. Empty for a fleet without rules. Undefined before the first update. */
+  get(fleet: string, has: Capabilities = capabilities): FleetResponse | undefined {
+    if (this.#fleets === undefined) return undefined;
+    const known = this.#fleets.get(fleet);
+    if (known === undefined) return this.#empty;
+    const served = servedTo(known.snapshot, has);
+    const { version } = served;
+    const same = known.byVersion.get(version) ?? this.#before.get(fleet)?.byVersion.get(version);
+    const response = same ?? new FleetResponse(served, this.#replicaName);
+    known.byVersion.set(version, response);
+    return response;
   }
 }
 

@@ -150,8 +150,8 @@ export class LimiterStream implements Sender {
   /** Called when what is served has changed. */
   update(): void {
     if (this.#report === undefined || this.#isEnding) return;
-    const { fleet, rulesVersion, acceptedVersion } = this.#report;
-    this.#offered = this.#context.responses.get(fleet, rulesVersion);
+    const { fleet, capabilities, acceptedVersion } = this.#report;
+    this.#offered = this.#context.responses.get(fleet, capabilities);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
     // The limiter should have again what it accepted, and may or may not have it.

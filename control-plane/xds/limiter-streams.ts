@@ -83,6 +83,7 @@ export class LimiterStreams {
       lines.snapshotOversize(log, { fleet, version, ...sizes });
     }
     for (const stream of this.#streams) stream.update();
+    this.#responses.forget();
   }
 
   /**

@@ -16,7 +16,7 @@ describe('nodeIdentity', () => {
       instance: 'abc',
       isWeir: true,
       countsCompatibly: true,
-      rulesVersion: 1,
+      capabilities: [],
     });
   });
 
@@ -27,7 +27,7 @@ describe('nodeIdentity', () => {
       instance: undefined,
       isWeir: false,
       countsCompatibly: true,
-      rulesVersion: 1,
+      capabilities: [],
     });
   });
 
@@ -45,15 +45,13 @@ describe('nodeIdentity', () => {
   });
 
   it.each([
-    [{ rules_version: 2 }, 2],
-    [{ rules_version: 3 }, 3],
-    [{ rules_version: 0 }, 0],
-    [{ rules_version: '2' }, 1],
-    [{ rules_version: Number.NaN }, 1],
-    [{ rules_version: Number.POSITIVE_INFINITY }, 1],
-    [{}, 1],
-  ])('takes a limiter with %j for one that obeys rules of version %j', (metadata, rulesVersion) => {
-    expect(identityOf({ id: 'default', metadata })).toMatchObject({ rulesVersion });
+    [{ capabilities: ['windows'] }, ['windows']],
+    [{ capabilities: ['reserve', 'a newer one', 'windows', 'windows', 7, null] }, ['windows', 'reserve']],
+    [{ capabilities: 'windows' }, []],
+    [{ capabilities: { windows: true } }, []],
+    [{}, []],
+  ])('of a limiter with %j has the capabilities %j', (metadata, capabilities) => {
+    expect(identityOf({ id: 'default', metadata })).toMatchObject({ capabilities });
   });
 
   const never = { reservations: 'REDIS_SCRIPTS=never keeps none' };

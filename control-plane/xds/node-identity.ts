@@ -2,18 +2,18 @@
 
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { plainText, shortened } from '../../process/log/error-text.ts';
+import { type Capabilities, knownCapabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/language/kinds.ts';
-import { type LimiterReport, oldRulesVersion } from '../model/fleet-snapshot.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
 
-export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport'> {
+export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport' | 'capabilities'> {
   name: string;
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
   /** Anyone who does not say otherwise counts as the Go service does. */
   countsCompatibly: boolean;
-  rulesVersion: number;
 }
 
 /** How Weir's limiters name themselves in `node.user_agent_name`. */
@@ -44,13 +44,13 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     instance: text(metadata['instance']),
     isWeir: node?.userAgentName === weirUserAgent,
     countsCompatibly: metadata['counter_keys'] !== 'unambiguous',
-    rulesVersion: rulesVersion(metadata['rules_version']),
+    capabilities: capabilitiesIn(metadata['capabilities']),
     ...(ruleSupport && { ruleSupport }),
   };
 }
 
-function rulesVersion(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? value : oldRulesVersion;
+function capabilitiesIn(value: unknown): Capabilities {
+  return Array.isArray(value) ? knownCapabilities(value) : noCapabilities;
 }
 
 function text(value: unknown): string | undefined {

@@ -10,6 +10,7 @@ function limiter(traits: Partial<LimiterReport> = {}): LimiterReport {
     fleet: 'default',
     isWeir: false,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: 0,
     acceptedVersion: undefined,
     refusal: undefined,

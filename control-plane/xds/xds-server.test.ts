@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { DiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { HealthListResponseSchema } from '../../gen/grpc/health/v1/health_pb.ts';
 import { bind } from '../../process/net/bind.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { DeltaClient } from '../../test/support/delta-client.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { LimiterClient } from '../../test/support/limiter-client.ts';
@@ -25,6 +26,8 @@ import {
   startXdsServer,
   testSnapshot,
 } from '../../test/support/xds-server.ts';
+import { fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
+import { servedTo } from '../model/served-rules.ts';
 import { FleetResponse } from './fleet-response.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
@@ -81,53 +84,48 @@ describe('a stream', () => {
     expect(green.received.map(({ domains }) => domains)).toEqual([['g'], ['g', 'h']]);
   });
 
-  it('of an old limiter gets what that obeys, beside new ones, in both forms', async () => {
+  it('of a limiter gets what that supports, beside others, in both forms', async () => {
     const running = await startXdsServer();
     const { server, port } = running;
-    const forOld = testSnapshot('default', ['a', 'old']);
-    server.serve(fleetsOf({ ...v2, forOld }));
+    const [a, b] = v2.resources as [Resource, Resource];
+    const fallback = { ...testSnapshot('default', ['old']).resources[0]!, name: b.name };
+    const needing = (resource: Resource) =>
+      fleetSnapshot('default', [a, { ...resource, needs: ['windows'], fallback }]);
+    const reduced = servedTo(needing(b), []);
+    server.serve(fleetsOf(needing(b)));
     const worlds = await Promise.all(
-      [{}, { rulesVersion: 1 }, { rulesVersion: 2 }].map((traits, index) =>
+      [{}, { capabilities: ['calendar'] as const }, { capabilities }].map((traits, index) =>
         weirLike({ port, pod: `pod-${index}`, ...traits }),
       ),
     );
-    expect(worlds.map(({ last }) => last?.names.join())).toEqual([
-      'team/a,team/old',
-      'team/a,team/old',
-      'team/a,team/b',
-    ]);
-    const [oldDelta, newDelta] = [1, 2].map(
-      (version) => new DeltaClient(port, { pod: `delta-${version}`, metadata: { rules_version: version } }),
+    expect(worlds.map(({ last }) => last?.domains.join())).toEqual(['a,old', 'a,old', 'a,b']);
+    const [oldDelta, newDelta] = [[], ['windows']].map(
+      (has) => new DeltaClient(port, { pod: `delta-${has}`, metadata: { capabilities: has } }),
     );
     for (const client of [oldDelta!, newDelta!]) client.request();
-    expect(await oldDelta!.responses(1)).toMatchObject({
-      names: ['team/a', 'team/old'],
-      version: forOld.version,
-    });
-    expect(await newDelta!.responses(1)).toMatchObject({ names: ['team/a', 'team/b'], version: v2.version });
+    const names = ['team/a', 'team/b'];
+    expect(await oldDelta!.responses(1)).toMatchObject({ names, version: reduced.version });
+    expect(await newDelta!.responses(1)).toMatchObject({ names, version: v2.version });
     await eventually(() =>
-      expect(server.limiters().map(({ name, rulesVersion }) => `${name} ${rulesVersion}`)).toEqual([
-        'pod-0 1',
+      expect(server.limiters().map((one) => `${one.name} ${one.capabilities.length}`)).toEqual([
+        'pod-0 0',
         'pod-1 1',
-        'pod-2 2',
-        'delta-1 1',
-        'delta-2 2',
+        'pod-2 6',
+        'delta- 0',
+        'delta-windows 1',
       ]),
     );
-    // What changes for new ones alone is not sent to old ones.
-    server.serve(fleetsOf({ ...v3, forOld: testSnapshot('default', ['a', 'old']) }));
-    expect(await newDelta!.responses(2)).toMatchObject({ names: ['team/c'], removed: [] });
-    // They obey everything again: who has it already is sent nothing.
+    // Limiters that get a fallback are not sent what changes for others alone.
+    server.serve(fleetsOf(needing({ ...v3.resources[2]!, name: b.name })));
+    expect(await newDelta!.responses(2)).toMatchObject({ names: ['team/b'], removed: [] });
+    // They support everything again: a limiter that has a resource already is not sent it.
     server.serve(fleetsOf(v3));
-    expect(await oldDelta!.responses(2)).toMatchObject({
-      names: ['team/b', 'team/c'],
-      removed: ['team/old'],
-    });
+    expect(await oldDelta!.responses(2)).toMatchObject({ names: ['team/b', 'team/c'], removed: [] });
     await eventually(() =>
       expect(server.limiters().map((one) => one.acceptedVersion)).toEqual(Array(5).fill(v3.version)),
     );
-    expect(worlds.map(({ received }) => received.length)).toEqual([2, 2, 2]);
-    expect([oldDelta, newDelta].map((client) => client?.received.length)).toEqual([2, 2]);
+    expect(worlds.map(({ received }) => received.length)).toEqual([2, 2, 3]);
+    expect([oldDelta, newDelta].map((client) => client?.received.length)).toEqual([2, 3]);
   });
 
   it('does not get a version twice', async () => {
@@ -220,7 +218,7 @@ describe('the report of a limiter', () => {
         instance: 'i',
         isWeir: true,
         countsCompatibly: true,
-        rulesVersion: 1,
+        capabilities: [],
         connectedMs: expect.any(Number),
         acceptedVersion: v1.version,
         refusal: undefined,

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '@bufbuild/protobuf';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
-import { budgetsRulesVersion } from '../../rules/model.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
@@ -63,15 +63,8 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
 }
 
 /**
- * The version of rules that this limiter supports; without it a limiter counts as 1. 2: windows of any length, `algorithm`,
- * `rate_limits`. 3: overrides. 4: calendars, numbers beyond 32 bits, `reserve`. A control plane serves a limiter no rules that need a
- * higher version, see `rulesVersionNeeded`.
- */
-const rules_version = budgetsRulesVersion;
-
-/**
  * `instance` identifies this process on all of its connections. The control plane reads from `counter_keys` whether counters may
- * collide, and from `rule_support` which rules the limiter would reject.
+ * collide, from `capabilities` which rules this version supports, and from `rule_support` which of them the limiter would reject.
  */
 function nodeMetadata(settings: LimiterSettings): JsonObject {
   const { xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
@@ -81,7 +74,7 @@ function nodeMetadata(settings: LimiterSettings): JsonObject {
     instance: randomUUID(),
     ...Object.fromEntries(xdsNodeMetadata),
     counter_keys,
-    rules_version,
+    capabilities: [...capabilities],
     ...supportMetadata(ruleSupport(settings)),
   };
 }

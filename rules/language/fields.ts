@@ -5,6 +5,7 @@
  */
 import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
 import { algorithmNames } from '../algorithms/registry.ts';
+import type { Capability } from './capabilities.ts';
 
 /** The content of a field. `FieldValues` in `model.ts` has the type of each kind. */
 export type FieldKind =
@@ -55,6 +56,10 @@ export interface ValueFacts {
   readonly sentAs?: readonly string[];
 }
 
+interface Withheld {
+  readonly withhold: Capability;
+}
+
 export interface FieldRow extends ValueFacts {
   readonly kind: FieldKind;
   /** The property has no default: it is undefined where the field is not written. */
@@ -65,10 +70,13 @@ export interface FieldRow extends ValueFacts {
   readonly isOwn?: true;
   /**
    * The behavior of a limiter that does not know the field, as envoyproxy/ratelimit does not know it over xDS: it ignores the
-   * field, or the control plane withholds the rules from it, because it would count other limits. Absent: every limiter knows
-   * it.
+   * field, or the control plane withholds the rules from it, because it would count other limits. Then a limiter needs the
+   * capability for every value but the default. Absent: every limiter knows the field. Fields that 0.1.0 does not have are ignored:
+   * see docs/versions.md.
    */
-  readonly ifUnknown?: 'ignore' | 'withhold';
+  readonly ifUnknown?: 'ignore' | Withheld;
+  /** The same for numbers above 4294967295, for which xDS has another field. */
+  readonly ifWide?: Withheld;
   /** Fields that it takes the place of: none of them may stand beside it. */
   readonly insteadOf?: readonly string[];
   /** Fields of which one has to stand beside it. */
@@ -153,7 +161,7 @@ export const ruleFields = {
     kind: 'limits',
     isSpelling: true,
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'windows' },
     insteadOf: ['rateLimit'],
     ...limitsOfRule,
     description:
@@ -184,7 +192,7 @@ export const ruleFields = {
     },
     isOptional: true,
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'reserve' },
     needs: ['rateLimit', 'rateLimits'],
     forQuotaClients: {
       unassignable: 'amounts are reserved against its limit, and a quota client reserves nothing',
@@ -289,7 +297,7 @@ export const limitFields = {
     kind: 'text',
     isSpelling: true,
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'windows' },
     sentAs: [],
     insteadOf: ['unit', 'unitMultiplier'],
     most: 32,
@@ -303,7 +311,7 @@ export const limitFields = {
     kind: 'calendar',
     isOptional: true,
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'calendar' },
     insteadOf: ['unit', 'unitMultiplier', 'window'],
     isFor: ({ steady }) => steady === undefined,
     description:
@@ -314,7 +322,7 @@ export const limitFields = {
   unitMultiplier: {
     kind: 'uint32',
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'windows' },
     least: 1,
     most: 65_535,
     description: 'Number of units in the window, at most ten years. Defaults to 1. Supported only by Weir.',
@@ -324,6 +332,7 @@ export const limitFields = {
   requestsPerUnit: {
     kind: 'requests',
     sentAs: ['requestsPerUnit', 'largeRequestsPerUnit'],
+    ifWide: { withhold: 'wide-numbers' },
     description: 'Requests that each window allows; 0 blocks all. Required without unlimited.',
     example: 20,
   },
@@ -356,7 +365,7 @@ export const limitFields = {
   algorithm: {
     kind: 'algorithm',
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'algorithms' },
     words: algorithmNames,
     description: 'How to count hits. Defaults to FixedWindow. Only Weir supports others.',
     example: algorithmNames[1],
@@ -366,8 +375,9 @@ export const limitFields = {
     kind: 'requests',
     isOptional: true,
     isOwn: true,
-    ifUnknown: 'withhold',
+    ifUnknown: { withhold: 'algorithms' },
     sentAs: ['burst', 'largeBurst'],
+    ifWide: { withhold: 'wide-numbers' },
     isFor: ({ hasBurst }) => hasBurst,
     description: 'Hits that a token bucket allows at once. Defaults to requestsPerUnit.',
     example: 40,

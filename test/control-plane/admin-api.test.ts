@@ -52,7 +52,7 @@ describe('/v1 of the control plane', () => {
     const controlPlane = await start();
     const refusing = new ScriptedXdsClient({
       port: controlPlane.ports.xds,
-      metadata: { pod: 'limiter-0', instance: 'i-0', rules_version: 2 },
+      metadata: { pod: 'limiter-0', instance: 'i-0', capabilities: ['windows'] },
       refuses: 'no such algorithm',
     });
     onTestFinished(() => refusing.close());

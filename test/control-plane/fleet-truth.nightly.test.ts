@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import {
   applyFleet,
   conditionOf,
@@ -120,10 +121,10 @@ describeWithApiServer('Programmed', (api) => {
     );
   }, 60_000);
 
-  it('is False while a limiter cannot obey the rules, which keeps the generation before, over a restart too', async () => {
+  it('is False while a limiter does not support the rules, which keeps the generation before, over a restart too', async () => {
     const first = await startLeader('plane-1');
     const old = await limiter(first, 'lim-old');
-    await limiter(first, 'lim-new', { rulesVersion: 2 });
+    await limiter(first, 'lim-new', { capabilities });
     const applySliding = (requests: number) => {
       const rateLimit = { unit: 'day', requestsPerUnit: requests, algorithm: 'SlidingWindow' };
       const text = rateLimitConfigText({ name: 'slide', domain: 'slide', requests, rule: { rateLimit } });
@@ -137,7 +138,7 @@ describeWithApiServer('Programmed', (api) => {
     applySliding(32);
     await eventually(() =>
       expect(messageOf(api(), 'slide', 'Programmed')).toMatch(
-        /; too old for rules of version 2 and served generation 1: lim-old since \d\d:\d\d:\d\dZ$/,
+        /; limiters that do not support all of algorithms get generation 1: lim-old since \d\d:\d\d:\d\dZ$/,
       ),
     );
     expect(said()).toBe('False LimiterTooOld');
@@ -151,7 +152,7 @@ describeWithApiServer('Programmed', (api) => {
     await running.shift()?.stop();
     const second = await startLeader('plane-2');
     const again = await limiter(second, 'lim-old', { claims: old.acceptedVersion });
-    await limiter(second, 'lim-new', { rulesVersion: 2 });
+    await limiter(second, 'lim-new', { capabilities });
     applySliding(33);
     await eventually(() => expect(clients.at(-1)?.last?.limits.get('slide')).toBe(33));
     await eventually(() => expect(fleet().current).toBe(1));
@@ -159,7 +160,7 @@ describeWithApiServer('Programmed', (api) => {
     expect(again.received.map(({ limits }) => limits.get('slide'))).toEqual([31]);
 
     again.close();
-    await limiter(second, 'lim-old', { rulesVersion: 2, instance: 'its next process' });
+    await limiter(second, 'lim-old', { capabilities, instance: 'its next process' });
     await eventually(() => expect(said()).toBe('True AllLimiters'));
   }, 60_000);
 

@@ -34,7 +34,7 @@ function rules(domain: string, requestsPerUnit: number): RuleSource {
 function snapshot(...sources: RuleSource[]) {
   const resources = sources.map((one) => {
     const bytes = encodeResource(one);
-    return { name: one.name, domain: one.domain, bytes, hash: hashOf(bytes) };
+    return { name: one.name, domain: one.domain, bytes, hash: hashOf(bytes), needs: [] };
   });
   return fleetSnapshot('default', resources);
 }

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { ReadKind } from '../support/api-server.ts';
 import {
   conditionIn,
@@ -46,8 +47,12 @@ describeWithApiServer('RateLimitOverrides', (api) => {
   };
   const env = { OVERRIDES_MAX_SECONDS: '3600' };
   const start = async (): Promise<number> => (await lead(startReplicaHere(api(), 'plane', env))).ports.xds;
-  const limiter = async (port: number, pod: string, rulesVersion: number): Promise<ScriptedXdsClient> => {
-    const client = await startWeirLikeClient({ port, pod, reconnects: false, rulesVersion });
+  const limiter = async (
+    port: number,
+    pod: string,
+    capabilities: Capabilities,
+  ): Promise<ScriptedXdsClient> => {
+    const client = await startWeirLikeClient({ port, pod, reconnects: false, capabilities });
     clients.push(client);
     return client;
   };
@@ -95,13 +100,13 @@ describeWithApiServer('RateLimitOverrides', (api) => {
 
   it('are in force on those that know them, wait for those that do not, and are gone when they end', async () => {
     const port = await start();
-    const now = await limiter(port, 'lim-new', 3);
-    const old = await limiter(port, 'lim-old', 2);
+    const now = await limiter(port, 'lim-new', ['overrides']);
+    const old = await limiter(port, 'lim-old', ['windows']);
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
     apply(overrideText('sale', common));
     await soon(() => expect(said('sale')).toBe('False LimiterTooOld'));
     expect(messageOf('sale')).toContain(
-      'too old for rules of version 3 and served nothing of it: lim-old since',
+      'limiters that do not support all of overrides get nothing of it: lim-old since',
     );
     await soon(() => expect(conditionOf(api(), 'shop', 'Ready')).toBe('True Ready'));
     await soon(() => expect(old.last?.names).toEqual(['default/shop']));
@@ -126,7 +131,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
 
   it('of one match: the older holds; those that last too long, or are of other namespaces, are not accepted', async () => {
     const port = await start();
-    await limiter(port, 'lim', 3);
+    await limiter(port, 'lim', ['overrides']);
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
     const one = { ...common, match: [{ key: 'key', value: 'one' }] };
     apply(overrideText('first', one));

@@ -63,7 +63,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
   it('are two of one object if limiters that know less get another one', async () => {
     const { specs, reported } = store(api());
     await specs.load();
-    const later = { ...kept(3, { domain: 'later' }), forOld: { generation: 1, spec: { domain: 'd' } } };
+    const later = { ...kept(3, { domain: 'later' }), fallback: { generation: 1, spec: { domain: 'd' } } };
     for (const wanted of [kept(1), later, kept(1)]) {
       specs.sync(new Map([['u1', wanted]]));
       await eventually(() => expect(specs.stored.get('u1')).toEqual(wanted));

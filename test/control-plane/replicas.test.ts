@@ -26,6 +26,7 @@ function limiter(id: string, fields: Partial<LimiterReport> = {}): LimiterReport
     fleet: 'default',
     isWeir: true,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: 1,
     acceptedVersion: 'v1',
     refusal: undefined,

@@ -30,7 +30,7 @@ function messagesOf(input: Uint8Array): Uint8Array[] {
 }
 
 const resources = ['a', 'b', 'c'].map((name) => ({
-  ...{ name, domain: name, hash: name, bytes: Buffer.from(name) },
+  ...{ name, domain: name, hash: name, bytes: Buffer.from(name), needs: [] },
 }));
 const served = [resources, resources.slice(1), resources.slice(0, 1)].map(
   (list) => new FleetResponse(fleetSnapshot('f', list), 'replica-0'),

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { DiscoveryRequest } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { AdsServer, type AdsServerStream } from '../support/ads-server.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -138,15 +139,15 @@ const rows: Row[] = [
         fleet: 'default',
         instance: expect.stringMatching(/^[-0-9a-f]{36}$/),
         counter_keys: 'compatible',
-        rules_version: 4,
+        capabilities: [...capabilities],
       },
-      'fleet=edge,team=a=b,instance=i,x,rules_version=1': {
+      'fleet=edge,team=a=b,instance=i,x,capabilities=windows': {
         pod: hostname(),
         fleet: 'edge',
         instance: 'i',
         team: 'a=b',
         counter_keys: 'compatible',
-        rules_version: 4,
+        capabilities: [...capabilities],
       },
     },
     observe: node((request) => request.node?.metadata),

@@ -312,7 +312,7 @@ export const alertCases: Record<string, AlertCase> = {
     quiet: { [fleet('too_old')]: '0x60', [fleet('pending')]: '1x60' },
     labels: { fleet: 'eu' },
     kept: [...perJob],
-    summary: '2 limiters of the fleet eu are too old for some of its rules',
+    summary: '2 limiters of the fleet eu do not support some of its rules',
   },
   WeirObjectsNotServed: {
     fires: { 'weir_control_plane_objects{accepted="Invalid"}': '1x60' },

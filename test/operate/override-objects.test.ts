@@ -133,7 +133,11 @@ describeWithApiServer('weir override in a cluster', (api) => {
     // kubectl holds up this process, and so its limiter.
     replica = await startReplica(api(), 'plane', { XDS_KEEPALIVE_TIMEOUT: '2m' });
     await replica.program.printed(/Leading/);
-    limiter = await startWeirLikeClient({ port: replica.ports.xds, pod: 'lim-0', rulesVersion: 3 });
+    limiter = await startWeirLikeClient({
+      port: replica.ports.xds,
+      pod: 'lim-0',
+      capabilities: ['overrides'],
+    });
   });
   afterAll(async () => {
     limiter?.close();

@@ -33,7 +33,7 @@ export const storedValues = {
         name: 'more',
         generation: 5,
         spec,
-        forOld: { generation: 4, spec: { domain: 'old' } },
+        fallback: { generation: 4, spec: { domain: 'old' } },
       },
     ],
   ]),

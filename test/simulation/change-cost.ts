@@ -7,8 +7,8 @@ import { BinaryReader } from '@bufbuild/protobuf/wire';
 import type { CallListener } from '../../control-plane/xds/discovery-call.ts';
 import { Incremental, RefusedLists } from '../../control-plane/xds/discovery-form.ts';
 import { encodeDeltaRequest, nodeMessage } from '../../limiter/config-source/xds/ads-stream.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { kind as configKind } from '../../rules/language/kinds.ts';
-import { budgetsRulesVersion } from '../../rules/model.ts';
 import { Random } from '../fuzz/random.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 import { numberFlag, readOrExplain } from '../support/script-flags.ts';
@@ -33,7 +33,7 @@ function connectLimiter(time: VirtualTime, replica: SimulatedReplica, name: stri
   let listener: CallListener | undefined;
   const metadata = {
     ...{ fleet, pod: name, instance: name, counter_keys: 'unambiguous' },
-    rules_version: budgetsRulesVersion,
+    capabilities: [...capabilities],
   };
   const node = nodeMessage({ id: name, metadata, version: '1' });
   const send = (nonce: string): void => {

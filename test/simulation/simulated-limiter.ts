@@ -15,7 +15,7 @@ import {
 } from '../../limiter/config-source/xds/load-resources.ts';
 import type { StartThread } from '../../limiter/config-source/xds/response-loader.ts';
 import { XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
-import { budgetsRulesVersion } from '../../rules/model.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import type { Override } from '../../rules/override.ts';
 import { reviewLoad } from '../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
@@ -109,7 +109,7 @@ export class SimulatedLimiter {
         id: 'default',
         metadata: {
           ...{ pod: name, fleet, instance: `${name}-${this.#starts}`, counter_keys: 'unambiguous' },
-          rules_version: budgetsRulesVersion,
+          capabilities: [...capabilities],
         },
         version: '1',
       },

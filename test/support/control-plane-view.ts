@@ -12,6 +12,7 @@ import {
   type LimiterReport,
   type Resource,
 } from '../../control-plane/model/fleet-snapshot.ts';
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 
 /** One object as a decision has it: accepted and served as it is, unless said otherwise. */
 export interface DecidedObject {
@@ -24,9 +25,9 @@ export interface DecidedObject {
   /** Size of its resource. */
   bytes?: number;
   accepted?: Acceptance;
-  rulesVersion?: number;
-  /** The generation that old limiters are served. */
-  forOld?: number;
+  needs?: Capabilities;
+  /** The generation that limiters get that do not support it. */
+  fallback?: number;
   status?: ConfigStatus;
 }
 
@@ -38,10 +39,10 @@ export function decisionOf(objects: readonly DecidedObject[]): Decision {
     const outcome = outcomeOf(decided);
     outcomes.set(outcome.object.uid, outcome);
     if (outcome.served === undefined) continue;
-    const { fleet, domain, resource: name, hash } = outcome.served;
+    const { fleet, domain, resource: name, hash, needs } = outcome.served;
     const bytes = new Uint8Array(decided.bytes ?? 100);
     const ofFleet = resources.get(fleet) ?? [];
-    ofFleet.push({ name, domain, bytes, hash });
+    ofFleet.push({ name, domain, bytes, hash, needs });
     resources.set(fleet, ofFleet);
   }
   const fleets = new Map([...resources].map(([fleet, all]) => [fleet, fleetSnapshot(fleet, all)]));
@@ -72,8 +73,11 @@ function outcomeOf(decided: DecidedObject): ObjectOutcome {
           rules: decided.rules ?? 1,
           ownFields: [],
           spec: {},
-          rulesVersion: decided.rulesVersion ?? 1,
-          forOld: decided.forOld === undefined ? undefined : { generation: decided.forOld, spec: {} },
+          needs: decided.needs ?? [],
+          fallback:
+            decided.fallback === undefined
+              ? undefined
+              : { generation: decided.fallback, spec: {}, needs: [] },
           bytes: new Uint8Array(),
         };
   return { object, accepted: decided.accepted ?? { status: true }, served };
@@ -87,6 +91,7 @@ export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
     fleet: 'default',
     isWeir: true,
     countsCompatibly: true,
+    capabilities: [],
     connectedMs: Date.UTC(2026, 0, 2, 3, 4, 5),
     acceptedVersion: undefined,
     refusal: undefined,

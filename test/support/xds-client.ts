@@ -3,6 +3,7 @@
  * id with its siblings, and when it connects again it repeats the version and the nonce that it received last, also of
  * a response that it refused. The other plays this project's limiter: it says who it is, and what it has in force.
  */
+
 import { create, fromBinary, type JsonObject, toBinary } from '@bufbuild/protobuf';
 import {
   type ChannelCredentials,
@@ -11,7 +12,6 @@ import {
   credentials,
   Metadata,
 } from '@grpc/grpc-js';
-
 import {
   type DiscoveryRequest,
   DiscoveryRequestSchema,
@@ -22,6 +22,7 @@ import {
   type RateLimitConfig,
   RateLimitConfigSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import type { Capabilities } from '../../rules/language/capabilities.ts';
 import { eventually } from './eventually.ts';
 
 /** Of an override that changes one, else of the first rule. */
@@ -230,14 +231,14 @@ export interface WeirLikeClientOptions extends ScriptedXdsClientOptions {
   /** Of the process. Defaults to one of its pod. */
   instance?: string;
   /** Defaults to none: an old one. */
-  rulesVersion?: number;
+  capabilities?: Capabilities;
 }
 
 /** As `startGoLikeClient`. */
 export async function startWeirLikeClient(options: WeirLikeClientOptions): Promise<ScriptedXdsClient> {
-  const { pod, fleet, instance = `${pod}-1`, rulesVersion, ...rest } = options;
-  const version = rulesVersion === undefined ? {} : { rules_version: rulesVersion };
-  const metadata = { pod, instance, ...version, ...(fleet === undefined ? {} : { fleet }) };
+  const { pod, fleet, instance = `${pod}-1`, capabilities, ...rest } = options;
+  const listed = capabilities === undefined ? {} : { capabilities: [...capabilities] };
+  const metadata = { pod, instance, ...listed, ...(fleet === undefined ? {} : { fleet }) };
   return withFirstResponse(
     new ScriptedXdsClient({ nodeId: 'default', metadata, userAgentName: 'weir', ...rest }),
   );

@@ -73,7 +73,7 @@ export function testSnapshot(fleet: string, domains: readonly string[], padding 
       RateLimitConfigSchema,
       create(RateLimitConfigSchema, { name: `team/${domain}`, domain, descriptors }),
     );
-    return { name: `team/${domain}`, domain, bytes, hash: hashOf(bytes) };
+    return { name: `team/${domain}`, domain, bytes, hash: hashOf(bytes), needs: [] };
   });
   return fleetSnapshot(fleet, resources);
 }

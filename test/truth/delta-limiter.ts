@@ -1,4 +1,5 @@
 /** A limiter of incremental xDS that keeps out of what it is sent what the test wants, and has the rest in force. */
+
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { anyPack } from '@bufbuild/protobuf/wkt';
 import { Client, type ClientDuplexStream, credentials, Metadata } from '@grpc/grpc-js';
@@ -9,6 +10,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import { limitIn, rateLimitConfigType } from '../support/xds-client.ts';
 import type { LimiterPod, RunningLimiter } from './limiters.ts';
 
@@ -104,7 +106,12 @@ export class PartlyRefusingLimiter implements RunningLimiter {
   #request(fields: Omit<MessageInitShape<typeof DeltaDiscoveryRequestSchema>, '$typeName'>): void {
     const { name, fleet } = this.#pod;
     const instance = `${name}-${this.#starts}`;
-    const metadata = { pod: name, instance, fleet, ...(this.isOld ? {} : { rules_version: 3 }) };
+    const metadata = {
+      pod: name,
+      instance,
+      fleet,
+      ...(this.isOld ? {} : { capabilities: [...capabilities] }),
+    };
     const node = { id: 'default', userAgentName: 'weir', metadata };
     const request = create(DeltaDiscoveryRequestSchema, { node, typeUrl: rateLimitConfigType, ...fields });
     this.#call?.write(toBinary(DeltaDiscoveryRequestSchema, request));

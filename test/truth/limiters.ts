@@ -1,8 +1,10 @@
 /** The limiters: pods of which the API server knows, and processes of this machine that show the pods' tokens. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import type { ChildProgram } from '../support/child-program.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { spawnLimiter } from '../support/limiter-process.ts';
@@ -204,7 +206,7 @@ export class ScriptedLimiter implements RunningLimiter {
   #starts = 0;
   readonly hasDied = false;
   refuses = false;
-  /** From its next start on it is one that obeys no rules of version 2. */
+  /** From its next start on it is one without capabilities. */
   isOld = false;
 
   constructor(pod: LimiterPod) {
@@ -246,7 +248,7 @@ export class ScriptedLimiter implements RunningLimiter {
         pod: this.#pod.name,
         instance: `${this.#pod.name}-${this.#starts}`,
         fleet: this.#pod.fleet,
-        ...(this.isOld ? {} : { rules_version: 3 }),
+        ...(this.isOld ? {} : { capabilities: [...capabilities] }),
       },
       authorization: () => `Bearer ${this.#pod.token}`,
       ...(version === undefined ? {} : { claims: version }),

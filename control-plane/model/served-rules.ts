@@ -1,0 +1,96 @@
+/** Which rules a limiter gets: every resource that it supports, and of the others their fallback. Pure. */
+import {
+  type Capabilities,
+  type Capability,
+  knownCapabilities,
+  noCapabilities,
+  supports,
+} from '../../rules/language/capabilities.ts';
+import { compositeOf } from '../../rules/model.ts';
+import { decodeResource, encodeResource } from '../../rules/xds/resource.ts';
+import { type FleetSnapshot, hashOf, type Resource, versionOf } from './fleet-snapshot.ts';
+
+/** By snapshot and capabilities. There are 64 sets of capabilities at most. */
+const served = new WeakMap<FleetSnapshot, Map<string, FleetSnapshot>>();
+const needed = new WeakMap<FleetSnapshot, Capabilities>();
+
+/** The snapshot for limiters with these capabilities: the same value if they support all of it. */
+export function servedTo(snapshot: FleetSnapshot, has: Capabilities): FleetSnapshot {
+  if (supports(has, neededFor(snapshot))) return snapshot;
+  const known = served.get(snapshot) ?? new Map<string, FleetSnapshot>();
+  served.set(snapshot, known);
+  const key = has.join();
+  const reduced = known.get(key) ?? reducedTo(snapshot, has);
+  known.set(key, reduced);
+  return reduced;
+}
+
+/** What a limiter needs for all of it. */
+export function neededFor(snapshot: FleetSnapshot): Capabilities {
+  const known = needed.get(snapshot) ?? joinedNeeds(snapshot.resources);
+  needed.set(snapshot, known);
+  return known;
+}
+
+function joinedNeeds(resources: readonly Resource[]): Capabilities {
+  const names = new Set<Capability>();
+  for (const { needs } of resources) for (const capability of needs) names.add(capability);
+  return names.size === 0 ? noCapabilities : knownCapabilities(names);
+}
+
+function reducedTo({ fleet, resources }: FleetSnapshot, has: Capabilities): FleetSnapshot {
+  const supported = resources.flatMap((resource) => resourceFor(resource, has) ?? []);
+  return { fleet, version: versionOf(supported), resources: supported };
+}
+
+/** Undefined: nothing. A fallback has the name of its resource. */
+export function resourceFor(resource: Resource, has: Capabilities): Resource | undefined {
+  const { needs, fallback, parts } = resource;
+  if (supports(has, needs)) return resource;
+  if (parts !== undefined) return mergedOf(partsFor(parts, has));
+  return fallback && resourceFor(fallback, has);
+}
+
+/** A fallback has no top-level rule that another object has by now: a domain has each of them once. */
+function partsFor(parts: readonly Resource[], has: Capabilities): Resource[] {
+  const chosen = parts.map((part) => ({ part, given: resourceFor(part, has) }));
+  const isOlder = chosen.some(({ part, given }) => given !== undefined && given !== part);
+  const taken = new Set(
+    isOlder ? chosen.flatMap(({ part, given }) => (given === part ? topKeysOf(part) : [])) : [],
+  );
+  return chosen.flatMap(({ part, given }) => {
+    if (given === part || given === undefined) return given ?? [];
+    const rest = withoutRules(given, taken);
+    for (const key of rest === undefined ? [] : topKeysOf(rest)) taken.add(key);
+    return rest ?? [];
+  });
+}
+
+function topKeysOf({ bytes }: Resource): string[] {
+  return decodeResource(bytes).descriptors.map(compositeOf);
+}
+
+/** Undefined: no rules are left. */
+function withoutRules(resource: Resource, keys: ReadonlySet<string>): Resource | undefined {
+  const source = decodeResource(resource.bytes);
+  const descriptors = source.descriptors.filter((rule) => !keys.has(compositeOf(rule)));
+  if (descriptors.length === source.descriptors.length) return resource;
+  if (descriptors.length === 0) return undefined;
+  const bytes = encodeResource({ ...source, descriptors });
+  return { ...resource, bytes, hash: hashOf(bytes) };
+}
+
+/**
+ * Encoded messages one after the other are their merge, as the encoding of Protocol Buffers has it: lists add up, and
+ * of a single field the last value counts, here the name. Undefined: there are none.
+ */
+export function mergedOf(parts: readonly Resource[]): Resource | undefined {
+  const [first] = parts;
+  if (first === undefined) return undefined;
+  const { domain } = first;
+  // One with a slash is marked, since it may read like the name of an object, which holds no blank.
+  const name = domain.includes('/') ? `domain ${domain}` : domain;
+  const head = encodeResource({ name, domain, descriptors: [] });
+  const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);
+  return { name, domain, bytes, hash: hashOf(bytes), needs: joinedNeeds(parts), parts };
+}

@@ -1,0 +1,63 @@
+/** Which capabilities a limiter needs for rules. Follows from the rows of the rule language. */
+import {
+  type Capabilities,
+  type Capability,
+  knownCapabilities,
+  noCapabilities,
+} from './language/capabilities.ts';
+import { type FieldRow, type FieldRows, limitFields, ruleFields } from './language/fields.ts';
+import {
+  isDefault,
+  type Limit,
+  makeLimit,
+  maxUint32,
+  noTraits,
+  type Rule,
+  rulesOfAllLevels,
+} from './model.ts';
+
+type Needs = readonly (readonly [property: string, capability: Capability])[];
+
+/** Properties that need a capability unless they have their default. */
+const ruleNeeds = needsOf(ruleFields);
+const limitNeeds = needsOf(limitFields);
+/** Numbers that need a capability above 32 bits. */
+const wideNeeds: Needs = Object.entries<FieldRow>(limitFields).flatMap(([name, { ifWide }]) =>
+  ifWide === undefined ? [] : [[name, ifWide.withhold] as const],
+);
+const severalLimits = ruleFields.rateLimits.ifUnknown.withhold;
+const defaultLimit = makeLimit({});
+
+function needsOf(rows: FieldRows): Needs {
+  return Object.entries(rows).flatMap(([name, { ifUnknown, isSpelling }]) =>
+    typeof ifUnknown !== 'object' || isSpelling === true ? [] : [[name, ifUnknown.withhold] as const],
+  );
+}
+
+export function neededCapabilities(rules: readonly Rule[]): Capabilities {
+  const needed = new Set<Capability>();
+  for (const [rule, own] of rulesOfAllLevels(rules)) {
+    addWritten(needed, ruleNeeds, rule, noTraits);
+    if (own.length > 1) needed.add(severalLimits);
+    for (const limit of own) {
+      addWritten(needed, limitNeeds, limit, defaultLimit);
+      addWide(needed, limit);
+    }
+  }
+  return needed.size === 0 ? noCapabilities : knownCapabilities(needed);
+}
+
+function addWritten<Values extends object>(
+  needed: Set<Capability>,
+  needs: Needs,
+  values: Values,
+  defaults: Partial<Values>,
+): void {
+  for (const [name, capability] of needs)
+    if (!isDefault(values[name as keyof Values], defaults[name as keyof Values])) needed.add(capability);
+}
+
+function addWide(needed: Set<Capability>, limit: Limit): void {
+  for (const [name, capability] of wideNeeds)
+    if (Number(limit[name as keyof Limit]) > maxUint32) needed.add(capability);
+}
