@@ -31,9 +31,9 @@ export interface OpenedServer {
 export interface OpenedStore extends OpenedServer {
   /** Counts each hit at once: it is inside `aroundStore` and everything around that. */
   counts: Store;
-  /** Around `store`. Undefined: it keeps none. */
+  /** Handles calls about reservations, around `store`. Undefined: the store supports none. */
   reservations?: ReservationStore | undefined;
-  /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
+  /** Called when these counters were reset; undefined keys: unknown. The method is undefined if nothing is remembered of counters. */
   forget?: (keys: readonly string[] | undefined) => void;
   /** BACKEND_TYPE=memory: the store itself. */
   memory?: MemoryStore;

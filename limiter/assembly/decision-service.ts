@@ -28,7 +28,7 @@ interface DecisionParts {
   store: Store;
   /** Undefined: it keeps none. */
   reservations?: ReservationStore | undefined;
-  /** Undefined: nobody wants to know more than is counted. */
+  /** Undefined if no capability observes decisions. */
   observer?: Observer | undefined;
   /** Undefined if no marks of limits are reported. */
   warnings?: LimitWarnings | undefined;

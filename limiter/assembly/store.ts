@@ -100,7 +100,7 @@ export function openStore(
   return { ...guardedStore, reservations: reserving(context, store, onCorrected) };
 }
 
-/** Bounds what one domain or one caller may have reserved, and gives back what has expired before hits are refused. */
+/** Bounds the reservations of one domain or one caller, and returns expired amounts before hits are refused. */
 function reserving(
   { settings, clock }: LimiterContext,
   store: Store,

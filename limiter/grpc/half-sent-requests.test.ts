@@ -54,7 +54,7 @@ const request = (id: number, path = '/a.B/Count'): Buffer =>
 
 const largest = withPrefix(new Uint8Array(defaultGrpcLimits.maxMessageBytes));
 
-/** Sends frames of the largest size, at the pace at which the server reads: a stream's window is a quarter of the body. */
+/** Sends frames of the largest size, at the pace at which the server reads: a stream's window is a quarter of the largest message. */
 async function sendPart(peer: SocketPeer, id: number, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; at += 16_384) {
     peer.send(data(id, bytes.subarray(at, at + 16_384)));

@@ -47,7 +47,7 @@ const abandoned = 3;
 type State = typeof receiving | typeof running | typeof answered | typeof abandoned;
 
 /**
- * One unary call. The request is whole at its end, the handler is asked, the first answer ends the call:
+ * One unary call. The handler is called when the request is complete, and the first answer ends the call:
  *
  *   receiving --end of request--> running --send, fail--> answered
  *       |                            |                      ^

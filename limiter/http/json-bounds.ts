@@ -37,7 +37,7 @@ export function boundedJson(json: Uint8Array, limits: RequestLimits): BoundedJso
 class JsonPass {
   readonly #json: Uint8Array;
   readonly #limits: RequestLimits;
-  /** The open brackets around the position, from the outside, and the least number of elements in each. */
+  /** The open brackets around the position, the outermost first, and the least number of elements in each. */
   readonly #brackets = new Uint8Array(requestDepth + 1);
   readonly #elements = new Uint32Array(requestDepth + 1);
   #depth = 0;

@@ -277,7 +277,7 @@ export class FrameDispatch implements FrameSink {
     }
     if (streams.isIdle(id)) throw protocolError();
     const stream = streams.get(id);
-    // On a closed stream it may have been on its way. RFC 9113, section 5.1.
+    // The frame may have been sent before the stream closed. RFC 9113, section 5.1.
     if (stream === undefined) return;
     if (increment === 0) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
     else if (!writer.openStreamWindow(stream, increment)) {

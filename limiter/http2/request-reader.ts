@@ -488,7 +488,7 @@ export class UnfinishedRequests {
     const { streams } = this.#context;
     const before = streams.size;
     for (const stream of streams.values()) {
-      // They come in the order in which they were opened.
+      // Streams come in the order in which they were opened.
       if (stream.openedMs > lastOpenedMs) break;
       if (!stream.isUnfinished) continue;
       // The request was not processed, so the peer may repeat it elsewhere. RFC 9113, section 8.7.

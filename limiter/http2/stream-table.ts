@@ -109,7 +109,7 @@ export class Http2Stream implements RequestStream {
     this.openedMs = openedMs;
   }
 
-  /** Its request is not complete and should be soon: no stream of messages, and not answered already. */
+  /** Whether its request is not complete but should be soon: it is not a stream of messages, and not answered yet. */
   get isUnfinished(): boolean {
     return this.state === StreamState.OPEN && !this.requestIsStream && this.isOpen;
   }
@@ -225,7 +225,7 @@ class Ring {
   }
 }
 
-/** The streams of one connection that are not closed, and what is remembered of the others. */
+/** The streams of one connection that are not closed, and how the last others closed. */
 export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
@@ -257,19 +257,19 @@ export class StreamTable {
     this.emptySinceMs = time.nowMs;
   }
 
-  /** The open stream of this identifier. */
+  /** Returns the open stream of this identifier. */
   get(id: number): Http2Stream | undefined {
     const latest = this.#latest;
     return latest !== undefined && latest.id === id ? latest : this.#older.get(id);
   }
 
-  /** The open ones. The one that was opened first comes first. Any may be closed meanwhile, and none opened. */
+  /** Returns open streams in the order in which they were opened. Any may be closed meanwhile, but none opened. */
   *values(): Generator<Http2Stream, void> {
     yield* this.#older.values();
     if (this.#latest !== undefined) yield this.#latest;
   }
 
-  /** Its identifier is higher than those of all others. */
+  /** The identifier must be higher than those of all others. */
   add(stream: Http2Stream): void {
     if (this.#latest !== undefined) this.#older.set(this.#latest.id, this.#latest);
     this.#latest = stream;

@@ -28,7 +28,7 @@ export class Latencies {
   }
 }
 
-/** Milliseconds; of several threads together. Null where nothing was counted. */
+/** A quantile over several threads, in milliseconds. Null if nothing was counted. */
 export function quantileMs(threads: readonly (readonly number[])[], quantile: number): number | null {
   const counts = Array.from({ length: buckets }, (_, bucket) =>
     threads.reduce((sum, thread) => sum + (thread[bucket] ?? 0), 0),

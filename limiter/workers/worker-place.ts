@@ -10,7 +10,7 @@
  *
  *   any ──close──> closed
  *
- * The first start is not tried again: its failure is that of the limiter.
+ * The first start is not repeated: if it fails, the limiter fails.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';

@@ -139,7 +139,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     this.#socket = socket;
     this.#isShakingHands = false;
     this.#bytesBefore = socket.bytesRead;
-    // The TLS socket is created paused, like the accepted one, although it reads: a socket that does not flow cannot be paused later.
+    // The TLS socket is created paused, like the accepted one, although it reads: a pause has no effect on a socket that does not flow.
     socket.resume();
     this.#stayPaused(socket);
     this.look();

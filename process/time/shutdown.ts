@@ -4,8 +4,8 @@
  *   running ──signal──> unhealthy, draining ──delay──> step 1 ──> step 2 ... ──> exit 0
  *                            └──────────── second signal ────────────┴──> exit 1 at once
  *
- * A signal that comes again within a moment is the same wish twice: a Ctrl-C reaches a program both from the terminal
- * and from the npm that started it.
+ * A signal that is repeated within a moment counts once: a Ctrl-C reaches a program both from the terminal and from the npm
+ * that started it.
  *
  * Each step is bounded in time; one that fails or takes too long is reported, and the next one begins.
  */

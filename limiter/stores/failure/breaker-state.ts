@@ -131,7 +131,7 @@ export class BreakerTimer {
     this.#endTicks();
   }
 
-  /** Stops the ticks and probes, now or later, until a probe is answered. */
+  /** Stops the ticks and schedules a probe. The ticks start again when a probe is answered. */
   probeLater(): void {
     this.stopTicks();
     if (this.#closed) return;

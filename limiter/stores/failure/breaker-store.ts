@@ -12,7 +12,7 @@ import {
 export interface BreakerStoreOptions extends BreakerTimes {
   store: Store;
   /**
-   * The longest time that a request waits, up to an eighth of `silenceMs` more. It applies if its turn at the store comes late, and if
+   * The longest time that a request waits, give or take an eighth of `silenceMs`. It applies if its turn at the store comes late, and if
    * answers to other requests keep the breaker closed.
    */
   patienceMs: number;

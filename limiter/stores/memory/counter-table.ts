@@ -121,7 +121,7 @@ export class CounterTable {
 
   /**
    * Writes the state of a counter with a bound, or creates the counter if `find` returned none. Returns false if the key does not fit.
-   * The new lifetime is twice what the state needs, so that not every hit moves its end.
+   * A counter that must live longer gets twice the time that it needs, so that not every hit moves its end.
    */
   keep(
     kept: Kept,
