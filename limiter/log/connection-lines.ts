@@ -12,17 +12,17 @@ export interface ConnectionEnd {
   times: number;
 }
 
-/** At most once a minute for each reason. */
+/** Logged at most once a minute for each reason. */
 export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
   log.warn('A TLS handshake failed', { ...failure });
 }
 
-/** At most once a minute for each reason. */
+/** Logged at most once a minute for each reason. */
 export function connectionRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('A connection was refused or ended for what its peer did', { ...end });
 }
 
-/** At most once a minute for each reason. The connection stays open. */
+/** Logged at most once a minute for each reason. The connection stays open. */
 export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was reset for what its peer did', { ...end });
 }
@@ -42,12 +42,12 @@ export function connectionIdle(log: Logger, end: ConnectionEnd): void {
   log.info('A connection was ended', { ...end });
 }
 
-/** At most once a minute. */
+/** Logged at most once a minute. */
 export function certificateMissing(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was refused for want of a good certificate', { ...end });
 }
 
-/** For HTTP_ALLOWED_HOSTS. At most once a minute. */
+/** Logged for HTTP_ALLOWED_HOSTS, at most once a minute. */
 export function hostRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was refused for its Host header', { ...end });
 }
@@ -68,7 +68,7 @@ export function certificateRefused(log: Logger, listener: CertificateOwner, reas
   log.error('A new certificate cannot be used: the one before stays', { listener, reason });
 }
 
-/** Once for each reason, until the files are good again. */
+/** Logged once for each reason, until the files are good again. */
 export function clientTlsRefused(log: Logger, client: 'redis' | 'memcache' | 'xDS', reason: string): void {
   log.error('The TLS files of a client cannot be used: the last good ones stay', { client, reason });
 }

@@ -1,7 +1,7 @@
 /** Log lines about the export of statistics: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** Once for a metric. A statistic's name may contain data of callers, so it is in a separate line, at debug. */
+/** Logged once for a metric. A statistic's name may contain data of callers, so it is in a separate line, at debug. */
 export function metricNameTaken(log: Logger, stat: string, metric: string): void {
   const text = 'A statistic is not served to Prometheus: its metric has another type';
   log.error(text, { metric });
@@ -12,7 +12,7 @@ export function metricNameTaken(log: Logger, stat: string, metric: string): void
 interface ReceiverLines {
   /** Logged when it is first reached, and after an outage. */
   up(): void;
-  /** Once an outage. */
+  /** Logged once an outage. */
   down(reason: string): void;
 }
 

@@ -37,7 +37,7 @@ export function listeningForHttp(log: Logger, address: string): void {
   log.warn(`Listening for HTTP on '${address}'`);
 }
 
-/** After 10 s of a start, then every minute. The level is one that everybody sees, because no caller is served. */
+/** Logged after 10 s of a start, then every minute. The level is one that everybody sees, because no caller is served. */
 export function notServingYet(log: Logger, start: { waitsFor: string; seconds: number }): void {
   log.error('Not serving yet: gRPC and HTTP stay closed until the start is over', start);
 }
@@ -61,7 +61,7 @@ export function configLoaded(
 export interface OriginLines {
   /** A successful load without rules. */
   noRules(): void;
-  /** Once an outage. The last good rules, if there are any, stay in force. */
+  /** Logged once an outage. The last good rules, if there are any, stay in force. */
   unreachable(reason: string, areLoaded: boolean): void;
   reachable(): void;
 }
@@ -76,7 +76,7 @@ export function ruleFileLines(log: Logger, path: string): OriginLines {
 
 interface XdsLines extends OriginLines {
   connected(): void;
-  /** At every attempt, so the level is below the default. */
+  /** Logged at every attempt, so the level is below the default. */
   attemptFailed(reason: string, retryMs: number): void;
   noRulesYet(): void;
   notIncremental(): void;
@@ -150,8 +150,8 @@ export function noRulesToDecideBy(log: Logger): void {
 }
 
 /**
- * Once for each mark and window in the whole fleet. `metric` has the same values as the rule's statistics: values of requests only with
- * `value_to_metric` and `detailed_metric`.
+ * Logged once for each mark and window in the whole fleet. `metric` has the same values as the rule's statistics: values of requests
+ * only with `value_to_metric` and `detailed_metric`.
  */
 export function limitWarned(
   log: Logger,
@@ -173,7 +173,7 @@ export function moreLimitsWarned(log: Logger, further: number): void {
   log.warn('More limits have reached a mark of warn_at than are logged in a minute', { further });
 }
 
-/** Once while the warning lasts. */
+/** Logged once while the warning lasts. */
 export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
   const { rule, line, column, hint } = fields;
   log.warn(`${source}: ${text}`, { rule, line, column, hint });
@@ -205,12 +205,12 @@ export function redisConnectionRetry(
   );
 }
 
-/** Once an outage. Requests fail until it is over. */
+/** Logged once an outage. Requests fail until it is over. */
 export function redisConnectionLost(log: Logger, url: string, reason: string): void {
   log.error('Lost the connection to Redis: trying again', { url, reason });
 }
 
-/** At every attempt, so the level is below the default. */
+/** Logged at every attempt, so the level is below the default. */
 export function redisConnectionFailed(log: Logger, url: string, reason: string): void {
   log.info('An attempt to connect to Redis failed', { url, reason });
 }
@@ -220,12 +220,12 @@ export function redisAsksForNoPassword(log: Logger): void {
   log.warn('Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)');
 }
 
-/** Once for each reason in an outage. */
+/** Logged once for each reason in an outage. */
 export function redisStaysAway(log: Logger, url: string, reason: string): void {
   log.error('Redis cannot be reached: trying again', { url, reason });
 }
 
-/** At most once a minute for each kind of error. `further` errors of the same kind were not logged. */
+/** Logged at most once a minute for each kind of error. `further` errors of the same kind were not logged. */
 export function redisRefuses(
   log: Logger,
   refusal: { url: string; reply: string; hint: string | undefined; further: number },
@@ -246,7 +246,7 @@ export function redisNodeBack(log: Logger, node: string): void {
   log.warn('The node of the Redis Cluster answers again', { node });
 }
 
-/** Once a process. */
+/** Logged once in a process. */
 export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
   log.warn('Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others', {
     url,
@@ -263,7 +263,7 @@ export function redisStoreAdminRefused(log: Logger, missing: { command: string; 
   });
 }
 
-/** Once a process. */
+/** Logged once in a process. */
 export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
   log.warn('Redis refuses the ledgers of leases: the limiter counts each hit at once', {
     url,
@@ -272,12 +272,12 @@ export function redisLeasesRefused(log: Logger, url: string, reason: string): vo
   });
 }
 
-/** Once an outage, and `storeAskedAgain` once at its end. */
+/** Logged once an outage, and `storeAskedAgain` once at its end. */
 export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
   log.error('The store does not answer: it is not asked until it does', outage);
 }
 
-/** Every minute in between. */
+/** Logged every minute in between. */
 export function storeStillNotAsked(
   log: Logger,
   outage: { store: string; seconds: number; mode: string },
@@ -332,7 +332,7 @@ export function memcacheSrvFailed(log: Logger, name: string, reason: string): vo
   log.warn('failed to refresh memcache hosts', { name, reason });
 }
 
-/** At the start, as in the Go service. */
+/** Logged at the start, as in the Go service. */
 export function redisPipelineLimitIgnored(log: Logger, url: string): void {
   log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
 }
@@ -358,8 +358,8 @@ export function workerReady(log: Logger, worker: number): void {
 }
 
 /**
- * At most once a minute for each bound and listener. `times` counts requests of all callers since the previous line. The line does not
- * contain data of the caller.
+ * Logged at most once a minute for each bound and listener. `times` counts requests of all callers since the previous line. The line
+ * does not contain data of the caller.
  */
 export function requestTooLarge(
   log: Logger,
@@ -389,7 +389,7 @@ export function profilesRefused(log: Logger, reason: string): void {
   });
 }
 
-/** At most once a minute for each profile and header. Limits on descriptors made from the header do not apply. */
+/** Logged at most once a minute for each profile and header. Limits on descriptors made from the header do not apply. */
 export function headerMissing(
   log: Logger,
   missingHeader: { profile: string; header: string; peer: string; times: number },
@@ -397,12 +397,12 @@ export function headerMissing(
   log.warn('A proxy does not send a header that its profile needs', missingHeader);
 }
 
-/** At most once a minute. Most proxies let such requests pass. */
+/** Logged at most once a minute. Most proxies let such requests pass. */
 export function profileUnknown(log: Logger, unknown: { peer: string; reason: string; times: number }): void {
   log.warn('A proxy asks by a profile that it cannot use: nothing is limited by it', unknown);
 }
 
-/** At most once a minute for each profile: the store failed, or the domain has no rules. `answer` is the value of onError. */
+/** Logged at most once a minute for each profile: the store failed, or the domain has no rules. `answer` is the value of onError. */
 export function forwardedUndecided(
   log: Logger,
   undecided: { profile: string; answer: 'allow' | 'deny'; reason: string; times: number },
@@ -435,7 +435,7 @@ export function adminChange(
   log.warn('An operator changed something', change);
 }
 
-/** At most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
+/** Logged at most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
 export function adminRefused(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },

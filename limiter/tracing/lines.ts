@@ -1,7 +1,7 @@
 /** Log lines about the export of spans. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** Once an outage. */
+/** Logged once an outage. */
 export function tracesNotSent(log: Logger, url: string, reason: string): void {
   log.warn('Traces cannot be exported: spans are dropped until they can', { url, reason });
 }
@@ -17,7 +17,7 @@ export function tracingProblem(log: Logger, problem: string, times: number): voi
   log.warn('OpenTelemetry warns', { problem, times });
 }
 
-/** At the end of the process. */
+/** Logged at the end of the process. */
 export function lastTracesLost(log: Logger, url: string, reason: string): void {
   log.warn('The last spans could not be exported', { url, reason });
 }
