@@ -139,25 +139,40 @@ export class Grants {
    */
   mayUseIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
     const former = this.#former?.mayUseIn(startMs, endMs) ?? 0;
-    // Less than the whole, where it did not use all: only what it may use since the last report was made is not known.
+    return (
+      former +
+      (this.#refills
+        ? this.#flowsIn(startMs, endMs, used, next, renewedMs)
+        : this.#leftIn(startMs, endMs, next, renewedMs))
+    );
+  }
+
+  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs: number): boolean {
+    return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
+  }
+
+  #leftIn(startMs: number, endMs: number, next: Bucket | undefined, renewedMs: number): number {
+    let left = next?.tokens ?? 0;
+    for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
+      if (this.#isUsableIn(grant, startMs, endMs, renewedMs)) left += grant.left;
+    return left;
+  }
+
+  /** Less than the whole, where it did not use all: only what it may use since the last report was made is not known. */
+  #flowsIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
     const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
     const inUse = new Flow((endMs - sinceMs) / 1000);
-    let left = next?.tokens ?? 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {
-      const untilMs = grant === this.#newest ? Math.max(grant.untilMs, renewedMs) : grant.untilMs;
-      if (grant.sentMs >= endMs || untilMs <= startMs) continue;
-      left += grant.left;
-      if (!this.#refills) continue;
+      if (!this.#isUsableIn(grant, startMs, endMs, renewedMs)) continue;
       whole.add(grant);
       if (grant.untilMs > this.#reportedMs) inUse.add(grant);
     }
-    if (!this.#refills) return former + left;
     if (next !== undefined) {
       whole.add(next);
       inUse.add(next);
     }
-    return former + (used === undefined ? whole.most : Math.min(whole.most, used + inUse.most));
+    return used === undefined ? whole.most : Math.min(whole.most, used + inUse.most);
   }
 
   /**

@@ -17,20 +17,25 @@ interface Owner {
 const leastMeasuredMs = 1_000;
 const newestCounts = 0.5;
 
-/** What a member has of an account. */
+/** What a member has of an account, in a list: it has one or two of them. */
 interface Part {
   readonly account: Account;
   /** Kept for it. */
   keeps: number;
   /** Hits that it reported in the account's window. */
   used: number;
+  next: Part | undefined;
 }
 
-/** There are many of them: each field counts, and so does an array with room to spare. */
-export class Member implements Share {
+/** There are many of them: each field counts, and so does each object. */
+export class Member implements Share, Totals {
   readonly holder: Holder;
   readonly sinceMs: number;
-  readonly totals: Totals = { ...noTotals };
+  assigned = 0;
+  used = 0;
+  denied = 0;
+  returned = 0;
+  overReported = 0;
   grants: Grants;
   /** When what was sent last ends; 0: nothing was sent. */
   endsMs = 0;
@@ -42,7 +47,7 @@ export class Member implements Share {
   #rate: number | undefined;
   #hits = 0;
   #measuredMs: number;
-  #parts: readonly Part[] = [];
+  #parts: Part | undefined;
   readonly #owner: Owner;
 
   constructor(owner: Owner, holder: Holder, grants: Grants, nowMs: number) {
@@ -92,24 +97,28 @@ export class Member implements Share {
 
   /** Nothing is kept for it in any window. */
   get isEmpty(): boolean {
-    for (const { keeps } of this.#parts) if (keeps > 0) return false;
-    return true;
+    return this.mostKept === 0;
   }
 
   /** The most that is kept for it in a window. */
   get mostKept(): number {
-    return this.#parts.reduce((most, { keeps }) => Math.max(most, keeps), 0);
+    let most = 0;
+    for (let part = this.#parts; part !== undefined; part = part.next) most = Math.max(most, part.keeps);
+    return most;
   }
 
   setUsed(account: Account, used: number): void {
     const part = this.#partOf(account);
     if (part !== undefined) part.used = used;
-    else if (used > 0) this.#add({ account, keeps: 0, used });
+    else if (used > 0) this.#parts = { account, keeps: 0, used, next: this.#parts };
   }
 
   forget(account: Account): void {
-    if (this.#partOf(account) !== undefined)
-      this.#parts = [...this.#parts.filter((part) => part.account !== account)];
+    const forgotten = this.#partOf(account);
+    if (forgotten === undefined) return;
+    if (this.#parts === forgotten) this.#parts = forgotten.next;
+    for (let part = this.#parts; part !== undefined; part = part.next)
+      if (part.next === forgotten) part.next = forgotten.next;
   }
 
   /** As `Grants.mayUseIn`. */
@@ -123,25 +132,22 @@ export class Member implements Share {
     const keeps = this.isClosed ? 0 : this.mayUseIn(account);
     account.keeps += keeps - (part?.keeps ?? 0);
     if (part !== undefined) part.keeps = keeps;
-    else if (keeps > 0) this.#add({ account, keeps, used: 0 });
+    else if (keeps > 0) this.#parts = { account, keeps, used: 0, next: this.#parts };
   }
 
   /** What it may still use counts as used, here and in windows to come. */
   spend(): void {
-    for (const { account, keeps } of this.#parts) {
-      account.keeps -= keeps;
-      account.spent += keeps;
+    for (let part = this.#parts; part !== undefined; part = part.next) {
+      part.account.keeps -= part.keeps;
+      part.account.spent += part.keeps;
     }
-    this.#parts = [];
+    this.#parts = undefined;
   }
 
   #partOf(account: Account): Part | undefined {
-    for (const part of this.#parts) if (part.account === account) return part;
-    return undefined;
-  }
-
-  #add(part: Part): void {
-    this.#parts = [...this.#parts, part];
+    let part = this.#parts;
+    while (part !== undefined && part.account !== account) part = part.next;
+    return part;
   }
 }
 

@@ -59,6 +59,12 @@ type Proposal = Bucket | 'renew';
 /** Of the pool whose level is sought: with many clients, new ones each time would be most of what there is to collect. */
 const claims: { -readonly [Name in keyof Claim]: number }[] = [];
 
+/** What of an account can still be assigned. */
+interface Free {
+  readonly account: Account;
+  hits: number;
+}
+
 type Levels = readonly (ClaimSums & { level: number })[];
 
 export class Pool {
@@ -111,7 +117,7 @@ export class Pool {
     }
     const { own, over, returned } = member.grants.report({ allowed, denied }, cameMs, { windowMs, most });
     const used = allowed - over;
-    addReport(member.totals, used, denied, returned, over);
+    addReport(member, used, denied, returned, over);
     addReport(this.totals, used, denied, returned, over);
     for (const account of this.#current) {
       if (this.#isExact) account.spent += own;
@@ -230,10 +236,13 @@ export class Pool {
   }
 
   *list(): Iterable<ShareView> {
-    for (const { holder, totals, grants, mostKept, rate, sinceMs, endsMs } of this.members) {
-      const mayUse = this.#isExact ? grants.left : mostKept;
-      const pool = { pool: this.key, form: this.#terms.form };
-      yield { ...totals, ...pool, holder, mayUse, demand: rate ?? 0, sinceMs, endsMs };
+    for (const member of this.members) {
+      const { assigned, used, denied, returned, overReported, holder, sinceMs, endsMs } = member;
+      yield {
+        ...{ assigned, used, denied, returned, overReported, holder, sinceMs, endsMs },
+        ...{ pool: this.key, form: this.#terms.form, demand: member.rate ?? 0 },
+        mayUse: this.#isExact ? member.grants.left : member.mostKept,
+      };
     }
   }
 
@@ -501,20 +510,21 @@ export class Pool {
   }
 
   /** Of the bucket as much as is free: in the exact form that, unless it likely has more. */
-  #within(bucket: Bucket, member: Member, free: ReadonlyMap<Account, number>, nowMs: number): Proposal {
+  #within(bucket: Bucket, member: Member, free: readonly Free[], nowMs: number): Proposal {
     const { newest } = member.grants;
     if (!this.#isExact) return this.#refillingWithin(bucket, newest, free);
-    const least = Math.min(...free.values());
+    let least = Number.POSITIVE_INFINITY;
+    for (const { hits } of free) least = Math.min(least, hits);
     if (bucket.tokens <= least) return bucket;
     if (least > (newest?.likelyLeft ?? 0)) return { ...bucket, tokens: least };
     return this.#isLasting(member, nowMs) ? 'renew' : nothing;
   }
 
   /** A client's first bucket is of half of what is free: others will come, and what it has too much comes back late. */
-  #refillingWithin(bucket: Bucket, newest: Bucket | undefined, free: ReadonlyMap<Account, number>): Bucket {
+  #refillingWithin(bucket: Bucket, newest: Bucket | undefined, free: readonly Free[]): Bucket {
     let within = bucket;
-    for (const [{ limit }, hits] of free) {
-      const seconds = limit.lengthSeconds;
+    for (const { account, hits } of free) {
+      const seconds = account.limit.lengthSeconds;
       const had = bucket.isFresh || newest === undefined ? 0 : hitsOf(newest, seconds);
       const isFirst = newest === undefined || newest.tokens === 0;
       const most = had + (isFirst ? Math.max(Math.min(1, hits), hits / 2) : hits);
@@ -528,23 +538,22 @@ export class Pool {
     const { ttlSeconds } = this.#options;
     const untilMs = nowMs + this.#horizonMs;
     const accounts = this.#accounts.filter(({ startMs, endMs }) => startMs < untilMs && endMs > nowMs);
-    const left = new Map(accounts.map((account) => [account, free.get(account) ?? 0]));
+    const left: Free[] = accounts.map((account) => ({ account, hits: free.get(account) ?? 0 }));
     for (const [member, proposal] of proposals) {
       if (member.isClosed) continue;
-      const freeOf = (account: Account): number => left.get(account)!;
       let sent = proposal === 'renew' ? proposal : this.#within(proposal, member, left, nowMs);
-      const extraIn = (account: Account): number => extraOf(member, sent, account, untilMs);
-      const fits = (): boolean => accounts.every((account) => extraIn(account) <= freeOf(account));
-      if (!fits() && this.#isLasting(member, nowMs)) sent = 'renew';
-      if (!fits()) continue;
-      for (const account of accounts) left.set(account, freeOf(account) - extraIn(account));
+      if (!take(left, member, sent, untilMs)) {
+        if (sent === 'renew' || !this.#isLasting(member, nowMs)) continue;
+        sent = 'renew';
+        if (!take(left, member, sent, untilMs)) continue;
+      }
       const bucket = sent === 'renew' ? member.grants.newest : sent;
       if (bucket === undefined) continue;
       if (sent === 'renew') member.grants.renew(untilMs);
       else {
         member.grants.send(sent, nowMs, untilMs);
         const assigned = this.#isExact ? sent.tokens : 0;
-        member.totals.assigned += assigned;
+        member.assigned += assigned;
         this.totals.assigned += assigned;
       }
       member.endsMs = nowMs + ttlSeconds * 1000;
@@ -572,10 +581,17 @@ function aheadOf({ limit, startMs, endMs }: Account, released: number, nowMs: nu
   return Math.max(0, (share * (endMs - startMs) - (nowMs - startMs) - reportMs) / 1000);
 }
 
+/** Takes what is to be charged for a member; false, and takes nothing, where there is less. */
+function take(left: readonly Free[], member: Member, sent: Proposal, untilMs: number): boolean {
+  for (const { account, hits } of left) if (extraOf(member, sent, account, untilMs) > hits) return false;
+  for (const one of left) one.hits -= extraOf(member, sent, one.account, untilMs);
+  return true;
+}
+
 /** What is to be charged beside what is kept for a member already. */
 function extraOf(member: Member, proposal: Proposal, account: Account, untilMs: number): number {
   if (member.isClosed || account.startMs >= untilMs) return 0;
-  const [next, renewedMs] = proposal === 'renew' ? [undefined, untilMs] : [proposal, 0];
-  const mayUse = member.mayUseIn(account, next, renewedMs);
+  const mayUse =
+    proposal === 'renew' ? member.mayUseIn(account, undefined, untilMs) : member.mayUseIn(account, proposal);
   return Math.max(0, mayUse - member.keptOf(account));
 }

@@ -5,7 +5,15 @@ import {
   RateLimitQuotaResponseSchema,
   RateLimitQuotaUsageReportsSchema,
 } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
-import { type BucketReport, entriesOf, idOf, ResponseWriter, UsageReports } from './quota-messages.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import {
+  type BucketReport,
+  entriesOf,
+  idOf,
+  ResponseWriter,
+  textOf,
+  UsageReports,
+} from './quota-messages.ts';
 
 const text = fc.string({ minLength: 1, maxLength: 20 }).filter((one) => one !== '__proto__');
 const usage = fc.record({
@@ -75,10 +83,7 @@ describe('reports of use', () => {
 describe('responses', () => {
   it('are what the generated codec reads', () => {
     const writer = new ResponseWriter();
-    const id = (name: string): Uint8Array => {
-      const bytes = Buffer.from(name);
-      return Uint8Array.of(0x0a, bytes.length + 6, 0x0a, 2, 0x69, 0x64, 0x12, bytes.length, ...bytes);
-    };
+    const id = (value: string): string => textOf([{ key: 'id', value }]);
     const bucket = { tokens: 300, perFill: 7, fillSeconds: 3600, ttlSeconds: 15 };
     writer.add(id('a'), { kind: 'allow', ttlSeconds: 20 });
     writer.add(id('b'), { kind: 'assign', assignment: { ...bucket, isFresh: true } });
@@ -104,4 +109,51 @@ describe('responses', () => {
       ['e', 'abandonAction'],
     ]);
   });
+
+  it('are the bytes that the generated codec writes', () => {
+    const positive = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 0xffff_ffff }));
+    const order = fc.record({
+      value: fc.string({ maxLength: 400 }),
+      ttlSeconds: fc.integer({ min: 1, max: 3_600 }),
+      bucket: fc.option(fc.record({ tokens: positive, perFill: positive, fillSeconds: positive })),
+    });
+    fc.assert(
+      fc.property(fc.array(order, { minLength: 1, maxLength: 40 }), (orders) => {
+        const writer = new ResponseWriter();
+        const bucketAction = orders.map(({ value, ttlSeconds, bucket }) => {
+          const entries = [{ key: 'id', value }];
+          if (bucket === null) writer.add(textOf(entries), { kind: 'allow', ttlSeconds });
+          else {
+            const assignment = { ...bucket, ttlSeconds, isFresh: false };
+            writer.add(textOf(entries), { kind: 'assign', assignment });
+          }
+          return { bucketId: { bucket: { id: value } }, bucketAction: actionOf(ttlSeconds, bucket) };
+        });
+        const expected = create(RateLimitQuotaResponseSchema, { bucketAction });
+        expect(Buffer.from(writer.finish())).toEqual(
+          Buffer.from(toBinary(RateLimitQuotaResponseSchema, expected)),
+        );
+      }),
+      { numRuns: caseCount(100) },
+    );
+  });
 });
+
+type Numbers = { tokens: number; perFill: number; fillSeconds: number };
+
+function actionOf(ttlSeconds: number, bucket: Numbers | null) {
+  const value =
+    bucket === null
+      ? ({ case: 'blanketRule', value: 0 } as const)
+      : ({
+          case: 'tokenBucket',
+          value: {
+            maxTokens: bucket.tokens,
+            tokensPerFill: bucket.perFill,
+            fillInterval: { seconds: BigInt(bucket.fillSeconds) },
+          },
+        } as const);
+  const rateLimitStrategy = { strategy: value };
+  const assignmentTimeToLive = { seconds: BigInt(ttlSeconds) };
+  return { case: 'quotaAssignmentAction', value: { assignmentTimeToLive, rateLimitStrategy } } as const;
+}

@@ -135,74 +135,105 @@ export type QuotaOrder =
   | { readonly kind: 'assign'; readonly assignment: Assignment }
   | { readonly kind: 'abandon' };
 
-/** Writes one response. The actions of a bucket are carried out in their order. */
+/** Chosen: room for a bucket or two. */
+const firstRoomBytes = 256;
+/** More than an assignment takes, with all tags and lengths around it and the one of its bucket's ID. */
+const mostAroundIdBytes = 64;
+
+/**
+ * Writes one response. The actions of a bucket are carried out in their order. There are thousands of buckets a second, so it writes
+ * bytes and makes no objects. The length of each message within an assignment is one byte.
+ */
 export class ResponseWriter {
-  #writer = new BinaryWriter();
-  #actions = 0;
+  #bytes = noBytes;
+  #end = 0;
+  /** Of the last response: the next one is likely as long. */
+  #room = firstRoomBytes;
 
   get isEmpty(): boolean {
-    return this.#actions === 0;
+    return this.#end === 0;
   }
 
-  add(id: Uint8Array, order: QuotaOrder): void {
-    if (order.kind === 'abandon') this.#action(id, undefined);
-    else if (order.kind !== 'assign') this.#action(id, blanket(order.kind, order.ttlSeconds));
+  /** `id`: its bytes, a character each. */
+  add(id: string, order: QuotaOrder): void {
+    if (order.kind === 'abandon') this.#action(id, 0x1a, 0);
+    else if (order.kind !== 'assign') this.#blanket(id, blanketRules[order.kind], order.ttlSeconds);
     else {
-      const { assignment } = order;
-      const { ttlSeconds, tokens, isFresh } = assignment;
+      const { tokens, perFill, fillSeconds, ttlSeconds, isFresh } = order.assignment;
       // A bucket without tokens would leave the next one without a number of them.
-      if (isFresh || tokens === 0) this.#action(id, blanket('deny', ttlSeconds));
-      if (tokens > 0) this.#action(id, bucketOf(assignment));
+      if (isFresh || tokens === 0) this.#blanket(id, blanketRules.deny, ttlSeconds);
+      if (tokens > 0) {
+        const [fills, interval] = [1 + varintBytes(perFill), 1 + varintBytes(fillSeconds)];
+        const bucketBytes = 1 + varintBytes(tokens) + 2 + fills + 2 + interval;
+        this.#assignment(id, ttlSeconds, 2 + bucketBytes);
+        this.#message(0x1a, bucketBytes);
+        this.#number(0x08, tokens);
+        this.#message(0x12, fills);
+        this.#number(0x08, perFill);
+        this.#message(0x1a, interval);
+        this.#number(0x08, fillSeconds);
+      }
     }
   }
 
   /** The response; the next one begins empty. */
   finish(): Uint8Array {
-    const bytes = this.#writer.finish();
-    this.#writer = new BinaryWriter();
-    this.#actions = 0;
+    const bytes = this.#bytes.subarray(0, this.#end);
+    this.#bytes = noBytes;
+    this.#room = Math.max(firstRoomBytes, this.#end);
+    this.#end = 0;
     return bytes;
   }
 
-  /** `assignment` undefined: abandon. */
-  #action(id: Uint8Array, assignment: Uint8Array | undefined): void {
-    this.#actions += 1;
-    this.#writer.tag(1, WireType.LengthDelimited).fork();
-    this.#writer.tag(1, WireType.LengthDelimited).bytes(id);
-    if (assignment === undefined) this.#writer.tag(3, WireType.LengthDelimited).bytes(noBytes);
-    else this.#writer.tag(2, WireType.LengthDelimited).bytes(assignment);
-    this.#writer.join();
+  #blanket(id: string, rule: number, ttlSeconds: number): void {
+    this.#assignment(id, ttlSeconds, 2);
+    this.#number(0x08, rule);
+  }
+
+  /** A QuotaAssignmentAction, up to the content of its RateLimitStrategy, which is so long. */
+  #assignment(id: string, ttlSeconds: number, strategyBytes: number): void {
+    const ttlBytes = 1 + varintBytes(ttlSeconds);
+    this.#action(id, 0x12, 2 + ttlBytes + 2 + strategyBytes);
+    this.#message(0x12, ttlBytes);
+    this.#number(0x08, ttlSeconds);
+    this.#message(0x1a, strategyBytes);
+  }
+
+  /** A BucketAction, up to the content of its second field. */
+  #action(id: string, tag: number, length: number): void {
+    const bytes = 1 + varintBytes(id.length) + id.length + 2 + length;
+    const needed = this.#end + id.length + mostAroundIdBytes;
+    if (needed > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(this.#room, 2 * needed));
+      larger.set(this.#bytes.subarray(0, this.#end));
+      this.#bytes = larger;
+    }
+    this.#number(0x0a, bytes);
+    this.#number(0x0a, id.length);
+    this.#end += this.#bytes.write(id, this.#end, 'latin1');
+    this.#message(tag, length);
+  }
+
+  #message(tag: number, length: number): void {
+    this.#bytes[this.#end++] = tag;
+    this.#bytes[this.#end++] = length;
+  }
+
+  #number(tag: number, value: number): void {
+    this.#bytes[this.#end++] = tag;
+    let rest = value;
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#bytes[this.#end++] = (rest % 0x80) | 0x80;
+    this.#bytes[this.#end++] = rest;
   }
 }
 
-const noBytes = new Uint8Array(0);
+const noBytes = Buffer.alloc(0);
 
 /** RateLimitStrategy.BlanketRule. */
 const blanketRules = { allow: 0, deny: 1 } as const;
 
-function blanket(rule: keyof typeof blanketRules, ttlSeconds: number): Uint8Array {
-  return assignmentBytes(ttlSeconds, (writer) => writer.tag(1, WireType.Varint).uint32(blanketRules[rule]));
-}
-
-function bucketOf({ tokens, perFill, fillSeconds, ttlSeconds }: Assignment): Uint8Array {
-  return assignmentBytes(ttlSeconds, (writer) => {
-    writer.tag(3, WireType.LengthDelimited).fork();
-    writer.tag(1, WireType.Varint).uint32(tokens);
-    writer.tag(2, WireType.LengthDelimited).fork();
-    writer.tag(1, WireType.Varint).uint32(perFill).join();
-    duration(writer, 3, fillSeconds).join();
-  });
-}
-
-/** A QuotaAssignmentAction: `strategy` writes the content of its RateLimitStrategy. */
-function assignmentBytes(ttlSeconds: number, strategy: (writer: BinaryWriter) => void): Uint8Array {
-  const writer = duration(new BinaryWriter(), 2, ttlSeconds);
-  writer.tag(3, WireType.LengthDelimited).fork();
-  strategy(writer);
-  return writer.join().finish();
-}
-
-function duration(writer: BinaryWriter, field: number, seconds: number): BinaryWriter {
-  writer.tag(field, WireType.LengthDelimited).fork();
-  return writer.tag(1, WireType.Varint).int64(seconds).join();
+function varintBytes(value: number): number {
+  let bytes = 1;
+  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes += 1;
+  return bytes;
 }

@@ -27,7 +27,6 @@ import type { QuotaClient } from './client-weights.ts';
 import {
   type BucketReport,
   entriesOf,
-  idOf,
   longestAnsweredBytes,
   longestIdBytes,
   type QuotaOrder,
@@ -303,7 +302,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     stats.deniedBuckets(taken, this.client, 1);
     const isIdle = allowed === 0 && denied === 0;
     if (id.length <= longestAnsweredBytes)
-      this.#writer.add(idOf(entries), isIdle ? { kind: 'abandon' } : { kind: 'deny', ttlSeconds });
+      this.#writer.add(textOf(entries), isIdle ? { kind: 'abandon' } : { kind: 'deny', ttlSeconds });
     return undefined;
   }
 
@@ -384,7 +383,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
   order({ id, share }: Bucket, order: QuotaOrder): void {
     this.#flushSoon();
     if (order.kind === 'assign' && share !== undefined) this.#assigned.push(share);
-    this.#writer.add(Buffer.from(id.text, 'latin1'), order);
+    this.#writer.add(id.text, order);
   }
 
   #flushSoon(): void {
