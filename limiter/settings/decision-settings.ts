@@ -161,7 +161,7 @@ export const headerSettings = {
 
 type HeaderSettings = SettingsOf<typeof headerSettings>;
 
-/** Reports names that two of the configured headers share. A proxy would drop one of them, or merge both. */
+/** Reports names that two of the configured headers share: it depends on the proxy which of the two arrives. */
 export function doubleHeaders(settings: HeaderSettings): string[] {
   const { limitResponseHeadersEnabled, limitResponseHeadersStyle: style, responseRuleIdentity } = settings;
   const hasIdentity = responseRuleIdentity === 'header' || responseRuleIdentity === 'both';

@@ -29,8 +29,8 @@ export interface AdmittedCaller {
   /** The name of its entry. */
   readonly name: string;
   /**
-   * Returns the refusal, which is counted, or undefined if the caller has all of `rights` (bits of `Right`) in the domain, or if there
-   * is none in any domain.
+   * Returns the refusal, which is counted; undefined if the caller has all of `rights` (bits of `Right`) in the domain, or in any domain
+   * if `domain` is undefined.
    */
   refusal(domain: string | undefined, rights: number): GrpcStatus | undefined;
   /** Whether the caller may use the domain. Nothing is counted. */
