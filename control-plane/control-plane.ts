@@ -211,7 +211,7 @@ export class ControlPlane {
     });
   }
 
-  /** Where only this machine reaches the port, who proves nothing is served as long as nothing could be proved. */
+  /** If no way to authenticate is configured, every caller is served. Then only this machine reaches the port. */
   #xdsIdentity(): Pick<XdsServerOptions, 'tokensFile' | 'serviceAccounts' | 'allowAnonymous'> {
     const { settings } = this.#options;
     const { xdsTokensFile: path, xdsTokenAudience: audience, xdsClientFleets: fleets } = settings;

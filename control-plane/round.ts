@@ -89,7 +89,7 @@ export interface Round {
   readonly decision: Decision | undefined;
   /** Why the first decision is not made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
-  /** By uid: see `persistedSpec`. */
+  /** Keyed by uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
   /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;

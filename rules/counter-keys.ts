@@ -33,7 +33,7 @@ const longestPart = 128;
 const longestEntries = 1024;
 /** The bytes that remain of a text that is cut. */
 const keptBytes = 32;
-/** Chosen: of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes that memcache takes as they are, 160 are left for domain and entries. */
+/** Chosen: the longest CACHE_KEY_PREFIX, in bytes. Of the 250 bytes of a memcached key, 160 remain for domain and entries. */
 const longestPrefix = 64;
 
 /** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */

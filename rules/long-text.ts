@@ -1,6 +1,6 @@
 /**
- * Texts of a request that are longer than REQUEST_MAX_TEXT_BYTES. Rules match the whole of them. What identifies their counter
- * is their beginning and a hash, and what people read of them is shorter still. Everything that finds a counter from a value
+ * Texts of a request that are longer than REQUEST_MAX_TEXT_BYTES. Rules match the whole of them. Their beginning and a hash
+ * identify their counter. People read a still shorter text. Everything that finds a counter from a value
  * asks here. Apply `countedText` once: the identity of an identity is another one.
  */
 import { hash } from 'node:crypto';
@@ -11,7 +11,7 @@ export const defaultTextBytes = 16 * 1024;
 
 /** Between the beginning of a long text and 64 hexadecimal digits. */
 const mark = '~sha256:';
-/** Chosen: of a long text, what metrics, logs and lists show, and how many digits of its hash. */
+/** Chosen: the bytes of a long text, and the digits of its hash, that metrics, logs and lists show. */
 const shownBytes = 64;
 const shownDigits = 8;
 const digits = 64;

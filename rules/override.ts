@@ -27,7 +27,7 @@ export type OverrideEffect =
   | { readonly kind: 'unlimited' }
   | { readonly kind: 'shadow' }
   | { readonly kind: 'block' }
-  /** So many more, until the window ends in which it was created, or for a window's length. */
+  /** This many more hits, until the window ends in which it was created, or for the length of a window. */
   | { readonly kind: 'grant'; readonly hits: number };
 
 /** Plain data: it is posted to threads and kept in stores. */

@@ -1,4 +1,7 @@
-/** `share_threshold`: all values that a pattern takes share one counter. What that means of a rule, whatever its spelling. */
+/**
+ * `share_threshold`: all values that a pattern takes share one counter. This file finds the meaning for a rule, whatever its
+ * spelling.
+ */
 import { compositeOf, type Rule } from './model.ts';
 
 /** Where errors and warnings about it point to. */

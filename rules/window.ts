@@ -22,7 +22,7 @@ const lettersAlone = [
 const unitSeconds = new Array<number | undefined>(Object.keys(Unit).length).fill(undefined);
 for (const { unit, seconds } of [...letters, ...lettersAlone]) unitSeconds[unit] = seconds;
 
-/** Chosen: of a window, in seconds. Ten years. */
+/** Chosen: the longest window, in seconds. Ten years. */
 export const longestWindowSeconds = 315_360_000;
 /** The largest `unit_multiplier`. */
 export const largestMultiplier = limitFields.unitMultiplier.most;

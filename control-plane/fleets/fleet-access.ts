@@ -7,7 +7,7 @@ import { type LabelSelector, type Labels, parseLabelSelector } from '../source/l
 
 /** The cluster's namespaces, as far as they are known. */
 export interface KnownNamespaces {
-  /** By name; undefined while nothing is known. */
+  /** Keyed by name; undefined while nothing is known. */
   labels: ReadonlyMap<string, Labels> | undefined;
   /** Why they are not followed now; undefined: they are, or are about to be. */
   outage: string | undefined;

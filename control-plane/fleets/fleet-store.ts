@@ -32,7 +32,7 @@ import { sameFleetStatus } from './fleet-status.ts';
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** By fleet, `namespace/name`: an object is created for each that has none. */
+  /** Keyed by fleet, `namespace/name`: an object is created for each that has none. */
   services: ReadonlyMap<string, readonly string[]>;
   /** Returns whether this process leads. */
   mayWrite(): boolean;
@@ -62,21 +62,21 @@ const refusedPauseMs = 30_000;
 export class FleetStore {
   readonly #options: FleetStoreOptions;
   readonly #fleets: ResourceWatch<FleetObject>;
-  /** By `namespace/name` of the Service. */
+  /** Keyed by `namespace/name` of the Service. */
   readonly #slices = new Map<string, SliceWatch>();
-  /** By the same: why they may not be followed. */
+  /** Keyed by the same: why they may not be followed. */
   readonly #slicesRefused = new Map<string, string>();
   /** While some fleet asks for labels. */
   #namespaces: ResourceWatch<Labels> | undefined;
   /** Why they are not followed now. */
   #namespacesOutage: Outage | undefined;
-  /** By fleet. */
+  /** Keyed by fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
   #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
-  /** By fleet: what is to be written. */
+  /** Keyed by fleet: what is to be written. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
   readonly #failures: LogThrottle<string>;
@@ -162,7 +162,7 @@ export class FleetStore {
     return { reason: 'EndpointsUnknown', message, meanwhile };
   }
 
-  /** By fleet. */
+  /** Keyed by fleet. */
   expectations(): ReadonlyMap<string, FleetExpectation> {
     return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
   }

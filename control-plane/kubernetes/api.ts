@@ -22,7 +22,7 @@ export interface Denial {
   verb: 'get' | 'list' | 'watch';
   /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
   resource: string;
-  /** In the words of the API server. */
+  /** The reason, in the words of the API server. */
   reason: string;
 }
 

@@ -233,7 +233,7 @@ export class Reflector<T> {
     this.#pageSize = options.pageSize;
   }
 
-  /** By `namespace/name`. */
+  /** Keyed by `namespace/name`. */
   get items(): ReadonlyMap<string, T> {
     return this.#items;
   }

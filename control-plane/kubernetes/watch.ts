@@ -135,7 +135,8 @@ export const defaultWatchLimits: Readonly<WatchLimits> = {
 };
 
 /**
- * The objects of one kind, kept up to date from `start` to `close`. Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
+ * The objects of one kind, kept up to date from `start` to `close`. Does what the reflector says: lists, watches, waits. Of
+ * the library's informer nothing is used: it asks for no
  * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
  * 30 s, and opens a connection of its own for each watch.
  */
@@ -166,7 +167,7 @@ export class ResourceWatch<T> {
     });
   }
 
-  /** By `namespace/name`; empty before the first complete list. */
+  /** Keyed by `namespace/name`; empty before the first complete list. */
   get items(): ReadonlyMap<string, T> {
     return this.#reflector.items;
   }

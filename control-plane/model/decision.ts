@@ -6,13 +6,13 @@ import type { Reason, RejectionReason } from './reasons.ts';
 
 /** The outcome of all objects: what limiters are served, and the status of each object. */
 export interface Decision {
-  /** By fleet. Only fleets that get rules of an object. */
+  /** Keyed by fleet. Only fleets that get rules of an object. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** One for each object, by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** By `domainKey`: the namespaces that have rules of a domain, sorted. The same value as long as nothing changes. */
+  /** Keyed by `domainKey`: the namespaces that have rules of a domain, sorted. The same value as long as nothing changes. */
   holders: ReadonlyMap<string, readonly string[]>;
-  /** By `domainKey`: the number of served overrides. Missing: none anywhere. */
+  /** Keyed by `domainKey`: the number of served overrides. Missing: none anywhere. */
   overrides?: ReadonlyMap<string, number>;
   /** The outcome of fields of a newer CRD. Missing: there are none. */
   newerFields?: NewerFields;
@@ -43,7 +43,7 @@ export interface OverrideText {
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
 
-/** With the reason and message of the condition. */
+/** The row, with the reason and message of the condition. */
 export function acceptedRow(accepted: Acceptance): { status: boolean; reason: Reason; message: string } {
   return accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted;
 }
@@ -99,7 +99,7 @@ export interface DomainRecord {
   heldUntilMs?: number;
 }
 
-/** By `domainKey`. */
+/** Keyed by `domainKey`. */
 export type DomainRecords = ReadonlyMap<string, DomainRecord>;
 
 /** No name of a fleet has a slash. */

@@ -29,7 +29,7 @@ export interface ReasonRow {
   isUnread?: true;
 }
 
-/** In the order of docs/status.md. */
+/** The reasons, in the order of docs/status.md. */
 export const reasons = {
   NotWatched: {
     of: ['Accepted', 'Programmed', 'Ready'],

@@ -204,9 +204,9 @@ export interface Settled {
  */
 export class SettledClaims {
   readonly #options: ClaimOptions;
-  /** By `domainKey`: those that are claimed. */
+  /** Keyed by `domainKey`: those that are claimed. */
   readonly #places = new Map<string, Place>();
-  /** By uid. */
+  /** Keyed by uid. */
   readonly #lists = new Map<string, ClaimList>();
 
   constructor(options: ClaimOptions) {
@@ -467,7 +467,7 @@ function coverProblem(cover: Entry | undefined): string | undefined {
 
 /** Finds the first entry that matches a domain: a pattern is asked only about domains that have its clue. */
 class EntryIndex {
-  /** By domain: those without a star. */
+  /** Keyed by domain: those without a star. */
   readonly #exact = new Map<string, RankedEntry>();
   /** The entries with stars, in their order. */
   readonly #byClue = new Map<string, RankedEntry[]>();

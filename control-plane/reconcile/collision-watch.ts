@@ -28,13 +28,13 @@ export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
 }
 
-/** Chosen: what comes together, objects and limiters, is looked at together. */
+/** Chosen: objects and limiters that arrive within this time are looked at together. */
 const gatherMs = 1_000;
 /** Chosen: rules that change all the time cost a thread this often at most. */
 const intervalMs = 30_000;
 /** Chosen: two events a second leave the recorder room for those of statuses. */
 const reportIntervalMs = 500;
-/** Chosen: what is wrong with one object ten others show. */
+/** Chosen: ten other objects are enough to show what is wrong with one. */
 const mostOfOneObject = 10;
 /** Chosen, of pairs: those that wait to be reported, and those that were reported. */
 const mostWaiting = 2_000;

@@ -64,7 +64,7 @@ interface ConditionFacts {
 /** Chosen: a limiter's own words are as long as it likes, and what Ready repeats stands in full beside it. */
 const longestRefusal = 2_000;
 
-/** In the order in which they are read. */
+/** The findings, in the order in which people read them. */
 function findings(facts: ConditionFacts): Finding[] {
   const accepted = acceptedFinding(facts.outcome);
   const programmed = programmedFinding(facts);
@@ -178,7 +178,7 @@ function readyFinding(accepted: Finding, programmed: Finding): Finding {
   return finding('Ready', 'Ready', programmed.message);
 }
 
-/** There only while something is wrong. What never arrives is said before what arrives in part. */
+/** Exists only while something is wrong. It reports rules that never arrive before rules that arrive in part. */
 function supportedFinding({
   outcome: { served },
   hasOthers,

@@ -97,8 +97,8 @@ export interface DeciderOptions {
 }
 
 /**
- * `last` is the candidate of the object in the round before: it is given again as long as the object, what was kept
- * for it, who may use fleets and the schemas are the same. What was read of a generation is not read again.
+ * `last` is the candidate of the object in the round before. It is returned again as long as the object, its stored spec, the
+ * access to fleets and the schemas are the same. A generation is read only once.
  */
 function candidateOf(
   { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
@@ -138,7 +138,7 @@ function candidateOf(
   const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
   const claims = newest === undefined ? [] : [newest];
   if (older !== undefined && older.rules !== newestReading) {
-    // Where a domain has one holder, what turns down the newer spec turns down the older one too.
+    // If a domain has one holder, the reason to reject the newer spec also rejects the older one.
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
     if (!isHopeless) claims.push(claim(older.spec.generation, older.rules));
   }
@@ -303,21 +303,21 @@ export class Decider {
   readonly #overrides = new OverrideDecider();
   readonly #settled: SettledClaims;
   readonly #served = new ServedFleets();
-  /** By uid. */
+  /** Keyed by uid. */
   readonly #candidates = new Map<string, Candidate>();
-  /** By uid: what stays in force should an object's next spec not be accepted. */
+  /** Keyed by uid: what stays in force should an object's next spec not be accepted. */
   readonly #kept = new Map<string, KeptSpec>();
   /** Uids of objects for which another spec is kept than in the round before. */
   readonly #rekept = new Set<string>();
-  /** By uid: RateLimitOverrides. */
+  /** Keyed by uid: RateLimitOverrides. */
   readonly #ofOverrides = new Map<string, ConfigObject>();
-  /** By uid: objects with fields of a newer CRD. */
+  /** Keyed by uid: objects with fields of a newer CRD. */
   readonly #newer = new Map<string, FieldsOfObject>();
-  /** By uid. */
+  /** Keyed by uid. */
   #outcomes = VersionedMap.of<ObjectOutcome>();
-  /** By `domainKey`: whose namespaces have rules of a domain. */
+  /** Keyed by `domainKey`: whose namespaces have rules of a domain. */
   #holders = VersionedMap.of<readonly string[]>();
-  /** By fleet: what is served with overrides, and what it was made of. */
+  /** Keyed by fleet: what is served with overrides, and what it was made of. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
   #policy = noPolicy;
 
@@ -335,7 +335,7 @@ export class Decider {
     });
   }
 
-  /** By uid: see `keptChanges`. */
+  /** Keyed by uid: see `keptChanges`. */
   get kept(): ReadonlyMap<string, KeptSpec> {
     return this.#kept;
   }

@@ -59,13 +59,13 @@ const readyPatienceMs = 1_000;
 /** The limiters of all living replicas. A limiter counts once, wherever it is connected. */
 export class LimiterView {
   readonly #ledger: VersionLedger;
-  /** By instance, else by id. Only of limiters that are there. */
+  /** Keyed by instance, else by id. Only of limiters that are there. */
   #lastKnown = new Map<string, LastKnown>();
-  /** By instance, else by id. */
+  /** Keyed by instance, else by id. */
   readonly #gone = new Map<string, Gone>();
-  /** By `limiterIdentity`, so that who comes again and again without an answer has come once. */
+  /** Keyed by `limiterIdentity`, so that who comes again and again without an answer has come once. */
   #joinedMs = new Map<string, number>();
-  /** By fleet and key of an endpoint. */
+  /** Keyed by fleet and key of an endpoint. */
   #readyMs = new Map<string, number>();
   #fleets = new Map<string, FleetStanding>();
   #dueMs = Number.POSITIVE_INFINITY;
@@ -121,7 +121,7 @@ export class LimiterView {
     return this.#fleets.get(name) ?? nobody;
   }
 
-  /** By fleet; who was there and is not any more is gone from now on. */
+  /** Keyed by fleet; who was there and is not any more is gone from now on. */
   #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, LimiterState[]> {
     const lastKnown = new Map<string, LastKnown>();
     const joinedMs = new Map<string, number>();
@@ -158,7 +158,7 @@ export class LimiterView {
     return states;
   }
 
-  /** By `limiterIdentity`: what limiters had whose streams are none of these, be they gone or between two streams. */
+  /** Keyed by `limiterIdentity`: what limiters had whose streams are none of these, be they gone or between two streams. */
   #leftBehind(streams: ReadonlyMap<string, LimiterReport>): Map<string, LastKnown> {
     const gone = [...this.#gone.values()].map(({ known }) => known).reverse();
     const replaced = [...this.#lastKnown].flatMap(([id, known]) => (streams.has(id) ? [] : [known]));
@@ -362,7 +362,7 @@ function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefine
   return found;
 }
 
-/** By list: the limiters of a report that refuse alike share one. */
+/** Keyed by list: the limiters of a report that refuse alike share one. */
 const keptOutOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
 
 /** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */

@@ -85,11 +85,11 @@ export interface OverrideFacts {
 }
 
 export interface DecidedOverrides {
-  /** By uid. */
+  /** Keyed by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** By fleet. */
+  /** Keyed by fleet. */
   resources: ReadonlyMap<string, readonly Resource[]>;
-  /** By `domainKey`. */
+  /** Keyed by `domainKey`. */
   counts: ReadonlyMap<string, number>;
   newerFields: NewerFields;
   /** When time alone changes something; undefined: never. */
@@ -103,12 +103,12 @@ export interface OverrideForesight {
   isDoubtful: boolean;
 }
 
-/** Chosen: what fits into a column and a message. */
+/** Chosen: a text of this length fits into a column and a message. */
 const longestMatch = 250;
 
 export class OverrideDecider {
   #candidates: ReadonlyMap<string, Candidate> = new Map();
-  /** By `ReadSpec.key`. */
+  /** Keyed by `ReadSpec.key`. */
   #holders: ReadonlyMap<string, ConfigObject> = new Map();
 
   decide(
@@ -356,7 +356,7 @@ function rejectionOf(
   };
 }
 
-/** By the override itself, or of a grant by the rules; and what its owner should know of them. */
+/** Returns the end of an override, or of a grant by the rules, and what its owner should know about these. */
 function endOf(
   { fleet, resource: { domain }, override, text }: ReadSpec,
   { rulesOf }: OverrideFacts,

@@ -25,7 +25,7 @@ interface Waiting {
 export interface RemovalsOptions {
   /** Objects that may wait; beyond it the oldest goes. */
   most: number;
-  /** So long after a deletion another leader would have stored it. */
+  /** The time after a deletion within which another leader would have stored it. */
   forgetAfterMs: number;
   dropped(): void;
 }
@@ -35,9 +35,9 @@ const mostLagMs = 60_000;
 
 export class Removals {
   readonly #options: RemovalsOptions;
-  /** By uid, oldest first. */
+  /** Keyed by uid, oldest first. */
   readonly #waiting = new Map<string, Waiting>();
-  /** By uid: when receivers had been reported. */
+  /** Keyed by uid: when receivers had been reported. */
   readonly #doneMs = new Map<string, number>();
   #outcomes: Decision['outcomes'] = new Map();
   /** By uid. */

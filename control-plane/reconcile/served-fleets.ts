@@ -20,7 +20,7 @@ interface ServedPlace {
   resource: Resource;
 }
 
-/** Chosen: of so many changes at once each is made in the text of a version. */
+/** Chosen: up to this many changes at once, each is made in the text of a version. */
 const mostEdits = 8;
 
 /** The resources of one fleet, in the order of their names. */
@@ -115,7 +115,7 @@ export class ServedFleets {
   readonly #gatherings = new Map<string, FleetGathering>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
 
-  /** By fleet: those that some object is served to. */
+  /** Keyed by fleet: those that some object is served to. */
   get snapshots(): ReadonlyMap<string, FleetSnapshot> {
     return this.#snapshots;
   }

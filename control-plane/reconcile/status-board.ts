@@ -33,14 +33,14 @@ export interface StatusBoardOptions {
 
 /** The changes since the last evaluation. */
 export interface BoardChanges {
-  /** By uid, in the order in which they came up: what is to be written; undefined: nothing any more. */
+  /** Keyed by uid, in the order in which they came up: what is to be written; undefined: nothing any more. */
   entries: ReadonlyMap<string, StatusEntry | undefined>;
   found: readonly { object: ConfigObject; news: OwnershipNews }[];
 }
 
 export interface Evaluation {
   decision: Decision;
-  /** By uid: as the source has them now, since the decision may have been made before. */
+  /** Keyed by uid: as the source has them now, since the decision may have been made before. */
   objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, but still have our name in their status. */
   left: readonly ConfigObject[];
@@ -112,9 +112,9 @@ export class StatusBoard {
   readonly #options: StatusBoardOptions;
   readonly #ownership: StatusOwnership;
   #evaluated = new Map<string, Evaluated>();
-  /** By uid: what this process found when it first looked at the object. */
+  /** Keyed by uid: what this process found when it first looked at the object. */
   readonly #found = new Map<string, Found>();
-  /** By uid: when a status was written for a count of overrides alone. */
+  /** Keyed by uid: when a status was written for a count of overrides alone. */
   readonly #countedMs = new Map<string, number>();
   /** When a status was made. */
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
@@ -441,7 +441,7 @@ export function transitions(previous: ConfigStatus | undefined, next: ConfigStat
   });
 }
 
-/** Chosen: what may be written at once after a quiet time, as a part of the writes of one second. */
+/** Chosen: the part of the writes of one second that may be used at once after a quiet time. */
 const burstPart = 0.2;
 
 /** Lower ones are written first. */
@@ -460,11 +460,11 @@ const Rank = {
  */
 export class StatusQueue {
   readonly #budget: TokenBucket;
-  /** By rank. */
+  /** Keyed by rank. */
   readonly #waiting = Object.values(Rank).map(() => new Map<string, StatusEntry>());
-  /** By uid: what is being written. */
+  /** Keyed by uid: what is being written. */
   readonly #inFlight = new Map<string, StatusEntry>();
-  /** By uid: what was offered while another one was being written. */
+  /** Keyed by uid: what was offered while another one was being written. */
   readonly #held = new Map<string, StatusEntry>();
 
   constructor({ writesPerSecond }: { writesPerSecond: number }) {

@@ -15,7 +15,7 @@ const minuteMs = 60_000;
 const conflictAfter = 2;
 /** How long the one that yields leaves an object alone. */
 export const yieldMs = 10 * minuteMs;
-/** Chosen: anyone who it is, and whatever name is written: so many repairs within a minute, then a pause. */
+/** Chosen: the number of repairs within a minute before a pause, whoever writes, and whatever name is written. */
 const mostRepairs = 5;
 const repairPauseMs = 20_000;
 
@@ -63,7 +63,7 @@ export class ContestedStatus {
 export class StatusOwnership {
   readonly #ownName: string | undefined;
   readonly #writes: WriteLedger<ConfigObject>;
-  /** By uid. */
+  /** Keyed by uid. */
   readonly #contested = new Map<string, ContestedStatus>();
 
   /** `ownName` undefined: nobody else can write statuses. */

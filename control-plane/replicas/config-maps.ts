@@ -109,7 +109,7 @@ export class StoredValues<Value> {
     this.#read = read;
   }
 
-  /** By key. */
+  /** Keyed by key. */
   get values(): Map<string, Value> {
     return new Map([...this.#values].filter((entry): entry is [string, Value] => entry[1] !== undefined));
   }
@@ -166,7 +166,7 @@ export function selectorOf(labels: Readonly<Record<string, string>>): string {
 
 /** Chosen: larger JSON is compressed. */
 const longestPlainJson = 8 * 1024;
-/** Chosen: what a decompressed text may come to; reports of 10,000 limiters are about 5 MB. */
+/** Chosen: the largest decompressed text. Reports of 10,000 limiters are about 5 MB. */
 const longestJson = 256 * 1024 * 1024;
 
 export interface PartedJson {

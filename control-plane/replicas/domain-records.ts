@@ -18,7 +18,7 @@ import { SharedValues } from './shared-values.ts';
 /** The name of the first ConfigMap. */
 const mapName = 'weir-domains';
 const jsonKey = 'domains.json';
-/** Chosen: what comes at once is written at once, and all of a second together. */
+/** Chosen: the first change is written at once, and all others of a second together. */
 const gatherMs = 50;
 const intervalMs = 1_000;
 

@@ -44,7 +44,7 @@ interface Series<T> {
 
 /** Chosen: the same event after a longer silence is a new one. */
 const seriesMs = 6 * 60_000;
-/** Chosen: what is remembered of objects and events. */
+/** Chosen: the number of objects and events that are remembered. */
 const mostRemembered = 4_096;
 
 /**

@@ -103,7 +103,7 @@ export class KeptSpecStore {
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
   /** True if what is to be stored was made up by a leader: nothing of it is written once that has changed. */
   #isOfLeader = false;
-  /** By uid: the newest generation that was ever stored. Who leads and took it out again may not be able to read it. */
+  /** Keyed by uid: the newest generation that was ever stored. The leader that removed it may not be able to read it. */
   readonly #newest = new Map<string, number>();
   #callOffRaise: (() => void) | undefined;
 
@@ -135,7 +135,7 @@ export class KeptSpecStore {
     return this.#values.load();
   }
 
-  /** By uid. */
+  /** Keyed by uid. */
   get stored(): ReadonlyMap<string, StoredSpec> {
     return this.#values.stored;
   }

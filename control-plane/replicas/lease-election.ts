@@ -39,7 +39,7 @@ export class ElectionState {
   readonly #options: ElectionOptions;
   /** The record that was seen last. Undefined: there is none. */
   #record: LeaseRecord | undefined;
-  /** From when on a record of another holder counts for nothing. */
+  /** The time from which a record of another holder counts for nothing. */
   #expiresMs = Number.NEGATIVE_INFINITY;
   /** False before the first read and after a failed write. */
   #isKnown = false;

@@ -19,7 +19,7 @@ export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
 
 export class ReplicaCleanup {
   readonly #options: ReplicaCleanupOptions;
-  /** By replica: since when it has been seen to be dead. */
+  /** Keyed by replica: since when it has been seen to be dead. */
   #deadSinceMs = new Map<string, number>();
   #round: Promise<void> | undefined;
   #end: (() => void) | undefined;
@@ -54,7 +54,7 @@ export class ReplicaCleanup {
     }
   }
 
-  /** By version: a replica that comes back meanwhile keeps what it writes. */
+  /** Deletes by version, so that a replica that returns meanwhile keeps what it writes. */
   async #delete({ replica, leases, reports }: ReturnType<ReplicaReports['remains']>[number]): Promise<void> {
     const { leases: leaseApi, configMaps, log } = this.#options;
     try {

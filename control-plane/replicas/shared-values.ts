@@ -89,11 +89,11 @@ export class SharedValues<Value> {
   #wanted: ReadonlyMap<string, Value> | undefined;
   /** The stored values when `wanted` was determined. Values that others have stored since are left alone for now. */
   #basis: ReadonlyMap<string, Value> = new Map();
-  /** By key: the value that this process stored, and the ConfigMaps that hold it. */
+  /** Keyed by key: the value that this process stored, and the ConfigMaps that hold it. */
   readonly #own = new Map<string, { value: Value; names: ReadonlySet<string> }>();
-  /** By key: values written or deleted that the watch does not show yet. */
+  /** Keyed by key: values written or deleted that the watch does not show yet. */
   readonly #written = new Map<string, Value | undefined>();
-  /** By key: values that are too large. */
+  /** Keyed by key: values that are too large. */
   readonly #cut = new Map<string, Value>();
   readonly #pump: Pump<ReadonlyMap<string, Value>, ApiError>;
   readonly #queue: PacedQueue<ReadonlyMap<string, Value>>;
@@ -131,7 +131,7 @@ export class SharedValues<Value> {
     });
   }
 
-  /** By key, without values that cannot be read. */
+  /** Keyed by key, without values that cannot be read. */
   get stored(): ReadonlyMap<string, Value> {
     return this.#stored;
   }

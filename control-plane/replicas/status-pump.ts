@@ -122,7 +122,7 @@ interface Pause {
   refusals: number;
   /** Objects that wait: they keep their places in flight, but none of ours. */
   uids: Set<string>;
-  /** Once it is over one write tries for all whether it is taken now. */
+  /** When it is over, one write tries for all objects whether the API server accepts it now. */
   is: 'running' | 'over' | 'tried';
   overAtMs: number;
 }
@@ -140,7 +140,7 @@ function placeOf(object: ConfigObject): string {
 export class StatusPump {
   readonly #options: StatusPumpOptions;
   readonly #pump: Pump<StatusEntry, ApiError>;
-  /** By `placeOf`, or uid. */
+  /** Keyed by `placeOf`, or uid. */
   readonly #pauses = new Map<string, Pause>();
   #isClosed = false;
 

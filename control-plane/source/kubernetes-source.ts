@@ -16,7 +16,7 @@ import { type LabelSelector, type Labels, parseLabelSelector } from './label-sel
 export interface ObjectSource {
   /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
   start(listener: SourceListener): void | Promise<void>;
-  /** By uid, as last known. Another map once an object has changed. Empty before the first complete list. */
+  /** Keyed by uid, as last known. Another map once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, by class or labels, while their status still has the name of this control plane. */
   left(): readonly ConfigObject[];
@@ -74,7 +74,7 @@ interface Seen {
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
   readonly #selects: LabelSelector;
-  /** By `watchKey`. */
+  /** Keyed by `watchKey`. */
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
   /** All by uid. */
   #objects = VersionedMap.of<ConfigObject>();
@@ -189,8 +189,8 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /**
-   * Returns whether it is news. Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once,
-   * anyone who writes a status meanwhile. What others do to theirs is none.
+   * Returns whether it is news. A change is news at once if it changes the generation of our object, or makes an object ours
+   * or no longer ours, even if another process writes a status meanwhile. Changes to other objects are no news.
    */
   #shown(now: Seen | undefined, before: Seen | undefined): boolean {
     if (now === before) return false;

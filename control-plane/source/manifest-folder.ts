@@ -131,7 +131,7 @@ export interface ManifestProblem {
 interface ReadFile {
   /** The fingerprint of the text that was read last, or why there is none. */
   fingerprint: string;
-  /** By `objectKey`: the last good ones. */
+  /** Keyed by `objectKey`: the last good ones. */
   lastGood: ReadonlyMap<string, FileManifest>;
   /** The manifests of `lastGood`, with the problem of the file now. */
   manifests: readonly FileManifest[];
@@ -157,7 +157,10 @@ export class ManifestFiles {
     return [...this.#files.values()].flatMap(({ manifests }) => manifests);
   }
 
-  /** Takes the files that there are now; those that are missing are gone. Returns what is wrong with changed files, and those that were wrong. */
+  /**
+   * Takes the files that there are now; those that are missing are gone. Returns what is wrong with changed files, and those
+   * that were wrong.
+   */
   update(files: readonly ManifestFile[]): { problems: ManifestProblem[]; corrected: string[] } {
     const problems: ManifestProblem[] = [];
     const corrected: string[] = [];

@@ -9,15 +9,15 @@ import { duplicate, type FileManifest, type ManifestProblem } from './manifest-f
  * change of `spec`, and a status. All of it is the same for the same files after a start.
  */
 export class ManifestObjects {
-  /** By uid. */
+  /** Keyed by uid. */
   #objects = VersionedMap.of<ConfigObject>();
   /** How often an object of this name was created. */
   readonly #lives = new Map<string, number>();
-  /** By `objectKey`. */
+  /** Keyed by `objectKey`. */
   #places: ReadonlyMap<string, string> = new Map();
   #duplicates = new Set<string>();
 
-  /** By uid. */
+  /** Keyed by uid. */
   get objects(): VersionedMap<ConfigObject> {
     return this.#objects;
   }

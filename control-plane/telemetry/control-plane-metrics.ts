@@ -10,7 +10,7 @@ import { createMetricSet, type MetricSet } from './metric-set.ts';
 /** No fleet can be called so. */
 export const otherFleets = '_other';
 
-/** Chosen: what a scrape takes in a few milliseconds. */
+/** Chosen: a scrape handles this many in a few milliseconds. */
 export const mostFleets = 500;
 
 /** Why a connection of a limiter was cut, in words for the log. */
@@ -118,7 +118,7 @@ interface AccessDenial {
   resource: string;
 }
 
-/** Where each part says what happens in it. */
+/** The log and the metrics for all parts. */
 export interface Telemetry {
   log: Logger;
   metrics: ControlPlaneMetrics;
@@ -132,7 +132,7 @@ export class ControlPlaneMetrics {
   /** Each metric, for what is counted as it happens; what needs more than that has a method below. */
   readonly all: MetricSet = createMetricSet(this.registry);
   readonly #sources: MetricSources;
-  /** By fleet, of the newest decision. */
+  /** Keyed by fleet, of the newest decision. */
   #versions = new Map<string, string>();
   #isSourceLost = false;
   /** By identity: several readers may be denied the same. */
@@ -198,7 +198,7 @@ export class ControlPlaneMetrics {
     return changed;
   }
 
-  /** Once for each change that the source reported, when the first limiter is sent it. */
+  /** Called once for each change that the source reported, when the first limiter gets it. */
   changePushed(sinceChangeMs: number): void {
     this.all.changeToPush.observe(sinceChangeMs / 1000);
   }

@@ -55,7 +55,7 @@ export function overridesUnknown(log: Logger, reason: string): void {
   log.warn('RateLimitOverrides are not looked for', { reason });
 }
 
-/** Once a field and process. */
+/** Logged once for each field and process. */
 export function fieldIgnored(log: Logger, field: string): void {
   log.warn('A field of a newer CRD holds its default and is ignored', { field });
 }
@@ -262,7 +262,7 @@ export function statusNotWritten(
   log.error('Could not write a status', failure);
 }
 
-/** Once for all objects of the namespace, and again when the one that is tried then is refused, too. */
+/** Logged once for all objects of the namespace, and again when the object that is tried next is rejected, too. */
 export function statusesForbidden(
   log: Logger,
   plural: string,
@@ -449,12 +449,12 @@ export function secretRead(log: Logger, reader: { from: string; token: string; u
   log.info('The signing secret was looked up', reader);
 }
 
-/** Once a second at most; `from` and `reason` are those of the last one. */
+/** Logged at most once a second. `from` and `reason` are those of the last rejection. */
 export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
   log.warn('Refused a lookup of the signing secret', refusal);
 }
 
-/** Once a second at most; the rest is of the last one. */
+/** Logged at most once a second, with the fields of the last rejection. */
 export function adminRefused(
   log: Logger,
   refusal: { from: string; counter: string; reason: string; times: number },
@@ -472,7 +472,7 @@ export function debugTokenRefused(log: Logger, reason: string): void {
   });
 }
 
-/** Once a second at most, the last one. */
+/** Logged at most once a second, for the last rejection. */
 export function admissionRefused(
   log: Logger,
   refusal: { object: string; reason: string; message: string; times: number },
@@ -480,7 +480,7 @@ export function admissionRefused(
   log.info('Refused an object before it was stored', refusal);
 }
 
-/** Once a second at most of each reason: nobody was notified anything of the object. */
+/** Logged at most once a second for each reason. The caller learned nothing about the object. */
 export function admissionUnread(log: Logger, unread: { from: string; reason: string; times: number }): void {
   log.warn('Could not take an admission review', unread);
 }

@@ -23,7 +23,7 @@ import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
 
-/** Chosen: of what a caller says about itself. */
+/** Chosen: the longest text that a caller may send about itself. */
 const longestUserAgent = 100;
 const refusalReportIntervalMs = 1_000;
 /** In log lines. */

@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { signatures } from './signing-keys.ts';
 
 export interface Delivery {
-  /** By lower-case name. */
+  /** Keyed by lower-case name. */
   headers: ReadonlyMap<string, string>;
   /** The body as it arrived. A single different byte makes the signature wrong. */
   body: Buffer;

@@ -47,7 +47,7 @@ export interface RequestRefusal {
 /** The form of one stream. */
 export interface DiscoveryForm {
   readonly longestFirstRequestBytes: number;
-  /** Undefined when the bytes are no request. What it says beside `StreamRequest` is kept until the next one. */
+  /** Undefined when the bytes are no request. Its other fields are stored until the next request. */
   read(bytes: Uint8Array): StreamRequest | undefined;
   /**
    * Takes what the last request says of what is wanted; of the first one for our type also what the limiter has. Returns
@@ -93,11 +93,11 @@ export class StateOfTheWorld implements DiscoveryForm {
 
 /** Chosen: the names of 30,000 resources with their versions; clients of Weir list up to 3 MiB. */
 export const longestRequestBytes = 4 * 1024 * 1024;
-/** Chosen: who wants more wants all. */
+/** Chosen: a client that wants more wants all. */
 const mostNames = 1_000;
 /** Weir's limiter lists this many before it rejects everything. */
 const mostRefused = 1_000;
-/** Chosen: as Weir's limiter says of one; it is for a condition, which people read. */
+/** Chosen: the same bound as in Weir's limiter. People read the message in a condition. */
 const longestMessage = 1_024;
 /** Chosen: in a rollout the limiters of a fleet refuse in two ways. */
 const keptLists = 64;
@@ -194,7 +194,7 @@ function unsure(reported: ResourceVersions, names: readonly string[]): ResourceV
  * list serves all of them, here and in the reports of replicas.
  */
 export class RefusedLists {
-  /** By a hash of the bytes, the one asked for last at the end. */
+  /** Keyed by a hash of the bytes, the one asked for last at the end. */
   readonly #kept = new Map<string, readonly RefusedResource[] | undefined>();
 
   /** Undefined: everything is refused. */

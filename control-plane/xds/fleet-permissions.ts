@@ -1,7 +1,7 @@
 /** Determines the identity of a caller of the xDS port, and the fleets that it may ask for. */
 import type { PeerCertificate } from 'node:tls';
 
-/** By the name of a client: the fleets that it may ask for. */
+/** Keyed by the name of a client: the fleets that it may ask for. */
 export type FleetsOfClients = ReadonlyMap<string, readonly string[]>;
 
 export type ClientKind = 'certificate' | 'service account' | 'token';

@@ -241,9 +241,9 @@ export interface SendTurnsOptions {
 }
 
 /**
- * Bounds what waits in memory for the network: a response is copied for its stream when its turn has come, and is
- * free again when the transport took all of it. Who does not read loses its hold on the bound after a moment, so that
- * nobody waits for the slow; that nobody is slow for ever is up to the stream.
+ * Bounds the responses that wait in memory for the network. A response is copied for its stream when its turn has come, and
+ * is free again when the transport took all of it. A client that does not read stops counting toward the bound after a
+ * moment, so that no other client waits for it. The stream itself ends clients that stay slow.
  */
 export class SendTurns {
   readonly #options: SendTurnsOptions;

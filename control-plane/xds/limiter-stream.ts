@@ -50,7 +50,7 @@ export interface StreamContext extends Telemetry {
   answered(limiter: LimiterReport): void;
 }
 
-/** Chosen: what a refusal says goes into statuses and ConfigMaps. */
+/** Chosen: the message of a rejection is written into statuses and ConfigMaps. */
 const longestMessage = 2048;
 /** Chosen: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
 const longestVersion = 128;

@@ -32,7 +32,7 @@ export interface LimiterStreamsOptions extends Telemetry {
   fleetsOfClients?: FleetsOfClients;
 }
 
-/** Chosen: what waits for the network at any time, so that a change of every fleet is no burst of memory. */
+/** Chosen: the most that waits for the network at any time, so that a change of every fleet is no burst of memory. */
 const sendingBytes = 32 * 1024 * 1024;
 const sendingPatienceMs = 1_000;
 const defaultAnswerTimeoutMs = 30_000;

@@ -6,7 +6,7 @@ export interface Answer {
 }
 
 /**
- * What one stream of a limiter is owed, and what its requests mean. Pure: versions come in, versions go out.
+ * Decides what one stream of a limiter gets next, and what its requests mean. Pure: it takes and returns versions.
  *
  *   waiting ──subscribe──> settled ──send──> in flight ──accept──> settled
  *                             ^                  └──────refuse───────┘

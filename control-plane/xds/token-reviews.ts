@@ -1,6 +1,6 @@
 /**
- * Tokens of service accounts, which the API server vouches for. What it said is remembered by the token's SHA-256: of a
- * good one for a while, and until the token expires where the API server cannot be asked; of a bad one for moments.
+ * Tokens of service accounts, which the API server vouches for. Its answers are remembered by the token's SHA-256: for a
+ * valid token for a while, and until the token expires if the API server does not answer; for an invalid token for moments.
  *
  * Anyone who sends made-up tokens must neither flood the API server nor hold up others, those behind his own address
  * included. So few are asked about at a time and in a second, and of tokens that are not known each address has a small
@@ -92,11 +92,11 @@ export class TokenReviews {
   readonly #underWay = new Map<string, Promise<TokenOutcome>>();
   /** The tokens that were valid before. */
   readonly #again: Waiting[] = [];
-  /** By network; the one whose turn was longest ago comes first. */
+  /** Keyed by network; the one whose turn was longest ago comes first. */
   readonly #lanes = new Map<string, Lane>();
   /** In all lanes. */
   #waiting = 0;
-  /** By hash, the one that was notified longest ago first. */
+  /** Keyed by hash, the one that was notified longest ago first. */
   readonly #turnedAway = new Map<string, true>();
   #running = 0;
   #callOff: (() => void) | undefined;

@@ -58,7 +58,7 @@ export function hasWindows({ algorithm }: { readonly algorithm: number }): boole
   return found !== undefined && found.steady === undefined;
 }
 
-/** By how a counter key ends: with the start of a window, or with the word of an algorithm. Undefined for other endings. */
+/** Finds the algorithm by the end of a counter key: the start of a window, or the word of an algorithm. Undefined for other endings. */
 export function algorithmOfKeyEnd(end: string): Algorithm | undefined {
   if (/^\d+$/.test(end)) return defaultAlgorithm;
   return Object.values(Algorithm).find((number) => byNumber[number]?.steady?.keyWord === end);

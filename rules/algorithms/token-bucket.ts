@@ -66,7 +66,7 @@ function mostExactBurst(numbers: LimitNumbers): number {
 /** The most requests of a window that a bucket of any burst can count exactly. */
 const mostRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
 
-/** With the largest burst that a bucket can count exactly at its rate. */
+/** Returns the numbers with the largest burst that a bucket can count exactly at its rate. */
 function withExactBurst(asked: LimitNumbers): ChangedNumbers {
   if (isExactBucket(asked)) return { requests: asked.requests, burst: asked.burst };
   const requests = Math.min(asked.requests, mostRequests);

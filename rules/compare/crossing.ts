@@ -147,7 +147,7 @@ interface OvertakenPatterns {
   moved: number;
 }
 
-/** Chosen: what comparing two by two may take, about a second. */
+/** Chosen: comparing this many two by two takes about a second. */
 const mostSteps = 20_000_000;
 
 /** Patterns of a level that stand before others now which some of the same texts fit, and stood behind them. */

@@ -83,7 +83,7 @@ export function reviewEnvoy(
 class EnvoyReview {
   readonly #configuration: EnvoyConfiguration;
   readonly #sources: readonly LoadedSource[];
-  /** By what is reported, so that a mistake that is in many routes is reported once. */
+  /** Keyed by what is reported, so that a mistake that is in many routes is reported once. */
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
   readonly #used = new Set<PlacedRateLimit>();
@@ -271,7 +271,7 @@ class EnvoyReview {
     return `rate_limits of the route${site.own[0] ? onLine(site.own[0].place) : ''} take its place`;
   }
 
-  /** Where a route says what is to become of its host's list, that is meant. */
+  /** If a route decides about its host's list, that is intended. */
   #hiddenHosts(filters: readonly RateLimitFilter[], sites: readonly RouteSite[]): void {
     for (const site of sites) {
       const [first] = site.host.filter((item) => this.#used.has(item));

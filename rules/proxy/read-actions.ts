@@ -82,7 +82,7 @@ interface Given {
   value: unknown;
 }
 
-/** By their names in snake_case. */
+/** Keyed by their names in snake_case. */
 type Fields = Map<string, Given>;
 type MatcherTest = ValueMatcher['match'];
 

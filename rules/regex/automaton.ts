@@ -195,7 +195,7 @@ function stepsOf(program: Program, words: number): Step[] {
 
 function stepOf(program: Program, holding: number, words: number): Step {
   const shifted: number[] = [];
-  /** By the followers. */
+  /** Keyed by the followers. */
   const linked = new Map<string, { from: number[]; to: readonly number[] }>();
   for (let state = 0; state < program.stateCount; state += 1) {
     const { states } = program.after(state, holding);

@@ -152,7 +152,7 @@ export function compiledExpression(text: string): RE2JS {
   }
 }
 
-/** Chosen: as many as a large file of profiles has. The one used longest ago is forgotten first. */
+/** Chosen: a large file of profiles has this many. The one used longest ago is forgotten first. */
 const mostKnown = 512;
 const known = new Map<string, Automaton>();
 
@@ -179,7 +179,7 @@ export function spend(budget: CostBudget, text: string, stepCost: number): void 
   );
 }
 
-/** Why an expression cannot be matched; undefined where it can. What it costs is taken from the budget. */
+/** Returns why an expression cannot be matched, or undefined if it can. Takes its cost from the budget. */
 export function expressionProblem(text: string, budget: CostBudget): string | undefined {
   try {
     spend(budget, text, automatonOf(text).stepCost);

@@ -1,6 +1,7 @@
 /**
  * Rules whose counters could meet in one compatible key. Such a key joins domain, keys and values by `_`, and a rule that
- * takes any value, or a pattern, has as many keys as callers make up; keys of entries are the configuration's, and taken as rules say them. Two rules meet when some text is a key of both; but one
+ * takes any value, or a pattern, has as many keys as callers make up; keys of entries are the configuration's, and taken as
+ * rules say them. Two rules meet when some text is a key of both; but one
  * and the same list of entries is no collision, as it finds one rule alone. Counters of one rule are not looked at.
  *
  * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps: 100,000 rules
@@ -94,7 +95,10 @@ export function collidingCounters(
   return { pairs, count, isComplete: !comparison.passedOver };
 }
 
-/** By what the keys begin with, that of `one` being the lower text: those behind the first that may not may not either. */
+/**
+ * Compares the beginnings of the keys, of which that of `one` is the lower text. If one may not meet it, those after it may not,
+ * either.
+ */
 function mayMeet(one: Counted, other: Counted): boolean {
   return one.hasAnyText ? other.prefix.startsWith(one.prefix) : other.prefix === one.prefix;
 }

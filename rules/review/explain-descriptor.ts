@@ -2,7 +2,7 @@ import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts
 import { commonLength, isMistyped, meantHint, plainName } from './near-names.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
-/** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
+/** Chosen: a person with hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;
 
 /** Returns the rules that an entry nearly matches: the same key, or one that differs in case, by small marks or in one place. */

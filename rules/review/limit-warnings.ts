@@ -166,7 +166,7 @@ function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   ];
 }
 
-/** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
+/** Keyed by name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
 function limitNames(rules: readonly Rule[]): Map<string, boolean> {
   const names = new Map<string, boolean>();
   for (const limit of rules.flatMap(({ limits }) => limits)) {
@@ -216,7 +216,7 @@ function ringWarnings(
   });
 }
 
-/** By name, the number of its knot: of two names in one knot each leads to the other. Tarjan's algorithm, without recursion. */
+/** Keyed by name, the number of its knot: of two names in one knot each leads to the other. Tarjan's algorithm, without recursion. */
 function knotsOf(next: ReadonlyMap<string, ReadonlySet<string>>): Map<string, number> {
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();

@@ -56,7 +56,7 @@ interface Pattern {
 
 /** Finds the first of many patterns that a text matches, by what they begin with, so that not every one is tried. */
 export class FirstPattern {
-  /** By what stands before their first star. */
+  /** Keyed by what stands before their first star. */
   readonly byPrefix = new Map<string, Pattern[]>();
   readonly #lengths: number[];
 

@@ -78,7 +78,7 @@ function refuse({ path, text }: ResourceProblem): never {
   throw new Error(formatManifestError({ path, text }));
 }
 
-/** Throws on bytes that are no such message; also, unless it can report them, on problems. What the rules mean is not looked at. */
+/** Throws on bytes that are no such message; also, unless it can report them, on problems. It does not check the meaning of the rules. */
 export function decodeResource(
   bytes: Uint8Array,
   report: (problem: ResourceProblem) => void = refuse,
@@ -403,7 +403,7 @@ export function resourcesToJson(sources: readonly RuleSource[]): AnyJson {
   return { resources, typeUrl: rateLimitConfigTypeUrl };
 }
 
-/** The resources of a parsed text. What the rules mean is not looked at. */
+/** The resources of a parsed text. It does not check the meaning of the rules. */
 export function resourcesFromJson(value: unknown): JsonResource[] {
   if (!isObject(value)) return [{ path: [], problem: 'must be a resource or a discovery response' }];
   if ('@type' in value) return [resourceFromJson(value, [])];
