@@ -9,13 +9,12 @@ import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
 import type { Order, OrderHandlers } from '../operate/orders.ts';
-import { Excess } from '../service/excess.ts';
+import { Excess, type TooLargeOptions, TooLargeRequests } from '../service/over-without-limit.ts';
 import {
   createShouldRateLimit,
   createWholeDecisions,
   type ShouldRateLimitOptions,
 } from '../service/should-rate-limit.ts';
-import { type TooLargeOptions, TooLargeRequests } from '../service/too-large.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
 import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';

@@ -9,7 +9,7 @@ import { writeDetail } from '../../process/http/text-response.ts';
 import { limitJson } from '../../rules/describe.ts';
 import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
-import type { Excess } from '../service/excess.ts';
+import type { Excess } from '../service/over-without-limit.ts';
 import { readQuestion } from './check-question.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, DescriptorAnswer } from './http-decision.ts';

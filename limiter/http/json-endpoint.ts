@@ -10,8 +10,8 @@ import { bearerChallenge } from '../../process/net/bearer-token.ts';
 import type { LeftOut } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import type { TooLargeRequests } from '../service/over-without-limit.ts';
 import type { ShouldRateLimit } from '../service/should-rate-limit.ts';
-import type { TooLargeRequests } from '../service/too-large.ts';
 import { type AdmissionOptions, admitted, type HttpAsker, originOf, replyTo } from './http-asker.ts';
 
 /** Chosen: the time for which the unwanted rest of a body is received. */

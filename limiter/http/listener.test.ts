@@ -25,9 +25,8 @@ import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import type { LeftOut } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, type RequestLimits } from '../decide/request-bounds.ts';
 import { budgetEndpoints } from '../reservations/budget-endpoints.ts';
-import { Excess } from '../service/excess.ts';
+import { Excess, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
-import type { TooLargeOptions } from '../service/too-large.ts';
 import { ApiListener } from './listener.ts';
 
 const excess = new Excess({

@@ -19,8 +19,7 @@ import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { UnaryMethod } from '../grpc/unary-call.ts';
-import { Excess } from '../service/excess.ts';
-import type { TooLargeOptions } from '../service/too-large.ts';
+import { Excess, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
 
 const most = BigInt(Number.MAX_SAFE_INTEGER);

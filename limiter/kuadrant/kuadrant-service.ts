@@ -24,7 +24,7 @@ import {
   leastTtlMs,
 } from '../reservations/budgets.ts';
 import { reservationIdForm } from '../reservations/reservation-id.ts';
-import type { Excess } from '../service/excess.ts';
+import { type Excess, tooLargeStatus } from '../service/over-without-limit.ts';
 import { addendOf } from '../service/prepare.ts';
 import {
   isAllowed,
@@ -33,7 +33,6 @@ import {
   refuse,
   refuseSized,
 } from '../service/should-rate-limit.ts';
-import { tooLargeStatus } from '../service/too-large.ts';
 
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;

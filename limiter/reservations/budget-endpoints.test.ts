@@ -6,7 +6,7 @@ import { ScriptedBudgets, budgetScope as scope } from '../../test/support/script
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { defaultRequestLimits, RequestBounds } from '../decide/request-bounds.ts';
 import { ApiListener, type HttpListenerOptions } from '../http/listener.ts';
-import { Excess } from '../service/excess.ts';
+import { Excess } from '../service/over-without-limit.ts';
 import { budgetEndpoints } from './budget-endpoints.ts';
 import type { Budgets, ReserveQuestion } from './budgets.ts';
 

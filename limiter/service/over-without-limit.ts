@@ -1,7 +1,14 @@
 /** The answer OVER_LIMIT for requests that exceed no limit, but a bound or the rate of their caller. */
-import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type RequestOrigin,
+  retryAfterSeconds,
+} from '../../process/grpc/handlers.ts';
 import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Header, HeaderForm } from '../decide/messages.ts';
+import type { RequestTooLarge, TooLargeAnswer } from '../decide/request-bounds.ts';
+import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 
 export interface ShadowOptions {
   /** SHADOW_MODE: the answer is OK instead. */
@@ -35,4 +42,67 @@ export function overWithoutLimit(
     requestHeadersToAdd: [],
     dynamicMetadata: undefined,
   };
+}
+
+/** The answer to a request beyond the rate of its caller (`on_excess: over_limit`). The request is neither read nor counted. */
+export class Excess {
+  readonly #options: ShadowOptions;
+
+  constructor(options: ShadowOptions) {
+    this.#options = options;
+  }
+
+  /** Called once for each request. SHADOW_MODE lets it pass, as if it exceeded a limit. */
+  code(): Code {
+    return overWithoutLimit(this.#options, 0).overallCode;
+  }
+
+  /** The same as a message. It has no statuses, because the descriptors are unknown. */
+  message(): Uint8Array {
+    return encodeRateLimitResponse(overWithoutLimit(this.#options, 0));
+  }
+}
+
+export interface TooLargeOptions extends ShadowOptions {
+  /** REQUEST_TOO_LARGE. */
+  readonly answer: TooLargeAnswer;
+  /** A request exceeded a bound. */
+  onTooLarge(error: RequestTooLarge, origin: RequestOrigin | undefined): void;
+}
+
+/**
+ * Answers requests beyond the bounds (REQUEST_TOO_LARGE). Most proxies let a request pass if they get an error, so a client could
+ * evade every limit with a large request. Therefore the default is OVER_LIMIT.
+ */
+export class TooLargeRequests {
+  readonly #options: TooLargeOptions;
+
+  constructor(options: TooLargeOptions) {
+    this.#options = options;
+  }
+
+  /** Counts and logs the request, whatever the answer. */
+  note(error: RequestTooLarge, origin: RequestOrigin | undefined): void {
+    this.#options.onTooLarge(error, origin);
+  }
+
+  /** The answer to its caller. Called once for each request. */
+  answer(error: RequestTooLarge, origin: RequestOrigin | undefined): OverWithoutLimit | GrpcStatus {
+    this.note(error, origin);
+    if (this.#options.answer === 'error') return tooLargeStatus(error);
+    return overWithoutLimit(this.#options, error.descriptors);
+  }
+
+  /** The error for a call that reports usage, because not all of it was counted. Undefined if SHADOW_MODE turns the answer into OK. */
+  unreported(error: RequestTooLarge, origin: RequestOrigin | undefined): GrpcStatus | undefined {
+    this.note(error, origin);
+    const { answer, shadowMode, onGlobalShadow } = this.#options;
+    if (answer === 'error' || !shadowMode) return tooLargeStatus(error);
+    onGlobalShadow();
+    return undefined;
+  }
+}
+
+export function tooLargeStatus({ message }: RequestTooLarge): GrpcStatus {
+  return { code: GrpcCode.INVALID_ARGUMENT, message };
 }

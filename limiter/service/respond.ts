@@ -73,7 +73,8 @@ export class AnsweredHits {
       const hit = hits[index];
       if (hit === undefined) this.#countUncounted(answered, index, stat);
       else if (hit.group !== undefined) this.#countGroup(hit.group, stat);
-      else if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
+      else if (hit.verb !== 'refund')
+        this.#stats.add(this.#stats.slotOf(hit.counter.metric) + stat, hit.hits);
     }
     if (marked !== undefined) this.#countReserved(answered, marked.reserving, stat);
   }

@@ -12,10 +12,9 @@ import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts
 import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { type Caller, callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { Excess } from './excess.ts';
+import { Excess, type TooLargeOptions } from './over-without-limit.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { createShouldRateLimit, createWholeDecisions, readRequest } from './should-rate-limit.ts';
-import type { TooLargeOptions } from './too-large.ts';
 
 interface Recorded {
   sent: Uint8Array[];

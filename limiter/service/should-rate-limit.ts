@@ -15,8 +15,8 @@ import type { ResponseOptions } from '../decide/response.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
+import { type TooLargeRequests, tooLargeStatus } from './over-without-limit.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
-import { type TooLargeRequests, tooLargeStatus } from './too-large.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 

@@ -1,5 +1,3 @@
-import { textForCallers } from './text-for-callers.ts';
-
 /** A store could not count. The message never contains credentials. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
@@ -39,4 +37,23 @@ export class StoreError extends Error {
     const { transient, unheard, cause } = this;
     return new StoreError(this.message, { transient, notCounted, unheard, cause });
   }
+}
+
+const ipv4 = String.raw`\d{1,3}(?:\.\d{1,3}){3}`;
+const ipv6 = String.raw`\[[0-9a-f:.%]+\]|(?<![\w:])(?:[0-9a-f]{0,4}:){2,}[0-9a-f:.]*`;
+/** A name counts as an address if a port follows it. */
+const named = String.raw`[\w-]+(?:\.[\w-]+)*\.?(?=:\d{1,5}\b)`;
+const address = new RegExp(`(?:${ipv6}|${ipv4}|${named})(?::\\d{1,5}\\b)?`, 'gi');
+
+/** The text without addresses and host names: a caller learns the kind of failure, and only the log where the store is. */
+export function textForCallers(text: string): string {
+  return (
+    text
+      // TLS lists the names of the certificate.
+      .replace(/\b(certificate's altnames)\b.*/s, '$1')
+      .replace(/\b(getaddrinfo|query[A-Z]\w*) (E?[A-Z_]+) \S+/g, '$1 $2')
+      .replace(/\b(connect E[A-Z]+) \S+/g, '$1')
+      .replace(address, '(address)')
+      .replace(/(?<![\w)])\/[\w.-]+(?:\/[\w.-]+)+/g, '(path)')
+  );
 }

@@ -1,4 +1,4 @@
-import { type TooLargeOptions, TooLargeRequests } from '../../limiter/service/too-large.ts';
+import { type TooLargeOptions, TooLargeRequests } from '../../limiter/service/over-without-limit.ts';
 
 /** As a limiter answers requests beyond the bounds unless it is configured otherwise. */
 export function tooLargeRequests(options: Partial<TooLargeOptions> = {}): TooLargeRequests {

@@ -9,11 +9,11 @@ import { readCounter, removeCounter } from '../../stores/redis/stored-counters.t
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import {
   integerReply,
+  ReplyError,
   textReply,
   textsReply,
   UnexpectedReply,
-} from '../../stores/redis/wire/reply-checks.ts';
-import { ReplyError } from '../../stores/redis/wire/resp.ts';
+} from '../../stores/redis/wire/resp.ts';
 import type { StoredCounter } from '../../stores/store.ts';
 import { StoreError } from '../../stores/store-error.ts';
 import type { RedisServers, ServerToScan } from './redis-servers.ts';

@@ -9,8 +9,7 @@ import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
-import { isTimeMicros, keyError, UnexpectedReply } from './wire/reply-checks.ts';
-import type { Arguments } from './wire/resp.ts';
+import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
 
 /** For ops that only a script can count. Nobody asked the server. */
 export const needsScripts = new StoreError(

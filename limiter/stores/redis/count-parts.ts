@@ -19,9 +19,7 @@ import type { Section } from './lua/program.ts';
 import { type KeysOver, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
-import { replyNumber } from './wire/reply-checks.ts';
-import type { Arguments } from './wire/resp.ts';
-import { ReplyError } from './wire/resp.ts';
+import { type Arguments, ReplyError, replyNumber } from './wire/resp.ts';
 
 /** What a call asks of one section of the program. */
 export interface Part {
@@ -73,6 +71,8 @@ export type PartKind = 'count' | 'stop' | 'hold';
 /** Ops of many requests, folded by key. */
 export class CountPart implements Part {
   readonly kind = 'count';
+  /** Known once the keys are handed over. */
+  section: Section = 'count';
   /** In the order of their arrival. */
   #runs: FoldedRun[] = [];
   /** By their keys, only from the second run on: most calls that come alone have one. */
@@ -98,10 +98,6 @@ export class CountPart implements Part {
     part.#leased = leasedOf(runs);
     if (steps.keys > 0) part.#steps = steps;
     return part;
-  }
-
-  get section(): Section {
-    return this.#steps === undefined && this.#leased === 0 ? 'count' : 'bounded';
   }
 
   /** Ledgers are keys, too. */
@@ -174,6 +170,7 @@ export class CountPart implements Part {
   pushKeys(args: Arguments): void {
     const steps = this.#steps;
     const runs = this.#runs;
+    this.section = steps === undefined && this.#leased === 0 ? 'count' : 'bounded';
     let additions = 0;
     for (const run of runs) if (run.isAddition) additions += 1;
     this.#additions = additions;

@@ -191,8 +191,12 @@ export class Batch implements SentCall {
   }
 }
 
-/** Reports to those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
-export function settle(batch: Batch): void {
+/**
+ * The batch, which had one of `places` unless it is a piece, is answered. Reports to those requests that wait for nothing else any
+ * more: all of them, even when one throws, which is thrown then.
+ */
+export function settle(batch: Batch, places?: Pick<CallPlaces<Batch>, 'free'>): void {
+  if (!batch.isSplit) places?.free();
   let thrown: { error: unknown } | undefined;
   for (const request of batch.requests) {
     request.callsLeft -= 1;

@@ -25,7 +25,7 @@ import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './wire/redis-error.ts';
-import { hasSet, textReply } from './wire/reply-checks.ts';
+import { hasSet, textReply } from './wire/resp.ts';
 
 export interface GatheringStoreOptions {
   /** Undefined: none. */
@@ -72,7 +72,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #label: string;
   readonly #random: () => number;
   readonly #gathering: TurnGathering;
-  readonly #places: CallPlaces<Batch>;
+  protected readonly places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
   readonly #reservationBounds: ReservationBounds;
@@ -93,7 +93,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.names = new ReservationNames(keyPrefix, isCluster);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
-    this.#places = new CallPlaces<Batch>({
+    this.places = new CallPlaces<Batch>({
       ...calls,
       timeoutMs,
       timers: timers ?? attendedTimers,
@@ -101,7 +101,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     });
     this.#gathering = new TurnGathering({
       newPart: this.newPart,
-      calls: this.#places,
+      calls: this.places,
       windowMs,
       timers: timers ?? systemTimers,
       monotonicMs: () => performance.now(),
@@ -123,7 +123,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   protected abstract notConnected(): StoreError;
 
-  /** The batch has a place until it is given to `settle`. */
+  /** The batch has a place until it is given to `settle` with `places`. */
   abstract send(batch: Batch): void;
 
   refuse(batch: Batch, waitedMs: number | undefined): void {
@@ -146,7 +146,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   /** Calls under way, those that wait for a place, and those that got none. */
   get callCounts(): CallCounts {
-    return this.#places;
+    return this.places;
   }
 
   /** Connects and waits for the first PONG, again and again; then reconnects by itself whenever that is needed. */
@@ -247,14 +247,9 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   close(): Promise<void> {
     this.#closed = true;
-    this.#places.close();
+    this.places.close();
     this.disconnect();
     return Promise.resolve();
-  }
-
-  protected settle(batch: Batch): void {
-    if (!batch.isSplit) this.#places.free();
-    settle(batch);
   }
 
   /** Into what a batch goes out once more that Redis answered with `error`, of which it ran nothing then; undefined: it has failed. */

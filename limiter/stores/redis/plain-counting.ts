@@ -8,8 +8,7 @@ import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import type { PlainCommands } from './count-parts.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
-import { hasSet, integerReply, textReply, UnexpectedReply } from './wire/reply-checks.ts';
-import { ReplyError } from './wire/resp.ts';
+import { hasSet, integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
 /** Integers beyond this may be read one off; text is read exactly. */
 const exactReply = 2 ** 52;

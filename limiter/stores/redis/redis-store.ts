@@ -1,6 +1,6 @@
 import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../store-error.ts';
-import type { Batch, BatchSender } from './gathered-calls.ts';
+import { type Batch, type BatchSender, settle } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { program } from './lua/program.ts';
 import { PlainCounting } from './plain-counting.ts';
@@ -9,8 +9,7 @@ import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
 import { isNoScript } from './wire/redis-error.ts';
 import type { RedisLink } from './wire/redis-link.ts';
-import { UnexpectedReply } from './wire/reply-checks.ts';
-import { type Reply, ReplyError } from './wire/resp.ts';
+import { type Reply, ReplyError, UnexpectedReply } from './wire/resp.ts';
 
 /** A way to one server: a `RedisConnection`, or a client that somebody else opened. */
 export type ServerConnection = Pick<
@@ -78,7 +77,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
   override send(batch: Batch): void {
     if (!batch.leaveOutAbandoned()) {
       // Not at once: the next batch may be such a one, too, and so on.
-      queueMicrotask(() => this.settle(batch));
+      queueMicrotask(() => settle(batch, this.places));
       return;
     }
     this.#count(batch);
@@ -86,7 +85,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
 
   #count(batch: Batch): void {
     if (this.withoutScripts) {
-      batch.countPlainly(this.#plain).then(() => this.settle(batch));
+      batch.countPlainly(this.#plain).then(() => settle(batch, this.places));
       return;
     }
     const { link } = this.#connection;
@@ -110,7 +109,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
       return;
     }
     if (!batch.answer(reply, errors)) batch.fail(errors.fromCommand(new UnexpectedReply('EVALSHA', reply)));
-    this.settle(batch);
+    settle(batch, this.places);
   }
 
   #refused(batch: Batch, error: ReplyError): void {
@@ -124,7 +123,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
     if (again === undefined) this.failed(batch, error);
     else if (again[0] === batch) this.#count(batch);
     else {
-      const whole = { callsLeft: again.length, done: () => this.settle(batch) };
+      const whole = { callsLeft: again.length, done: () => settle(batch, this.places) };
       for (const part of again) {
         part.requests.push(whole);
         this.#count(part);
@@ -134,6 +133,6 @@ export class RedisStore extends GatheringStore implements BatchSender {
 
   failed(batch: Batch, error: Error): void {
     batch.fail(this.#connection.errors.fromCommand(error));
-    this.settle(batch);
+    settle(batch, this.places);
   }
 }

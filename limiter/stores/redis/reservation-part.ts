@@ -16,8 +16,7 @@ import { BoundTable, needsScripts } from './bounded-steps.ts';
 import type { Part, SpreadPart } from './count-parts.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
-import { isCount, isTimeMicros, keyError } from './wire/reply-checks.ts';
-import type { Arguments } from './wire/resp.ts';
+import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
 
 /** Calls whose counters are in one place. */
 export class ReservationPart implements Part {

@@ -5,8 +5,7 @@ import type { StoredCounter } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
-import { integerReply, textReply, UnexpectedReply } from './wire/reply-checks.ts';
-import { ReplyError } from './wire/resp.ts';
+import { integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
 export interface StoredCounterOptions {
   /** Whether counters may have ledgers of leases beside them. */

@@ -3,7 +3,7 @@ import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 import { CountPart } from '../count-parts.ts';
-import { Batch } from '../gathered-calls.ts';
+import { Batch, settle } from '../gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
 import { program } from '../lua/program.ts';
 import { runScript } from '../lua/scripts.ts';
@@ -16,7 +16,7 @@ import {
   type RedisConnectionOptions,
 } from '../wire/redis-connection.ts';
 import { isTryAgain, RedisErrors } from '../wire/redis-error.ts';
-import { UnexpectedReply } from '../wire/reply-checks.ts';
+import { UnexpectedReply } from '../wire/resp.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 import { ClusterNodes, type NodeSilence } from './cluster-nodes.ts';
@@ -138,7 +138,7 @@ export class RedisClusterStore extends GatheringStore {
 
   override send(batch: Batch): void {
     const counted = batch.leaveOutAbandoned() ? this.#count(batch) : Promise.resolve();
-    void counted.then(() => this.settle(batch));
+    void counted.then(() => settle(batch, this.places));
   }
 
   /** Never rejects. */

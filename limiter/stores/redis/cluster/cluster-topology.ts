@@ -2,7 +2,7 @@ import { attendedTimers } from '../../../../process/time/clock.ts';
 import { hashTagOf } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
-import { UnexpectedReply } from '../wire/reply-checks.ts';
+import { UnexpectedReply } from '../wire/resp.ts';
 import type { ClusterNode, ClusterNodes } from './cluster-nodes.ts';
 
 /** A node's word that a key is elsewhere. It ran nothing. */

@@ -8,8 +8,7 @@ import { algorithmsLua } from '../../../algorithms/registry.ts';
 import { luaLeases } from '../../../allocate/ledger.ts';
 import type { FoldedRun } from '../../folded-run.ts';
 import type { StoreError } from '../../store-error.ts';
-import { isCount, keyError, replyNumber } from '../wire/reply-checks.ts';
-import { ReplyError } from '../wire/resp.ts';
+import { isCount, keyError, ReplyError, replyNumber } from '../wire/resp.ts';
 import { luaReportOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
 

@@ -6,8 +6,7 @@ import { StoreError } from '../../store-error.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
 import { RedisLink } from './redis-link.ts';
-import { UnexpectedReply } from './reply-checks.ts';
-import { type Reply, ReplyError } from './resp.ts';
+import { type Reply, ReplyError, UnexpectedReply } from './resp.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
 
 // The way to one Redis server: a connection, and another whenever that is lost. Nothing is queued while it is down and

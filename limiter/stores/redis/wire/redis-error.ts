@@ -1,7 +1,6 @@
 import { tlsErrorText } from '../../client-tls.ts';
 import { StoreError } from '../../store-error.ts';
-import { UnexpectedReply } from './reply-checks.ts';
-import { ReplyError } from './resp.ts';
+import { ReplyError, UnexpectedReply } from './resp.ts';
 
 /** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
 const transientReplies = new Set([

@@ -3,8 +3,7 @@ import { StoreError } from '../../store-error.ts';
 import type { SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
-import { UnexpectedReply } from './reply-checks.ts';
-import type { Reply } from './resp.ts';
+import { type Reply, UnexpectedReply } from './resp.ts';
 
 export interface MasterPlace {
   host: string;
