@@ -402,6 +402,43 @@ describe('rulesAlong', () => {
     },
   );
 
+  /** Of composites in the order of their declaration: the found one, and the five on each side of the text in the alphabet. */
+  function near(composites: readonly string[], text: string, found: string | undefined): string[] {
+    const sorted = composites.toSorted((a, b) => (a < b ? -1 : 1));
+    const at = sorted.findIndex((one) => one >= text);
+    const from = at < 0 ? sorted.length : at;
+    const chosen = new Set([found, ...sorted.slice(Math.max(0, from - 5), from + 5)]);
+    return composites.filter((one) => chosen.has(one));
+  }
+
+  it.each([
+    ['t1x', 'tenant_t1*'],
+    ['zzz', 'tenant'],
+    ['', 'tenant'],
+    ['\uffff', 'tenant'],
+  ])('has of thousands those beside tenant=%j in the alphabet, on each level', (value, found) => {
+    const composites = [...many.slice(0, 9), ...odd, ...many.slice(9)].map((one) =>
+      one.value === '' ? one.key : `${one.key}_${one.value}`,
+    );
+    const deep = odd.map((one) => ({ ...one, descriptors: [...many, rule({ key: 'other' })] }));
+    const nested = new RuleTable(
+      compileRules([source('d', [...many.slice(0, 9), ...deep, ...many.slice(9)])]),
+    );
+    const keys = (rules: readonly Rule[]) => rules.map(({ key }) => key);
+    const { rules } = nested.rulesAlong('d', [
+      { key: 'tenant', value },
+      { key: 'tenant', value: 't7' },
+    ])!;
+    expect(keys(rules)).toEqual(near(composites, `tenant_${value}`, found));
+    const below = rules.filter(({ key }) => key === 'tenant' || key === 'tenant_t1*');
+    const all = [...many.map((one) => `tenant_${one.value}`), 'other'];
+    for (const { descriptors } of below)
+      expect(keys(descriptors)).toEqual(near(all, 'tenant_t7', 'tenant_t7'));
+    expect(below.length).toBeGreaterThan(0);
+    // Without an entry there is no place in the alphabet.
+    expect(keys(nested.rulesAlong('d', [])!.rules)).toEqual(['tenant_t0']);
+  });
+
   it('goes on below that rule, and ends where no rule is', () => {
     const { rules, sizes } = table.rulesAlong('d', [
       { key: 'tenant', value: 'zzz' },

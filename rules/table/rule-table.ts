@@ -321,7 +321,7 @@ class TableSegment implements RuleMatcher {
     return {
       start,
       step: (place, key, value) => {
-        const node = this.rules.childCount(place) === 0 ? -1 : this.#step(place, 0, key, value);
+        const node = this.#step(place, 0, key, value);
         return node < 0 ? undefined : this.#ruleStep(node, howNames[this.#path.kind(0)]!);
       },
       child: (place, composite) => {
@@ -394,7 +394,7 @@ class TableSegment implements RuleMatcher {
       }
     }
     const keyOnly = this.#findText(parent, keyHash, key);
-    if (keyOnly >= 0) this.#path.set(i, keyOnly, MatchKind.keyOnly);
+    this.#path.set(i, keyOnly, MatchKind.keyOnly);
     return keyOnly;
   }
 
