@@ -88,6 +88,26 @@ describe('the newest status of an object', () => {
     expect(writes.look(at('8', statusOf(2))).found).toBeUndefined();
   });
 
+  it('is our own if its answer was lost, also while the next write is sent', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    begin(at('7'), 2)({ is: 'failed' });
+    const end = begin(at('7'), 3);
+    const shown = at('8', statusOf(2));
+    expect(writes.isOwn(shown)).toBe(true);
+    expect(writes.look(shown)).toEqual({ known: shown });
+    end({ is: 'outdated' });
+    const entry = { object: at('7'), status: statusOf(2) };
+    expect(writes.look(shown).found).toEqual({ is: 'written', entry });
+  });
+
+  it('is our own if one of the last eight writes without an answer has its content', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    for (let rules = 2; rules < 11; rules++) begin(at('7'), rules)({ is: 'failed' });
+    expect([2, 3, 10].map((rules) => writes.isOwn(at('8', statusOf(rules))))).toEqual([false, true, true]);
+  });
+
   it('reports after a conflict that a write had been done whose answer was lost', () => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is: 'failed' });

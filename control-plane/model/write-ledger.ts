@@ -6,7 +6,7 @@
  *     sent -- done ------> confirmed: used instead of an older state of the watch, for at most a minute
  *          -- conflict --> outdated: nothing is written until the watch shows a newer version, for at most 10 s
  *          -- rejected --> as before
- *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own
+ *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
  * There is one entry per object, which `forget` or `retain` removes. A status without an entry counts as another writer's.
  */
@@ -47,12 +47,14 @@ export interface WriteLedgerOptions<Kind extends StatusOwner> {
 
 interface Entry<Kind extends StatusOwner> {
   confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
-  /** In flight, or its answer was lost. */
-  sent?: StatusWrite<Kind> | undefined;
+  /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `mostUnanswered`. */
+  unanswered: readonly StatusWrite<Kind>[];
 }
 
 /** A watch that lags longer has lost the write, as after restoring a backup. */
 const mostLagMs = 60_000;
+/** Chosen: more writes without an answer mean an outage. If an older one was applied after all, it counts as another writer's. */
+const mostUnanswered = 8;
 /** How long to wait for the watch to show the version that made a write fail. */
 const mostOutdatedMs = 10_000;
 
@@ -69,15 +71,15 @@ export class WriteLedger<Kind extends StatusOwner> {
   /** Records that a write is being sent. Call the returned function once, with the outcome. */
   begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
     const { uid, resourceVersion: from = '' } = write.object;
-    const entry: Entry<Kind> = this.#entries.get(uid) ?? {};
-    const before = entry.sent;
-    entry.sent = write;
+    const entry: Entry<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
+    entry.unanswered = [...entry.unanswered, write].slice(-mostUnanswered);
     this.#entries.set(uid, entry);
     return ({ is, version }) => {
       // The entry may have been forgotten in the meantime.
       if (is === 'failed' || this.#entries.get(uid) !== entry) return;
       const atMs = this.#options.clock.nowMs();
-      entry.sent = is === 'written' ? undefined : before;
+      // After a write was applied, those before it can only conflict.
+      entry.unanswered = is === 'written' ? [] : entry.unanswered.filter((one) => one !== write);
       if (is === 'written') this.#outdated.delete(uid);
       else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + mostOutdatedMs });
       if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
@@ -86,9 +88,11 @@ export class WriteLedger<Kind extends StatusOwner> {
 
   /** Returns whether this process wrote the version of the object that an event shows. */
   isOwn({ uid, resourceVersion = '', status }: Kind): boolean {
-    const { confirmed, sent } = this.#entries.get(uid) ?? {};
+    const entry = this.#entries.get(uid);
+    if (entry === undefined) return false;
+    const { confirmed } = entry;
     const isCovered = confirmed !== undefined && !isNewerVersion(resourceVersion, confirmed.version);
-    return isCovered || this.#isSame(sent, status);
+    return isCovered || this.#unanswered(entry, status) !== undefined;
   }
 
   /** Returns the object with its newest status: as the watch shows it, or as this process has written it since. */
@@ -101,18 +105,19 @@ export class WriteLedger<Kind extends StatusOwner> {
       if (nowMs - entry.confirmed.atMs < mostLagMs) return { known: withStatus(shown, entry.confirmed) };
       entry.confirmed = undefined;
     }
-    const { confirmed, sent } = entry;
+    const { confirmed } = entry;
+    const sent = this.#unanswered(entry, status);
     const outdated = this.#outdated.get(uid);
     if (outdated !== undefined && isNewerVersion(version, outdated.from)) {
       this.#outdated.delete(uid);
-      entry.sent = undefined;
-      if (sent !== undefined && this.#isSame(sent, status)) {
+      entry.unanswered = [];
+      if (sent !== undefined) {
         entry.confirmed = { status: sent.status, version, atMs: nowMs };
         return { known: shown, found: { is: 'written', entry: sent } };
       }
     }
-    const isOwn = confirmed === undefined || this.#isSame(confirmed, status) || this.#isSame(sent, status);
-    if (isOwn) return { known: shown };
+    const isOwn = confirmed === undefined || this.#options.isSame(confirmed.status, status);
+    if (isOwn || sent !== undefined) return { known: shown };
     entry.confirmed = undefined;
     return { known: shown, found: { is: 'overwritten', status: confirmed.status } };
   }
@@ -146,8 +151,9 @@ export class WriteLedger<Kind extends StatusOwner> {
     this.#outdated.clear();
   }
 
-  #isSame(own: { status: StatusOf<Kind> } | undefined, status: Kind['status']): boolean {
-    return own !== undefined && this.#options.isSame(own.status, status);
+  /** Returns the write without an answer that has this status. */
+  #unanswered({ unanswered }: Entry<Kind>, status: Kind['status']): StatusWrite<Kind> | undefined {
+    return unanswered.find((one) => this.#options.isSame(one.status, status));
   }
 }
 

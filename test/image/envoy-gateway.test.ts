@@ -151,7 +151,7 @@ describeWithServer('the image in the place of that of Envoy Gateway', redisProgr
           { env: image.env },
         ),
       );
-    await eventually(() => expect(ask()).toMatch(/user=one: (OK|OVER_LIMIT), \d left, limit 1 a year/));
+    await eventually(() => expect(ask()).toMatch(/user=one: (OK|OVER_LIMIT), \d left, limit 1 per year/));
     expect(ask()).toMatch(/^OVER_LIMIT\n/);
     const counters = new Redis(redis.port, '127.0.0.1');
     try {

@@ -157,7 +157,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     await redis.kill('SIGSTOP');
     const startedMs = performance.now();
     expect(await five(limiter)).toEqual(['the store did not answer within 200 ms']);
-    expect(performance.now() - startedMs).toBeLessThan(400);
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
     expect(await five(limiter)).toEqual([
       'the store is not asked until it answers again: the store did not answer within 200 ms',
     ]);
