@@ -12,7 +12,7 @@ import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
-import { type Codec, gzipCodec } from './replicas/codec.ts';
+import { type Codec, gzipCodec } from './replicas/config-maps.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
 import { KeptSpecStore } from './replicas/kept-specs.ts';

@@ -17,8 +17,8 @@ import { parseDomainOwners } from './reconcile/claims.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
 import { Removals } from './reconcile/removals.ts';
-import { type BoardChanges, StatusQueue } from './reconcile/status-board.ts';
-import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
+import type { BoardChanges } from './reconcile/status-board.ts';
+import { type StatusEntry, StatusPump, StatusQueue } from './replicas/status-pump.ts';
 import {
   countsFor,
   decide,

@@ -10,14 +10,15 @@ import { limitedOf } from '../model/rule-support.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
 import { noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
-import { type AdmissionView, admissionAnswer } from './admission-answer.ts';
 import {
   type AdmissionAnswer,
   type AdmissionRequest,
+  type AdmissionView,
+  admissionAnswer,
   boundedWarnings,
   readReview,
   reviewAnswer,
-} from './admission-review.ts';
+} from './admission-answer.ts';
 
 const nowMs = Date.UTC(2026, 0, 1);
 

@@ -9,7 +9,7 @@ import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-creden
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-review.ts';
+import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-answer.ts';
 import { ReviewLine } from './review-line.ts';
 
 export interface AdmissionServerOptions extends Telemetry {

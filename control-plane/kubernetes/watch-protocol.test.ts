@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { HttpWatchStream, WatchLines } from './client.ts';
 import {
   apiObjectKey,
   parseListPage,
@@ -11,7 +12,6 @@ import {
   resourcePath,
   resourceText,
 } from './reflector.ts';
-import { HttpWatchStream, WatchLines } from './watch-stream.ts';
 
 const metadata = { resourceVersion: '7' };
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Override } from '../../rules/override.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { grantEnd } from './grant-end.ts';
+import { grantEnd } from './overrides.ts';
 
 it('ends a grant with the window of its calendar', () => {
   const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;

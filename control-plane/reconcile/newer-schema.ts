@@ -1,14 +1,16 @@
 /**
- * Reads the API server's own schemas for fields that this program does not know. Such fields are from a CRD that is newer than
- * the program, because the API server drops fields that its CRD does not have. Pure.
+ * Fields of a spec that this program does not know: where they are, the spec without them, and what the API server's own schemas say of
+ * them. Such fields come from a CRD that is newer than the program: the API server drops fields that its CRD does not have. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { entryFields } from '../../rules/language/fields.ts';
+import { overrideSpecFields } from '../../rules/language/kinds.ts';
+import { isObject } from '../../rules/model.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
 import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
-import { type FieldPath, fieldAt } from './unknown-fields.ts';
 
 /** Fields of one spec, which its API server's schema distinguishes. */
 export interface SortedFields {
@@ -101,4 +103,49 @@ export function unknownFieldRejection(unknown: readonly UnknownField[], version:
       : ['come from a newer CRD and do', 'them'];
   const problem = `${fields} ${verb} not hold the default: version ${version} of the control plane does not know ${them}`;
   return { reason: 'UnknownField', problem };
+}
+
+/** From the spec on; the last step is the field. */
+export type FieldPath = readonly (string | number)[];
+
+/** Fields of an override's spec that this version does not know. */
+export function unknownOverrideFields(spec: unknown): FieldPath[] {
+  if (!isObject(spec)) return [];
+  const entries: unknown[] = Array.isArray(spec['match']) ? spec['match'] : [];
+  return [
+    ...entries.flatMap((entry, index) =>
+      unknownIn(entry, entryFields).map((field) => ['match', index, field]),
+    ),
+    ...unknownIn(spec, overrideSpecFields).map((field) => [field]),
+  ];
+}
+
+function unknownIn(value: unknown, known: object): string[] {
+  return isObject(value) ? Object.keys(value).filter((field) => !Object.hasOwn(known, field)) : [];
+}
+
+export function fieldAt(value: unknown, path: FieldPath): unknown {
+  return path.reduce<unknown>(
+    (at, step) => (at as Record<string | number, unknown> | undefined)?.[step],
+    value,
+  );
+}
+
+/** A copy of `spec`, which stays unchanged, without these fields. */
+export function withoutFields(spec: unknown, paths: readonly FieldPath[]): unknown {
+  if (paths.length === 0) return spec;
+  const below = new Map<string | number, FieldPath[]>();
+  for (const [step, ...rest] of paths) {
+    if (step === undefined) continue;
+    const known = below.get(step);
+    if (known === undefined) below.set(step, [rest]);
+    else known.push(rest);
+  }
+  const copy = Array.isArray(spec) ? [...spec] : { ...(spec as Record<string | number, unknown>) };
+  const members = copy as Record<string | number, unknown>;
+  for (const [step, rests] of below) {
+    if (rests.some((rest) => rest.length === 0)) delete members[step];
+    else members[step] = withoutFields(members[step], rests);
+  }
+  return copy;
 }

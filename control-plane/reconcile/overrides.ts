@@ -3,7 +3,11 @@
  * time is passed in, and results of the round before are returned again while they hold.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { hasWindows } from '../../rules/algorithms/registry.ts';
+import { calendarWindow } from '../../rules/calendar.ts';
+import { limitLabel } from '../../rules/describe.ts';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
+import { type Limit, Unit } from '../../rules/model.ts';
 import {
   effectWords,
   neededForOverride,
@@ -13,7 +17,11 @@ import {
   readOverride,
 } from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { secondsOfLimit } from '../../rules/window.ts';
 import { encodeOverride } from '../../rules/xds/override-resource.ts';
+import { decodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import {
   domainKey,
@@ -27,10 +35,15 @@ import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { isEnd } from '../model/reasons.ts';
 import { endText, joinedWithin, shortened } from './conditions.ts';
-import { grantEnd } from './grant-end.ts';
-import { isInDoubt, newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
+import {
+  isInDoubt,
+  newerFields,
+  sortFields,
+  unknownFieldRejection,
+  unknownOverrideFields,
+  withoutFields,
+} from './newer-schema.ts';
 import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
-import { unknownOverrideFields, withoutFields } from './unknown-fields.ts';
 
 interface ReadSpec {
   /** The spec without fields of a newer CRD, as it was read. */
@@ -376,4 +389,42 @@ function endOf(
     (effect.kind === 'limit' && effect.unit !== undefined);
   const then = worksAlone ? 'it works by itself' : 'it does nothing until one has';
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
+}
+
+/** Domains with grants alone; as long as their rules stay. */
+const tables = new WeakMap<Resource, RuleTable>();
+
+/** In milliseconds since 1970; or why it does nothing. `rules` are those of its domain; undefined: there are none. */
+export function grantEnd(
+  { domain, match, limit: name, createdMs }: Override,
+  rules: Resource | undefined,
+): number | { problem: string } {
+  if (rules === undefined) return { problem: 'there are no rules of the domain to grant more of' };
+  const table = tables.get(rules) ?? new RuleTable(compileRules([decodeResource(rules.bytes)]));
+  tables.set(rules, table);
+  const limits = table.match(domain, match)?.rule.limits ?? [];
+  const limit =
+    name === ''
+      ? limits.length === 1
+        ? limits[0]
+        : undefined
+      : limits.find((one) => limitLabel(limits, one) === name);
+  if (limit === undefined) {
+    const which = name === '' ? 'exactly one limit' : `a limit ${name}`;
+    return { problem: `its entries match no rule with ${which}` };
+  }
+  return endOfWindow(limit, createdMs);
+}
+
+/** The window that it was given in; of other algorithms a window's length after. */
+function endOfWindow(limit: Limit, createdMs: number): number {
+  const { unit, unitMultiplier, calendar } = limit;
+  if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
+  const lengthMs = secondsOfLimit(limit) * 1_000;
+  if (!hasWindows(limit)) return createdMs + lengthMs;
+  const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
+  if (unit !== Unit.MONTH) return endMs;
+  // Limiters may be set to months of the calendar, and nobody reports here: the later end is certain.
+  const created = new Date(createdMs);
+  return Math.max(endMs, Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + unitMultiplier, 1));
 }

@@ -10,9 +10,8 @@ import { UnreadSpec } from '../model/config-object.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { joinedWithin, shortened } from './conditions.ts';
-import { sortFields, unknownFieldRejection } from './newer-schema.ts';
+import { type FieldPath, sortFields, unknownFieldRejection, withoutFields } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
-import { type FieldPath, withoutFields } from './unknown-fields.ts';
 
 /** A spec that validates, as limiters get it. */
 export interface ReadRules {

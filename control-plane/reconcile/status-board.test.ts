@@ -5,11 +5,11 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
-import type { StatusEntry } from '../replicas/status-pump.ts';
+import { type StatusEntry, StatusQueue } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { VersionLedger } from './fleet-standing.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
-import { StatusBoard, StatusQueue } from './status-board.ts';
+import { StatusBoard } from './status-board.ts';
 import type { OwnershipNews } from './status-ownership.ts';
 
 const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }), resourceVersion: '1' });

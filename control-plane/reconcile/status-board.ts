@@ -2,7 +2,6 @@
  * Which statuses are to be written: compares what follows from decision and limiters with what was written. Each status follows from
  * one version of its object, and is written over that version alone. Leaders only.
  */
-import { TokenBucket } from '../../process/time/pacing.ts';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import {
   type Condition,
@@ -439,109 +438,4 @@ export function transitions(previous: ConfigStatus | undefined, next: ConfigStat
       before.observedGeneration !== condition.observedGeneration
     );
   });
-}
-
-/** Chosen: the part of the writes of one second that may be used at once after a quiet time. */
-const burstPart = 0.2;
-
-/** Lower ones are written first. */
-const Rank = {
-  /** It says `Ready=True` of the present generation, and that is wrong. */
-  wrong: 0,
-  /** Its status does not speak of the present generation. */
-  changed: 1,
-  other: 2,
-} as const;
-
-/**
- * Statuses that wait to be written, under one budget for all: first those of objects that are said to be ready and are
- * not, then those of new generations, then those that wait longest. An object waits once, with its newest status; while
- * one of its statuses is being written, it has to wait, so that no older one is ever written last.
- */
-export class StatusQueue {
-  readonly #budget: TokenBucket;
-  /** Keyed by rank. */
-  readonly #waiting = Object.values(Rank).map(() => new Map<string, StatusEntry>());
-  /** Keyed by uid: what is being written. */
-  readonly #inFlight = new Map<string, StatusEntry>();
-  /** Keyed by uid: what was offered while another one was being written. */
-  readonly #held = new Map<string, StatusEntry>();
-
-  constructor({ writesPerSecond }: { writesPerSecond: number }) {
-    const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
-    this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
-  }
-
-  /** Without those being written. */
-  get size(): number {
-    return this.#waitingCount + this.#held.size;
-  }
-
-  get #waitingCount(): number {
-    return this.#waiting.reduce((sum, { size }) => sum + size, 0);
-  }
-
-  /** Takes the place of a status of the same object that waits. `object` has the status that this one is to replace. */
-  offer(object: ConfigObject, status: ConfigStatus): void {
-    const { uid } = object;
-    const entry = { object, status };
-    if (this.#inFlight.has(uid)) {
-      this.#held.set(uid, entry);
-      return;
-    }
-    const rank = rankOf(entry);
-    for (const [other, waiting] of this.#waiting.entries()) if (other !== rank) waiting.delete(uid);
-    this.#waiting[rank]!.set(uid, entry);
-  }
-
-  /** There is nothing to write for the object any more. */
-  withdraw(uid: string): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.delete(uid);
-  }
-
-  /** When this process no longer leads. What is being written is not called back. */
-  clear(): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
-  }
-
-  /**
-   * Returns the next status to write. Undefined if nothing waits or the budget is used up. Call `done` after the write or its
-   * failure.
-   */
-  next(nowMs: number): StatusEntry | undefined {
-    const waiting = this.#waiting.find(({ size }) => size > 0);
-    if (waiting === undefined || !this.#budget.take(nowMs)) return undefined;
-    const [uid, entry] = waiting.entries().next().value!;
-    waiting.delete(uid);
-    this.#inFlight.set(uid, entry);
-    return entry;
-  }
-
-  /** `now` is the object as the write left it, from which what was offered meanwhile follows. */
-  done(uid: string, now?: ConfigObject): void {
-    this.#inFlight.delete(uid);
-    const held = this.#held.get(uid);
-    this.#held.delete(uid);
-    if (held !== undefined) this.offer(now ?? held.object, held.status);
-  }
-
-  spared(): void {
-    this.#budget.putBack();
-  }
-
-  /** The status that is being written for the object. */
-  inFlight(uid: string): ConfigStatus | undefined {
-    return this.#inFlight.get(uid)?.status;
-  }
-
-  /** Milliseconds until `next` has something; undefined when nothing waits but for what is being written. */
-  nextDueMs(nowMs: number): number | undefined {
-    return this.#waitingCount === 0 ? undefined : this.#budget.waitMs(nowMs);
-  }
-}
-
-function rankOf({ object: { generation, status: before }, status }: StatusEntry): number {
-  if (before === undefined || before.observedGeneration < generation) return Rank.changed;
-  const saysReady = findCondition(before, 'Ready')?.status === 'True';
-  return saysReady && findCondition(status, 'Ready')?.status !== 'True' ? Rank.wrong : Rank.other;
 }

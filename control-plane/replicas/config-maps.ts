@@ -1,8 +1,9 @@
 /** ConfigMaps of the control plane's namespace: how they are written and watched, and the values that they hold. */
 
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
 import type { Clock } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { Codec } from './codec.ts';
 import { deleteObject } from './leases.ts';
 import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
 
@@ -245,3 +246,17 @@ export async function jsonOfParts(parts: readonly Part[], key: string, codec: Co
   const chunks = parts.map(({ map }) => Buffer.from(map.binaryData[`${key}.gz`] ?? '', 'base64'));
   return JSON.parse(await codec.decompress(Buffer.concat(chunks), longestJson));
 }
+
+/** How values that are too long for plain text are compressed. */
+export interface Codec {
+  compress(text: string): Promise<Buffer>;
+  /** Rejects bytes that `compress` did not make, and a text of more than `mostBytes`. */
+  decompress(bytes: Buffer, mostBytes: number): Promise<string>;
+}
+
+/** Works in threads of Node's pool. */
+export const gzipCodec: Codec = {
+  compress: (text) => promisify(gzip)(text),
+  decompress: async (bytes, mostBytes) =>
+    (await promisify(gunzip)(bytes, { maxOutputLength: mostBytes })).toString('utf8'),
+};

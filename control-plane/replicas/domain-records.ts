@@ -11,8 +11,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { Decision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { Codec } from './codec.ts';
-import { jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
+import { type Codec, jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
 import { SharedValues } from './shared-values.ts';
 
 /** The name of the first ConfigMap. */

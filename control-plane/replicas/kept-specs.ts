@@ -11,8 +11,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { KeptSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { Codec } from './codec.ts';
-import { type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
+import { type Codec, type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
 /** A list of `{ generation, spec }`, newest first: see `KeptSpec`. */

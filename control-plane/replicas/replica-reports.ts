@@ -2,7 +2,6 @@
  * The reports of replicas about their limiters. Each replica publishes its own in ConfigMaps, and reads the reports of all
  * living ones.
  */
-
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { knownCapabilities } from '../../rules/language/capabilities.ts';
@@ -12,8 +11,8 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { Codec } from './codec.ts';
 import {
+  type Codec,
   type ConfigMap,
   jsonOfParts,
   newRevision,

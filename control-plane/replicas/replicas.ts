@@ -1,4 +1,7 @@
-/** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
+/**
+ * One replica among the others: its sign of life, its report, the others' reports, the election of the leader, and what the leader deletes
+ * of dead replicas.
+ */
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -8,11 +11,9 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { Codec } from './codec.ts';
-import { ConfigMapApi } from './config-maps.ts';
+import { type Codec, ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
-import { ReplicaCleanup } from './replica-cleanup.ts';
 import { replicaLeaseName } from './replica-name.ts';
 import { boundedReport, ReplicaReports } from './replica-reports.ts';
 
@@ -268,4 +269,67 @@ export class WatchDoubt {
 /** Without a right, or too often: the API server is there all the same. */
 function wasRefused(error: unknown): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500;
+}
+
+export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
+  reports: Pick<ReplicaReports, 'remains'>;
+  leases: LeaseApi;
+  configMaps: ConfigMapApi;
+  /** How long a replica has to be dead. */
+  afterMs: number;
+  mayDelete(): boolean;
+  clock: Clock;
+  timers: Timers;
+}
+
+/** Deletes what dead replicas left. Only the leader does. */
+export class ReplicaCleanup {
+  readonly #options: ReplicaCleanupOptions;
+  /** Keyed by replica: since when it has been seen to be dead. */
+  #deadSinceMs = new Map<string, number>();
+  #round: Promise<void> | undefined;
+  #end: (() => void) | undefined;
+
+  constructor(options: ReplicaCleanupOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#end = this.#options.timers.every(this.#options.afterMs / 4, () => {
+      this.#round ??= this.#sweep().finally(() => {
+        this.#round = undefined;
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#end?.();
+    await this.#round;
+  }
+
+  async #sweep(): Promise<void> {
+    const { reports, clock, afterMs, mayDelete } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const remains = reports.remains();
+    this.#deadSinceMs = new Map(
+      remains.map(({ replica }) => [replica, this.#deadSinceMs.get(replica) ?? nowMs] as const),
+    );
+    for (const dead of remains) {
+      const sinceMs = this.#deadSinceMs.get(dead.replica) ?? nowMs;
+      if (mayDelete() && nowMs - sinceMs >= afterMs) await this.#delete(dead);
+    }
+  }
+
+  /** Deletes by version, so that a replica that returns meanwhile keeps what it writes. */
+  async #delete({ replica, leases, reports }: ReturnType<ReplicaReports['remains']>[number]): Promise<void> {
+    const { leases: leaseApi, configMaps, log } = this.#options;
+    try {
+      for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);
+      for (const { name, resourceVersion } of reports) await configMaps.delete(name, resourceVersion);
+      lines.replicaCleanedUp(log, replica);
+    } catch (error) {
+      // At the next round it is tried again.
+      lines.cleanupFailed(log, replica, error);
+    }
+  }
 }

@@ -5,8 +5,7 @@ import { recordedTelemetry, reportTo } from '../../test/support/control-plane-te
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { gzipCodec } from './codec.ts';
-import { readPart, type StoredConfigMap, StoredValues } from './config-maps.ts';
+import { gzipCodec, readPart, type StoredConfigMap, StoredValues } from './config-maps.ts';
 import { boundedReport, decodeReport, encodeReport, reportFormat, reportName } from './replica-reports.ts';
 import { findValues } from './shared-values.ts';
 

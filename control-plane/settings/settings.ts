@@ -1,12 +1,21 @@
-/** Settings of the control plane: its table, read from an environment. */
+/** Settings of the control plane: its table, read from an environment, and which values exclude each other. */
+import { shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
+import { isLoopback } from '../../process/net/bind.ts';
+import { formatGoDuration } from '../../process/settings/go-values.ts';
 import {
+  type Check,
   type Environment,
+  problems,
   readSettings,
+  type SettingsError,
   type SettingsResult,
   type SettingsSchema,
 } from '../../process/settings/settings-reader.ts';
-import { problemsOf, warningsOf } from './checks.ts';
-import { table } from './table.ts';
+import { parseDomainOwners } from '../reconcile/claims.ts';
+import { signingSecretProblem } from '../webhooks/signing-keys.ts';
+import { webhookUrlProblem } from '../webhooks/target-address.ts';
+import { kindOfClient } from '../xds/fleet-permissions.ts';
+import { type ControlPlaneSettings, table } from './table.ts';
 
 const schema: SettingsSchema<typeof table> = {
   table,
@@ -44,4 +53,219 @@ const schema: SettingsSchema<typeof table> = {
 /** All errors at once, without the value of any secret. */
 export function parseControlPlaneSettings(env: Environment): SettingsResult<typeof table> {
   return readSettings(schema, env);
+}
+
+/** Values that were refused by themselves are missing. */
+type ReadSettings = Partial<ControlPlaneSettings>;
+
+export function problemsOf(settings: ReadSettings): SettingsError[] {
+  return [
+    ...sourceProblems(settings),
+    ...ownerProblems(settings),
+    ...tlsProblems(settings),
+    ...identityProblems(settings),
+    ...leaseProblems(settings),
+    ...secretProblems(settings),
+  ];
+}
+
+function sourceProblems(settings: ReadSettings): SettingsError[] {
+  const { source: kind, manifestsDirectory, watchNamespaces, labelSelector: selector } = settings;
+  const services = [...(settings.fleetServices ?? [])];
+  const [twice] = services.find(([, names]) => names.length > 1) ?? [];
+  if (kind === undefined) return [];
+  const isDirectory = kind === 'DIRECTORY';
+  return problems([
+    [isDirectory && manifestsDirectory === '', 'MANIFESTS_DIRECTORY', 'is needed with SOURCE=DIRECTORY'],
+    [
+      !isDirectory && isSet(manifestsDirectory),
+      'MANIFESTS_DIRECTORY',
+      'is read with SOURCE=DIRECTORY only: set that as well, or remove it',
+    ],
+    [
+      isDirectory && (watchNamespaces?.length ?? 0) > 0,
+      'WATCH_NAMESPACES',
+      'has no effect with SOURCE=DIRECTORY: remove it',
+    ],
+    [isDirectory && isSet(selector), 'LABEL_SELECTOR', 'has no effect with SOURCE=DIRECTORY: remove it'],
+    [isDirectory && services.length > 0, 'FLEET_SERVICES', 'has no effect with SOURCE=DIRECTORY: remove it'],
+    [twice !== undefined, 'FLEET_SERVICES', `names two Services for fleet '${twice}': one is all it takes`],
+  ]);
+}
+
+function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
+  const parsed = parseDomainOwners(domainOwners ?? '', 'open');
+  return parsed.ok ? [] : problems(parsed.errors.map((error) => [true, 'DOMAIN_OWNERS', error]));
+}
+
+function tlsProblems(settings: ReadSettings): SettingsError[] {
+  const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, apiTlsCert, apiTlsKey, apiHost } = settings;
+  const { admissionTlsCert, admissionTlsKey } = settings;
+  const hasToken = isSet(settings.apiToken) || isSet(settings.apiTokenFile);
+  return problems([
+    [isSet(xdsTlsCert) && xdsTlsKey === '', 'XDS_TLS_KEY', 'is needed with XDS_TLS_CERT'],
+    [isSet(xdsTlsKey) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_KEY'],
+    [isSet(xdsTlsClientCacert) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_CLIENT_CACERT'],
+    [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
+    [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
+    [
+      isSet(admissionTlsCert) && admissionTlsKey === '',
+      'ADMISSION_TLS_KEY',
+      'is needed with ADMISSION_TLS_CERT',
+    ],
+    [
+      isSet(admissionTlsKey) && admissionTlsCert === '',
+      'ADMISSION_TLS_CERT',
+      'is needed with ADMISSION_TLS_KEY',
+    ],
+    [
+      isSet(admissionTlsCert) && settings.source === 'DIRECTORY',
+      'ADMISSION_TLS_CERT',
+      'has no effect with SOURCE=DIRECTORY: remove it',
+    ],
+    [
+      isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
+      'API_TOKEN_FILE',
+      'is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
+    ],
+    [
+      hasToken && apiTlsCert === '' && settings.apiAllowPlain === false && isOffLoopback(apiHost),
+      'API_TLS_CERT',
+      `is needed with API_HOST=${apiHost}: token and secret could be read on the way; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true where the network is trusted`,
+    ],
+  ]);
+}
+
+/** The kinds of names that limiters are bound to fleets by. */
+function clientKinds({ xdsClientFleets = new Map() }: ReadSettings): Set<ReturnType<typeof kindOfClient>> {
+  return new Set([...xdsClientFleets.keys()].map(kindOfClient));
+}
+
+function canProveIdentity(settings: ReadSettings): boolean {
+  const { xdsTlsClientCacert, xdsTokensFile } = settings;
+  return isSet(xdsTlsClientCacert) || isSet(xdsTokensFile) || clientKinds(settings).has('service account');
+}
+
+function identityProblems(settings: ReadSettings): SettingsError[] {
+  const { source: kind, xdsHost, xdsTlsClientCacert, xdsTokensFile, xdsTokenAudience } = settings;
+  const bound = clientKinds(settings);
+  return problems([
+    [
+      bound.has('certificate') && xdsTlsClientCacert === '',
+      'XDS_TLS_CLIENT_CACERT',
+      'is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it limiters show no certificate',
+    ],
+    [
+      bound.has('token') && xdsTokensFile === '',
+      'XDS_TOKENS_FILE',
+      'is needed with token:<name> in XDS_CLIENT_FLEETS: without it there are no such tokens',
+    ],
+    [
+      bound.has('service account') && kind === 'DIRECTORY',
+      'XDS_CLIENT_FLEETS',
+      'names a service account, which with SOURCE=DIRECTORY no API server vouches for',
+    ],
+    [xdsTokenAudience === '', 'XDS_TOKEN_AUDIENCE', 'must not be empty'],
+    [
+      isOffLoopback(xdsHost) && settings.xdsAllowAnonymous === false && !canProveIdentity(settings),
+      'XDS_ALLOW_ANONYMOUS',
+      `with XDS_HOST=${xdsHost} anyone who reaches that port would get all rules and count as a limiter: ` +
+        'set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that ' +
+        'limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may',
+    ],
+  ]);
+}
+
+/** A host that was refused by itself is neither. */
+function isOffLoopback(host: string | undefined): boolean {
+  return host !== undefined && !isLoopback(host);
+}
+
+export function warningsOf(settings: ControlPlaneSettings): string[] {
+  const { xdsAllowAnonymous, xdsHost, xdsTlsCert, xdsTokensFile } = settings;
+  const hasAccounts = clientKinds(settings).has('service account');
+  const lookup = isSet(settings.apiToken)
+    ? 'API_TOKEN'
+    : isSet(settings.apiTokenFile)
+      ? 'API_TOKEN_FILE'
+      : undefined;
+  const warnings: [is: boolean, text: string][] = [
+    [
+      settings.domainOwnership === 'claimed' && settings.domainOwners.trim() === '',
+      settings.source === 'DIRECTORY'
+        ? 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: nobody may use any domain, so no RateLimitConfig is accepted'
+        : 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: only domains that a RateLimitFleet names may be used',
+    ],
+    [
+      xdsAllowAnonymous && isOffLoopback(xdsHost),
+      'XDS_ALLOW_ANONYMOUS=true: anyone who reaches the xDS port gets the rules of every fleet and counts as a limiter',
+    ],
+    [
+      (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '' && isOffLoopback(xdsHost),
+      'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY',
+    ],
+    [
+      lookup !== undefined && settings.webhookUrls.length === 0,
+      `${lookup} opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS`,
+    ],
+  ];
+  return warnings.flatMap(([is, text]) => (is ? [text] : []));
+}
+
+function leaseProblems(settings: ReadSettings): SettingsError[] {
+  const { leaseDurationMs, leaseRenewDeadlineMs, leaseRetryPeriodMs } = settings;
+  return problems([
+    [
+      isAtLeast(leaseRenewDeadlineMs, leaseDurationMs),
+      'LEASE_RENEW_DEADLINE',
+      `${goDuration(leaseRenewDeadlineMs)} must be less than LEASE_DURATION, ${goDuration(leaseDurationMs)}: else two replicas could lead`,
+    ],
+    [
+      isAtLeast(leaseRetryPeriodMs, leaseRenewDeadlineMs),
+      'LEASE_RETRY_PERIOD',
+      `${goDuration(leaseRetryPeriodMs)} must be less than LEASE_RENEW_DEADLINE, ${goDuration(leaseRenewDeadlineMs)}: else one failed attempt ends the lead`,
+    ],
+  ]);
+}
+
+function secretProblems(settings: ReadSettings): SettingsError[] {
+  const { webhookUrls = [], webhookSecret, webhookSecretFile, apiToken, apiTokenFile } = settings;
+  const secretProblem = isSet(webhookSecret) ? signingSecretProblem(webhookSecret) : undefined;
+  const badToken = isSet(apiToken) ? tokenProblem(apiToken.trim(), shortestToken) : undefined;
+  const badUrls = webhookUrls.flatMap((url, index): Check[] => {
+    const problem = webhookUrlProblem(url);
+    return problem === undefined ? [] : [[true, 'WEBHOOK_URLS', `item ${index + 1} ${problem}`]];
+  });
+  return problems([
+    ...badUrls,
+    [secretProblem !== undefined, 'WEBHOOK_SECRET', secretProblem ?? ''],
+    [
+      isSet(webhookSecret) && isSet(webhookSecretFile),
+      'WEBHOOK_SECRET_FILE',
+      'is set together with WEBHOOK_SECRET: keep one of them',
+    ],
+    [
+      webhookUrls.length > 0 && webhookSecret === '' && webhookSecretFile === '',
+      'WEBHOOK_SECRET_FILE',
+      'is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
+    ],
+    [badToken !== undefined, 'API_TOKEN', badToken ?? ''],
+    [
+      isSet(apiToken) && isSet(apiTokenFile),
+      'API_TOKEN_FILE',
+      'is set together with API_TOKEN: keep one of them',
+    ],
+  ]);
+}
+
+function isSet(value: string | undefined): value is string {
+  return value !== undefined && value !== '';
+}
+
+function isAtLeast(value: number | undefined, bound: number | undefined): boolean {
+  return value !== undefined && bound !== undefined && value >= bound;
+}
+
+function goDuration(ms: number | undefined): string {
+  return formatGoDuration(ms ?? 0);
 }

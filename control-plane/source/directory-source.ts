@@ -12,9 +12,9 @@ import {
   type FileManifest,
   ManifestFiles,
   ManifestFolderError,
+  ManifestObjects,
   readManifestFolder,
 } from './manifest-folder.ts';
-import { ManifestObjects } from './manifest-objects.ts';
 
 export interface DirectorySourceOptions extends Telemetry {
   /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseEndpoint, webhookUrlProblem } from './endpoint-url.ts';
+import { parseEndpoint, webhookUrlProblem } from './target-address.ts';
 
 describe('webhookUrlProblem', () => {
   it.each([

@@ -3,8 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../process/time/clock.ts';
 import { startReceiver } from '../../test/support/webhook-receiver.ts';
-import { parseEndpoint } from './endpoint-url.ts';
-import { localAddressKind, lookupWithoutLocal } from './target-address.ts';
+import { localAddressKind, lookupWithoutLocal, parseEndpoint } from './target-address.ts';
 import { type AttemptResult, WebhookSender } from './webhook-sender.ts';
 
 const hint = 'set WEBHOOK_ALLOW_LOCAL=true to post there';

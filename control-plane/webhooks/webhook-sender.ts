@@ -4,9 +4,8 @@ import { packageVersion } from '../../process/files/package-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { DeliveryFailure } from './delivery-queue.ts';
-import type { WebhookEndpoint } from './endpoint-url.ts';
 import { signatures } from './signing-keys.ts';
-import { webhookAgent } from './target-address.ts';
+import { type WebhookEndpoint, webhookAgent } from './target-address.ts';
 
 export interface WebhookMessage {
   /** Header `webhook-id`. */

@@ -6,8 +6,8 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { DeliveryQueue } from './delivery-queue.ts';
 import { type Drop, EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';
-import { parseEndpoint } from './endpoint-url.ts';
 import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
+import { parseEndpoint } from './target-address.ts';
 import type { WebhookEvent } from './webhook-event.ts';
 import { WebhookSender } from './webhook-sender.ts';
 

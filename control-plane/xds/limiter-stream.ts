@@ -1,5 +1,4 @@
-/** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
-
+/** The stream of one limiter: what it is owed and what it says, and how that comes over whatever carries it, gRPC or memory. */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { plainText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
@@ -10,7 +9,6 @@ import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-sna
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
-import type { DiscoveryCall } from './discovery-call.ts';
 import type { DiscoveryForm, RequestRefusal, StreamRequest } from './discovery-form.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import {
@@ -428,4 +426,31 @@ function boundedRefusal(version: string, { message, resources }: RequestRefusal)
 
 function refusalText(message: string, longest: number): string {
   return message === '' ? 'refused without a message' : plainText(message, longest);
+}
+
+/** One stream of discovery, whatever carries it: gRPC, or memory in simulations. */
+export interface DiscoveryCall {
+  /** `address:port`, IPv6 in brackets. */
+  readonly peer: string;
+  /** Called once, at the beginning. */
+  follow(listener: CallListener): void;
+  /** Calls `taken` when the network has the bytes. */
+  send(bytes: Buffer, taken: () => void): void;
+  end(): void;
+  /** Ends the stream with an error: what is not sent yet is dropped. */
+  fail(status: GrpcStatus): void;
+  /** Destroys the connection. */
+  cut(): void;
+  /** The connection holds so many bytes more, or less, for a peer that has not done its part. */
+  hold(bytes: number): void;
+}
+
+export interface CallListener {
+  received(bytes: Buffer): void;
+  /** The peer sends nothing more. */
+  finished(): void;
+  /** The peer ended the stream, or lost it. */
+  givenUp(): void;
+  /** The stream is over, however it ended. */
+  closed(): void;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import { UnansweredDepartures } from './unanswered-departures.ts';
+import { UnansweredDepartures } from './limiter-streams.ts';
 
 function limiter(traits: Partial<LimiterReport> = {}): LimiterReport {
   return {

@@ -13,7 +13,6 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { connectionCuts, type Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
-import type { CallListener, DiscoveryCall } from './discovery-call.ts';
 import {
   type DiscoveryForm,
   Incremental,
@@ -22,11 +21,15 @@ import {
   StateOfTheWorld,
 } from './discovery-form.ts';
 import { registerHealth } from './health-calls.ts';
-import { LimiterConnections, type LimiterConnectionsOptions } from './limiter-connections.ts';
+import {
+  LimiterConnections,
+  type LimiterConnectionsOptions,
+  watchUnfinishedMessages,
+} from './limiter-connections.ts';
+import type { CallListener, DiscoveryCall } from './limiter-stream.ts';
 import type { LimiterStreams } from './limiter-streams.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
-import { watchUnfinishedMessages } from './unfinished-messages.ts';
 
 export interface XdsServerOptions extends Telemetry {
   streams: LimiterStreams;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { StoredSpec } from '../../control-plane/model/decision.ts';
-import { gzipCodec } from '../../control-plane/replicas/codec.ts';
+import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';

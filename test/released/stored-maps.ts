@@ -1,6 +1,5 @@
 /** What replicas of the control plane store in ConfigMaps: made by this version, or read from what an earlier one made. */
-import { gzipCodec } from '../../control-plane/replicas/codec.ts';
-import type { ConfigMap } from '../../control-plane/replicas/config-maps.ts';
+import { type ConfigMap, gzipCodec } from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { decodeReport, encodeReport } from '../../control-plane/replicas/replica-reports.ts';

@@ -4,8 +4,8 @@
  */
 import { parseArgs } from 'node:util';
 import { BinaryReader } from '@bufbuild/protobuf/wire';
-import type { CallListener } from '../../control-plane/xds/discovery-call.ts';
 import { Incremental, RefusedLists } from '../../control-plane/xds/discovery-form.ts';
+import type { CallListener } from '../../control-plane/xds/limiter-stream.ts';
 import { encodeDeltaRequest, nodeMessage } from '../../limiter/config-source/xds/ads-stream.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import { kind as configKind } from '../../rules/language/kinds.ts';

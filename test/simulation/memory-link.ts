@@ -1,5 +1,5 @@
 /** The stream between a limiter and a replica, in memory: it may be silent, and each side may stand still or end. */
-import type { CallListener, DiscoveryCall } from '../../control-plane/xds/discovery-call.ts';
+import type { CallListener, DiscoveryCall } from '../../control-plane/xds/limiter-stream.ts';
 import type {
   AdsStreamEvents,
   DiscoveryStream,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import { StatusQueue } from './status-board.ts';
+import { StatusQueue } from './status-pump.ts';
 
 function status(rules: number): ConfigStatus {
   return { observedGeneration: 1, rules, conditions: [] };
