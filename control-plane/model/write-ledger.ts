@@ -72,14 +72,16 @@ export class WriteLedger<Kind extends StatusOwner> {
   begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
     const { uid, resourceVersion: from = '' } = write.object;
     const entry: Entry<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
-    entry.unanswered = [...entry.unanswered, write].slice(-mostUnanswered);
+    // A copy, because a write that failed may be sent again.
+    const sent = { ...write };
+    entry.unanswered = [...entry.unanswered, sent].slice(-mostUnanswered);
     this.#entries.set(uid, entry);
     return ({ is, version }) => {
       // The entry may have been forgotten in the meantime.
       if (is === 'failed' || this.#entries.get(uid) !== entry) return;
       const atMs = this.#options.clock.nowMs();
       // After a write was applied, those before it can only conflict.
-      entry.unanswered = is === 'written' ? [] : entry.unanswered.filter((one) => one !== write);
+      entry.unanswered = is === 'written' ? [] : entry.unanswered.filter((one) => one !== sent);
       if (is === 'written') this.#outdated.delete(uid);
       else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + mostOutdatedMs });
       if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
