@@ -4,7 +4,7 @@
  * need not compute again, and returns the same values for what did not change.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { supports } from '../../rules/language/capabilities.ts';
+import { newestNeed, supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
   type Decision,
@@ -183,13 +183,13 @@ function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>
 }
 
 /**
- * What limiters get that do not support a claim: of the generations before it that some of them support, the one that needs least,
+ * What limiters get that do not support a claim: of the generations before it that some of them support, the one that most support,
  * and of several the newest. So every limiter that had a generation of the object before still has one.
  */
 function fallbackOf(candidate: Candidate, { rules }: Claim): Fallback | undefined {
   return acceptedBefore(candidate)
     .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
-    .toSorted((a, b) => a.spec.needs.length - b.spec.needs.length)[0];
+    .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs))[0];
 }
 
 /** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */

@@ -2,6 +2,8 @@
  * What a limiter has to support so that it obeys a field, a value or a range of the rule language. Limiters list their capabilities in
  * their node metadata, and the control plane sends them no rules that need others. `ifUnknown` and `ifWide` of the rows in `fields.ts`
  * say what needs a capability; overrides need one because other limiters take an override for a domain without rules.
+ *
+ * In the order of their age: if a version lacks one of them, it lacks those behind it, too.
  */
 export const capabilities = [
   'windows',
@@ -27,4 +29,9 @@ export function knownCapabilities(names: Iterable<unknown>): Capabilities {
 
 export function supports(has: Capabilities, needs: Capabilities): boolean {
   return needs.every((capability) => has.includes(capability));
+}
+
+/** The place of the newest needed capability, -1 for none: of two generations, more limiters support the one with the lower place. */
+export function newestNeed(needs: Capabilities): number {
+  return capabilities.findLastIndex((capability) => needs.includes(capability));
 }
