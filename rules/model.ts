@@ -4,6 +4,7 @@
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
 import {
+  type entryFields,
   type FieldKind,
   type FieldRow,
   type FieldRows,
@@ -134,6 +135,7 @@ export interface FieldValues {
   reserve: ReserveTerms | undefined;
   metadata: JsonObject | undefined;
   names: readonly string[];
+  entries: readonly Written<typeof entryFields>[];
   limit: WrittenLimit | undefined;
   /** Undefined in place of an element that is no map; undefined where there is no list. */
   limits: readonly (WrittenLimit | undefined)[] | undefined;
@@ -212,7 +214,14 @@ type Defaults = {
 };
 const defaultOf: Readonly<Partial<Record<FieldKind, unknown>>> = {
   ...{ text: '', unit: Unit.UNKNOWN, boolean: false, uint32: 1, requests: 0, day: 1 },
-  ...{ algorithm: defaultAlgorithm, unitOfHits: 'requests', percents: [], names: [], rules: noRules },
+  ...{
+    algorithm: defaultAlgorithm,
+    unitOfHits: 'requests',
+    percents: [],
+    names: [],
+    entries: [],
+    rules: noRules,
+  },
 } satisfies Defaults;
 
 /** Objects of `JSON.parse` hold all their properties in themselves, and so do their copies. That saves 16 bytes each. */

@@ -63,6 +63,7 @@ class RuleWriter {
       calendar: (calendar) => calendar && this.#fields(calendarTable, writtenCalendar(calendar)),
       share: (lease) => (lease === 0 ? 0 : lease && leaseText(lease)),
       reserve: (reserve) => reserve && this.#fields(reserveTable, writtenReserve(reserve, word)),
+      entries: (entries) => entries.map(({ key = '', value = '' }) => ({ key, value })),
       names: (names) => names.map((name) => ({ name })),
       limit: (limit) => limit && this.#fields(limitTable, limit),
       limits: (limits) => limits?.map((limit) => this.#fields(limitTable, limit ?? {})),

@@ -9,8 +9,8 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readCallersFile } from '../limiter/callers/callers-file.ts';
 import { group, kind } from '../rules/language/kinds.ts';
-import { looksLikeOverrides, readOverrideFile } from '../rules/override.ts';
 import { readManifests } from '../rules/reader/read-manifests.ts';
+import { looksLikeOverrides, readOverrideFile } from '../rules/reader/read-override.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import { readSpec } from '../rules/reader/read-spec.ts';
 import {

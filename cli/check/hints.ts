@@ -111,7 +111,7 @@ const overrideHints: readonly (readonly [RegExp, string])[] = [
   ],
   [/spec\.reason: is required/, 'say why, for those who find it: reason: batch import, INC-4711'],
   [
-    /spec\.limit: must be a text, not the number/,
+    /spec\.limit: must be a string, found \d/,
     'write requestsPerUnit: 100; limit names one of the rate_limits of a rule',
   ],
   [/exactly one of requestsPerUnit/, 'write requestsPerUnit: 100, or what else it does, once'],
@@ -121,6 +121,8 @@ const overrideHints: readonly (readonly [RegExp, string])[] = [
 /** Returns the hint for a wrong type in a manifest. */
 function manifestTypeHint(path: RuleError['path'], text: string, written: string): string | undefined {
   const field = path.at(-1);
+  const overrideHint = overrideHints.find(([known]) => known.test(text))?.[1];
+  if (overrideHint !== undefined) return overrideHint;
   const [, wanted, found] =
     /must be (a string|a whole number|true or false|a list|an object), found (.*)$/s.exec(text) ?? [];
   if (wanted === 'a string' && !/^(?:null|an |a )/.test(found!))
@@ -147,8 +149,6 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
       .replace(/^\W+|\W+$/g, '');
     return meant ? `write name: ${meant}` : undefined;
   }
-  const overrideHint = overrideHints.find(([known]) => known.test(text))?.[1];
-  if (overrideHint !== undefined) return overrideHint;
   if (!/: is required/.test(text)) return undefined;
   if (path[0] === 'metadata') return `write metadata: with ${field}: <${field}> below it`;
   if (field === 'spec') return 'write spec: with domain and descriptors below it';

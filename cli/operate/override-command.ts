@@ -1,4 +1,4 @@
-import { readOverride } from '../../rules/override.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { clusterFlags } from '../shared/cluster.ts';
 import {

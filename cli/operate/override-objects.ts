@@ -16,7 +16,7 @@ import {
   version,
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
-import { readOverride } from '../../rules/override.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';

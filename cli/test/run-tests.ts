@@ -8,7 +8,7 @@ import { decisionSettings, headerSettings } from '../../limiter/settings/decisio
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { looksLikeOverrides } from '../../rules/override.ts';
+import { looksLikeOverrides } from '../../rules/reader/read-override.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { type LoadedSource, textKind } from '../../rules/reader/read-rule-texts.ts';
 import { limitedRules } from '../../rules/review/explain-descriptor.ts';

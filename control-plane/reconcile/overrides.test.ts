@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
@@ -53,7 +54,7 @@ describe('overrides', () => {
       resource: 'override/default/sale',
       needs: ['overrides'],
     });
-    expect(decodeOverride(served!.bytes)).toMatchObject({
+    expect(decodeOverride(served!.bytes, readOverride)).toMatchObject({
       override: { id: 'o-sale', name: 'override/default/sale', match, endsMs: createdMs + 2 * hourMs },
     });
     expect(reported).toEqual({
@@ -288,7 +289,7 @@ describe('overrides', () => {
     }
 
     const effectIn = (decision: Decision): unknown =>
-      decodeOverride(outcomeOn(decision, 'sale').served!.bytes).override?.effect;
+      decodeOverride(outcomeOn(decision, 'sale').served!.bytes, readOverride).override?.effect;
 
     it('are accepted where these hold their defaults, and kept without them', () => {
       const { last, kept } = after(sale(1, { scope: 'All' }));

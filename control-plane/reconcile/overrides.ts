@@ -14,8 +14,8 @@ import {
   type Override,
   type OverrideOrigin,
   overridePlace,
-  readOverride,
 } from '../../rules/override.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';

@@ -5,9 +5,8 @@
 import { Right } from '../../process/grpc/handlers.ts';
 import { meantBy } from '../../rules/review/near-names.ts';
 import { quoted } from '../../rules/rule-error.ts';
-import type { YamlDocument } from '../../rules/yaml/document.ts';
+import { readTextFile, type TextFileProblem, type YamlDocument } from '../../rules/yaml/document.ts';
 import type { PathProblem } from '../../rules/yaml/places.ts';
-import { readTextFile, type TextFileProblem } from '../../rules/yaml/text-file.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 

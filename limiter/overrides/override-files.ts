@@ -5,7 +5,8 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { type Override, readOverrideFile } from '../../rules/override.ts';
+import type { Override } from '../../rules/override.ts';
+import { readOverrideFile } from '../../rules/reader/read-override.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { listRuleFiles } from '../config-source/file/list-files.ts';
 import { readFiles } from '../config-source/file/load-rules.ts';

@@ -13,14 +13,8 @@ import {
 } from '../../process/http/api-route.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { limitLabel } from '../../rules/describe.ts';
-import {
-  byAge,
-  effectWords,
-  type Override,
-  overrideJson,
-  overridePlace,
-  readOverride,
-} from '../../rules/override.ts';
+import { byAge, effectWords, type Override, overrideJson, overridePlace } from '../../rules/override.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { grantEndMs } from '../decide/overridden.ts';
 import type { PlanSettings } from '../decide/plan.ts';

@@ -23,6 +23,7 @@ export type FieldKind =
   | 'reserve'
   | 'metadata'
   | 'names'
+  | 'entries'
   | 'limit'
   | 'limits'
   | 'rules';
@@ -77,6 +78,8 @@ export interface FieldRow extends ValueFacts {
   readonly ifUnknown?: 'ignore' | Withheld;
   /** The same for numbers above 4294967295, for which xDS has another field. */
   readonly ifWide?: Withheld;
+  /** What is reported where an object lacks the field, unless another one is true. */
+  readonly ifMissing?: { readonly unless: string; readonly text: string };
   /** Fields that it takes the place of: none of them may stand beside it. */
   readonly insteadOf?: readonly string[];
   /** Fields of which one has to stand beside it. */
@@ -331,6 +334,7 @@ export const limitFields = {
   /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
   requestsPerUnit: {
     kind: 'requests',
+    ifMissing: { unless: 'unlimited', text: 'is required (0 blocks everything)' },
     sentAs: ['requestsPerUnit', 'largeRequestsPerUnit'],
     ifWide: { withhold: 'wide-numbers' },
     description: 'Requests that each window allows; 0 blocks all. Required without unlimited.',

@@ -7,6 +7,7 @@ import { algorithmNames } from '../algorithms/registry.ts';
 import {
   calendarFields,
   domainFields,
+  entryFields,
   type FieldKind,
   type FieldRows,
   limitFields,
@@ -103,6 +104,8 @@ export const listedLimitTable = fieldTable(Place.RATE_LIMITS, limitFields);
 export const replacesTable = fieldTable(Place.REPLACES, replacesFields);
 export const calendarTable = fieldTable(Place.CALENDAR, calendarFields);
 export const reserveTable = fieldTable(Place.RESERVE, reserveFields);
+/** The fields of an entry that an override matches. */
+export const entryTable = fieldTable(Place.FILE, entryFields);
 
 const tables: readonly Pick<FieldTable, 'place' | 'rows' | 'fields'>[] = [
   fileTable,

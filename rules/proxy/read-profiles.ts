@@ -7,9 +7,8 @@ import { isObject } from '../model.ts';
 import { newCostBudget } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { fieldPath, quoted } from '../rule-error.ts';
-import type { YamlDocument } from '../yaml/document.ts';
+import { readTextFile, type TextFileProblem, type YamlDocument } from '../yaml/document.ts';
 import { type PathProblem, valuePlacer } from '../yaml/places.ts';
-import { readTextFile, type TextFileProblem } from '../yaml/text-file.ts';
 import {
   cameAs,
   type RateLimitAction,

@@ -1,13 +1,13 @@
 /** Reads texts of rules in any of the three spellings, for commands: what could be read of them, and all that is wrong. */
 import { fieldName } from '../language/tables.ts';
 import type { RuleSource } from '../model.ts';
-import { looksLikeOverrides, readOverride, readOverrideFile } from '../override.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import { resourcesFromJson } from '../xds/resource.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import { documentTexts, type Manifest, readManifestDocument, readManifests } from './read-manifests.ts';
+import { looksLikeOverrides, readOverride, readOverrideFile } from './read-override.ts';
 import { readRuleFiles } from './read-rule-files.ts';
 import { readSpec } from './read-spec.ts';
 

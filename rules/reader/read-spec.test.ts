@@ -134,11 +134,11 @@ describe('readSpec', () => {
       { key: 'a', descriptors: [{ key: 'b' }, { key: 'b' }] },
     ];
     expect(errorsOf({ domain: 'd', descriptors, 'odd key': 1 })).toEqual([
+      "spec.descriptors[0].rateLimit.unit: invalid rate limit unit 'x'",
       "spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found the text '5x'",
       'spec.descriptors[1].valueTometric: unknown field',
       'spec["odd key"]: unknown field',
       'spec.descriptors[0].key: descriptor has empty key',
-      "spec.descriptors[0].rateLimit.unit: invalid rate limit unit 'x'",
       "spec.descriptors[2].key: duplicate descriptor composite key 'd.a'",
       "spec.descriptors[2].descriptors[1].key: duplicate descriptor composite key 'd.a.b'",
     ]);

@@ -13,6 +13,7 @@ import {
 } from '../language/fields.ts';
 import {
   calendarTable,
+  entryTable,
   type FieldTable,
   limitTable,
   listedLimitTable,
@@ -72,10 +73,10 @@ export abstract class RuleReader<Node> {
   readonly #shared = new Map<string, readonly Limit[]>();
   readonly #readers: Readers<Node> = {
     text: (node, row) => this.text(node, row),
-    unit: (node, row) => this.text(node, row),
+    unit: (node, row) => this.unitText(node, row),
     boolean: (node) => this.boolean(node),
     uint32: (node, row) => this.uint32(node, row),
-    requests: (node) => this.requests(node),
+    requests: (node, row) => this.requests(node, row),
     algorithm: (node) =>
       algorithmNumber(this.#word(node, 'invalid-algorithm', algorithmNames, unknownAlgorithm)),
     unitOfHits: (node) => hitsUnits[this.#word(node, 'invalid-hits-unit', hitsUnits, this.#unknownWord)],
@@ -85,11 +86,12 @@ export abstract class RuleReader<Node> {
     share: (node) => this.#share(node),
     reserve: (node, row) => this.#composite(node, row, 'invalid-reserve', reserveTable, readReserve),
     metadata: (node, row, earlier) => this.metadata(node, row, earlier),
+    entries: (node, row) => this.maps(node, row, (map) => this.fields(map, entryTable)),
     names: (node, row) => this.maps(node, row, (map) => this.fields(map, replacesTable).name ?? ''),
     // A repeated or merged block adds to the earlier one.
     limit: (node, row, earlier) =>
-      this.isMap(node, row) ? this.limitFields(node, limitTable, earlier) : undefined,
-    limits: (node, row) => this.maps(node, row, (map) => this.limitFields(map, listedLimitTable)),
+      this.isMap(node, row) ? this.#limitFields(node, limitTable, earlier) : undefined,
+    limits: (node, row) => this.maps(node, row, (map) => this.#limitFields(map, listedLimitTable)),
     rules: (node, row) => this.maps(node, row, (map) => this.#rule(map)),
   };
 
@@ -120,12 +122,16 @@ export abstract class RuleReader<Node> {
   protected abstract maps<Value>(node: Node, row: FieldRow, read: (map: Node) => Value): Value[] | undefined;
 
   protected abstract text(node: Node, row?: FieldRow): string | undefined;
+  /** The text of a unit. Whether it names one may be for the validator to say. */
+  protected unitText(node: Node, row: FieldRow): string | undefined {
+    return this.text(node, row);
+  }
   /** `wanted`: what it must be, in words. */
   protected abstract numberOrText(node: Node, wanted: string): string | undefined;
   protected abstract boolean(node: Node): boolean | undefined;
   protected abstract uint32(node: Node, row: FieldRow): number | undefined;
   /** Up to `mostRequests`. */
-  protected abstract requests(node: Node): number | undefined;
+  protected abstract requests(node: Node, row: FieldRow): number | undefined;
   /** Of small whole numbers. */
   protected abstract numbers(node: Node, row: FieldRow): number[] | undefined;
   /** A map of any content. Undefined when there is nothing in it. */
@@ -145,11 +151,7 @@ export abstract class RuleReader<Node> {
     return written;
   }
 
-  protected limitFields(
-    map: Node,
-    table: FieldTable<typeof limitFields>,
-    written: WrittenLimit = {},
-  ): WrittenLimit {
+  #limitFields(map: Node, table: FieldTable<typeof limitFields>, written: WrittenLimit = {}): WrittenLimit {
     this.eachField(map, table, (name, value) => {
       if (limitFields[name].kind === 'percents' && this.isIgnored(value)) return;
       if ('isOwn' in limitFields[name]) this.#nodesOf(written).set(name, value);

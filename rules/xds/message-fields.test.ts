@@ -57,6 +57,7 @@ const sentTypes: Record<FieldKind, readonly string[]> = {
   reserve: ['RateLimitReserve'],
   metadata: ['Struct'],
   names: ['repeated RateLimitReplace'],
+  entries: ['repeated RateLimitOverrideEntry'],
   limit: ['RateLimitPolicy'],
   limits: ['repeated RateLimitPolicy'],
   rules: ['repeated RateLimitDescriptor'],

@@ -10,7 +10,7 @@ import {
   RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { maxUint32, Unit, unitName } from '../model.ts';
-import { type Override, type OverrideProblem, readOverride } from '../override.ts';
+import type { Override, OverrideOrigin } from '../override.ts';
 import { largePart } from './resource.ts';
 
 const overrideField = RateLimitConfigSchema.field.override.number;
@@ -52,16 +52,18 @@ function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] 
   return { case: 'changedLimit', value };
 }
 
-/** Throws on bytes that are no such message. What is wrong with the override itself are problems, with their fields as objects have them. */
-export function decodeOverride(
+/** The facts of every override that was sent. The server of the override has its own bound. */
+const sentOrigin = { source: 'object', refusesPast: false, maxSeconds: Number.POSITIVE_INFINITY } as const;
+
+/** Passes the fields of an override, as objects have them, to `read` (`readOverride`). Throws on bytes that are no such message. */
+export function decodeOverride<Reading>(
   bytes: Uint8Array,
-): { override: Override } | { override?: undefined; problems: readonly OverrideProblem[] } {
+  read: (value: unknown, origin: OverrideOrigin) => Reading,
+): Reading {
   const { name, domain, override, descriptors } = fromBinary(RateLimitConfigSchema, bytes, {
     readUnknownFields: false,
   });
   if (override === undefined) throw new Error(`field ${overrideField} is missing`);
-  if (descriptors.length > 0)
-    return { problems: [{ path: ['descriptors'], text: 'an override has no rules beside it' }] };
   const { match, limit, createdMs, endsMs, reason, uid, by } = override;
   const isGrant = override.effect.case === 'grant';
   const value = {
@@ -72,13 +74,10 @@ export function decodeOverride(
     ...(endsMs === undefined ? !isGrant && { permanent: true } : { expiresAt: dateText(endsMs) }),
     reason: reason === '' ? 'none is given' : reason,
     id: uid,
+    ...(descriptors.length > 0 && { descriptors }),
   };
   const created = Number(createdMs);
-  return readOverride(value, {
-    ...{ source: 'object', id: uid, name, createdMs: created, by, fromMs: created, refusesPast: false },
-    // The server of the override has its own bound.
-    maxSeconds: Number.POSITIVE_INFINITY,
-  });
+  return read(value, { ...sentOrigin, id: uid, name, createdMs: created, by, fromMs: created });
 }
 
 /** Numbers that 32 bits have no room for as texts, so that their reader reports those that are too large. */

@@ -1,4 +1,5 @@
 import { parseYaml } from './parse.ts';
+import { LineIndex, type PathProblem, placedProblems, type TextPlace } from './places.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
 import type { SyntaxProblem } from './text.ts';
 import { printedValue, scalarText, scalarValue, setOwn, shortTag, TagMismatch } from './values.ts';
@@ -27,6 +28,32 @@ export function readDocument(text: string, scalars: Scalars): YamlDocument | Syn
     if (error instanceof DocumentError) return { text: error.message, offset: error.offset };
     throw error;
   }
+}
+
+/** The size that the limiter reads of a file that it follows, in bytes. */
+const mostBytes = 262_144;
+
+/** Places count from 1. */
+export interface TextFileProblem extends TextPlace {
+  message: string;
+}
+
+/**
+ * Reads a file in which every scalar is a text, so that nothing has to be quoted. `read` makes a value of the document, which counts where it adds no problem. Never throws.
+ */
+export function readTextFile<Value>(
+  text: string,
+  read: (document: YamlDocument, problems: PathProblem[]) => Value,
+): { value: Value; tape: YamlTape; problems?: undefined } | { problems: TextFileProblem[] } {
+  if (Buffer.byteLength(text) > mostBytes)
+    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostBytes} bytes` }] };
+  const document = readDocument(text, 'texts');
+  if (!('tape' in document))
+    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
+  const problems: PathProblem[] = [];
+  const value = read(document, problems);
+  const { tape } = document;
+  return problems.length > 0 ? { problems: placedProblems(tape, problems) } : { value, tape };
 }
 
 class DocumentError extends Error {

@@ -81,7 +81,7 @@ describe('weir override', () => {
     [['--block', '--for', '2h'], 'say why by --reason'],
     [
       ['--limit', 'x', '--for', '2h', ...reason],
-      '--limit: must be a whole number from 0 to 9007199254740991, not "x"',
+      "--limit: must be a whole number from 0 to 9007199254740991, found the text 'x'",
     ],
     [
       ['--limit', '1', '--unit', 'fortnight', '--permanent', ...reason],

@@ -161,7 +161,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
       status: 400,
       body: {
         problems: [
-          'requestsPerUnit: must be a whole number from 0 to 9007199254740991, not -1',
+          'requestsPerUnit: must be a whole number from 0 to 9007199254740991, found -1',
           'for: is 120 s away, and can be 60 (1m, OVERRIDES_MAX_SECONDS): make it permanent for longer',
         ],
       },

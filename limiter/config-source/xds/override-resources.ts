@@ -5,6 +5,7 @@
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Override } from '../../../rules/override.ts';
+import { readOverride } from '../../../rules/reader/read-override.ts';
 import { formatManifestError, type RuleError } from '../../../rules/rule-error.ts';
 import { decodeOverride } from '../../../rules/xds/override-resource.ts';
 import { resourceHead } from '../../../rules/xds/resource.ts';
@@ -78,7 +79,7 @@ function isOverride({ value }: Any): boolean {
 
 function readResource(value: Uint8Array): Reading {
   try {
-    const reading = decodeOverride(value);
+    const reading = decodeOverride(value, readOverride);
     if (reading.override !== undefined) return reading;
     return { texts: reading.problems.map(formatManifestError) };
   } catch (error) {

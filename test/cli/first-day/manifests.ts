@@ -566,7 +566,7 @@ spec:
   5 |   domain: shop
     |   ^^^^^^
   hint: write requestsPerUnit: 100, or what else it does, once
-rules.yaml:7:10: error: 'limit' must be a text, not the number 100 [wrong-type]
+rules.yaml:7:10: error: 'limit' must be a string, found 100 [wrong-type]
   7 |   limit: 100
     |          ^^^
   hint: write requestsPerUnit: 100; limit names one of the rateLimits of a rule

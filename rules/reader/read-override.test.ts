@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type OverrideOrigin, overrideJson, overridePlace, readOverride } from './override.ts';
-import { formatManifestError } from './rule-error.ts';
+import { type OverrideOrigin, overrideJson, overridePlace } from '../override.ts';
+import { formatManifestError } from '../rule-error.ts';
+import { readOverride } from './read-override.ts';
 
 const nowMs = Date.UTC(2026, 10, 22, 10);
 const byApi: OverrideOrigin = {
@@ -73,16 +74,16 @@ describe('readOverride', () => {
 
   const { requestsPerUnit: _, for: __, ...bare } = good;
   it.each<[string, unknown, string[]]>([
-    ['no object', [], ['must be an object, not a list']],
+    ['no object', [], ['must be an object, found a list']],
     [
       'nothing in it',
       {},
       [
-        'must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none',
         'domain: is required',
         'match: is required',
-        'must have exactly one of expiresAt, for, permanent, found none',
         'reason: is required',
+        'must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none',
+        'must have exactly one of expiresAt, for, permanent, found none',
       ],
     ],
     [
@@ -108,9 +109,13 @@ describe('readOverride', () => {
     [
       'a fraction',
       { ...good, requestsPerUnit: 1.5 },
-      ['requestsPerUnit: must be a whole number from 0 to 9007199254740991, not 1.5'],
+      ['requestsPerUnit: must be a whole number from 0 to 9007199254740991, found 1.5'],
     ],
-    ['an effect that is no flag', { ...bare, for: '1h', block: 'yes' }, ['block: must be true, not "yes"']],
+    [
+      'an effect that is no flag',
+      { ...bare, for: '1h', block: 'yes' },
+      ["block: must be true or false, found the text 'yes'"],
+    ],
     [
       'an unknown unit',
       { ...good, unit: 'fortnight' },
@@ -148,10 +153,10 @@ describe('readOverride', () => {
       'entries of another form',
       { ...good, match: ['a', { key: '', value: 1, of: 2 }] },
       [
-        'match[0]: must be an object with key and value, not the string "a"',
+        "match[0]: must be an object, found the text 'a'",
+        'match[1].value: must be a string, found 1',
         'match[1].of: is no field of an entry: key and value are',
         'match[1].key: must not be empty',
-        'match[1].value: must be a text, not the number 1',
       ],
     ],
     [
@@ -167,7 +172,7 @@ describe('readOverride', () => {
     [
       'a grant of nothing',
       { ...bare, grant: 0 },
-      ['grant: must be a whole number from 1 to 9007199254740991, not 0'],
+      ['grant: must be a whole number from 1 to 9007199254740991, found 0'],
     ],
     [
       'an odd id',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { looksLikeOverrides, readOverrideFile } from './override.ts';
-import { formatRuleError } from './rule-error.ts';
+import { formatRuleError } from '../rule-error.ts';
+import { looksLikeOverrides, readOverrideFile } from './read-override.ts';
 
 const options = { nowMs: Date.UTC(2026, 0, 1), maxSeconds: 2_592_000 };
 const errors = (text: string) => readOverrideFile('a.yaml', text, options).errors.map(formatRuleError);

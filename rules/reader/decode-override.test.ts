@@ -7,8 +7,9 @@ import {
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { mostRequests, Unit } from '../model.ts';
 import type { Override } from '../override.ts';
-import { decodeOverride, encodeOverride } from './override-resource.ts';
-import { encodeResource, resourceHead } from './resource.ts';
+import { decodeOverride, encodeOverride } from '../xds/override-resource.ts';
+import { encodeResource, resourceHead } from '../xds/resource.ts';
+import { readOverride } from './read-override.ts';
 
 const one: Override = {
   id: '7c1f-uid',
@@ -50,7 +51,7 @@ describe('override resources', () => {
         };
         const bytes = encodeOverride(override);
         expect(resourceHead(bytes)).toEqual({ domain: 'shop', isOverride: true });
-        expect(decodeOverride(bytes)).toEqual({ override });
+        expect(decodeOverride(bytes, readOverride)).toEqual({ override });
       }),
     );
   });
@@ -69,8 +70,8 @@ describe('override resources', () => {
         override: create(RateLimitOverrideSchema, { uid: 'u' }),
       }),
     );
-    expect(decodeOverride(bytes).override).toBeUndefined();
-    expect(decodeOverride(bytes)).toEqual({
+    expect(decodeOverride(bytes, readOverride).override).toBeUndefined();
+    expect(decodeOverride(bytes, readOverride)).toEqual({
       problems: [
         {
           path: [],

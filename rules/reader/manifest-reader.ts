@@ -1,0 +1,242 @@
+/**
+ * The dialect of manifests, and of overrides whatever they came in: values of JSON, and errors with their paths. Null is refused as
+ * the API server refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
+ */
+import { descriptorLevels, type FieldRow, type FieldRows } from '../language/fields.ts';
+import {
+  enumName,
+  type FieldTable,
+  fieldName,
+  fields,
+  manifestWords,
+  Place,
+  placesInWords,
+} from '../language/tables.ts';
+import {
+  isObject,
+  type JsonObject,
+  maxUint32,
+  mostRequests,
+  unitFromText,
+  type Written,
+  wholeFrom,
+} from '../model.ts';
+import { type RuleError, type RuleErrorCode, unknownWord } from '../rule-error.ts';
+import { RuleReader } from './rule-reader.ts';
+
+/** Keys and list positions. */
+export type Path = readonly (string | number)[];
+
+export type Problem = Pick<RuleError, 'code' | 'text' | 'path'>;
+
+export class ManifestReader extends RuleReader<unknown> {
+  readonly problems: Problem[] = [];
+  /** Paths of fields that are none. */
+  readonly unknown: Path[] = [];
+  readonly #path: (string | number)[];
+  readonly #ignoresNull: boolean;
+
+  /** `ignoresNull`: what is null counts as not written. */
+  constructor(path: Path, ignoresNull = false) {
+    super();
+    this.#path = [...path];
+    this.#ignoresNull = ignoresNull;
+  }
+
+  read<Rows extends FieldRows>(table: FieldTable<Rows>, value: unknown): Written<Rows> {
+    return this.isMap(value) ? this.fields(value, table) : {};
+  }
+
+  protected override get problemCount(): number {
+    return this.problems.length;
+  }
+
+  protected override reject(
+    _node: unknown,
+    code: RuleErrorCode,
+    text: string,
+    ...below: (string | number)[]
+  ): void {
+    this.problems.push({ code, text: manifestWords(text), path: [...this.#path, ...below.map(fieldName)] });
+  }
+
+  protected override get fieldName(): string {
+    return String(this.#path.at(-1));
+  }
+
+  protected override isMap(value: unknown): boolean {
+    if (!isObject(value)) this.#refuseType('an object', value);
+    return isObject(value);
+  }
+
+  protected override eachField<Rows extends FieldRows>(
+    map: unknown,
+    { fields: known, rows, place }: FieldTable<Rows>,
+    take: (name: keyof Rows & string, value: unknown, key: unknown) => void,
+  ): void {
+    if (!isObject(map)) return;
+    for (const { name } of known) {
+      const { isRequired, mayBeNull, ifMissing } = rows[name]!;
+      const isNone = map[name] === null && (mayBeNull || this.#ignoresNull);
+      const value = isNone ? undefined : map[name];
+      if (value === undefined) {
+        if (isRequired) this.#refuse('is required', name);
+        if (ifMissing !== undefined && map[ifMissing.unless] !== true) this.#refuse(ifMissing.text, name);
+        continue;
+      }
+      this.#path.push(name);
+      take(name, value, name);
+      this.#path.pop();
+    }
+    for (const key of Object.keys(map)) {
+      if (Object.hasOwn(rows, key)) continue;
+      const path = [...this.#path, key];
+      this.problems.push({ code: 'unknown-key', text: unknownField(key, place), path });
+      this.unknown.push(path);
+    }
+  }
+
+  /** Null is refused, as in every other field. */
+  protected override isIgnored(): boolean {
+    return false;
+  }
+
+  protected override maps<Value>(
+    node: unknown,
+    { kind, most }: FieldRow,
+    read: (map: unknown) => Value,
+  ): Value[] | undefined {
+    const isTooDeep = kind === 'rules' && this.#path.length > 2 * descriptorLevels;
+    if (isTooDeep && Array.isArray(node)) {
+      if (node.length > 0) this.#refuse(`must be empty: rules nest at most ${descriptorLevels} levels deep`);
+      return [];
+    }
+    const found: Value[] = [];
+    // How many limits there may be is for `listProblem` to say.
+    this.#elements(node, kind === 'limits' ? undefined : most, (element, index) => {
+      found.length = index + 1;
+      if (this.isMap(element)) found[index] = read(element);
+    });
+    return Array.isArray(node) ? found : undefined;
+  }
+
+  #elements(value: unknown, most: number | undefined, read: (element: unknown, index: number) => void): void {
+    if (!Array.isArray(value)) {
+      this.#refuseType('a list', value);
+      return;
+    }
+    this.#path.push(0);
+    for (const [index, element] of value.entries()) {
+      this.#path[this.#path.length - 1] = index;
+      read(element, index);
+    }
+    this.#path.pop();
+    if (most !== undefined && value.length > most)
+      this.#refuse(`must have at most ${most} elements, found ${value.length}`);
+  }
+
+  protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
+    if (typeof value !== 'string') return this.#refuseType('a string', value);
+    const { most = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
+    // Characters are counted as the API server counts them: code points.
+    const length = value.length <= most ? 0 : [...value].length;
+    const known = words?.map(enumName) ?? [value];
+    if (!known.includes(value)) this.#refuse(unknownWord(this.fieldName, known, value));
+    else if (!value.isWellFormed()) this.#refuse('is not valid Unicode');
+    else if (length > most) this.#refuse(`must have at most ${most} characters, found ${length}`);
+    else if (form !== undefined && !new RegExp(pattern, 'u').test(value))
+      this.#refuse(`must be ${form}, found '${value}'`);
+    return value;
+  }
+
+  protected override unitText(value: unknown, row: FieldRow): string | undefined {
+    const text = this.text(value, row);
+    if (text !== undefined && unitFromText(text) === undefined)
+      this.reject(value, 'invalid-unit', `invalid rate limit unit '${text}'`);
+    return text;
+  }
+
+  protected override numberOrText(value: unknown, wanted: string): string | undefined {
+    return isNumberOrText(value) ? String(value) : this.#refuseType(wanted, value);
+  }
+
+  protected override spelled(word: string): string {
+    return enumName(word);
+  }
+
+  protected override asWord(text: string): string {
+    return text;
+  }
+
+  protected override boolean(value: unknown): boolean | undefined {
+    return typeof value === 'boolean' ? value : this.#refuseType('true or false', value);
+  }
+
+  protected override uint32(value: unknown, { least = 0, most = maxUint32 }: FieldRow): number | undefined {
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      return this.#refuseType('a whole number', value);
+    if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value;
+    return this.#refuse(`must be a whole number from ${least} to ${most}, found ${value}`);
+  }
+
+  protected override requests(value: unknown, { least = 0 }: FieldRow): number | undefined {
+    const bounds = isNumberOrText(value) ? ` from ${least} to ${mostRequests}` : '';
+    const number = wholeFrom(value);
+    if (number !== undefined && number >= least) return number;
+    return this.#refuseType(`a whole number${bounds}`, value);
+  }
+
+  protected override numbers(value: unknown, { most }: FieldRow): number[] {
+    const found: number[] = [];
+    this.#elements(value, most, (one) => {
+      if (typeof one === 'number' && Number.isFinite(one)) found.push(one);
+      else this.#refuseType('a whole number', one);
+    });
+    return found;
+  }
+
+  protected override metadata(value: unknown, { most = 0 }: FieldRow): JsonObject | undefined {
+    if (!isObject(value)) return this.#refuseType('an object', value);
+    if (!isWithin(value, most))
+      return this.#refuse(`must nest objects and lists at most ${most} levels deep`);
+    return Object.keys(value).length > 0 ? value : undefined;
+  }
+
+  #refuseType(wanted: string, found: unknown): undefined {
+    this.#refuse(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
+  }
+
+  #refuse(text: string, ...below: string[]): undefined {
+    this.problems.push({ code: 'wrong-type', text, path: [...this.#path, ...below] });
+  }
+}
+
+function isNumberOrText(value: unknown): value is number | string {
+  return typeof value === 'string' || (typeof value === 'number' && Number.isFinite(value));
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string')
+    return `the text '${value.length > 40 ? `${value.slice(0, 40)}...` : value}'`;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return 'an object';
+}
+
+/** Whether objects and lists are at most so many levels deep. Manifests hold nothing but JSON values. */
+function isWithin(value: object, levels: number): value is JsonObject {
+  const isNested = (member: unknown) => typeof member === 'object' && member !== null;
+  return levels > 0 && Object.values(value).every((one) => !isNested(one) || isWithin(one, levels - 1));
+}
+
+/** `place`: the kind of map that has the field. */
+function unknownField(key: string, place: Place): string {
+  const meant = fieldName(key);
+  const field = [...fields.values()].find(({ name }) => name === key || fieldName(name) === key);
+  if (field !== undefined && place !== Place.FILE && (field.places & place) === 0) {
+    const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
+    return `unknown field, '${meant}' belongs to ${where}`;
+  }
+  return meant === key ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
+}

@@ -1,0 +1,266 @@
+/**
+ * Reads overrides, in one way whatever they came in: a body of the API, a file, `spec` of an object, a resource, flags of the CLI.
+ */
+import { overrideFields } from '../language/fields.ts';
+import { effectFields, endFields, fieldTable, namesOf, Place } from '../language/tables.ts';
+import { type Entry, isObject, type Unit, unitFromText, type Written } from '../model.ts';
+import type { Override, OverrideEffect, OverrideOrigin } from '../override.ts';
+import { formatManifestError, quoted, type RuleError, RuleErrorList } from '../rule-error.ts';
+import { windowFromText, windowSeconds, windowText } from '../window.ts';
+import { readDocument } from '../yaml/document.ts';
+import { valuePlacer } from '../yaml/places.ts';
+import { decodeYaml } from '../yaml/text.ts';
+import { ManifestReader, type Path } from './manifest-reader.ts';
+
+const rows = {
+  ...overrideFields,
+  id: { kind: 'text', most: 128, description: 'Where it is no object.', example: 'raise-shop' },
+} as const;
+const table = fieldTable(Place.FILE, rows);
+const names = namesOf(rows).join(', ');
+
+/** The form of an id that a person chose. */
+const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+
+/** `path` leads from the value to what is wrong; `formatManifestError` makes a line of both. */
+export interface OverrideProblem {
+  readonly path: readonly (string | number)[];
+  readonly text: string;
+}
+
+export type OverrideReading =
+  | { readonly override: Override; readonly problems?: undefined }
+  | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
+
+/** Reports everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
+export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
+  const reader = new ManifestReader([], true);
+  const written = reader.read(table, value);
+  const problems: OverrideProblem[] = reader.problems.map(({ code, path, text }) => {
+    const list = path.length === 1 ? `an override: ${names}` : 'an entry: key and value';
+    return { path, text: code === 'unknown-key' ? `is no field of ${list} are` : text };
+  });
+  if (!isObject(value)) return { problems };
+  // `unlimited: false` says nothing.
+  const has = (field: string): boolean => value[field] != null && value[field] !== false;
+  const override = new Check(written, has, origin, problems).override();
+  return problems.length === 0 ? { override } : { problems };
+}
+
+/** Checks what the fields of an override mean together. */
+class Check {
+  readonly #written: Written<typeof rows>;
+  readonly #has: (field: string) => boolean;
+  readonly #origin: OverrideOrigin;
+  readonly #problems: OverrideProblem[];
+
+  constructor(
+    written: Written<typeof rows>,
+    has: (field: string) => boolean,
+    origin: OverrideOrigin,
+    problems: OverrideProblem[],
+  ) {
+    this.#written = written;
+    this.#has = has;
+    this.#origin = origin;
+    this.#problems = problems;
+  }
+
+  override(): Override {
+    const { domain = '', limit = '', reason = '' } = this.#written;
+    const { source, createdMs, by, name } = this.#origin;
+    for (const field of ['domain', 'reason'] as const) this.#refuseBlank(this.#written[field], field);
+    const effect = this.#effect();
+    const isGrant = effect.kind === 'grant';
+    const id = this.#id(isGrant);
+    return {
+      ...{ id, source, name: name ?? id, domain, match: this.#match(isGrant), limit, effect, createdMs },
+      ...{ endsMs: this.#endsMs(isGrant), reason, by },
+    };
+  }
+
+  #report(path: Path, text: string): void {
+    this.#problems.push({ path, text });
+  }
+
+  #refuseBlank(text: string | undefined, ...path: Path): void {
+    if (text?.trim() === '') this.#report(path, 'must not be empty');
+  }
+
+  #id(isGrant: boolean): string {
+    const { source, id } = this.#origin;
+    const given = this.#written.id;
+    if (isGrant && source === 'file' && !this.#has('id'))
+      this.#report(['id'], 'is required of a grant in a file: it makes the grant happen once');
+    if (given !== undefined && !idForm.test(given))
+      this.#report(['id'], 'must be letters, digits and . _ : / - , beginning with a letter or digit');
+    return given ?? id;
+  }
+
+  #match(isGrant: boolean): Entry[] {
+    const { match } = this.#written;
+    const { least, most } = rows.match;
+    if (match?.length === 0) this.#report(['match'], `must have ${least} to ${most} entries, and has 0`);
+    return (match ?? []).map(({ key, value = '' }, index) => {
+      this.#refuseBlank(key, 'match', index, 'key');
+      if (isGrant && value.includes('*'))
+        this.#report(['match', index, 'value'], 'of a grant must be exact, without *');
+      return { key: key ?? '', value };
+    });
+  }
+
+  #effect(): OverrideEffect {
+    const { requestsPerUnit = 0, grant = 1 } = this.#written;
+    const said = effectFields.filter(this.#has);
+    const [field] = said;
+    if (said.length !== 1)
+      this.#report([], `must have exactly one of ${effectFields.join(', ')}, found ${listed(said)}`);
+    const unit = this.#unit(field);
+    if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit, unit };
+    if (field === 'grant') return { kind: 'grant', hits: grant };
+    return { kind: field ?? 'shadow' };
+  }
+
+  #unit(effect: string | undefined): Unit | undefined {
+    const text = this.#written.unit;
+    const unit = text === undefined ? undefined : unitFromText(text);
+    if (text !== undefined && unit === undefined)
+      this.#report(['unit'], `must be second, minute, hour, day, week, month or year, not ${quoted(text)}`);
+    if (this.#has('unit') && effect !== 'requestsPerUnit')
+      this.#report(['unit'], 'is for requestsPerUnit alone');
+    return unit;
+  }
+
+  #endsMs(isGrant: boolean): number | undefined {
+    const { source } = this.#origin;
+    const said = endFields.filter(this.#has);
+    if (isGrant && source !== 'file') {
+      for (const field of said) this.#report([field], 'is not for a grant, which ends with its window');
+      return undefined;
+    }
+    const possible = source === 'file' ? (isGrant ? ['expiresAt'] : ['expiresAt', 'permanent']) : endFields;
+    if (source === 'file' && said.includes('for')) {
+      this.#report(['for'], 'is not for files, which say nothing of when they were made: write expiresAt');
+      return undefined;
+    }
+    const [field] = said;
+    if (said.length !== 1 || !possible.includes(field!)) {
+      const needed = possible.length === 1 ? possible[0] : `exactly one of ${possible.join(', ')}`;
+      this.#report([], `must have ${needed}, found ${listed(said)}`);
+      return undefined;
+    }
+    if (field === 'permanent') return undefined;
+    return field === 'for' ? this.#afterTime(this.#written.for) : this.#atDate(this.#written.expiresAt);
+  }
+
+  #afterTime(text: string | undefined): number | undefined {
+    if (text === undefined) return undefined;
+    const read = windowFromText(text);
+    if (typeof read !== 'string')
+      return this.#inBounds('for', this.#origin.fromMs + windowSeconds(read.unit, read.multiplier)! * 1000);
+    this.#report(['for'], `${quoted(text)} ${read}`);
+    return undefined;
+  }
+
+  #atDate(text: string | undefined): number | undefined {
+    if (text === undefined) return undefined;
+    const endsMs = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text)
+      ? Date.parse(text.replace(' ', 'T').toUpperCase())
+      : Number.NaN;
+    if (Number.isNaN(endsMs)) {
+      this.#report(
+        ['expiresAt'],
+        `must be a date and time such as 2026-01-31T18:00:00Z, not ${quoted(text)}`,
+      );
+      return undefined;
+    }
+    if (this.#origin.refusesPast && endsMs <= this.#origin.fromMs)
+      this.#report(['expiresAt'], `${text} has passed`);
+    return this.#inBounds('expiresAt', endsMs);
+  }
+
+  #inBounds(field: string, endsMs: number): number {
+    const { fromMs, maxSeconds } = this.#origin;
+    if (endsMs - fromMs > maxSeconds * 1000) {
+      const most = windowText(1, maxSeconds);
+      this.#report(
+        [field],
+        `is ${Math.ceil((endsMs - fromMs) / 1000)} s away, and can be ${maxSeconds} (${most}, OVERRIDES_MAX_SECONDS): make it permanent for longer`,
+      );
+    }
+    return endsMs;
+  }
+}
+
+function listed(fields: readonly string[]): string {
+  return fields.length === 0 ? 'none' : fields.join(' and ');
+}
+
+export interface OverrideFileOptions {
+  readonly nowMs: number;
+  /** OVERRIDES_MAX_SECONDS. */
+  readonly maxSeconds: number;
+}
+
+/** Returns whether a text is intended as a file of overrides: it has `overrides` where a rule file has `descriptors`. */
+export function looksLikeOverrides(text: string | Uint8Array): boolean {
+  const decoded = decodeYaml(text);
+  return typeof decoded === 'string' && /^["']?overrides["']?[ \t]*:/m.test(decoded);
+}
+
+/** A file of `domain` and `overrides`, each with the fields of an object's `spec`. Errors have their places; `name` is the file's. */
+export function readOverrideFile(
+  name: string,
+  text: string | Uint8Array,
+  options: OverrideFileOptions,
+): { overrides: Override[]; errors: RuleError[] } {
+  const list = new RuleErrorList();
+  const overrides: Override[] = [];
+  const unplaced = { source: name, path: [], line: undefined, column: undefined };
+  const decoded = decodeYaml(text);
+  if (typeof decoded !== 'string') {
+    list.add({ ...unplaced, code: 'syntax', text: 'is no text in UTF-8' });
+    return { overrides, errors: list.errors };
+  }
+  const document = readDocument(decoded, 'typed');
+  if (!('tape' in document)) {
+    const line = decoded.slice(0, document.offset).split('\n').length;
+    list.add({ ...unplaced, code: 'syntax', text: document.text, line, column: 1 });
+    return { overrides, errors: list.errors };
+  }
+  const placeOf = valuePlacer(document.tape);
+  const report = (path: readonly (string | number)[], problem: string): void => {
+    const { line, column } = placeOf(path);
+    list.add({
+      code: 'wrong-type',
+      source: name,
+      text: formatManifestError({ path, text: problem }),
+      path,
+      line,
+      column,
+    });
+  };
+  if (document.hasMore)
+    report([], 'only the first document of a file is read: put all overrides into one list');
+  const fields = isObject(document.value) ? document.value : {};
+  if (fields !== document.value) report([], 'must be a map with domain and overrides');
+  for (const field of Object.keys(fields))
+    if (field !== 'domain' && field !== 'overrides')
+      report([field], 'is no field of a file of overrides: domain and overrides are');
+  const { domain, overrides: given } = fields;
+  if (!Array.isArray(given)) report(['overrides'], 'must be a list');
+  for (const [index, one] of (Array.isArray(given) ? given : []).entries()) {
+    const at = ['overrides', index];
+    if (isObject(one) && Object.hasOwn(one, 'domain'))
+      report([...at, 'domain'], 'stands at the top of the file, once');
+    const id = `${name}:${index + 1}`;
+    const reading = readOverride(isObject(one) ? { ...one, domain } : one, {
+      ...{ source: 'file', id, name: id, createdMs: 0, by: '', fromMs: options.nowMs },
+      ...{ maxSeconds: options.maxSeconds, refusesPast: false },
+    });
+    for (const { path, text: problem } of reading.problems ?? [])
+      report(path[0] === 'domain' ? path : [...at, ...path], problem);
+    if (reading.override !== undefined) overrides.push(reading.override);
+  }
+  return { overrides, errors: list.errors };
+}
