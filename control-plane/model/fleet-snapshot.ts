@@ -13,7 +13,7 @@ export interface Resource {
   hash: string;
   /** The capabilities that a limiter needs for it. Others get something else: see `resourceFor`. */
   needs: Capabilities;
-  /** What other limiters get, if they support that. Undefined: nothing of it. */
+  /** The resource that other limiters get, if they support it. Undefined: they get nothing of it. */
   fallback?: Resource;
   /** The resources that it is merged from. Each has a fallback of its own. */
   parts?: readonly Resource[];
@@ -82,7 +82,7 @@ export interface LimiterReport {
   countsCompatibly: boolean;
   /** The parts of rules that it can never apply with its settings. Undefined: it does not report them. */
   ruleSupport?: RuleSupport | undefined;
-  /** What it supports, as far as this version knows it. */
+  /** The capabilities of the limiter that this version knows. */
   capabilities: Capabilities;
   /** Milliseconds since 1970. */
   connectedMs: number;

@@ -25,7 +25,7 @@ export function servedTo(snapshot: FleetSnapshot, has: Capabilities): FleetSnaps
   return reduced;
 }
 
-/** What a limiter needs for all of it. */
+/** Returns the capabilities that a limiter needs for all of the snapshot. */
 export function neededFor(snapshot: FleetSnapshot): Capabilities {
   const known = needed.get(snapshot) ?? joinedNeeds(snapshot.resources);
   needed.set(snapshot, known);

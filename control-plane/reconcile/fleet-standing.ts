@@ -21,7 +21,7 @@ interface FleetVersions {
   served: Map<string, ServedVersions>;
 }
 
-/** What limiters with the same capabilities were served. */
+/** The versions for limiters with the same capabilities. */
 interface ServedVersions {
   has: Capabilities;
   newest: string;
@@ -229,7 +229,7 @@ export class FleetStanding {
   /** Connected limiters that count. */
   readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
-  /** What all of them support. */
+  /** The capabilities of all of them. */
   readonly #supported: Capabilities;
   /** Resources that some limiter keeps out of a snapshot that it has in force. */
   readonly #keptOut: ReadonlySet<string>;

@@ -7,7 +7,7 @@ import { mergedOf } from '../model/served-rules.ts';
 import type { Claim, Settled } from './claims.ts';
 import type { ReadRules } from './spec-reading.ts';
 
-/** What limiters get that do not support a claim. */
+/** The rules for limiters that do not support a claim. */
 export interface Fallback {
   spec: FallbackSpec;
   rules: ReadRules;

@@ -24,7 +24,7 @@ export interface ReadRules {
   domain: string;
   /** Rules of all levels. */
   rules: number;
-  /** As `ServedConfig` has them. */
+  /** The same as in `ServedConfig`. */
   ownFields: readonly string[];
   /** The object's rules alone, whatever they are merged with. */
   resource: Resource;

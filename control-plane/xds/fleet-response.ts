@@ -206,7 +206,7 @@ export class FleetResponses {
     });
   }
 
-  /** What nobody asked for since the last `update`. */
+  /** Forgets responses that no limiter has asked for since the last `update`. */
   forget(): void {
     this.#before = new Map();
   }

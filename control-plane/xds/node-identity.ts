@@ -12,7 +12,7 @@ export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport' | 'capab
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
-  /** Anyone who does not say otherwise counts as the Go service does. */
+  /** True by default: a limiter that reports nothing else counts as the Go service does. */
   countsCompatibly: boolean;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a limiter has to support so that it obeys a field, a value or a range of the rule language. Limiters list their capabilities in
+ * The parts of the rule language that not every limiter supports: fields, values and ranges. Limiters list their capabilities in
  * their node metadata, and the control plane sends them no rules that need others. `ifUnknown` and `ifWide` of the rows in `fields.ts`
  * say what needs a capability; overrides need one because other limiters take an override for a domain without rules.
  *
@@ -18,10 +18,10 @@ export type Capability = (typeof capabilities)[number];
 /** In the order of `capabilities`, each once. */
 export type Capabilities = readonly Capability[];
 
-/** Of limiters that report none, such as envoyproxy/ratelimit, and of rules that every limiter supports. */
+/** The capabilities of limiters that report none, such as envoyproxy/ratelimit, and the needs of rules that every limiter supports. */
 export const noCapabilities: Capabilities = [];
 
-/** Those that this version knows: a newer limiter may list others. */
+/** Returns the capabilities that this version knows. A newer limiter may list others. */
 export function knownCapabilities(names: Iterable<unknown>): Capabilities {
   const listed = new Set(names);
   return capabilities.filter((capability) => listed.has(capability));

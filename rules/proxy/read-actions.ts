@@ -62,9 +62,9 @@ export interface ValueMatcher {
 type Path = PathProblem['path'];
 
 /**
- * What is wrong is added to `problems`, and left out of the result. Never throws. `budget`: of the regular expressions. Without it,
- * the rate limits are of an Envoy, which accepted them: expressions are not looked at, unknown fields are passed over, and unknown
- * actions, or those with a matcher that is not known here, become `extension`.
+ * Adds mistakes to `problems`, and leaves the wrong parts out of the result. Never throws. `budget`: the cost of the regular
+ * expressions. Without it, the rate limits are of an Envoy, which accepted them. The function then ignores expressions and
+ * unknown fields, and unknown actions or matchers become `extension`.
  */
 export function readRateLimits(
   value: unknown,
