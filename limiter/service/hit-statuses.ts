@@ -142,8 +142,8 @@ function foresee(hit: CountedHit, hits: number, nowMs: number): void {
   if (full || hits <= Math.max(0, counter.capacity - after - leased)) return;
   hit.over = true;
   // As for counted hits: until a single one passes.
-  const isFull = after >= counter.capacity && counter.bound !== undefined && held !== undefined;
-  hit.waitMicros = isFull ? counter.bound.untilRoomMicros(held, nowMs * 1000) : 0;
+  const isFull = after >= counter.capacity && held !== undefined;
+  hit.waitMicros = isFull ? counter.bound!.untilRoomMicros(held, nowMs * 1000) : 0;
 }
 
 /**

@@ -24,8 +24,7 @@ export interface PlansOptions {
 export class PlansInForce {
   readonly #options: PlansOptions;
   #matcher: RuleMatcher | undefined;
-  /** Undefined: there are no overrides. */
-  #overrides: OverrideIndex | undefined;
+  #overrides = new OverrideIndex([]);
   #planner: Planner | undefined;
   /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. For reading alone. */
   epoch = 0;
@@ -40,7 +39,7 @@ export class PlansInForce {
   }
 
   useOverrides(overrides: readonly Override[]): void {
-    this.#overrides = overrides.length === 0 ? undefined : new OverrideIndex(overrides);
+    this.#overrides = new OverrideIndex(overrides);
     if (this.#matcher !== undefined) this.#planAnew(this.#matcher, this.#options.clock.nowMs());
   }
 
@@ -73,12 +72,7 @@ export class PlansInForce {
       for (let index = 1; index < descriptors.length; index++)
         plans.push(planner.plan(domain, descriptors[index]!));
     }
-    let replaces = false;
-    for (let index = 0; index < plans.length; index++) {
-      const { rule } = plans[index]!;
-      if (rule !== undefined && rule.replaces.length > 0) replaces = true;
-    }
-    if (replaces) applyReplaces(plans);
+    applyReplaces(plans);
     return plans;
   }
 
@@ -91,8 +85,7 @@ export class PlansInForce {
   /** What the local cache remembers for earlier limits may be wrong now. */
   #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
     const { stats, counting, localCache, onPlansEnded } = this.#options;
-    const overrides = this.#overrides && { index: this.#overrides, nowMs };
-    const planner = new Planner(matcher, stats, counting, overrides);
+    const planner = new Planner(matcher, stats, counting, { index: this.#overrides, nowMs });
     this.#planner = planner;
     this.epoch += 1;
     localCache?.clear();

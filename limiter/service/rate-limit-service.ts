@@ -102,7 +102,7 @@ export class RateLimitService {
     this.#count = new Count({ ...options, hitStatuses });
     this.#reserve = new Reserve({ ...parts, reserving });
     this.#respond = new Respond({ ...parts, hitStatuses });
-    this.#reportsReserved = response.dynamicMetadata && reserving.reservesNothing === undefined;
+    this.#reportsReserved = response.dynamicMetadata;
     this.#reports = reportsLimits(response) || response.dynamicMetadata;
   }
 

@@ -120,6 +120,7 @@ export class Reserving {
       unlimited,
     }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'note' | 'otherQuotaPasses'> & {
       domain: string;
+      /** Required if there are no holds. */
       unlimited?: UnlimitedTerms | undefined;
     },
     asker: Caller,
@@ -133,7 +134,7 @@ export class Reserving {
       ...{ id, owner: ownerOf(domain, asker), isMarker, descriptors, note, otherQuotaPasses },
       width: 0,
       outcome: isRefused ? 'refused' : 'reserved',
-      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited ?? { ttlMs: 0 }).ttlMs,
+      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
     });
     // For a refusal, the store reads the counters, and records for a marker that nothing is held.
     const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
@@ -464,14 +465,15 @@ function isFull({ hits }: PlacedHold): boolean {
   return false;
 }
 
-/** `open`: the hits whose counters are not full. */
+/** `open`: the hits whose counters are not full. At least one of the others is. */
 function isBlocked(
   held: readonly PlacedHold[],
   open: readonly PlacedHold[],
   otherQuotaPasses: boolean,
 ): boolean {
   if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
-  return !otherQuotaPasses && held.some(({ isQuota }) => isQuota) && !open.some(({ isQuota }) => isQuota);
+  // Only quotas are full.
+  return !otherQuotaPasses && !open.some(({ isQuota }) => isQuota);
 }
 
 /** For the counter that the status describes. */
