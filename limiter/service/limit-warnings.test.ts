@@ -13,7 +13,6 @@ import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
-import { failOp } from '../stores/operation.ts';
 import type { Claims } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { LimitWarnings } from './limit-warnings.ts';
@@ -108,6 +107,16 @@ describe('LimitWarnings', () => {
     expect(claims.claimed).toHaveLength(2);
   });
 
+  it('reports anew once the window has ended, whenever the first hit was', async () => {
+    const warnings = limiter('a');
+    for (const ms of [30_000, 29_999, 1]) {
+      clock.ms += ms;
+      warnings.note(planOf(), 'k', endSeconds, 60);
+    }
+    await settled();
+    expect(claims.claimed).toHaveLength(2);
+  });
+
   it('reports by itself while the store is away, and where nothing is shared', async () => {
     claims.down = true;
     for (const warnings of [limiter('a'), limiter('b'), limiter('c', undefined)]) {
@@ -165,7 +174,8 @@ describe('RateLimitService, of rules with warn_at', () => {
       store: {
         submit: (ops, options, done) =>
           store.submit(ops, options, () => {
-            if (fails) for (const op of ops) failOp(op, new StoreError('away', { transient: true }));
+            // The answer came too late, so that it is written nevertheless.
+            if (fails) for (const op of ops) op.error = new StoreError('away', { transient: true });
             done();
           }),
         ping: () => store.ping(),
@@ -242,10 +252,11 @@ describe('RateLimitService, of rules with warn_at', () => {
     expect(ask(30)).toEqual(['80 daily 10']);
   });
 
-  it('warns of nothing that could not be counted', () => {
-    useLimits(daily);
+  it.each([1, 2])('warns of nothing that could not be counted, of %i limits', (count) => {
+    useLimits(...[daily, limit({ requestsPerUnit: 60, warnAt: [100] })].slice(0, count));
+    expect(ask(50)).toEqual(['50 daily 50']);
     fails = true;
-    expect(ask(90)).toBeUndefined();
+    expect(ask(5)).toBeUndefined();
   });
 
   it('counts percents of the burst of a token bucket', () => {

@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { isPlainLimit, Unit } from '../../rules/model.ts';
+import { budgetLimiter } from '../../test/support/budget-limiter.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
+import { rule as builtRule, limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
@@ -311,6 +312,22 @@ describe('RateLimitService', () => {
     });
   });
 
+  it('reports the hits that a limit refuses, and no others', () => {
+    const refused: string[] = [];
+    const { service: decider } = budgetLimiter({
+      rules: [builtRule({ key: 'k', limits: [matchedLimit({ requestsPerUnit: 2 })] })],
+      events: {
+        onRefused: ({ counter }, entries, used) =>
+          refused.push(`${counter.capacity} ${entries[0]?.key} ${used}`),
+      },
+    });
+    times(2, () => answer(decider, request('k')));
+    expect(refused).toEqual([]);
+    times(2, () => answer(decider, request('k')));
+    // The local cache knows the second one, and not how much is used.
+    expect(refused).toEqual(['2 k 3', '2 k 2']);
+  });
+
   it('blocks everything by a limit of 0', () => {
     const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) } });
     expect(statuses(decider, request('k'))).toEqual(['OVER 0']);
@@ -608,6 +625,19 @@ describe('RateLimitService', () => {
       expect(statuses(decider, request('k'))).toEqual(['OK 3']);
     });
 
+    it.each([
+      [undefined, 1],
+      [5_000, 0],
+    ])(
+      'does not learn that a counter is full whose leased hits may return (lease %s)',
+      (defaultLease, known) => {
+        const rules = { k: rule({ requestsPerUnit: 1_000 }) };
+        const decider = service({ rules, localCache: true, counting: { defaultLease } });
+        const codes = times(2, () => answer(decider, { ...request('k'), hitsAddend: 900 }).overallCode);
+        expect([codes, cache.stats.entryCount]).toEqual([[Code.OK, Code.OVER_LIMIT], known]);
+      },
+    );
+
     it('forgets a counter that was reset, and no other one', () => {
       const rules = { a: rule({ requestsPerUnit: 0 }), b: rule({ requestsPerUnit: 0 }) };
       const decider = service({ rules, localCache: true });
@@ -694,6 +724,18 @@ describe('RateLimitService', () => {
       expect(statuses(decider, request('a'))).toEqual(['OK 4']);
     });
 
+    it('only looks at all limits of another rule then', () => {
+      const pair = rule({ limits: [matchedLimit({ name: 'm' }), matchedLimit({ unit: 'hour', name: 'h' })] });
+      const decider = service({
+        rules: { ...rules, pair },
+        counting: { stopCacheKeyIncrementWhenOverLimit: true },
+        localCache: true,
+      });
+      times(2, () => answer(decider, request('b')));
+      expect(statuses(decider, request('pair', 'b'))).toEqual(['OK 10', 'OVER 0']);
+      expect(store.asked.at(-1)?.ops).toMatchObject([{ lookOnly: true }, { lookOnly: true }]);
+    });
+
     it('takes hits back all the same', () => {
       const decider = service({
         rules,
@@ -749,6 +791,24 @@ describe('RateLimitService', () => {
       });
       for (random of [0, 0.5, 0.9999]) answer(decider, request('k'));
       expect(store.asked.map(({ ops }) => ops[0]?.ttlSeconds)).toEqual([60, 210, 359]);
+    });
+
+    it('is not cut short by a jitter below 0', () => {
+      const counting = { expirationJitterMaxSeconds: -5 };
+      const decider = service({ rules: { k: rule() }, counting, random: () => 0.5 });
+      answer(decider, request('k'));
+      expect(store.asked[0]?.ops[0]?.ttlSeconds).toBe(60);
+    });
+
+    it('is of the window before, once the clock is set back to it', () => {
+      const { plans, hits } = service({ rules: { k: rule() } }).parts;
+      const [plan] = plans.plan(request('k'), start);
+      const [limit] = plan?.kind === 'limited' ? plan.limits : [];
+      const keys = [0, -30, -31, -91, 29, 30].map(
+        (seconds) => hits.make(limit!, 1, 'add', start + seconds * 1_000).key,
+      );
+      const minutes = [0, 0, -1, -2, 0, 1];
+      expect(keys).toEqual(minutes.map((n) => `d_k_v_${minuteSuffix + n * 60}`));
     });
 
     it.each(['MINUTE', 'DAY', 'YEAR'] as const)(
