@@ -724,6 +724,13 @@ describe('RateLimitService', () => {
       expect(statuses(decider, request('a'))).toEqual(['OK 4']);
     });
 
+    it('counts the others nevertheless unless it is set', () => {
+      const decider = service({ rules, localCache: true });
+      times(2, () => answer(decider, request('b')));
+      expect(statuses(decider, request('a', 'b'))).toEqual(['OK 4', 'OVER 0']);
+      expect(store.asked.at(-1)).toMatchObject({ ops: [{ lookOnly: false }], stopWhenOver: false });
+    });
+
     it('only looks at all limits of another rule then', () => {
       const pair = rule({ limits: [matchedLimit({ name: 'm' }), matchedLimit({ unit: 'hour', name: 'h' })] });
       const decider = service({
