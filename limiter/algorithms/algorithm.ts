@@ -12,24 +12,27 @@ export interface CountingAlgorithm {
 }
 
 /**
- * The same formula in Lua, in the same doubles: the bodies of functions that know `bound`, a table of the kind and the numbers
- * of `Bound.scriptText`, what a counter holds as `a`, `b` and `c`, the time `now`, `floor` and `max`.
+ * The same formula in Lua, in the same doubles. Each property is the body of a function that knows `bound` (a table of the kind and
+ * the numbers of `Bound.scriptText`), the state of a counter as `a`, `b` and `c`, the time `now`, `floor` and `max`.
  */
 export interface AlgorithmLua {
   /** The first word of `Bound.scriptText`. */
   readonly kind: string;
   /** Functions that the bodies below need. */
   readonly helpers: string;
-  /** The methods of `Bound` in Lua: they return three numbers; `room` and `mostTaken` return one. `take` and `giveBack` can read `hits`. */
+  /**
+   * The methods of `Bound` in Lua. They return three numbers; `room` and `mostTaken` return one. `take` and `giveBack` can read
+   * `hits`.
+   */
   readonly stateAt: string;
   readonly room: string;
   readonly take: string;
   readonly mostTaken: string;
   readonly giveBack: string;
   /**
-   * As the method of `Bound`: gives three numbers and the hits that were given back, at most `hits`. Knows `charge`, with `a`, `b`, `c`,
-   * and `isHere` where the counter is of the charge's window; of a bucket also `others` and `returned` of the charge. `returned` is what
-   * reservations have returned to a bucket, as its three numbers, and is changed in place.
+   * The body of `Bound.giveBackOf`: returns three numbers and the hits that were given back, at most `hits`. It knows `charge` with
+   * `a`, `b` and `c`, and `isHere` if the counter is in the charge's window; for a bucket also `others` and `returned` of the charge.
+   * `returned` is what reservations have returned to a bucket, as its three numbers. The body changes it in place.
    */
   readonly giveBackOf: string;
 }

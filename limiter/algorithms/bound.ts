@@ -1,6 +1,6 @@
 /**
- * How a limit lets hits pass that are counted only if they pass: an algorithm with its numbers, one object a limit. Pure;
- * the Lua beside it does the same in Redis, and the time is always the store's.
+ * The rule by which a limit lets hits pass that are counted only if they pass: an algorithm with its numbers, one object per limit.
+ * Pure. The Lua beside it does the same in Redis. The time is always the store's.
  */
 
 /** The largest number that is exact both in JavaScript and in Redis's Lua. Everything here stays at or below it. */
@@ -20,9 +20,9 @@ export interface Bound {
   readonly capacity: number;
   /** Kind and numbers for the script; equal for bounds that do the same. */
   readonly scriptText: string;
-  /** The current state of a counter that had the state `held` before. Undefined: it does not exist. */
+  /** Returns the current state of a counter that had the state `held` before. Undefined means that the counter does not exist. */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState;
-  /** The most hits that pass at this moment, 0 to `capacity`. `held` is of this moment, as in the following. */
+  /** The most hits that pass at this moment, 0 to `capacity`. `held` is the state at this moment, here and in the methods below. */
   room(held: CounterState, nowMicros: number): number;
   /** Takes hits. Call it only for hits that have room, or for at most `mostTaken`. */
   take(held: CounterState, hits: number): CounterState;
@@ -30,7 +30,7 @@ export interface Bound {
   used(held: CounterState, room: number): number;
   /** The most hits that can be charged whatever the limit is, as far as the counter has room for numbers. */
   mostTaken(held: CounterState, nowMicros: number): number;
-  /** Never below an unused counter. */
+  /** Gives back hits. The counter never holds less than an unused one. */
   giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
   /** Gives back hits of a charge, as far as the counter still counts them. */
   giveBackOf(charge: Charge, now: GivingBack): GivenBack;
@@ -42,17 +42,20 @@ export interface Bound {
 
 /** What a reservation took from one counter. Remembered until its commit or release. */
 export interface Charge {
-  /** Less than its amount only where a bucket in shadow mode had less. */
+  /** The hits taken. This is less than the amount only if a bucket in shadow mode had less. */
   readonly taken: number;
   /** The state of the counter after that: for a token bucket, the time at which everything taken has returned; otherwise the window. */
   readonly held: CounterState;
-  /** Hits that others had taken by then and may still give back. */
+  /** Hits that other requests had taken before and may still give back. */
   readonly others: number;
-  /** What reservations had returned by then. */
+  /** What reservations had returned before. */
   readonly returned: Returned;
 }
 
-/** What all reservations have returned to a token bucket, as a time in its numbers: microseconds, the rest, the parts. Unused by others. */
+/**
+ * What all reservations have returned to a token bucket, as a time in its numbers: microseconds, the rest, the parts. Other
+ * algorithms do not use it.
+ */
 export type Returned = CounterState;
 
 export const nothingReturned: Returned = [0, 0, 1];

@@ -7,7 +7,7 @@ import type { Bound, CounterState } from './bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
 import { TokenBucket } from './token-bucket.ts';
 
-/** 2026-11-22T12:00:00Z and a bit. */
+/** Shortly after 2026-11-22T12:00:00Z. */
 const start = 1_795_348_800_123_456;
 
 const seconds = fc.oneof(
@@ -16,12 +16,12 @@ const seconds = fc.oneof(
 );
 const requests = fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 10_000_000 }));
 
-/** Steps in parts of a window and of the limit, so that edges come often. */
+/** Steps in parts of a window and of the limit, so that edges occur often. */
 const steps = fc.array(
   fc.record({
-    /** Of a window, a million of them. */
+    /** Millionths of a window. */
     later: fc.oneof(fc.nat(300_000), fc.constantFrom(0, 1_000_000, 2_500_000)),
-    /** Of the limit, a hundred of them; below: so many hits. */
+    /** Hundredths of the limit. `hits` below is a number of hits. */
     share: fc.oneof(fc.nat(40), fc.constantFrom(100, 101)),
     hits: fc.nat(3),
     byShare: fc.boolean(),
@@ -60,7 +60,7 @@ function roomAt(bound: Bound, held: CounterState, at: number): number {
   return bound.room(bound.stateAt(held, at), at);
 }
 
-/** That the wait until so many hits pass is neither too short nor too long. */
+/** Expects that the wait until so many hits pass is neither too short nor too long. */
 function expectWait(bound: Bound, held: CounterState, now: number, hits: number): void {
   const wait = bound.untilRoomMicros(held, now, hits);
   if (hits > bound.capacity) return;
@@ -109,7 +109,7 @@ describe('a sliding window', () => {
             const room = bound.room(held, now);
             const exact = Number(model.room(now));
             expect(room).toBeLessThanOrEqual(exact);
-            // A tick, of which a window has fewer the larger the limit is.
+            // A tick. A window has fewer ticks the larger the limit is.
             const tick = Math.max(limit / 100_000, (11 * limit ** 2) / Number.MAX_SAFE_INTEGER);
             expect(room).toBeGreaterThanOrEqual(exact - Math.ceil(tick));
             for (const hits of [1, Math.ceil(limit / 3), limit]) expectWait(bound, held, now, hits);

@@ -9,7 +9,7 @@ import {
 } from './bound.ts';
 
 /**
- * A fixed window among several limits of a rule. Its key names the window, so that the counter knows no time. Held: the
+ * A fixed window among several limits of a rule. Its key names the window, so the counter does not know the time. The state is the
  * total.
  */
 export class FixedWindow implements Bound {
@@ -50,7 +50,7 @@ export class FixedWindow implements Bound {
     return { held: this.giveBack(held, hits), given: Math.min(hits, held[0]), returned };
   }
 
-  /** The key's window knows. */
+  /** Returns 0, because the end of the key's window determines the wait. */
   untilRoomMicros(): number {
     return 0;
   }

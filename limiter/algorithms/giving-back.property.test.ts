@@ -26,7 +26,7 @@ const step = fc.record({
     'hit' as const,
   ),
   amount: fc.nat(9),
-  /** Which of those that are open, of a thousand, and how much of it was needed. */
+  /** The position among the open reservations, in thousandths. `needed` is in thousandths of the amount. */
   which: fc.nat(999),
   needed: fc.constantFrom(0, 0, 300, 1000),
   passMs: fc.constantFrom(0, 0, 300, 1700, 5000),
@@ -41,12 +41,12 @@ interface Event {
 
 interface Played {
   readonly events: readonly Event[];
-  /** Of the counter in the end, and when that was. */
+  /** The used hits of the counter at the end, and that time. */
   readonly used: number;
   readonly endMicros: number;
 }
 
-/** What every call was worth in the end, at the moment when it was made. */
+/** Returns the final amount of every call, at the time when it was made. */
 function played(
   bound: Bound,
   steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[],
@@ -84,7 +84,7 @@ function played(
       events.push(event);
       if (isReserved) made.push({ id, amount, dueMs: clock.ms + ttlMs, onExpiry, event, isSettled: false });
     } else {
-      // In time, and not more than was reserved.
+      // A commit in time, of at most the reserved amount.
       const open = made.filter(({ isSettled, dueMs }) => !isSettled && dueMs > clock.ms);
       const one = open[Math.floor((which * open.length) / 1000)];
       if (one === undefined) continue;

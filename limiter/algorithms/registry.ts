@@ -15,7 +15,7 @@ const byNumber = inOrder(algorithms);
 /** The parts of the program in Redis. */
 export const algorithmsLua: readonly AlgorithmLua[] = Object.values(algorithms).map(({ lua }) => lua);
 
-/** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */
+/** Returns the algorithm of a limit. Throws for an unknown number, so that such a limit is never counted in another way. */
 export function countingOf({ algorithm }: { readonly algorithm: number }): CountingAlgorithm {
   return known(byNumber[algorithm], algorithm);
 }

@@ -9,11 +9,11 @@ import {
 } from './bound.ts';
 
 /**
- * Two neighbouring windows, aligned to the epoch: the former counts with the share of it that the last window's length
- * still covers (Cloudflare's sliding window counter). Hits pass when former x rest + current + hits <= requests.
- * Held: the number of the current window, the former count, the current count.
+ * Two neighboring windows, aligned to the epoch. The previous one counts with the share of it that the last window's length still
+ * covers (Cloudflare's sliding window counter). Hits pass when previous x rest + current + hits <= requests. The state is the number
+ * of the current window, the previous count and the current count.
  *
- * The rest is measured in ticks: a microsecond, or the power of ten of them with which requests x ticks of a window stay
+ * The rest is measured in ticks. A tick is a microsecond, or the power of ten of them with which requests x ticks of a window stay
  * exact. Elapsed ticks are rounded down, so that no more passes than the formula allows.
  */
 export class SlidingWindow implements Bound {
@@ -35,8 +35,8 @@ export class SlidingWindow implements Bound {
   }
 
   /**
-   * The clock may have been set back. In the next window, which has begun before, the counter stays, as at its beginning; what
-   * is further ahead is taken for hits of now.
+   * Handles a clock that was set back. If the counter is in the next window, it stays unchanged, as at the beginning of that window.
+   * Hits that are further ahead count as hits of the current window.
    */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const window = Math.floor(nowMicros / this.#windowMicros);
@@ -48,7 +48,7 @@ export class SlidingWindow implements Bound {
 
   room([window, former, current]: CounterState, nowMicros: number): number {
     const elapsedMicros = Math.max(0, nowMicros - window * this.#windowMicros);
-    // Rounded up.
+    // The rest is rounded up.
     const restTicks = this.#ticks - Math.floor(elapsedMicros / this.#tickMicros);
     const budget = this.capacity * this.#ticks - former * restTicks;
     return Math.max(0, Math.floor(budget / this.#ticks) - current);
@@ -74,7 +74,7 @@ export class SlidingWindow implements Bound {
 
   /** Hits before the previous window are not returned. */
   giveBackOf(charge: Charge, { held: [window, former, current], hits, returned }: GivingBack): GivenBack {
-    // A clock that was set back took both windows for the present one.
+    // If the clock was set back, both windows were merged into the current one.
     if (charge.held[0] >= window) {
       const given = Math.min(hits, current);
       return { held: [window, former, current - given], given, returned };

@@ -3,11 +3,10 @@ import type { CountingAlgorithm } from './algorithm.ts';
 import type { Bound, Charge, CounterState, GivenBack, GivingBack } from './bound.ts';
 
 /**
- * A bucket of `burst` tokens that fills at `requests` a window, as the generic cell rate algorithm: all that is held is the
- * moment at which the bucket is full again, in whole microseconds and a rest in parts of one. Each hit moves it on by
- * window / requests; hits pass when it is then no further away than a whole bucket. So never more than burst + rate x t
- * passes in any time t.
- * Held: whole microseconds, the rest, and the parts that the rest counts, which are `requests` of the limit that wrote it.
+ * A bucket of `burst` tokens that fills at `requests` per window, as the generic cell rate algorithm. The only state is the time at
+ * which the bucket is full again. Each hit moves this time on by window / requests. Hits pass if it is then no further away than the
+ * time that fills a whole bucket. So never more than burst + rate x t passes in any time t.
+ * The state is whole microseconds, the rest, and the parts that the rest counts: `requests` of the limit that wrote it.
  */
 export class TokenBucket implements Bound {
   readonly holdsTotal = false;
@@ -15,10 +14,10 @@ export class TokenBucket implements Bound {
   readonly scriptText: string;
   readonly #requests: number;
   readonly #windowMicros: number;
-  /** A token's time. */
+  /** The time that fills one token. */
   readonly #whole: number;
   readonly #rest: number;
-  /** A full bucket's time. */
+  /** The time that fills the whole bucket. */
   readonly #fullWhole: number;
   readonly #fullRest: number;
 
@@ -35,11 +34,11 @@ export class TokenBucket implements Bound {
     this.scriptText = `bucket ${numbers.join(' ')}`;
   }
 
-  /** A moment before now is now; one beyond a full bucket is cut to that: a clock was set back, or the burst is smaller. */
+  /** Replaces a past time by now, and limits a future time to that of an empty bucket: a clock was set back, or the burst is smaller. */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const parts = this.#requests;
     if (held === undefined || held[0] < nowMicros) return [nowMicros, 0, parts];
-    // A rest of another rate is rounded up.
+    // The rest of another rate is rounded up.
     const [whole, rest] = held[2] === parts || held[1] === 0 ? held : ([held[0] + 1, 0] as const);
     const ahead = whole - nowMicros;
     if (ahead > this.#fullWhole || (ahead === this.#fullWhole && rest > this.#fullRest)) {
@@ -56,9 +55,9 @@ export class TokenBucket implements Bound {
       freeRest += parts;
       freeWhole -= 1;
     }
-    // Whole numbers, of which the quotient is exact.
+    // The quotient of whole numbers is exact.
     if (this.#rest === 0) return Math.min(this.capacity, Math.max(0, Math.floor(freeWhole / this.#whole)));
-    // The quotient of two roundings, then put right exactly.
+    // The quotient of two rounded numbers is corrected exactly below.
     const quotient = Math.floor((freeWhole + freeRest / parts) / (this.#whole + this.#rest / parts));
     let tokens = Math.min(this.capacity, Math.max(0, quotient));
     while (tokens > 0 && !this.#fits(tokens, freeWhole, freeRest)) tokens -= 1;
@@ -77,14 +76,14 @@ export class TokenBucket implements Bound {
     return this.capacity - room;
   }
 
-  /** A bucket never goes below empty. */
+  /** Returns the room, because a bucket never goes below empty. */
   mostTaken(held: CounterState, nowMicros: number): number {
     return this.room(held, nowMicros);
   }
 
   giveBack([whole, rest]: CounterState, hits: number, nowMicros: number): CounterState {
     const unused: CounterState = [nowMicros, 0, this.#requests];
-    // More than a bucket holds fills it, and would not be exact.
+    // More hits than a bucket holds fill it, and the sum would not be exact.
     if (hits >= this.capacity) return unused;
     const [givenWhole, givenRest] = this.take(unused, hits);
     const restLeft = rest - givenRest;
@@ -94,8 +93,9 @@ export class TokenBucket implements Bound {
   }
 
   /**
-   * Tokens come back in the order in which they were taken. What was given back since may be of those that were taken before,
-   * as far as others could: then these here came back as much earlier. So never more returns than has not come back.
+   * Gives back hits of a charge. Tokens return in the order in which they were taken. What was given back since may belong to tokens
+   * that were taken before, up to the hits of others. In that case the tokens of this charge returned earlier by that time. So never
+   * more returns than is still missing.
    */
   giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: GivingBack): GivenBack {
     const parts = held[2];
@@ -107,7 +107,7 @@ export class TokenBucket implements Bound {
     const left = this.capacity - this.room(own, nowMicros);
     const given = Math.min(hits, left);
     if (given === 0) return { held, given, returned };
-    // To the microsecond: that a part of a token came back is no reason to keep the rest of it.
+    // To the microsecond: the rest of a token is given back even if a part of it has returned.
     const less = given < left ? this.take(none, given) : minus(own, [nowMicros, 0, parts]);
     const after = this.stateAt(minus(held, less), nowMicros);
     return { held: after, given, returned: plus(inParts(returned, parts), minus(held, after)) };
@@ -115,7 +115,7 @@ export class TokenBucket implements Bound {
 
   untilRoomMicros(held: CounterState, nowMicros: number, hits = 1): number {
     if (hits > this.capacity) return this.#windowMicros;
-    // How far ahead the moment may lie for so many; a sum of moments might not be exact.
+    // The furthest time at which so many hits still fit. A sum of times might not be exact.
     const [taken, takenRest] = this.take([0, 0, this.#requests], hits);
     const isBorrowed = takenRest > this.#fullRest;
     const most = this.#fullWhole - taken - (isBorrowed ? 1 : 0);
@@ -134,7 +134,7 @@ export class TokenBucket implements Bound {
   }
 }
 
-/** The same time or a bit more, where it is of another rate. */
+/** Converts a time to other parts. The result is the same, or slightly more if the time belongs to another rate. */
 function inParts(time: CounterState, parts: number): CounterState {
   return time[2] === parts || time[1] === 0 ? [time[0], time[1], parts] : [time[0] + 1, 0, parts];
 }
@@ -143,7 +143,7 @@ function isLater(one: CounterState, other: CounterState): boolean {
   return one[0] > other[0] || (one[0] === other[0] && one[1] > other[1]);
 }
 
-/** Of times in the same parts. */
+/** Adds times in the same parts. */
 function plus([whole, rest, parts]: CounterState, [more, moreRest]: CounterState): CounterState {
   const both = rest + moreRest;
   return both < parts ? [whole + more, both, parts] : [whole + more + 1, both - parts, parts];
@@ -156,10 +156,10 @@ function minus([whole, rest, parts]: CounterState, [less, lessRest]: CounterStat
 
 export const tokenBucket: CountingAlgorithm = {
   newBound: (numbers) => new TokenBucket(numbers),
-  /** Until it is full. */
+  /** The time until the bucket is full. */
   lifeSeconds: ({ requests, burst, windowMicros }) =>
     Math.ceil((burst * (windowMicros / 1_000_000)) / Math.max(1, requests)) + 1,
-  /** A token's time. */
+  /** The time that fills one token. */
   secondsUncounted: ({ requests, windowMicros }) =>
     Math.ceil(windowMicros / 1_000_000 / Math.max(1, requests)),
   lua: {

@@ -1,7 +1,7 @@
 /**
- * One limiter's side of the ledger of one counter. Each message says what is charged for good, what clients may still use, and how much
- * more is wanted; all of it absolute, so that messages and replies may be lost. What the answer grants beyond what clients may use
- * is free to be assigned. Nothing is assigned without an answer.
+ * One limiter's side of the ledger of one counter. Each message says how many hits are charged for good, how many clients may still
+ * use, and how many more are wanted. All numbers are absolute, so messages and replies may be lost. Hits that the answer grants
+ * beyond what clients may use are free to be assigned. Nothing is assigned without an answer.
  */
 import { newLeaseTerms, newOperation, type Operation, plainCounter } from '../stores/operation.ts';
 import type { ClaimSums } from './fair-level.ts';
@@ -13,13 +13,13 @@ export class Account {
   readonly window: SharedWindow;
   readonly startMs: number;
   readonly endMs: number;
-  /** False where one counter counts for good. */
+  /** False if one counter counts without end. */
   readonly hasEnd: boolean;
   /** Hits that clients used, or may have used when they went away. */
   spent = 0;
   /** Hits that clients may still use. */
   keeps = 0;
-  /** As the ledger has it by the last answer: the counter, and what of it is this limiter's. */
+  /** The state of the ledger by the last answer: the counter, and this limiter's part of it. */
   top = 0;
   charged = 0;
   othersCharged = 0;
@@ -34,14 +34,14 @@ export class Account {
     this.hasEnd = limit.windowAt(this.startMs).endSeconds !== Number.POSITIVE_INFINITY;
   }
 
-  /** The counter was reset. */
+  /** Starts again after the counter was reset. */
   forget(): void {
     this.spent = 0;
     this.top = 0;
     this.charged = 0;
   }
 
-  /** Undefined where the counter can have no ledger. `livesMs`: how long these sums hold. */
+  /** Returns the message to the ledger; undefined if the counter can have none. `livesMs`: how long these sums are valid. */
   message(
     ask: { limiter: string; sequence: number; keeps: number; want: number; sums: ClaimSums; livesMs: number },
     nowMs: number,
@@ -62,7 +62,7 @@ export class Account {
     return op;
   }
 
-  /** Gives what is free to be assigned. */
+  /** Takes in the answer and returns the hits that are free to be assigned. */
   answered({ error, lease }: Operation): number {
     if (error !== undefined || lease === undefined || lease.granted < 0) return 0;
     this.top = lease.top;
@@ -73,10 +73,10 @@ export class Account {
   }
 }
 
-/** Weights are whole numbers in ledgers, of so small parts. */
+/** Weights in ledgers are whole numbers: thousandths. */
 const weightParts = 1000;
 
-/** The windows of a limit that a time lies in, the present one first. What counts for good has windows of its own for that. */
+/** Returns the windows of a limit between two times, the current one first. A counter without end has windows of its own for this. */
 export function windowsBetween(limit: SharedLimit, nowMs: number, untilMs: number): SharedWindow[] {
   const windows: SharedWindow[] = [];
   for (let atMs = nowMs; atMs < untilMs; ) {
@@ -89,7 +89,7 @@ export function windowsBetween(limit: SharedLimit, nowMs: number, untilMs: numbe
 
 function windowOf(limit: SharedLimit, atMs: number, nowMs: number): SharedWindow {
   const window = limit.windowAt(atMs);
-  // Its counter has to live from now on until its end.
+  // The counter must live from now until the end of its window.
   const aheadSeconds = Math.ceil((atMs - nowMs) / 1000);
   if (window.endSeconds !== Number.POSITIVE_INFINITY)
     return { ...window, ttlSeconds: window.ttlSeconds + aheadSeconds };

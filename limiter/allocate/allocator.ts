@@ -1,20 +1,20 @@
-/** What terms.ts promises, for all pools of one limiter. */
+/** Implements terms.ts for all pools of one limiter. */
 import type { Clock } from '../../process/time/clock.ts';
 import type { Store } from '../stores/store.ts';
 import { Pool, type PoolOptions } from './pool.ts';
 import type { Allocating, Holder, PoolTerms, Share, ShareTotals, ShareView } from './terms.ts';
 
 export interface AllocatorOptions {
-  /** The one that leases stand on: a store that counts in place of another one must not answer ledgers. */
+  /** The store of the leases. A store that counts in place of another one must not answer ledgers. */
   store: Store;
   clock: Pick<Clock, 'nowMs'>;
   /** From 0 to below 1. */
   random: () => number;
-  /** The name of this thread of this process in ledgers, unlike any other's. */
+  /** The name of this thread of this process in ledgers. No other thread has the same name. */
   limiter: string;
-  /** A report that comes so long after something was sent was made after it arrived. Defaults to 6,000. */
+  /** A report that arrives at least this long after a message was sent was made after the message arrived. Defaults to 6,000. */
   settleMs?: number | undefined;
-  /** Of assignments. Renewed with reports, which come every 5 s; at least 15, which is the default. */
+  /** The TTL of assignments, at least 15, which is the default. Reports renew it every 5 s. */
   ttlSeconds?: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export class Allocator implements Allocating {
   readonly #options: PoolOptions;
   readonly #pools = new Map<string, Pool>();
   #sequence = 0;
-  /** Where a tick goes on that was not done. */
+  /** The position at which an unfinished tick continues. */
   #ticked: Iterator<[string, Pool], undefined> | undefined;
 
   constructor({ settleMs = 6_000, ttlSeconds = 15, ...options }: AllocatorOptions) {

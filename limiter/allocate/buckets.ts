@@ -1,19 +1,19 @@
-/** What is sent in the two forms, for so many hits. */
+/** The buckets of the two forms, for a number of hits. */
 import type { Bucket } from './grants.ts';
 
-/** Sent for denying everything. */
+/** The bucket that denies everything. */
 export const nothing: Bucket = { tokens: 0, perFill: 1, fillSeconds: 3_600, isFresh: true };
 
-/** A number of hits. Envoy knows no bucket that never refills: a token an hour is next to nothing. */
+/** Returns a bucket for a number of hits. Envoy has no bucket that never refills, so this one gets one token per hour. */
 export function exactBucket(tokens: number): Bucket {
   return { ...nothing, tokens };
 }
 
-/** Chosen: the shorter the seconds, the more of the hits flows in a window; longer ones are for what is lost by rounding. */
+/** Chosen: with short intervals, more of the hits flow in a window; longer ones reduce what rounding loses. */
 const fills = [1, 2, 5, 10];
 const worthIt = 1.05;
 
-/** A bucket from which no more than so many hits come in any window of this length. */
+/** Returns a bucket from which at most this many hits flow in any window of this length. */
 export function refillingBucket(hits: number, windowSeconds: number, isFresh: boolean): Bucket {
   let best: Bucket | undefined;
   for (const fillSeconds of fills) {
@@ -26,7 +26,7 @@ export function refillingBucket(hits: number, windowSeconds: number, isFresh: bo
   return { tokens: 1, perFill: 1, fillSeconds, isFresh };
 }
 
-/** Hits that come from it in a window at most. */
+/** Returns the most hits that flow from the bucket in a window. */
 export function hitsOf({ tokens, perFill, fillSeconds }: Bucket, windowSeconds: number): number {
   return tokens + Math.floor((windowSeconds * perFill) / fillSeconds);
 }

@@ -1,26 +1,28 @@
 /**
- * Max-min fairness: who needs less than an equal share gets what it needs, and the rest is divided among those who need more, in
- * proportion to their weights. All of that follows from one number, the level: each gets the lesser of its need and level x weight.
+ * Max-min fairness: a client that needs less than an equal share gets what it needs. The rest is divided among those that need more,
+ * in proportion to their weights. All of this follows from one number, the level: each client gets the lesser of its need and level x
+ * weight.
  *
- * Limiters find the same level without a list of all clients. Each one says what its hungry clients (those above the level)
- * weigh, and what is charged for them and beyond the needs of others; sums of these are enough, and settle in a few messages.
+ * Limiters find the same level without a list of all clients. Each one reports the weight of its hungry clients (those above the
+ * level), and the hits that are charged for them and beyond the needs of others. Sums of these are enough, and converge within a few
+ * messages.
  */
 export interface Claim {
   readonly weight: number;
-  /** What it is charged with, and what it would be charged with if it got what it needs. */
+  /** The hits charged to the client, and the hits that would be charged to it if it got what it needs. */
   readonly charged: number;
   readonly need: number;
 }
 
-/** What limiters share with each other: sums over their clients. */
+/** The sums that limiters share with each other, over their clients. */
 export interface ClaimSums {
   readonly charged: number;
   readonly hungry: number;
 }
 
 /**
- * The level at which these claims, the first so many of the list, and the hungry clients of others use up `amount`, and the sums of these
- * claims. Infinite where all can have what they need.
+ * Returns the level at which the first `count` claims and the hungry clients of other limiters use up `amount`, and the sums of these
+ * claims. The level is infinite if all can have what they need.
  */
 export function fairLevel(
   claims: readonly Claim[],
@@ -32,7 +34,7 @@ export function fairLevel(
   let satisfied = 0;
   let hungry = othersHungry;
   for (let i = 0; i < count; i++) hungry += claims[i]!.weight;
-  // Each round finds more claims below the level, which raises it, or is the last one.
+  // Each round finds more claims below the level, which raises it. A round that finds none is the last one.
   for (;;) {
     const next = hungry > 0 ? Math.max(0, (amount - satisfied) / hungry) : Number.POSITIVE_INFINITY;
     if (next <= level) break;

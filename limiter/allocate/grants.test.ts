@@ -12,7 +12,7 @@ function report(grants: Grants, allowed: number, isDenied: boolean, nowMs: numbe
 }
 
 describe('what a client may still use', () => {
-  /** Of a client that reported while it had nothing else. */
+  /** The grants of a client that reported while it had nothing else. */
   const exact = (): Grants => {
     const grants = new Grants({ refills: false, settleMs: 6_000 }, -20_000);
     grants.send(nothing, -20_000, 1);
@@ -39,7 +39,7 @@ describe('what a client may still use', () => {
     grants.send(exactBucket(70), 0, 21_000);
     expect(reported(90, 1_000)).toMatchObject({ own: 70, over: 0 });
     expect(reported(90, 2_000)).toMatchObject({ own: 0, over: 80 });
-    // From the next one on reports are of it alone.
+    // The next reports are only about this grant.
     expect(reported(0, 7_000)).toMatchObject({ own: 0, over: 0 });
     expect(reported(80, 8_000)).toMatchObject({ own: 70, over: 10 });
   });
@@ -50,7 +50,7 @@ describe('what a client may still use', () => {
     expect(report(grants, 60, false, 5_000, 0)).toEqual({ over: 0, returned: 0 });
     grants.send(exactBucket(50), 5_000, 26_000);
     expect(grants.mayUseIn(...window)).toBe(90);
-    // It may have been made before: what it says is of the old grant first, and nothing comes back.
+    // The report may have been made before: it counts for the old grant first, and nothing returns.
     expect(report(grants, 45, false, 10_000, 0)).toEqual({ over: 0, returned: 0 });
     expect(grants.mayUseIn(...window)).toBe(45);
     expect(report(grants, 5, false, 15_000, 0)).toEqual({ over: 0, returned: 0 });
@@ -71,7 +71,7 @@ describe('what a client may still use', () => {
     grants.send(exactBucket(100), 0, 21_000);
     grants.send(exactBucket(50), 1_000, 22_000);
     grants.arrived(1_000);
-    // The transport has it; what is done with it may take a moment more.
+    // The client's transport has the grant, but it may take effect a moment later.
     expect(report(grants, 20, false, 2_900, 0)).toEqual({ over: 0, returned: 0 });
     expect(report(grants, 10, false, 3_000, 0)).toEqual({ over: 0, returned: 70 });
   });
@@ -94,7 +94,7 @@ describe('what a client may still use', () => {
     expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60);
     grants.send({ tokens: 4, perFill: 1, fillSeconds: 1, isFresh: true }, 6_000, 27_000);
     expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60 + 4 + 60);
-    // The first ones are of no use in later windows once they are known to be replaced.
+    // The first grants are of no use in later windows once they are known to be replaced.
     report(grants, 1, false, 15_000, 0);
     expect(grants.mayUseIn(16_000, 20_000)).toBe(4 + 4);
   });
@@ -110,7 +110,7 @@ describe('what a client may still use', () => {
     grants.send({ tokens: 2, perFill: 2, fillSeconds: 1, isFresh: false }, 40_000, 90_000);
     report(grants, 0, false, 44_000, 0);
     expect(mayUse(10)).toBe(10 + 10 + 10 * 22);
-    // Only what it has now can be used after the report that shows it is there.
+    // After the report that shows the last grant, only this one can be used.
     report(grants, 0, false, 46_000, 0);
     expect(mayUse(10)).toBe(10 + 2 + 2 * 20);
     expect(grants.mayUseIn(...window)).toBe(10 + 10 * 60);

@@ -1,43 +1,43 @@
 import type { Used } from './terms.ts';
 
 /**
- * What one client may still use at most, by what was sent to it and what it reported. Its uses are of the oldest grant first, as
- * each one replaced the one before: what it did not use is then the most that it can have left.
+ * The most that one client may still use, by what was sent to it and what it reported. Its uses count for the oldest grant first,
+ * because each grant replaced the one before. What the client did not use of it is the most that it can have left.
  */
 class Grant {
-  /** The bucket's size, and what flows into it. */
+  /** The size of the bucket, and its flow. */
   tokens = 0;
   perFill = 0;
   fillSeconds = 1;
-  /** Full when it began, whatever was left before. */
+  /** The bucket was full when it began, whatever was left before. */
   isFresh = true;
-  /** Exact form: hits that were not reported yet, and those that it likely has: reports are likely about what was sent last. */
+  /** Exact form: hits not yet reported, and the hits that the client likely has left: reports are likely about the last grant sent. */
   left = 0;
   likelyLeft = 0;
   sentMs = 0;
-  /** It is known to have arrived. */
+  /** The client is known to have received it. */
   hasArrived = false;
-  /** From then on nothing of it can be used. */
+  /** The time from which nothing of it can be used. */
   untilMs = 0;
-  /** What replaced it. */
+  /** The grant that replaced it. */
   next: Grant | undefined = undefined;
 }
 
 /**
- * Grants that ended, for those to come: each report replaces one, and what lives for seconds is expensive to collect.
+ * Ended grants for reuse: each report replaces one, and objects that live for seconds are expensive to collect.
  * Chosen: as many as may be sent in a tick.
  */
 const spares: Grant[] = [];
 const mostSpares = 10_000;
 
-/** Chosen: what is sent so soon after a report was there for all of the next one. */
+/** Chosen: a grant sent within this time after a report was in effect for the whole interval of the next report. */
 const appliedMs = 1_000;
-/** Chosen: a report that comes so soon after something was sent may say nothing of it, though the peer's transport has it. */
+/** Chosen: a report this soon after a grant was sent may not reflect it, even if the client's transport has received it. */
 const inUseMs = 2_000;
 
 export type Bucket = Readonly<Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>>;
 
-/** What can come from buckets that refill, each of which replaced the one before it. */
+/** The most hits from refilling buckets that replaced one another. */
 class Flow {
   readonly #seconds: number;
   #before = 0;
@@ -60,7 +60,7 @@ class Flow {
       this.#perFill = 0;
     }
     this.#tokens = Math.max(this.#tokens, tokens);
-    // A bucket that changes keeps the fraction of its tokens, and flows at one rate or the other.
+    // A bucket that changes keeps the fraction of its tokens, and flows at one of the two rates.
     if (perFill * this.#fillSeconds < this.#perFill * fillSeconds) return;
     this.#perFill = perFill;
     this.#fillSeconds = fillSeconds;
@@ -75,14 +75,14 @@ export class Grants {
   #reportedMs: number;
   #former: Grants | undefined;
   /**
-   * Until all that another limiter sent before has been replaced: hits that were sent, that were reported, and those among them that may
-   * be of these grants.
+   * Hits that were sent, hits that were reported, and those of them that may belong to these grants. Undefined once everything that
+   * another limiter sent before has been replaced.
    */
   #beginning: { sent: number; reported: number; own: number } | undefined = { sent: 0, reported: 0, own: 0 };
 
   /**
-   * `settleMs`: a report that comes so long after something was sent was made after it arrived. `former`: of the other form, which
-   * may be used until it has ended.
+   * `settleMs`: a report that arrives at least this long after a grant was sent was made after the grant arrived. `former`: the
+   * grants of the other form, which may be used until they have ended.
    */
   constructor(options: { refills: boolean; settleMs: number; former?: Grants | undefined }, nowMs: number) {
     this.#refills = options.refills;
@@ -91,19 +91,19 @@ export class Grants {
     this.#reportedMs = nowMs;
   }
 
-  /** What was sent last. */
+  /** The last grant sent. */
   get newest(): Readonly<Grant> | undefined {
     return this.#newest;
   }
 
-  /** In the exact form, of all that it may be using. */
+  /** The hits left in the exact form, of all grants that the client may be using. */
   get left(): number {
     let left = 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next) left += grant.left;
     return left;
   }
 
-  /** `untilMs`: from when on nothing of it can be used. */
+  /** Records a grant. `untilMs`: the time from which nothing of it can be used. */
   send({ tokens, perFill, fillSeconds, isFresh }: Bucket, nowMs: number, untilMs: number): void {
     const grant = spares.pop() ?? new Grant();
     grant.tokens = tokens;
@@ -122,20 +122,20 @@ export class Grants {
     this.#newest = grant;
   }
 
-  /** Reports that come from now on were made after all that was sent until then had arrived. */
+  /** Records that all grants sent until `sentMs` have arrived. Later reports were made after that. */
   arrived(sentMs: number): void {
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
       if (grant.sentMs <= sentMs) grant.hasArrived = true;
   }
 
-  /** The newest was sent again. */
+  /** Records that the newest grant was sent again. */
   renew(untilMs: number): void {
     if (this.#newest !== undefined) this.#newest.untilMs = Math.max(this.#newest.untilMs, untilMs);
   }
 
   /**
-   * The most that it may use in a window, or have used without a report. In the refilling form what it reported in the window is
-   * part of that: `used`, where it is known. `next`: as if this was sent as well; `renewedMs`: as if the newest was sent again.
+   * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
+   * reported in the window: `used`, if known. `next`: as if this was sent as well; `renewedMs`: as if the newest was sent again.
    */
   mayUseIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
     const former = this.#former?.mayUseIn(startMs, endMs) ?? 0;
@@ -158,7 +158,7 @@ export class Grants {
     return left;
   }
 
-  /** Less than the whole, where it did not use all: only what it may use since the last report was made is not known. */
+  /** Returns less than the whole if the client did not use all: only its use since the last report was made is unknown. */
   #flowsIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
     const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
@@ -176,8 +176,9 @@ export class Grants {
   }
 
   /**
-   * Takes in a report. Gives how many of the hits can be of these grants, how many could not have been used, and how many are given back.
-   * `most`: hits that it may have used of what another limiter sent. `windowMs`: when the windows begin that are still counted.
+   * Takes in a report. Returns how many of the hits can belong to these grants, how many could not have been used, and how many are
+   * given back. `most`: hits that the client may have used of another limiter's grants. `windowMs`: the start of the windows that
+   * still count.
    */
   report(
     { allowed, denied }: Used,
@@ -197,7 +198,7 @@ export class Grants {
     return { own, over, returned: this.#drop(applied, nowMs, windowMs) };
   }
 
-  /** The last that was in use when a report of this time was made. */
+  /** Returns the last grant that was in use when a report of this time was made. */
   #appliedAt(nowMs: number): Grant | undefined {
     let applied: Grant | undefined;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
@@ -205,7 +206,7 @@ export class Grants {
     return applied;
   }
 
-  /** Those before `applied` have been replaced. Gives what is left of those that are of no use any more. */
+  /** Ends the grants before `applied`, which were replaced. Removes those without further use, and returns the hits left of them. */
   #drop(applied: Grant | undefined, nowMs: number, windowMs: number): number {
     let isReplaced = applied !== undefined;
     let returned = 0;
@@ -214,7 +215,7 @@ export class Grants {
       const { next } = grant;
       if (grant === applied) isReplaced = false;
       if (isReplaced) grant.untilMs = Math.min(grant.untilMs, nowMs);
-      // One that refills was of use in its window.
+      // A refilling grant is needed as long as its window counts.
       if (grant.untilMs > nowMs || (this.#refills && grant.untilMs > windowMs)) before = grant;
       else {
         if (!this.#refills) returned += grant.left;
@@ -234,12 +235,15 @@ export class Grants {
     if (beginning === undefined) return { own: used - over, over };
     beginning.reported += used - over;
     const { sent, reported, own: before } = beginning;
-    // Another limiter has charged the rest. Of what refills all counts, as it is bounded by what was sent.
+    // Another limiter has charged the rest. In the refilling form all hits count, because the grants sent bound them.
     beginning.own = this.#refills ? reported : Math.min(sent, reported);
     return { own: beginning.own - before, over };
   }
 
-  /** Of buckets that refill since the report before, and a bit more: reports may be late. */
+  /**
+   * Returns the hits that could not have been used. In the refilling form the time since the last report is extended by `settleMs`,
+   * because reports may be late.
+   */
   #beyond(used: number, nowMs: number, most: number): number {
     if (this.#beginning !== undefined)
       return Math.max(0, used - Math.max(0, most - this.#beginning.reported));

@@ -1,16 +1,17 @@
-/** Messages to the ledger of a counter: lease-book.ts sends those of leases, account.ts those of shares. */
+/** Messages to the ledger of a counter: lease-book.ts sends those for leases, account.ts those for shares. */
 import type { FoldedRun } from '../stores/folded-run.ts';
 import { hashTagOf } from '../stores/store.ts';
 
 /**
- * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and for each of them the number of its last
- * message, what that was granted, all of it outstanding until the next one, and what it had spent before in all; of one with shares
- * also what those need, and until when that holds. It lives as long as the counter, and is void
- * without it: nothing is given back to a counter that is gone. Stands behind `luaSteps`.
+ * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and a field for each limiter. The field has the
+ * number of its last message, the hits granted to it (all outstanding until the next message), and the hits that it had spent before
+ * in total. For a limiter with shares it also has what they need, and until when that is valid. The ledger lives as long as the
+ * counter, and is void without it: nothing is given back to a missing counter. This Lua follows `luaSteps`.
  */
 export const luaLeases = `
--- The words from at on are those of leaseArgument. Gives the value without what was given back, the hits outstanding then, and
--- those granted, with the sums of others behind them where shares are reported, or an error where the ledger cannot be used; or an error alone.
+-- The words from at on are those of leaseArgument. Returns the value without what was given back, the hits outstanding then, and
+-- those granted. If shares are reported, the sums of other limiters follow. If only the ledger cannot be used, an error takes the
+-- place of the granted hits; otherwise, it returns just an error.
 local atMs = now and math.floor(now / 1000) or 0
 local function lease(at, limiter, key, ledger, reserved, refused)
   local function number(i) return tonumber(words[at + i]) end
@@ -50,7 +51,8 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     end
   end
   if granted > number(2) then
-    -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
+    -- A budget with open reservations is counted hit by hit. These keys are not in KEYS, because users without the right to read them
+    -- may lease.
     local window = string.match(key, '%d*$', -20)
     local open = pcall('HMGET', reserved, 'h', 'o' .. window)
     if open[1] and #open[1] >= 16 then
@@ -62,9 +64,9 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   local forgets = words[at + 6] == '1' and granted == 0
   if heard and not (isNew and (forgets or stays)) then
     if granted > 0 then holders = holders + 1 end
-    -- First of all, as what cannot be written is refused here.
+    -- This comes first, because a write that Redis cannot do is rejected here.
     local own = string.format('%.0f %.0f %.0f', number(0), granted, number(1))
-    -- The sums are of before the message.
+    -- The sums are from before the message.
     local charged = number(7) + granted - number(2)
     if shares then own = string.format('%s %.0f %.0f %.0f', own, charged, number(8), atMs + number(9)) end
     local wrote = pcall('HMSET', ledger, 't', total + granted, 'n', holders, limiter, own)
@@ -81,7 +83,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     wrote = pcall('INCRBY', key, after + granted - value)
   end
   if type(wrote) == 'table' and wrote.err then
-    -- It would have no life.
+    -- The ledger would have no time to live.
     if heard and isNew then pcall('DEL', ledger) end
     return wrote
   end
@@ -90,7 +92,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     if type(life) == 'number' and life > 0 then pcall('PEXPIRE', ledger, life) end
   end
   if not shares or refused then return now, total, refused or granted end
-  -- Limiters that did not say for so long that they live need nothing any more.
+  -- Limiters that sent nothing for this long need nothing any more.
   local charged, hungry, all = 0, 0, pcall('HGETALL', ledger)
   for i = 1, #all, 2 do
     local a, b, till = string.match(all[i + 1], '^%d+ %d+ %d+ (%-?%d+) (%d+) (%d+)$')
@@ -99,8 +101,8 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   return now, total, string.format('%.0f %.0f %.0f', granted, charged, hungry)
 end
 
--- Counts the keys behind first, each with its ledger, and gives the last one's place. The text is the limiter, and
--- the words of each; what is reserved on them is named by the last arguments.
+-- Counts the keys that follow first, each with its ledger, and returns the position of the last one. The text is the limiter, and the
+-- words of each key. The last arguments name the hashes of reservations.
 local function countLeased(first, text, out)
   local groups = words
   words = {}
@@ -120,16 +122,16 @@ local function countLeased(first, text, out)
 end
 `;
 
-/** What ledgers of `key` are named; undefined where no such name has the slot of the key in a Redis Cluster. */
+/** Returns the name of the ledger of `key`; undefined if no such name has the key's slot in a Redis Cluster. */
 export function ledgerKeyOf(key: string): string | undefined {
   if (hashTagOf(key) !== key) return `weir:lease:${key}`;
   return key.includes('}') ? undefined : `weir:lease:{${key}}`;
 }
 
 /**
- * The argument of `luaBoundedCountSection` for these messages. Of each: its number; hits that are spent, that stay, that are wanted, and
- * wanted at most; the limit; whether the limiter may be forgotten; what it needs and how long that is valid; what clamp wants; and from
- * where on the key is over.
+ * Returns the argument of `luaBoundedCountSection` for these messages. For each: its number; hits that are spent, that stay, that are
+ * wanted, and wanted at most; the limit; whether the limiter may be forgotten; its needs and how long they are valid; the arguments
+ * of `clamp`; and the total from which the key is over.
  */
 export function leaseArgument(runs: readonly FoldedRun[]): string {
   let text = '';

@@ -1,4 +1,4 @@
-/** One client of a pool: what it has, what it used, and how much it needs. */
+/** One client of a pool: its grants, its uses and its need. */
 import type { Account } from './account.ts';
 import type { Bucket, Grants } from './grants.ts';
 import type { Holder, Share, ShareTotals, Used } from './terms.ts';
@@ -7,27 +7,27 @@ export type Totals = { -readonly [Name in keyof ShareTotals]: number };
 
 export const noTotals: ShareTotals = { assigned: 0, used: 0, denied: 0, returned: 0, overReported: 0 };
 
-/** Its pool. */
+/** The pool of a member. */
 interface Owner {
   report(member: Member, used: Used, nowMs: number, cameMs: number): number;
   close(member: Member): void;
 }
 
-/** Chosen: a rate is measured over a second at least, and one measurement counts as much as all before. */
+/** Chosen: a rate is measured over at least a second, and one measurement counts as much as all earlier ones. */
 const leastMeasuredMs = 1_000;
 const newestCounts = 0.5;
 
-/** What a member has of an account, in a list: it has one or two of them. */
+/** A member's part of an account, in a linked list: a member has one or two of them. */
 interface Part {
   readonly account: Account;
-  /** Kept for it. */
+  /** Hits that the account keeps for the member. */
   keeps: number;
   /** Hits that it reported in the account's window. */
   used: number;
   next: Part | undefined;
 }
 
-/** There are many of them: each field counts, and so does each object. */
+/** A client of a pool. There are many of them, so each field and each object counts. */
 export class Member implements Share, Totals {
   readonly holder: Holder;
   readonly sinceMs: number;
@@ -37,13 +37,13 @@ export class Member implements Share, Totals {
   returned = 0;
   overReported = 0;
   grants: Grants;
-  /** When what was sent last ends; 0: nothing was sent. */
+  /** The time at which the last assignment ends; 0: nothing was sent. */
   endsMs = 0;
   reportedMs: number;
-  /** Something for it is being charged. */
+  /** Whether a proposal for it is being charged. */
   isPending = false;
   isClosed = false;
-  /** Hits a second, denied ones among them; undefined before it is measured. */
+  /** Hits per second, including denied ones; undefined before the first measurement. */
   #rate: number | undefined;
   #hits = 0;
   #measuredMs: number;
@@ -75,7 +75,7 @@ export class Member implements Share, Totals {
     if (!this.isClosed) this.#owner.close(this);
   }
 
-  /** By our clock. */
+  /** Measures the rate by the limiter's clock. */
   measure(used: number, denied: number, nowMs: number): void {
     this.reportedMs = nowMs;
     this.#hits += used + denied;
@@ -95,12 +95,12 @@ export class Member implements Share, Totals {
     return this.#partOf(account)?.used ?? 0;
   }
 
-  /** Nothing is kept for it in any window. */
+  /** Whether no account keeps hits for it in any window. */
   get isEmpty(): boolean {
     return this.mostKept === 0;
   }
 
-  /** The most that is kept for it in a window. */
+  /** The most that an account keeps for it in a window. */
   get mostKept(): number {
     let most = 0;
     for (let part = this.#parts; part !== undefined; part = part.next) most = Math.max(most, part.keeps);
@@ -121,12 +121,12 @@ export class Member implements Share, Totals {
       if (part.next === forgotten) part.next = forgotten.next;
   }
 
-  /** As `Grants.mayUseIn`. */
+  /** Returns the result of `Grants.mayUseIn` for the account's window. */
   mayUseIn(account: Account, next?: Bucket, renewedMs = 0): number {
     return this.grants.mayUseIn(account.startMs, account.endMs, this.usedIn(account), next, renewedMs);
   }
 
-  /** What it may use in the account's window has changed. */
+  /** Updates the hits that the account keeps for it, after a change of what it may use in the account's window. */
   keep(account: Account): void {
     const part = this.#partOf(account);
     const keeps = this.isClosed ? 0 : this.mayUseIn(account);
@@ -135,7 +135,7 @@ export class Member implements Share, Totals {
     else if (keeps > 0) this.#parts = { account, keeps, used: 0, next: this.#parts };
   }
 
-  /** What it may still use counts as used, here and in windows to come. */
+  /** Counts what it may still use as used, in the current window and in later ones. */
   spend(): void {
     for (let part = this.#parts; part !== undefined; part = part.next) {
       part.account.keeps -= part.keeps;
@@ -151,7 +151,7 @@ export class Member implements Share, Totals {
   }
 }
 
-/** A number that somebody sent: what is no count is none. */
+/** Returns a number that a client sent as a count. Other numbers become 0. */
 export function countOf(sent: number): number {
   return sent > 0 ? Math.min(Math.floor(sent), Number.MAX_SAFE_INTEGER) : 0;
 }

@@ -1,4 +1,4 @@
-/** The ledger of one counter in memory: what `luaLeases` does with messages about shares, for limiters of one process. */
+/** The ledger of one counter in memory: does what `luaLeases` does with messages about shares, for limiters of one process. */
 import type { LeaseTerms } from '../stores/operation.ts';
 
 interface Entry {
@@ -13,7 +13,7 @@ interface Entry {
 export class MemoryLedger {
   readonly #entries = new Map<string, Entry>();
 
-  /** Answers the message and gives the counter's new value. */
+  /** Answers the message and returns the counter's new value. */
   apply(lease: LeaseTerms, before: number, nowMs: number): number {
     const { limiter, sequence, spent, keeps, want, limit, charged, hungry, livesMs } = lease;
     const own = this.#entries.get(limiter);
@@ -29,7 +29,7 @@ export class MemoryLedger {
       const livesUntilMs = nowMs + livesMs;
       this.#entries.set(limiter, {
         ...{ last: sequence, granted, spent, hungry, livesUntilMs },
-        // Sums are of before the message.
+        // The sums are from before the message.
         charged: charged + granted - keeps,
       });
     }

@@ -1,11 +1,11 @@
 /**
- * The shares of one rule's limits for one bucket id, in this limiter. A report says what was used and what is needed; what a client is
- * to get follows from the fair level of the present windows. All that is to be sent in a quarter of a second is charged by one
- * message to each ledger: that of the present window, and of those that what is sent may reach into.
+ * The shares of one rule's limits for one bucket id, in this limiter. A report says what was used and what is needed. A client's
+ * share follows from the fair level of the current windows. Everything to be sent within a quarter of a second is charged by one
+ * message to each ledger: those of the current windows, and those of later windows in which the assignments can still be used.
  *
- * In the exact form a window's hits are released over its course: all of them some time before it ends, so that clients use them
- * up and say so. What they may have left when it ends is charged to the next window as well, where nobody knows which of the two a
- * hit was in.
+ * In the exact form a window's hits are released over its course. All are released some time before it ends, so that clients use them
+ * up and report it. Hits that clients may have left at the end are also charged to the next window, if it is unknown in which of the
+ * two a hit was used.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { newOperation, type Operation } from '../stores/operation.ts';
@@ -27,39 +27,45 @@ export interface PoolOptions {
   nextSequence(): number;
 }
 
-/** How often a pool asks its ledgers at most, and how often it says that it is there. */
+/** The shortest time between questions to the ledgers, and the longest time between reports to them. */
 const askMs = 250;
 const refreshMs = 5_000;
-/** Chosen: with more of them, what a report asks for waits for the next tick, and the fair level is so old that finding it costs little. */
+/** Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. */
 const fewMembers = 20;
-/** Chosen: an answer that comes later is of no use, as its windows may no longer be all. */
+/** Chosen: a later answer is of no use, because its windows may no longer cover the assignments. */
 const answerMs = 2_000;
-/** Envoy reports that often. What it needs until its next report is sent, with a bit for its delay. */
+/** Envoy's report interval. The limiter sends what a client needs until its next report, plus some extra for a delay. */
 const reportMs = 5_000;
 const aheadSeconds = 1.1 * (reportMs / 1000);
-/** Exact form: so much before its course a window's hits are released, and so long before its end all of them are, or a quarter of it. */
+/**
+ * Exact form: hits are released this much ahead of a window's course. The course ends this long before the window, or with half of a
+ * short window.
+ */
 const leadSeconds = 6;
 const tailSeconds = 30;
-/** Chosen: exact form: a client that has so many times what it needs gets less, if others need more. */
+/** Chosen: exact form: a client that has this many times what it needs gets less if others need more. */
 const tooMuch = 2;
 /**
- * Exact form: if the limit is short, a client is denied everything from so long after a report to the next one, the last but one of a
- * window. So its last grant is all that it may be using, and the limiter has the rest of others back in time. Chosen: `inUseMs` of
- * grants.ts and some more before a report.
+ * Exact form: if the limit is short, a client is denied everything from this long after a report until the next one, if that is the
+ * last but one of a window. So its last grant is all that it may be using, and the limiter has the rest of the hits back in time.
+ * Chosen: `inUseMs` of grants.ts and some more before a report.
  */
 const clearsFromMs = 2_500;
 const clearsToMs = 2_900;
-/** Refilling form: a bucket is changed for more than that, and has so much more than is needed. */
+/** Refilling form: a bucket is changed only if its flow differs by more than this, and it has this much more than is needed. */
 const changes = 0.05;
 const spare = 1.2;
 
-/** What is to be sent: a bucket, or the newest one again. */
+/** A proposed message: a bucket, or the newest one again. */
 type Proposal = Bucket | 'renew';
 
-/** Of the pool whose level is sought: with many clients, new ones each time would be most of what there is to collect. */
+/**
+ * Claims of the pool whose level is being computed. They are reused because, with many clients, new ones each time would be most of
+ * the garbage.
+ */
 const claims: { -readonly [Name in keyof Claim]: number }[] = [];
 
-/** What of an account can still be assigned. */
+/** The part of an account that can still be assigned. */
 interface Free {
   readonly account: Account;
   hits: number;
@@ -70,18 +76,18 @@ type Levels = readonly (ClaimSums & { level: number })[];
 export class Pool {
   readonly key: string;
   readonly members = new Set<Member>();
-  /** Of closed shares, too. */
+  /** The totals, including those of closed shares. */
   readonly totals: Totals = { ...noTotals };
   readonly #options: PoolOptions;
-  /** Few, and of many pools: an array takes less than a map. */
+  /** An array, because each of many pools has few accounts, and a map takes more memory. */
   #accounts: readonly Account[] = [];
-  /** Of the present windows, by limit. */
+  /** The accounts of the current windows, by limit. */
   #current: Account[] = [];
   #terms: PoolTerms;
   #proposals: Map<Member, Proposal> | undefined;
   #isAsking = false;
   #askedMs = 0;
-  /** When `tick` has something to do, unless something happens before. */
+  /** The time at which `tick` has something to do, unless something happens before. */
   dueMs = 0;
   #sweptMs = 0;
   #levels: Levels = [];
@@ -155,7 +161,7 @@ export class Pool {
     }
     this.#enter(nowMs);
     for (const account of this.#current) {
-      // The window's uses go on, where it is the same one.
+      // If the window is the same, its uses continue.
       const former = before.find(({ window }) => window.key === account.window.key);
       if (former === undefined) continue;
       account.spent = former.spent;
@@ -182,7 +188,7 @@ export class Pool {
     this.#enter(nowMs);
     if (nowMs - this.#sweptMs >= 4 * askMs) {
       this.#sweptMs = nowMs;
-      // Who has nothing, or used it up, gets more as soon as there is some.
+      // Members that have nothing, or used it up, get more as soon as hits are available.
       const empty = [...this.members].filter(({ isEmpty }) => isEmpty);
       if (empty.length > 0 && this.#fairLevels(nowMs).some(({ hungry }) => hungry > 0)) {
         for (const member of empty) this.#propose(member, nowMs);
@@ -195,7 +201,7 @@ export class Pool {
     this.dueMs = this.#nextMs(nowMs);
   }
 
-  /** Some clients need more than there is, by the level that was found last. */
+  /** Whether some clients need more than is available, by the last computed level. */
   get #isShort(): boolean {
     return this.#isExact && this.#levels.some(({ level }) => level < Number.POSITIVE_INFINITY);
   }
@@ -224,7 +230,7 @@ export class Pool {
     return nextMs;
   }
 
-  /** Renews everything once more. */
+  /** Renews all assignments once more. */
   drain(nowMs: number): Promise<void> {
     this.#isDraining = true;
     this.#enter(nowMs);
@@ -267,7 +273,7 @@ export class Pool {
     return new Grants({ refills: !this.#isExact, settleMs: this.#options.settleMs, former }, nowMs);
   }
 
-  /** Finds the present windows. In new ones nobody has used anything, and everybody is sent something. */
+  /** Finds the current windows. In new ones nothing has been used yet, and every member is sent something. */
   #enter(nowMs: number): void {
     const { limits } = this.#terms;
     const isSame =
@@ -294,7 +300,10 @@ export class Pool {
     return account;
   }
 
-  /** Hits of sliding windows and buckets, so that who asks for each hit sees them: no later window of theirs can be charged. */
+  /**
+   * Counts hits of sliding windows and buckets, so that callers that ask for each hit see them: none of their later windows can be
+   * charged.
+   */
   #count(used: number): void {
     if (used === 0) return;
     for (const { limit, startMs, hasEnd } of this.#current) {
@@ -309,7 +318,7 @@ export class Pool {
     for (const account of this.#accounts) member.keep(account);
   }
 
-  /** Of each limit the level, and what others are to know. */
+  /** Returns for each limit the level, and the sums for other limiters. */
   #fairLevels(nowMs: number): Levels {
     const validMs = askMs + Math.max(0, this.members.size - fewMembers);
     const isFresh = this.#levels.length === this.#current.length && nowMs - this.#levelsMs < validMs;
@@ -322,7 +331,7 @@ export class Pool {
         const claim = claims[count] ?? { weight: 0, charged: 0, need: 0 };
         claims[count++] = claim;
         const keeps = member.keptOf(account);
-        // A bucket that refills is kept with what was used of it.
+        // For a refilling bucket, `keeps` includes what was used of it.
         const used = this.#isExact ? member.usedIn(account) : 0;
         const isThere = nowMs - member.reportedMs < this.#options.ttlSeconds * 1000;
         claim.weight = member.holder.weight;
@@ -337,14 +346,14 @@ export class Pool {
     return this.#levels;
   }
 
-  /** What it needs of the account beside what it used. */
+  /** Returns what the member needs of the account in addition to what it used. */
   #claimOf(member: Member, account: Account, released: number, nowMs: number): number {
     const need = this.#needOf(member, nowMs);
     if (!this.#isExact) return this.#hitsFor(need, account);
     return Math.max(need, (member.rate ?? 0) * aheadOf(account, released, nowMs));
   }
 
-  /** How much of a window's hits may be charged by now. */
+  /** Returns how many of a window's hits may be charged by now. */
   #released({ limit, startMs, endMs }: Account, nowMs: number): number {
     if (!this.#isExact) return limit.requests;
     const seconds = (endMs - startMs) / 1000;
@@ -353,7 +362,10 @@ export class Pool {
     return limit.requests * Math.min(1, released);
   }
 
-  /** Hits until the report after the next; in the refilling form a second. Never more than an equal share beyond what it has. */
+  /**
+   * Returns the hits needed until the report after the next; in the refilling form, per second. Never more than an equal share beyond
+   * what it has.
+   */
   #needOf({ rate, holder }: Member, nowMs: number): number {
     let most = Number.POSITIVE_INFINITY;
     let fair = Number.POSITIVE_INFINITY;
@@ -367,14 +379,14 @@ export class Pool {
     const perSecond = rate ?? fair;
     if (!this.#isExact) return perSecond;
     const expected = perSecond * Math.min(aheadSeconds, Math.max(aheadSeconds / 3, leftSeconds));
-    // Two standard deviations of what comes at random.
+    // Two standard deviations of random arrivals are added.
     return Math.min(
       Math.max(1, most),
       Math.ceil(expected + 2 * Math.sqrt(expected)) + (perSecond > 0 ? 1 : 0),
     );
   }
 
-  /** Of a bucket that refills, for so many hits a second. */
+  /** Returns the size of a refilling bucket for this many hits per second. */
   #hitsFor(perSecond: number, { limit: { lengthSeconds } }: Account): number {
     return perSecond > 0 ? Math.ceil(perSecond * spare * (lengthSeconds + 1)) + 2 : 0;
   }
@@ -391,12 +403,12 @@ export class Pool {
     else if (member.endsMs - nowMs < ttlSeconds * 1000 - 0.8 * reportMs) this.#proposed(member, 'renew');
   }
 
-  /** Whether what is sent now arrives before what it has has ended: a bucket that comes after begins full. */
+  /** Whether a message sent now arrives before the current assignment has ended. A bucket that arrives later begins full. */
   #isLasting({ endsMs }: Member, nowMs: number): boolean {
     return endsMs - nowMs > this.#options.settleMs + answerMs;
   }
 
-  /** Undefined: what it has is enough, or there is no more. `isChanged`: what it has may be too much. */
+  /** Returns undefined if the member has enough, or if no hits are available. `isChanged`: the member may have too many hits. */
   #exactFor(member: Member, nowMs: number, isChanged: boolean): Bucket | undefined {
     const need = this.#needOf(member, nowMs);
     const { newest } = member.grants;
@@ -412,11 +424,11 @@ export class Pool {
       room = Math.min(room, level * weight - used - keeps);
     }
     if (isChanged && left > most) return exactBucket(Math.max(0, Math.floor(room)));
-    // At random up or down, so that shares below one are had in turn.
+    // Rounded up or down at random, so that clients with shares below one take turns.
     const tokens = Math.floor(room + (room < need ? this.#options.random() : 0));
     if (tokens > left && left * 1.1 < need) return exactBucket(tokens);
     if (member.rate !== undefined && left > tooMuch * need && this.#isShort) return exactBucket(need);
-    // It has used up what it was sent, though nobody can be sure: that comes back once something else was sent.
+    // It has likely used up its grant. The hits that may be left of it are returned once another grant was sent.
     return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
   }
 
@@ -443,7 +455,7 @@ export class Pool {
     return Math.abs(flow - flows) > changes * flows ? bucket : undefined;
   }
 
-  /** Reports to the ledgers, and asks for what was proposed. */
+  /** Reports to the ledgers and asks for the proposed hits. */
   #ask(nowMs: number): void {
     if (this.#isAsking) return;
     this.#askedMs = nowMs;
@@ -503,13 +515,13 @@ export class Pool {
     return !this.#accounts.some((account) => this.#needsReport(account, nowMs));
   }
 
-  /** Whether its ledger needs a report even if no client wants more. */
+  /** Whether the account's ledger needs a report even if no client wants more. */
   #needsReport(account: Account, nowMs: number): boolean {
     if (account.keeps + account.spent !== account.charged) return true;
     return this.#current.includes(account) && nowMs - account.reportedMs >= refreshMs;
   }
 
-  /** Of the bucket as much as is free: in the exact form that, unless it likely has more. */
+  /** Reduces the bucket to the free hits. In the exact form the newest is renewed if the client likely has more than that. */
   #within(bucket: Bucket, member: Member, free: readonly Free[], nowMs: number): Proposal {
     const { newest } = member.grants;
     if (!this.#isExact) return this.#refillingWithin(bucket, newest, free);
@@ -520,7 +532,7 @@ export class Pool {
     return this.#isLasting(member, nowMs) ? 'renew' : nothing;
   }
 
-  /** A client's first bucket is of half of what is free: others will come, and what it has too much comes back late. */
+  /** Reduces the bucket. A client's first one gets half of the free hits, because others will follow, and surplus hits return late. */
   #refillingWithin(bucket: Bucket, newest: Bucket | undefined, free: readonly Free[]): Bucket {
     let within = bucket;
     for (const { account, hits } of free) {
@@ -533,7 +545,7 @@ export class Pool {
     return within;
   }
 
-  /** Sends what was proposed as far as it is charged. */
+  /** Sends the proposals as far as their hits are charged. */
   #assign(proposals: ReadonlyMap<Member, Proposal>, free: ReadonlyMap<Account, number>, nowMs: number): void {
     const { ttlSeconds } = this.#options;
     const untilMs = nowMs + this.#horizonMs;
@@ -575,20 +587,23 @@ function addReport(totals: Totals, used: number, denied: number, returned: numbe
   totals.overReported += over;
 }
 
-/** For how many seconds from now on a steady flow would use what is released of a window: so long as others' needs are left aside. */
+/**
+ * Returns for how many seconds from now a steady flow would use the released hits of a window. For that time, the needs of others are
+ * ignored.
+ */
 function aheadOf({ limit, startMs, endMs }: Account, released: number, nowMs: number): number {
   const share = limit.requests === 0 ? 0 : released / limit.requests;
   return Math.max(0, (share * (endMs - startMs) - (nowMs - startMs) - reportMs) / 1000);
 }
 
-/** Takes what is to be charged for a member; false, and takes nothing, where there is less. */
+/** Takes the hits to be charged for a member. Returns false, and takes nothing, if too few are free. */
 function take(left: readonly Free[], member: Member, sent: Proposal, untilMs: number): boolean {
   for (const { account, hits } of left) if (extraOf(member, sent, account, untilMs) > hits) return false;
   for (const one of left) one.hits -= extraOf(member, sent, one.account, untilMs);
   return true;
 }
 
-/** What is to be charged beside what is kept for a member already. */
+/** Returns the hits to be charged in addition to those already kept for a member. */
 function extraOf(member: Member, proposal: Proposal, account: Account, untilMs: number): number {
   if (member.isClosed || account.startMs >= untilMs) return 0;
   const mayUse =

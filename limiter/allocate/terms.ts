@@ -1,37 +1,37 @@
 /**
- * What the allocator is asked, and what it answers. A pool is the limits of one rule for one bucket id. Its clients each have a
- * share of it: what they may use without asking. Leases are the same thing with a limiter as the client.
+ * The interface of the allocator. A pool is the limits of one rule for one bucket id. Each of its clients has a share: what it may
+ * use without asking. Leases work in the same way, with a limiter as the client.
  *
  *   const allocator = new Allocator({ store, limiter, random, … });    one for each thread; `limiter` names it in ledgers
  *   const share = allocator.open(key, terms, holder, nowMs);           a stream reports a bucket for the first time
- *   share.report({ allowed, denied }, nowMs);                          each report of the bucket, the first one among them
+ *   share.report({ allowed, denied }, nowMs);                          each report of the bucket, including the first one
  *   share.close();                                                     the stream broke, or the bucket is abandoned
- *   allocator.change(key, terms, nowMs);                               the rule says something else, or an override does
+ *   allocator.change(key, terms, nowMs);                               the rule or an override changed
  *   allocator.reset(keys);                                             counters were reset
  *   allocator.tick(nowMs);                                             every `tickMs`: grants at a window's start, renewals
  *   allocator.drain(nowMs)                                             every assignment is renewed before streams end
  *
- * An assignment is charged to the counters first. It reaches `holder.push` when the store has answered: within the call where
- * the store is in this process, else later. Nothing is pushed while the store fails: then assignments end with their TTL, and
- * the filter does what its configuration says. All that is asked in one turn of the event loop is one call of the store.
+ * An assignment is charged to the counters first. It reaches `holder.push` when the store has answered: within the call if the store
+ * is in this process, otherwise later. Nothing is pushed while the store fails. Assignments then end with their TTL, and the filter
+ * does what its configuration says. All questions of one turn of the event loop are one call of the store.
  *
- * Never above the limit. An assignment is charged to every window in which it can still be used, from the moment it is sent until
- * `ttlSeconds` and `settleMs` later, so that nobody has to do anything when a limiter dies. What a client may still use is at
- * most all that was sent to it since the last report which it can only have made after applying it; `settleMs` is how much
- * later a report has to come for that. What a report says was used comes off the oldest grant first. What has been replaced is
- * given back then, and only then. A share that is closed gives nothing back.
+ * The limit is never exceeded. An assignment is charged to every window in which it can still be used, from the moment it is sent
+ * until `ttlSeconds` and `settleMs` later, so no action is needed when a limiter dies. A client may still use at most everything sent
+ * to it since the last report that it can only have made after applying it. `settleMs` is how much later a report must arrive for
+ * that. Reported uses count for the oldest grant first. Replaced hits are given back then, and only then. A closed share gives
+ * nothing back.
  *
  * Times are those of this limiter's clock, in milliseconds since the epoch. Limiters whose clocks differ begin windows at
  * different moments, as they do when they count hits.
  */
 import type { Counter } from '../stores/operation.ts';
 
-/** How often `Allocator.tick` is to be called. */
+/** The interval at which the caller calls `Allocator.tick`. */
 export const tickMs = 250;
 
 /**
- * `exact`: a number of hits for a window, which is handed out over its course. `refilling`: buckets of tokens whose sizes, and
- * what flows into them in a window, do not exceed the limit together.
+ * `exact`: a number of hits for a window, which is handed out over its course. `refilling`: buckets of tokens whose sizes and flow in
+ * a window together do not exceed the limit.
  */
 export type Form = 'exact' | 'refilling';
 
@@ -39,31 +39,31 @@ export type Form = 'exact' | 'refilling';
 export interface SharedWindow {
   readonly key: string;
   readonly startSeconds: number;
-  /** Infinity where one counter counts for good. */
+  /** Infinity if one counter counts without end. */
   readonly endSeconds: number;
-  /** How long the counter has to live, from the moment that was asked about. */
+  /** How long the counter must live, from the time in question. */
   readonly ttlSeconds: number;
 }
 
 export interface SharedLimit {
   /** The counter of its plan; one without a `bound`, or with one that `holdsTotal`, counts a fixed window. */
   readonly counter: Counter;
-  /** Hits in a window. 0: nobody gets any. */
+  /** Hits in a window. 0: no client gets any. */
   readonly requests: number;
-  /** Of a calendar's window the usual length. */
+  /** The length of a window; for a calendar window the typical length. */
   readonly lengthSeconds: number;
-  /** A token bucket. */
+  /** Whether the limit is a token bucket. */
   readonly hasBurst: boolean;
   windowAt(nowMs: number): SharedWindow;
 }
 
 export interface PoolTerms {
   readonly form: Form;
-  /** At least one. An assignment is charged to all of them, so that the tightest decides. */
+  /** The limits, at least one. An assignment is charged to all of them, so that the tightest decides. */
   readonly limits: readonly SharedLimit[];
 }
 
-/** Something to be sent for one bucket, in place of all that was sent for it before. */
+/** A message to be sent for one bucket. It replaces everything sent for the bucket before. */
 export interface Assignment {
   /** The bucket's size: `max_tokens`. 0: send DENY_ALL for `ttlSeconds`. */
   readonly tokens: number;
@@ -73,21 +73,21 @@ export interface Assignment {
   /** `assignment_time_to_live`. */
   readonly ttlSeconds: number;
   /**
-   * Send DENY_ALL and then the bucket in the same response, so that it begins full. False: the same bucket as the last time, of
-   * which what is left stays; only its TTL begins anew. Or a refilling one that keeps the fraction of its tokens.
+   * Send DENY_ALL and then the bucket in the same response, so that it begins full. False: the same bucket as last time, which keeps
+   * its tokens, and only its TTL begins again; or a refilling one that keeps the fraction of its tokens.
    */
   readonly isFresh: boolean;
 }
 
-/** Who has a share. */
+/** The owner of a share. */
 export interface Holder {
-  /** Above 0; shares of clients who need more than they get are in proportion. */
+  /** Above 0. Shares of clients that need more than they get are in proportion to it. */
   readonly weight: number;
-  /** Called once the assignment is charged: it counts as sent from now on. Not after `close`. */
+  /** Called once the assignment is charged: it counts as sent from now on. Not called after `close`. */
   push(assignment: Assignment): void;
 }
 
-/** What a client says happened since its last report. Numbers that are no counts are taken for 0. */
+/** A client's report of the hits since its last report. Numbers that are no counts are taken as 0. */
 export interface Used {
   readonly allowed: number;
   readonly denied: number;
@@ -97,16 +97,18 @@ export interface Used {
 export interface Share {
   readonly holder: Holder;
   /**
-   * A report, which may have waited here since `cameMs`; its interval is measured by that. Gives how many hits it says were allowed beyond what the client could have used,
-   * 0 as a rule: these are charged to nobody else, count in no demand, and are for the caller to count and log.
+   * Takes in a report, which may have waited here since `cameMs`; its interval is measured by that time. Returns how many hits were
+   * allowed beyond what the client could have used, normally 0. These are charged to no other client and count in no demand. The
+   * caller counts and logs them.
    */
   report(used: Used, nowMs: number, cameMs?: number): number;
   /**
-   * The client has all that was pushed up to this moment, and had it before it makes the next report: an HTTP/2 PING that was sent
-   * behind it is answered. Without that, `settleMs` is waited for, and more of the limit stays unused meanwhile.
+   * Records that the client has everything that was pushed up to this moment, and had it before its next report: it answered an
+   * HTTP/2 PING that was sent afterwards. Without this call, the share waits for `settleMs`, and more of the limit stays unused
+   * meanwhile.
    */
   arrived(sentMs: number): void;
-  /** All that it may still use counts as used. Assignments pushed before stay what they are: send an end where that can be sent. */
+  /** Counts everything that the client may still use as used. Earlier assignments stay valid: send an end if the protocol allows it. */
   close(): void;
 }
 
@@ -115,49 +117,52 @@ export interface ShareTotals {
   readonly assigned: number;
   readonly used: number;
   readonly denied: number;
-  /** Given back to the counters. */
+  /** Hits given back to the counters. */
   readonly returned: number;
-  /** Reported beyond what could have been used. */
+  /** Hits reported beyond what could have been used. */
   readonly overReported: number;
 }
 
-/** For operators: who may use how much. */
+/** A share, as operators see it. */
 export interface ShareView extends ShareTotals {
   readonly pool: string;
   readonly form: Form;
   readonly holder: Holder;
-  /** What it may use now at most: in the exact form in all, in the refilling form in a window. */
+  /** The most that the client may use now: in the exact form in total, in the refilling form in a window. */
   readonly mayUse: number;
-  /** Of its demand, hits a second. */
+  /** The hits that it wants per second. */
   readonly demand: number;
   readonly sinceMs: number;
-  /** When its assignment ends; 0: it has none. */
+  /** The time at which its assignment ends; 0: it has none. */
   readonly endsMs: number;
 }
 
 export interface Allocating {
-  /** A share of the pool of this key, which begins with the first one; its terms count then, and others by `change` alone. */
+  /** Opens a share of the pool with this key. The first share creates the pool with its terms. Later, only `change` changes them. */
   open(pool: string, terms: PoolTerms, holder: Holder, nowMs: number): Share;
   /**
-   * Shares that are open go on under the new terms with the next tick: less is sent at once, and what is left of former grants
-   * comes back with reports. `undefined`: the pool ends, and its shares are closed.
+   * Gives a pool other terms. Open shares continue under them with the next tick: less is sent at once, and what is left of earlier
+   * grants returns with reports. `undefined`: the pool ends, and its shares are closed.
    */
   change(pool: string, terms: PoolTerms | undefined, nowMs: number): void;
-  /** Counters with these keys are empty: what shares may still use is charged to them anew, and the rest is to be had again. */
+  /** Records that counters with these keys are empty: what shares may still use is charged again, and the rest is available again. */
   reset(keys: readonly string[]): void;
   /**
-   * What time brings, of pools with so many shares and one more pool at most. Whether that was all; if not, it is to be called again
-   * in another turn of the event loop.
+   * Does the work that is due, for pools with this many shares and at most one more pool. Returns whether that was all. If not, call
+   * it again in another turn of the event loop.
    */
   tick(nowMs: number, mostShares?: number): boolean;
-  /** Renews all assignments with their whole TTL, and settles when the last one is pushed, or could not be. Nothing is granted after. */
+  /**
+   * Renews all assignments with their whole TTL. Resolves when the last one is pushed, or could not be. Nothing is granted
+   * afterwards.
+   */
   drain(nowMs: number): Promise<void>;
   list(pool?: string): Iterable<ShareView>;
-  /** What all shares had, those that are closed among them; undefined for a pool without shares. */
+  /** Returns the totals of all shares, including closed ones; undefined for a pool without shares. */
   totals(pool: string): ShareTotals | undefined;
 }
 
-/** The form of a rule's assignments where its field `assign` does not say. */
+/** Returns the form of a rule's assignments if its field `assign` is not set. */
 export function defaultForm(limits: readonly Pick<SharedLimit, 'lengthSeconds' | 'hasBurst'>[]): Form {
   return limits.every(({ lengthSeconds, hasBurst }) => lengthSeconds >= 60 && !hasBurst)
     ? 'exact'

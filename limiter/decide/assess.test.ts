@@ -28,7 +28,7 @@ function assessed(limit: Threshold, before: number, hits: number): Assessment {
   return assessment;
 }
 
-/** As the Go service decides. */
+/** The decisions of the Go service. */
 const table = [
   { limit: 10, n: 8, before: 7, hits: 1, code: 'OK', remaining: 2, near: 0, over: 0, within: 1, shadow: 0 },
   { limit: 10, n: 8, before: 8, hits: 1, code: 'OK', remaining: 1, near: 1, over: 0, within: 1, shadow: 0 },
@@ -173,7 +173,7 @@ describe('nearThreshold', () => {
     [16_777_217, 1, 16_777_216],
     [16_777_219, 1, 16_777_219],
     [5, 0, 0],
-    // Beyond what the Go service has room for.
+    // The Go service has no room for this limit.
     [4_294_967_296, 0.8, 3_435_973_836],
     [1_000_000_000_001, 0.5, 500_000_000_000],
     [Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER],
@@ -246,10 +246,10 @@ describe('marksOf', () => {
 
   it.each([
     [[50, 80, 100], 10, [5, 8, 10]],
-    // Not before so many percent are used.
+    // No threshold is reached before its percentage is used.
     [[50, 95], 7, [4, 7]],
     [[1], 1, [1]],
-    // Of a limit that blocks all nothing is used as long as nobody asks.
+    // A limit that blocks all requests has no used hits until the first request.
     [[50, 100], 0, [1, 1]],
   ])('is at %j percent of %d with %j hits', (percents, capacity, hits) => {
     expect(marksOf(percents, capacity)?.hits).toEqual(hits);

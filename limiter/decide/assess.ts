@@ -4,8 +4,8 @@ import { maxUint32 } from '../../rules/model.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
- * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the
- * limit (16777219 by 1), it is the limit. Of limits that the Go service has no room for exactly.
+ * Returns the hits above which a limit is near. It uses 32-bit floats, as the Go service does. If those round up beyond the limit
+ * (16777219 by 1), it is the limit. Limits for which the Go service has no room are computed exactly.
  */
 export function nearThreshold(requestsPerUnit: number, ratio: number): number {
   if (requestsPerUnit > maxUint32) return Math.min(requestsPerUnit, Math.floor(requestsPerUnit * ratio));
@@ -13,13 +13,13 @@ export function nearThreshold(requestsPerUnit: number, ratio: number): number {
   return Math.min(requestsPerUnit, Math.floor(product));
 }
 
-/** The percents of a limit from which on answers carry a mark, and how many hits each takes. Both ascend. */
+/** The percentages of a limit from which on answers carry a mark, and how many hits each takes. Both ascend. */
 export interface Marks {
   readonly percents: readonly number[];
   readonly hits: readonly number[];
 }
 
-/** Undefined if there are none. Exact up to 2^53 - 1: computed in parts, because the product would not be exact. */
+/** Returns the marks; undefined if there are none. Exact up to 2^53 - 1: computed in parts, because the product would not be exact. */
 export function marksOf(percents: readonly number[], capacity: number): Marks | undefined {
   if (percents.length === 0) return undefined;
   const hundreds = Math.floor(capacity / 100);
@@ -29,18 +29,18 @@ export function marksOf(percents: readonly number[], capacity: number): Marks | 
   return { percents, hits: hits.map((needed) => Math.max(1, needed)) };
 }
 
-/** The number of reached thresholds. */
+/** Returns the number of reached thresholds. */
 export function marksReached({ hits }: Marks, used: number): number {
   let reached = 0;
   while (reached < hits.length && used >= hits[reached]!) reached++;
   return reached;
 }
 
-/** The outcome for one descriptor. Filled in place, since one is needed a descriptor. */
+/** The outcome for one descriptor. It is filled in place, because each descriptor needs one. */
 export class Assessment {
-  /** The total exceeds the limit, whatever the answer says. */
+  /** Whether the total exceeds the limit, whatever the answer says. */
   over = false;
-  /** `over` and not in shadow mode: the descriptor's code is OVER_LIMIT. */
+  /** Whether it is `over` and not in shadow mode: the descriptor's code is then OVER_LIMIT. */
   refused = false;
   remaining = 0;
   /** Amounts for the rule's statistics. */
@@ -70,8 +70,8 @@ export interface Threshold {
 }
 
 /**
- * The store's total is known. Where stop-when-over held hits back, `after` holds none of them: they are then assessed
- * as if they were the last of the total. `leased` is charged besides: as much less is left.
+ * Assesses a total from the store. If stop-when-over held hits back, `after` holds none of them. They are then assessed as if they
+ * were the last of the total. `leased` hits are charged in addition, so less is left.
  */
 export function assessTotal(
   threshold: Threshold,
@@ -100,7 +100,7 @@ export function assessTotal(
   overrule(threshold, into);
 }
 
-/** The local cache remembers the counter to be over its limit, and the store was not asked. */
+/** Assesses a counter that the local cache remembers to be over its limit. The store was not asked. */
 export function assessRemembered(threshold: Threshold, hits: number, into: Assessment): void {
   into.reset();
   into.over = true;
@@ -109,13 +109,13 @@ export function assessRemembered(threshold: Threshold, hits: number, into: Asses
   overrule(threshold, into);
 }
 
-/** Hits were taken back: always OK, whatever is left, and without any effect of being over or near. */
+/** Assesses refunded hits: always OK, whatever is left, and without any effect of being over or near. */
 export function assessRefund(threshold: Threshold, after: number, into: Assessment): void {
   into.reset();
   into.remaining = Math.max(0, threshold.capacity - after);
 }
 
-/** Hits that are counted only if they pass did not, by this limit: `after` is what is used without them. */
+/** Assesses hits with a bound that this limit refused: `after` is what is used without them. */
 export function assessRefused(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
   into.over = true;

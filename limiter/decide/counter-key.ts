@@ -4,12 +4,12 @@ import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Window } from './windows.ts';
 
-/** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
+/** Returns the key of a counter. `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
 export function counterKey(stem: string, window: Window): string {
   return stem + window.keySuffix;
 }
 
-/** The metric key where a limit comes with the request; `_` only before a value. */
+/** Returns the metric key of a limit in the request. `_` occurs only before a value. */
 export function overrideMetricKey(
   domain: string,
   entries: readonly Entry[],

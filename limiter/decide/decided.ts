@@ -15,7 +15,7 @@ export interface RateLimitResponse {
 
 /** A limit of a descriptor that has reached a mark of `warn_at`. */
 export interface LimitWarning {
-  /** The highest that is reached, in percent. */
+  /** The highest reached mark, in percent. */
   readonly mark: number;
   readonly plan: LimitPlan;
   readonly used: number;
@@ -25,12 +25,12 @@ export interface LimitWarning {
 export interface DescriptorStatus {
   code: Code;
   currentLimit: CurrentLimit | undefined;
-  /** 0 to 2^53 - 1. */
+  /** The remaining hits, 0 to 2^53 - 1. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
   /** The counted limit, if answers report more than the protocol has room for. */
   plan?: LimitPlan | undefined;
-  /** Hits in its counter; of one that the local cache knows to be full what fits in. */
+  /** Hits in the counter. If the local cache knows it to be full, this is its capacity. */
   used?: number;
   /** The part of `used` that open reservations hold, if answers report it. */
   reserved?: number;

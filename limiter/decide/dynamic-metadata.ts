@@ -18,7 +18,7 @@ export interface DecidedRequest {
 }
 
 /**
- * The request, the metadata of the rules that let it pass, and the quotas that have something left. `quotaModeForAll`:
+ * Returns the request, the metadata of the rules that let it pass, and the quotas that have something left. `quotaModeForAll`:
  * QUOTA_MODE.
  */
 export function dynamicMetadata(decided: DecidedRequest, quotaModeForAll: boolean): JsonObject {
@@ -40,8 +40,8 @@ export function dynamicMetadata(decided: DecidedRequest, quotaModeForAll: boolea
 }
 
 /**
- * A fallback group: those of the request's quotas that have something left, in the order of their rules, so that a proxy
- * takes the first, and the next where that fails. Undefined where the request has no quotas.
+ * Returns a fallback group: the request's quotas that have something left, in the order of their rules. A proxy tries the first, and
+ * the next if that fails. Undefined if the request has no quotas.
  */
 function quotasLeft(
   { request, plans, statuses }: DecidedRequest,
@@ -55,13 +55,13 @@ function quotasLeft(
     .map((index) => quotaMetadata(request.descriptors[index]!, statuses[index]!, plans[index]!.rule!));
 }
 
-/** A status without a limit is the last choice. */
+/** Whether a plan belongs to the fallback group. A status without a limit is the last choice. */
 function isFallback(plan: Plan, quotaModeForAll: boolean): boolean {
   if (plan.kind === 'limited') return isQuota(plan, quotaModeForAll);
   return plan.kind === 'unlimited' && plan.rule.quotaMode;
 }
 
-/** What was left for these hits. A request that counts none asks what is left for the next one. */
+/** Whether something was left for these hits. A request that counts none asks what is left for the next one. */
 function hasLeft(
   { hitsAddend }: Descriptor,
   { code, limitRemaining }: DescriptorStatus,
@@ -70,7 +70,7 @@ function hasLeft(
   return code !== Code.OVER_LIMIT && (hitsAddend !== 0 || limitRemaining > 0 || plan.kind === 'unlimited');
 }
 
-/** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
+/** Returns the metadata of a quota. It has numbers only if there is a limit whose counter could be counted. */
 function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
   const { plan, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
   const unmarked = rule.reserve === undefined ? undefined : unmarkedOf(descriptor.entries);
@@ -99,7 +99,7 @@ function descriptorMetadata(descriptor: Descriptor): JsonObject {
   return metadata;
 }
 
-/** The text form of protobuf, with single spaces: `requests_per_unit:10 unit:DAY`. */
+/** Returns the text form of protobuf, with single spaces: `requests_per_unit:10 unit:DAY`. */
 function overrideText(limit: NonNullable<Descriptor['limit']>): string {
   const fields: string[] = [];
   if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`);
@@ -110,14 +110,14 @@ function overrideText(limit: NonNullable<Descriptor['limit']>): string {
   return fields.join(' ');
 }
 
-/** The enum of overrides has no name for WEEK. */
+/** Returns the name of an override's unit. Their enum has no name for WEEK. */
 function overrideUnitName(unit: number): string {
   return (unit === Unit.WEEK ? undefined : unitName(unit)) ?? String(unit);
 }
 
 /**
- * Adds what `target` has not: new keys, and inside of objects that both have. Any other clash keeps the first value.
- * Objects are copied, so that no later merge writes into the rules.
+ * Adds what `target` lacks: new keys, also within objects that both have. Otherwise, the first value stays. Objects are copied, so
+ * that no later merge writes into the rules.
  */
 export function mergeMetadata(target: JsonObject, source: JsonObject): void {
   for (const key of Object.keys(source)) {
@@ -135,7 +135,7 @@ function copy(value: JsonValue): JsonValue {
   return object;
 }
 
-/** Without prototype: the keys are the users' and may be called `__proto__`. */
+/** Returns an object without a prototype: the keys come from users and may be `__proto__`. */
 function emptyObject(): JsonObject {
   return Object.create(null) as JsonObject;
 }

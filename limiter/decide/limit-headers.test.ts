@@ -21,7 +21,7 @@ interface Answered {
   seconds?: number;
   over?: boolean;
   used?: number;
-  /** Which of its limits answers. */
+  /** The index of the limit that answers. */
   at?: number;
 }
 

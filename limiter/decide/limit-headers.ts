@@ -1,7 +1,7 @@
 /**
- * What answers report the limit that decided, beyond the headers of the Go service: the rule by its name
- * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
- * What of it is the same in every answer is written once for each limit.
+ * Reports the limit that decided, beyond the headers of the Go service: the rule by its name (RESPONSE_RULE_IDENTITY), and the fields
+ * of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf). The parts that are the same in every answer are
+ * written once per limit.
  */
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
@@ -17,14 +17,14 @@ import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 /** The largest integer of structured fields: 15 digits. RFC 9651, section 3.3.1. */
 const largestInteger = 999_999_999_999_999;
 
-/** Larger numbers are reported as the largest integer. */
+/** Returns a number for structured fields. Larger numbers are reported as the largest integer. */
 export function fieldInteger(value: number): number {
   return Math.min(value, largestInteger);
 }
 
 const printable = /^[\x20-\x7e]*$/;
 
-/** A String of RFC 9651, section 3.3.3, which has room for printable ASCII alone: the bytes of others are reported as `%c3`. */
+/** Returns a String of RFC 9651, section 3.3.3, which allows only printable ASCII. Other bytes are reported as `%c3`. */
 export function fieldString(text: string): string {
   if (printable.test(text)) return `"${text.replace(/["\\]/g, '\\$&')}"`;
   let reported = '';
@@ -35,28 +35,28 @@ export function fieldString(text: string): string {
   return `"${reported}"`;
 }
 
-/** The place of a rule, for callers. Undefined if the rule hides its identity, and for a limit in a request. */
+/** Returns the path of a rule, for callers. Undefined if the rule hides its identity, and for a limit in a request. */
 export function shownPath({ hideIdentity, path }: MatchedRule): string | undefined {
   return hideIdentity || path === '' ? undefined : path;
 }
 
-/** Hits of a window. */
+/** Returns the hits of a window. */
 export function hitsPerWindow({ limit }: Pick<LimitPlan, 'limit'>): number {
   return limit.requestsPerUnit;
 }
 
-/** A limit for callers: of a rule that hides itself without its name. */
+/** Returns a limit for callers, without its name if the rule hides its identity. */
 export function shownLimit({ hideIdentity }: MatchedRule, limit: Limit): Limit {
   return hideIdentity && limit.name !== '' ? { ...limit, name: '' } : limit;
 }
 
-/** The length of its windows; undefined for those of a calendar, which have none of their own. */
+/** Returns the length of a limit's windows; undefined for calendar windows, whose lengths differ. */
 export function fixedSecondsOf(limit: Limit, options: WindowOptions): number | undefined {
   const isOfCalendar = limit.calendar !== undefined || isCalendarMonth(limit, options);
   return isOfCalendar ? undefined : lengthOf(limit);
 }
 
-/** The name of the limit, or else its window. A rule that hides its identity shows no name. */
+/** Returns the name of the limit, or its window if it has none. A rule that hides its identity shows no name. */
 export function policyName({ rule, limit, texts }: LimitPlan): string {
   texts.policyName ??= shownLimit(rule, limit).name || windowTextOf(limit);
   return texts.policyName;
@@ -67,14 +67,14 @@ export function isNamed({ rule }: LimitPlan): boolean {
   return !rule.hideIdentity;
 }
 
-/** The whole field where there is no other policy; the same every time. */
+/** Returns the whole field for a single policy. It is always the same, so it is written once. */
 function policyField(plan: LimitPlan, unit: string): Header {
   const { texts } = plan;
   texts.policy ??= new HeaderForm('RateLimit-Policy', policyItem(plan, policyName(plan), unit)).header();
   return texts.policy;
 }
 
-/** The place of that limit. */
+/** Returns the `RateLimit` field of that limit. */
 function standingField(
   plan: LimitPlan,
   { limitRemaining, durationUntilResetSeconds }: DescriptorStatus,
@@ -84,7 +84,7 @@ function standingField(
   return texts.standing.header(fieldInteger(limitRemaining), durationUntilResetSeconds);
 }
 
-/** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
+/** Returns a policy such as `"1m";q=100;w=60`. It names the unit, first that of the limit itself, if it is not the draft's default. */
 function policyItem(plan: LimitPlan, name: string, unit: string): string {
   const { limit, windowSeconds } = plan;
   const ownUnit = unitOfHits(plan.limit);
@@ -95,7 +95,7 @@ function policyItem(plan: LimitPlan, name: string, unit: string): string {
   return `${fieldString(name)};q=${fieldInteger(limit.requestsPerUnit)}${counted}${length}${most}`;
 }
 
-/** An item of structured fields, with the number that is used, where that is known, at its end. */
+/** Returns an item of structured fields that ends with the number of used hits, if known. */
 export function identityForm(plan: LimitPlan, key: string): HeaderForm {
   const { rule, limit, override, texts } = plan;
   if (texts.identity === undefined) {
@@ -110,7 +110,7 @@ export function identityForm(plan: LimitPlan, key: string): HeaderForm {
   return texts.identity;
 }
 
-/** The same as an entry of a google.protobuf.Struct, encoded by `encode`. */
+/** Returns the same as an entry of a google.protobuf.Struct, encoded by `encode`. */
 export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => Uint8Array): Uint8Array {
   const { rule, limit, override, texts } = plan;
   if (texts.identityEntry === undefined) {
@@ -130,10 +130,10 @@ export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => U
   return texts.identityEntry;
 }
 
-/** The default window of a quota in the draft. */
+/** The default unit of a quota in the draft. */
 export const defaultUnit = 'requests';
 
-/** `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with where each descriptor stands. */
+/** Returns `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with the state of each descriptor. */
 export function ietfHeaders(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
@@ -166,7 +166,7 @@ export function ietfHeaders(
   ];
 }
 
-/** Two policies of one name would be one: `1m`, `1m-2`. */
+/** Returns a name that is not taken, such as `1m` or `1m-2`: two policies of one name would be one. */
 function freeName(name: string, taken: Set<string>): string {
   let free = name;
   for (let count = 2; taken.has(free); count++) free = `${name}-${count}`;
@@ -177,7 +177,7 @@ function freeName(name: string, taken: Set<string>): string {
 /** The most limits in one header: those at the highest thresholds. */
 const mostWarnings = 8;
 
-/** `95;policy="daily";r=12, 80;policy="1m";r=2`: the highest mark first, with what is left. */
+/** Returns the marks with what is left, the highest first: `95;policy="daily";r=12, 80;policy="1m";r=2`. */
 export function warningHeader(name: string, warnings: readonly LimitWarning[]): Header {
   const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, mostWarnings);
   const value = items.map(
@@ -187,7 +187,7 @@ export function warningHeader(name: string, warnings: readonly LimitWarning[]): 
   return { key: name, value: value.join(', ') };
 }
 
-/** The same for the dynamic metadata. */
+/** Returns the same for the dynamic metadata. */
 export function warningMetadata({ mark, plan, used, left }: LimitWarning): JsonObject {
   const { rule, limit } = plan;
   const path = shownPath(rule);
@@ -201,15 +201,15 @@ export function warningMetadata({ mark, plan, used, left }: LimitWarning): JsonO
   };
 }
 
-/** The number of one, then what all of them say. */
+/** Returns the number of one limit, then all limits. */
 export function policiesOf({ requestsPerUnit }: Limit, limits: readonly Limit[]): string {
   return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }
 
-/** Like Envoy's own header (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
+/** Returns a limit as Envoy's own header does (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
 function policyOf(limit: Limit): string {
   const burst = algorithmOf(limit).hasBurst ? `;burst=${burstOf(limit)}` : '';
-  // A character that headers cannot contain would end it.
+  // A character that headers cannot contain would end the header.
   const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
   // A calendar window has no fixed length, so `w` is a typical one.
   const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;

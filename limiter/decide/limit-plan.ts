@@ -24,11 +24,11 @@ export interface LimitPlan extends Counter {
   readonly charging: Bound;
   readonly rule: MatchedRule;
   readonly limit: Limit;
-  /** How answers describe it. */
+  /** The limit as answers describe it. */
   readonly currentLimit: CurrentLimit;
-  /** How answers describe it if the settings ask for more. */
+  /** The texts for answers if the settings ask for more. */
   readonly texts: LimitTexts;
-  /** The length of its window; undefined for one of a calendar. */
+  /** The length of its window; undefined for a calendar window. */
   readonly windowSeconds: number | undefined;
   readonly nearThreshold: number;
   /** The thresholds of `warn_at`. Undefined: none. */
@@ -46,14 +46,14 @@ export interface LimitPlan extends Counter {
   /** The window counted in last, undefined before the first hit, and the counter's key in it. */
   window: Window | undefined;
   key: string;
-  /** The row in the memory of refusals that was its last; 0: none. */
+  /** The last row that it used in the memory of refusals; 0: none. */
   refusal: number;
 }
 
 export interface LimitedPlan {
   readonly kind: 'limited';
   readonly rule: MatchedRule;
-  /** All have to allow. At least one. */
+  /** The limits, at least one. All of them must allow. */
   readonly limits: readonly LimitPlan[];
   /** The reservation that the descriptor asks for. Undefined: its hits count. */
   readonly marker: Marker | undefined;
@@ -72,7 +72,7 @@ export interface NoLimitPlan {
 }
 
 /**
- * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
- * domain, the entries and the override only; never on hits addends, which may differ in every request.
+ * The plan for a descriptor: which rule, which counter, which statistics. It depends only on the rules, the domain, the entries and
+ * the override. It never depends on hits addends, which may differ in every request.
  */
 export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;

@@ -50,7 +50,7 @@ function field(number: number, text: string | Uint8Array): Buffer {
 
 const key = fc.constantFrom('team', 'model', 'plain', 'reservation_id', 'settle', 'reservation_ix');
 const value = fc.constantFrom('', 'm', 'a', 'b', 'true', '\u00fc');
-/** An entry as it may stand on the wire: the last one of a field counts, in any order. */
+/** An entry in the possible forms on the wire: the last one of a field counts, in any order. */
 const entry = fc
   .record({ key, value, isTwice: fc.boolean(), isTurned: fc.boolean(), other: key })
   .map(({ key, value, isTwice, isTurned, other }) => {
@@ -62,7 +62,7 @@ const common = fc
   .map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)])));
 const descriptor = fc.array(fc.oneof(entry, { arbitrary: common, weight: 5 }), { maxLength: 5 });
 
-/** What a plan says beyond objects that may be shared. */
+/** Returns the properties of a plan without objects that may be shared. */
 function reported(plan: Plan): unknown {
   if (plan.kind !== 'limited') return plan.kind;
   return {

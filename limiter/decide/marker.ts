@@ -1,6 +1,6 @@
 /**
- * The entries by which a request of Envoy says that a descriptor is reserved, or settles what was: `reservation_id`, and
- * `settle` on the call after. Rules with `reserve` are matched without them.
+ * The entries by which a request of Envoy reserves for a descriptor, or settles a reservation: `reservation_id`, and also `settle` on
+ * the call after. Rules with `reserve` are matched without them.
  */
 import { hash } from 'node:crypto';
 import type { Entry } from '../../rules/model.ts';
@@ -8,9 +8,9 @@ import type { Entry } from '../../rules/model.ts';
 const idKey = 'reservation_id';
 const settleKey = 'settle';
 export const markerKeys: readonly string[] = [idKey, settleKey];
-/** By these lengths most entries are no markers. */
+/** The lengths of the keys: most entries have another length, and so are no markers. */
 export const [idKeyLength, settleKeyLength] = [idKey.length, settleKey.length];
-/** Of an id in a store. */
+/** The longest id in a store, in bytes. */
 const longestId = 255;
 
 export interface Marker {
@@ -22,12 +22,12 @@ export interface Marker {
 const idEntry = startOf(idKey);
 const settleEntry = startOf(settleKey);
 
-/** An entry begins with its key. */
+/** Returns the bytes with which an entry of this key begins. */
 function startOf(key: string): Uint8Array {
   return Buffer.from([0x0a, key.length, ...Buffer.from(key)]);
 }
 
-/** The part of a marker that the entry at this position is, in the spelling of common clients. Undefined: none. */
+/** Returns which part of a marker the entry at this position is, in the encoding of common clients. Undefined: it is none. */
 export function markerEntry(bytes: Uint8Array, at: number): 'id' | 'settle' | undefined {
   if (beginsWith(bytes, at, idEntry)) return 'id';
   return beginsWith(bytes, at, settleEntry) ? 'settle' : undefined;
@@ -46,13 +46,13 @@ function beginsWith(bytes: Uint8Array, at: number, start: Uint8Array): boolean {
   return true;
 }
 
-/** The entries that a rule with `reserve` is matched by; undefined where no id is there, and all of them are. */
+/** Returns the entries that match a rule with `reserve`; undefined if there is no id, so that all entries do. */
 export function unmarkedOf(entries: readonly Entry[]): readonly Entry[] | undefined {
   if (entryValue(entries, idKey) === undefined) return undefined;
   return entries.filter(({ key }) => !isMarkerKey(key));
 }
 
-/** Undefined: there is no id, or an empty one, so the hits count. */
+/** Returns the marker. Undefined if there is no id, or an empty one: the hits then count. */
 export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const id = entryValue(entries, idKey);
   if (id === undefined || id === '') return undefined;

@@ -8,13 +8,13 @@ import type { KnownEntries } from './wire-reader.ts';
 export interface RateLimitRequest {
   domain: string;
   descriptors: Descriptor[];
-  /** 0 when absent: counts as 1. */
+  /** The hits addend of the request; 0 when absent, which counts as 1. */
   hitsAddend: number;
-  /** Values of entries that were no UTF-8, whose bad bytes were replaced by U+FFFD. */
+  /** The number of values that were no UTF-8. U+FFFD replaced their bad bytes. */
   mendedValues?: number | undefined;
-  /** Domain, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
+  /** The number of domains, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
   longTexts?: number | undefined;
-  /** Undefined: the request is within the bounds. */
+  /** The parts beyond the bounds. Undefined: the request is within the bounds. */
   leftOut?: LeftOut | undefined;
   /** For a request that only reads, with 0 hits: the number of hits that it asks about. The answer is as if they were counted. */
   foreseenHits?: number | undefined;
@@ -22,7 +22,7 @@ export interface RateLimitRequest {
 
 /** The parts of a request beyond the bounds on numbers. They were not decoded. */
 export interface LeftOut {
-  /** Descriptors behind those that were read. */
+  /** The number of descriptors after those that were read. */
   descriptors: number;
   /** The indexes of descriptors with more entries than allowed. At least their first entries are decoded. */
   readonly crowded: Map<number, CrowdedDescriptor>;
@@ -39,17 +39,17 @@ export interface CrowdedDescriptor {
 
 export interface Descriptor {
   entries: readonly Entry[];
-  /** Set where the same entries came before, and may be planned for already. */
+  /** The known entries, if the same entries came before. They may already have a plan. */
   known?: KnownEntries | undefined;
   /** The same for the entries before marker entries, if those come last. */
   unmarked?: KnownEntries | undefined;
   limit: RequestedLimit | undefined;
-  /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
+  /** The hits addend of the descriptor. Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
   hitsAddend: number | undefined;
   isNegativeHits: boolean;
 }
 
-/** A limit in the request, which takes the place of the rule's. `unit` may be any number. */
+/** A limit in the request, which replaces the rule's. `unit` may be any number. */
 export interface RequestedLimit {
   requestsPerUnit: number;
   unit: number;
@@ -63,11 +63,11 @@ export type Code = (typeof Code)[keyof typeof Code];
 export interface CurrentLimit {
   readonly name: string;
   readonly requestsPerUnit: number;
-  /** The unit that the window has the length of, else UNKNOWN. */
+  /** The unit with the same length as the window, otherwise UNKNOWN. */
   readonly unit: number;
-  /** Our own headers, if number and unit do not say everything: `100, 100;w=300`, with every limit of the rule. */
+  /** The value of Weir's own headers, if number and unit are not enough: `100, 100;w=300`, with every limit of the rule. */
   readonly policy?: string;
-  /** The window then, `5m`. */
+  /** The window in that case, such as `5m`. */
   readonly window?: string;
 }
 
@@ -89,7 +89,7 @@ export class HeaderForm {
   readonly before: Uint8Array;
   readonly between: Uint8Array;
 
-  /** All in ASCII; the key has less than 128 characters. */
+  /** Creates a form of ASCII parts. The key has less than 128 characters. */
   constructor(key: string, before: string, between = '') {
     this.key = key;
     this.#texts = [before, between];
@@ -128,7 +128,7 @@ class FormedHeader implements Header {
   }
 }
 
-/** A request that cannot be decided, whatever the counters say; the message is for the caller. */
+/** A request that cannot be decided, whatever the counters hold. The message is for the caller. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
   /** Whether the same request may be decided a moment later. */

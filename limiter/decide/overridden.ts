@@ -12,11 +12,11 @@ export interface LimitUnder {
   readonly original: Limit;
   /** The limit with other numbers. Window and algorithm are unchanged. */
   readonly limit: Limit;
-  /** The strongest that decides, else a grant. */
+  /** The strongest override that decides, otherwise a grant. */
   readonly override: Override | undefined;
-  /** An override makes it `unlimited`. */
+  /** Whether an override makes the limit `unlimited`. */
   readonly isLifted: boolean;
-  /** When one of its grants ends with its window; infinity: none does. */
+  /** The time at which the first of its grants ends with its window; infinity: none does. */
   readonly endsMs: number;
 }
 
@@ -24,16 +24,16 @@ interface Overridable {
   readonly limit: Limit;
   /** Whether it is the only limit of its rule, so that an override need not name it. */
   readonly isOnly: boolean;
-  /** The name of the limit, or else its window: distinguishes it from the other limits of its rule. */
+  /** The name of the limit, or its window if it has none: distinguishes it from the other limits of its rule. */
   readonly label: string;
 }
 
-/** One of the limits of a rule. */
+/** Returns one of the limits of a rule, for overrides. */
 export function overridable(limit: Limit, all: readonly Limit[]): Overridable {
   return { limit, isOnly: all.length === 1, label: limitLabel(all, limit) };
 }
 
-/** A limit of one unit, by the default algorithm. */
+/** Returns a limit of one unit with the default algorithm. */
 export function plainLimit(unit: Unit, requestsPerUnit: number): Limit {
   return { ...makeLimit({ requestsPerUnit }), unit };
 }
@@ -60,7 +60,7 @@ export function limitUnder(
   return { original, limit, override, isLifted: effect?.kind === 'unlimited', endsMs };
 }
 
-/** Whether one of these overrides decides over the number of one of these limits. */
+/** Whether one of these overrides determines the number of one of these limits. */
 export function changesLimit(limits: readonly Limit[], overrides: readonly Override[]): boolean {
   return limits.some((limit) => {
     const one = overridable(limit, limits);
@@ -68,15 +68,15 @@ export function changesLimit(limits: readonly Limit[], overrides: readonly Overr
   });
 }
 
-/** An override that names no limit applies to all of them. Numbers apply only to a single limit. */
+/** Whether an override applies to a limit. Without a limit's name, it applies to all limits. Numbers apply only to a single limit. */
 function concerns({ limit: name, effect }: Override, { isOnly, label }: Overridable): boolean {
   if (name !== '') return name === label;
   return isOnly || (effect.kind !== 'limit' && effect.kind !== 'grant');
 }
 
 /**
- * When a grant for this limit ends: with the window that it was given in, else a window's length after; a date of its own
- * goes before.
+ * Returns the end of a grant for this limit: its own date if it has one, otherwise the end of the window in which it was created. For
+ * a limit without windows, it ends after the length of a window.
  */
 export function grantEndMs({ createdMs, endsMs }: Override, limit: Limit, windows: WindowOptions): number {
   if (endsMs !== undefined) return endsMs;

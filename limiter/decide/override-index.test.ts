@@ -31,7 +31,7 @@ const entriesOf = (alphabet: string) =>
     maxLength: 3,
   });
 
-/** Asks each of them, as the words of the documents have it. */
+/** Checks each override, as the documentation describes it. */
 function naiveFind(overrides: readonly Override[], domain: string, entries: readonly Entry[]): Override[] {
   const matching = overrides.filter(
     (one) =>

@@ -1,7 +1,7 @@
 /**
- * Finds the overrides of a descriptor. Its entries are hashed as one text, key and value by turns: exact overrides by the
- * whole of it, patterns by what stands before their first `*` or behind their last, whichever fewer others have. So the cost
- * does not grow with their number, but of patterns that have neither of their own.
+ * Finds the overrides of a descriptor. Its entries are hashed as one text, alternating keys and values. The whole hash finds exact
+ * overrides. The text before the first `*` or after the last one finds patterns: of the two, the one that fewer other patterns have.
+ * So the cost does not grow with the number of overrides, except for patterns that share both texts.
  */
 import { type Entry, patternMatches } from '../../rules/model.ts';
 import { byAge, isPattern, type Override } from '../../rules/override.ts';
@@ -16,7 +16,7 @@ export interface OverridesFound {
 
 export class OverrideIndex {
   readonly #domains = new Map<string, DomainOverrides>();
-  /** Ascending. */
+  /** The ends of overrides, ascending. */
   readonly #endsMs: Float64Array;
   readonly #longest = new Map<string, number>();
 
@@ -28,23 +28,23 @@ export class OverrideIndex {
     this.#endsMs = Float64Array.from(overrides.flatMap(({ endsMs }) => endsMs ?? [])).sort();
   }
 
-  /** When the next of them ends; infinity: none does. */
+  /** Returns the next end of an override; infinity: none ends. */
   nextEndMs(nowMs: number): number {
     return this.#endsMs.find((endsMs) => endsMs > nowMs) ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The number of entries of the domain's longest override. 0: there is none. */
+  /** Returns the number of entries of the domain's longest override. 0: there is none. */
   longestMatch(domain: string): number {
     return this.#longest.get(domain) ?? 0;
   }
 
-  /** Undefined if none is in force at this time. */
+  /** Returns the overrides of a descriptor; undefined if none is in force at this time. */
   find(domain: string, entries: readonly Entry[], nowMs: number): OverridesFound | undefined {
     return this.#domains.get(domain)?.find(entries, nowMs);
   }
 }
 
-/** The stronger first. */
+/** Compares overrides. The stronger one is first. */
 export function byStrength(a: Override, b: Override): number {
   const pattern = Number(isPattern(a)) - Number(isPattern(b));
   return pattern || lengthOf(b) - lengthOf(a) || byAge(a, b);
@@ -54,7 +54,7 @@ function lengthOf({ match }: Override): number {
   return match.reduce((length, { value }) => length + value.length, 0);
 }
 
-/** Whether it is for a descriptor with these entries. */
+/** Whether an override is for a descriptor with these entries. */
 export function overrideMatches({ match }: Pick<Override, 'match'>, entries: readonly Entry[]): boolean {
   if (match.length !== entries.length) return false;
   for (let i = 0; i < match.length; i++) {
@@ -163,7 +163,7 @@ class DomainOverrides {
 
 const none: readonly Override[] = [];
 
-/** All before the first `*`; without one the whole text. */
+/** Returns the key of the text before the first `*`; without one, of the whole text. */
 function headOf(match: readonly Entry[]): Literal {
   let hash = hashSeed;
   let length = 0;
@@ -180,7 +180,7 @@ function headOf(match: readonly Entry[]): Literal {
   return { hash, length };
 }
 
-/** All behind the last `*`, from its end: each value backwards, then its key. */
+/** Returns the key of the text after the last `*`, read from the end: each value backwards, then its key. */
 function tailOf(match: readonly Entry[]): Literal {
   let hash = hashSeed;
   let length = 0;
@@ -195,11 +195,11 @@ function tailOf(match: readonly Entry[]): Literal {
   return { hash, length };
 }
 
-/** Overrides by the text that they are found by. */
+/** Overrides by the hashed text that finds them. */
 class Groups {
   readonly #index: PairIndex;
   readonly #lists: Override[][] = [];
-  /** By length: whether any has this length. */
+  /** Whether any text has this length, by length. */
   readonly #hasLength: Uint8Array;
 
   constructor(all: readonly Placed[]) {
@@ -237,7 +237,7 @@ class Groups {
     return slot === -1 ? 0 : this.#lists[this.#index.value(slot)]!.length;
   }
 
-  /** The matching overrides of the group with this text. */
+  /** Adds the matching overrides of the group with this text. */
   add(hash: number, length: number, entries: readonly Entry[], to: Override[]): void {
     const slot = this.#index.find(hash, length);
     if (slot === -1) return;

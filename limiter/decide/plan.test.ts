@@ -11,7 +11,7 @@ import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, noLimit, Planner } from './plan.ts';
 import { KnownEntries } from './wire-reader.ts';
 
-/** Matches by the first entry's key alone. */
+/** A matcher that matches by the first entry's key alone. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   return {
     hasDomain: (domain) => domain === 'd',
@@ -110,7 +110,7 @@ describe('Planner', () => {
       return plan.kind === 'limited' ? plan.limits[0]!.leaseMost : Number.NaN;
     };
     expect(mostOf(5_000)).toBe(most);
-    // LEASES=off, and a limit of the request.
+    // This covers LEASES=off, and a limit of the request.
     expect(mostOf(undefined)).toBe(0);
     expect(mostOf(5_000, { limit: { requestsPerUnit: 1_000, unit: Unit.DAY } })).toBe(0);
   });

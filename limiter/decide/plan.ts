@@ -32,7 +32,7 @@ import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 /** The parts that all plans for one limit of a rule share. */
 type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'place'>;
 
-/** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
+/** Gives the plan its key in this window. All requests of a window share one string, so the store need not hash it again. */
 export function enterWindow(plan: LimitPlan, window: Window): Window {
   plan.window = window;
   plan.key = counterKey(plan.counterStem, window);
@@ -40,22 +40,22 @@ export function enterWindow(plan: LimitPlan, window: Window): Window {
   return window;
 }
 
-/** Whether being over makes the request over only together with all other quotas. */
+/** Whether being over makes the request over only if all other quotas are over, too. */
 export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
   if (plan.kind === 'unlimited') return false;
   return quotaModeForAll || (plan.kind === 'limited' && plan.rule.quotaMode);
 }
 
-/** No rule applies, or another rule of the request replaces the one that would. */
+/** The plan if no rule applies, or if another rule of the request replaces the one that would. */
 export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
 const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
 
-/** The settings of these names. */
+/** The settings with these names. */
 export interface PlanSettings extends NameForm, WindowOptions {
   cacheKeyPrefix: string;
-  /** 0 to 1. */
+  /** The near limit ratio, 0 to 1. */
   nearLimitRatio: number;
-  /** Millionths of its limit that are leased where a rule does not say; undefined: nothing is, whatever rules say. */
+  /** The millionths of a limit that are leased if its rule does not say. Undefined: nothing is leased, whatever rules say. */
   defaultLease: number | undefined;
 }
 
@@ -72,7 +72,7 @@ interface Memo {
   readonly known: KnownEntries;
   readonly domain: string;
   readonly plan: Plan;
-  /** Its limits for those of which something is reserved, from the first such one on. */
+  /** The limits for requests that reserve. Undefined before the first such request. */
   reserved: readonly LimitPlan[] | undefined;
 }
 
@@ -81,11 +81,11 @@ export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
   readonly #settings: PlanSettings;
-  /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
+  /** Earlier plans by the slot of the entries. They end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
   readonly #shared = new Map<MatchedRule, SharedPlan[]>();
   readonly #overrides: OverridesNow | undefined;
-  /** The time from which another plan is needed, because an override ends. For reading alone. */
+  /** The time from which another plan is needed, because an override ends. Callers only read it. */
   staleAtMs = Number.POSITIVE_INFINITY;
 
   constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings, overrides?: OverridesNow) {
@@ -100,10 +100,10 @@ export class Planner {
     this.staleAtMs = Math.min(this.staleAtMs, endsMs);
   }
 
-  /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
+  /** Plans a descriptor. Throws a `ServiceError` if the descriptor carries a limit without a usable unit. */
   plan(domain: string, descriptor: Descriptor): Plan {
     const { known, unmarked, limit } = descriptor;
-    // Marker entries are new each time, but not the entries before them.
+    // Marker entries differ each time, but the entries before them do not.
     const before = known ?? unmarked;
     if (limit !== undefined || before === undefined) return this.#newPlan(domain, descriptor);
     let memo = this.#memos[before.slot];
@@ -113,8 +113,8 @@ export class Planner {
   }
 
   /**
-   * Of a descriptor with so many entries that are no marker's, and no limit of its own: undefined where a rule or an override may
-   * be for it.
+   * Plans a descriptor with `unmarked` entries that belong to no marker, and without a limit of its own. Returns undefined if a rule
+   * or an override may apply to it.
    */
   planCrowded(domain: string, unmarked: number): NoLimitPlan | undefined {
     const longest = this.#overrides?.index.longestMatch(domain) ?? 0;
@@ -123,7 +123,7 @@ export class Planner {
       : this.#planNothing(domain);
   }
 
-  /** `memo`: of the entries that are no marker's. */
+  /** Plans a descriptor that may have a marker. `memo`: the plan for the entries that belong to no marker. */
   #markedPlan(domain: string, descriptor: PlannedDescriptor, memo: Pick<Memo, 'plan' | 'reserved'>): Plan {
     const { plan } = memo;
     if (plan.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
@@ -160,7 +160,7 @@ export class Planner {
       const match = this.#requestedMatch(domain, entries, limit);
       return this.#planMatch(match, [this.#sharedOf(match.rule, match.rule.limits[0]!)]);
     }
-    // Matching first spares the usual request a second look for its domain.
+    // Matching first saves most requests a second lookup of their domain.
     const match = this.#matcher.match(domain, entries, this.#settings);
     return match === undefined ? this.#planNothing(domain) : this.#planMatch(match);
   }
@@ -169,7 +169,7 @@ export class Planner {
     return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
   }
 
-  /** `all`: what plans for its limits share. */
+  /** Plans for a match. `all`: the parts that plans for its limits share. */
   #planMatch(match: RuleMatch, all = this.#sharedOfRule(match.rule)): LimitedPlan | UnlimitedPlan {
     const { rule, counterStem } = match;
     if (rule.unlimited) return { kind: 'unlimited', rule };
@@ -179,7 +179,7 @@ export class Planner {
     return { kind: 'limited', rule, limits, marker: undefined };
   }
 
-  /** Only for rules that last: they are kept. */
+  /** Returns the shared parts of a rule's plans. They are stored, so call it only for rules that last. */
   #sharedOfRule(rule: MatchedRule): SharedPlan[] {
     let all = this.#shared.get(rule);
     if (all === undefined) {
@@ -189,7 +189,7 @@ export class Planner {
     return all;
   }
 
-  /** As `#planMatch`, with overrides. Counters keep their keys, and limits their statistics. */
+  /** Plans like `#planMatch`, with overrides. Counters keep their keys, and limits their statistics. */
   #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: PlannedDescriptor): Plan {
     const match = this.#matchUnder(found, domain, descriptor);
     if (match === undefined) return this.#planNothing(domain);
@@ -210,7 +210,10 @@ export class Planner {
     return { kind: 'limited', rule, limits, marker: undefined };
   }
 
-  /** The rule that applies, or the request's limit, which an override of a rule's limit replaces; else what an override brings. */
+  /**
+   * Returns the rule that applies. A request's limit takes precedence unless an override changes a limit of the rule. Without a
+   * limit, an override may bring its own.
+   */
   #matchUnder(
     { overrides }: OverridesFound,
     domain: string,
@@ -231,7 +234,7 @@ export class Planner {
     return match;
   }
 
-  /** The limit of the request replaces all those of the rule that it matches, and counts by its algorithm if that has one limit. */
+  /** Returns the request's limit, which replaces all those of the rule that it matches. If that has one limit, its algorithm applies. */
   #requestedMatch(
     domain: string,
     entries: readonly Entry[],
@@ -262,7 +265,7 @@ export class Planner {
     return this.#matchOfValues(domain, entries, limit, matched);
   }
 
-  /** For a limit that no rule has, hence no pattern in place of a value. */
+  /** Returns a match for a limit that no rule has, hence without a pattern in place of a value. */
   #matchOfValues(domain: string, entries: readonly Entry[], limit: Limit, matched?: MatchedRule): RuleMatch {
     const rule: MatchedRule = {
       ...{ ...noTraits, path: '', order: 0, ...matched, domain },
@@ -278,7 +281,7 @@ export class Planner {
     };
   }
 
-  /** The statistics of one of the limits of what matched. */
+  /** Returns the statistics of one of the limits of a match. */
   #metricOf({ rule: { limits }, metricKey, metricPerValue }: RuleMatch, limit: Limit): RuleMetric {
     if (limits.length === 1) return this.#stats.ruleMetric(metricKey, metricPerValue);
     const label = limitLabel(limits, limit);
@@ -291,7 +294,10 @@ export class Planner {
     return { ...shared, counterStem, metric, window: undefined, key: '', refusal: 0, place: undefined };
   }
 
-  /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
+  /**
+   * Returns the parts that plans for a limit share. `all`: the rule's limits without overrides, which determine how it counts.
+   * `override`: the override that decides.
+   */
   #sharedOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): SharedPlan {
     const { nearLimitRatio, defaultLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
@@ -306,7 +312,7 @@ export class Planner {
       windowSeconds: fixedSecondsOf(limit, this.#settings),
       capacity,
       nearThreshold: nearThreshold(capacity, nearLimitRatio),
-      // A block lets nothing be used, and says so itself.
+      // A block lets no hits pass, and answers report the block itself.
       marks: override?.effect.kind === 'block' ? undefined : marksOf(limit.warnAt, capacity),
       warns: rule.limits.some(({ warnAt }) => warnAt.length > 0),
       bound,
@@ -334,7 +340,7 @@ export class Planner {
   }
 }
 
-/** A reservation passes only if it fits, even if the limit otherwise counts all hits. */
+/** Returns the limits for reservations: these pass only if they fit, even if the limit otherwise counts all hits. */
 function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
   return limits.map((plan) => ({ ...plan, bound: plan.charging }));
 }
@@ -351,8 +357,8 @@ function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: bool
 }
 
 /**
- * Drops, in place, the limits whose name another matched rule of the same request replaces. An unlimited rule
- * replaces others but is not replaced itself. Of several limits of a rule those of other names stay.
+ * Drops, in place, the limits whose name another matched rule of the same request replaces. An unlimited rule replaces others but is
+ * not replaced itself. If a rule has several limits, those of other names stay.
  */
 export function applyReplaces(plans: Plan[]): void {
   let replaced: Set<string> | undefined;
@@ -371,7 +377,7 @@ export function applyReplaces(plans: Plan[]): void {
   }
 }
 
-/** Their words name no limit that was replaced. */
+/** Returns plans whose texts name none of the replaced limits. */
 function withoutOthers(limits: readonly LimitPlan[]): LimitPlan[] {
   const left = limits.map(({ limit }) => limit);
   return limits.map((plan) => ({

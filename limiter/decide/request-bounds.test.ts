@@ -78,7 +78,7 @@ describe('RequestBounds', () => {
       crowded: new Map([[1, { entries: 5, unmarked: 4 }]]),
       maxEntries: 2,
     });
-    // The next one has nothing of it.
+    // The next request contains nothing of it.
     expect(limited.decode(encoded({ descriptors: [{}] })).leftOut).toBeUndefined();
   });
 
@@ -92,7 +92,7 @@ describe('RequestBounds', () => {
     expect(request.leftOut).toBeUndefined();
     expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_385) })).longTexts).toBe(1);
     expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_384) })).longTexts).toBeUndefined();
-    // U+FFFD takes three bytes, and is what is counted.
+    // U+FFFD takes three bytes, and these count.
     const value = Buffer.concat([Buffer.from('129870', 'hex'), Buffer.alloc(14_360, 0xff)]);
     const entry = Buffer.concat([Buffer.from('0a9b70', 'hex'), value]);
     expect(boundsOf().decode(Buffer.concat([Buffer.from('129e70', 'hex'), entry]))).toMatchObject({
@@ -157,7 +157,7 @@ describe('RequestBounds', () => {
     });
   });
 
-  /** Undefined: they are damaged. */
+  /** Returns undefined for damaged bytes. */
   function read(run: () => RateLimitRequest): RateLimitRequest | undefined {
     try {
       return run();

@@ -1,23 +1,23 @@
 /**
- * What one request may consist of, so that none costs more than it should. The decoder makes nothing of what is beyond the
- * bounds, and says how much that is (`LeftOut`). Whether any rule could be for it is known only where rules are.
+ * Bounds on one request, so that none costs more than it should. The decoder skips the parts beyond the bounds and reports how much
+ * it skipped (`LeftOut`). Only the matcher knows whether a rule could apply to them.
  */
 import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
 import type { LeftOut, RateLimitRequest } from './messages.ts';
 import { decodeRateLimitRequest } from './wire-codec.ts';
 
 export interface RequestLimits {
-  /** REQUEST_MAX_DESCRIPTORS. */
+  /** REQUEST_MAX_DESCRIPTORS: the most descriptors of a request. */
   maxDescriptors: number;
-  /** REQUEST_MAX_ENTRIES, of one descriptor. */
+  /** REQUEST_MAX_ENTRIES: the most entries of one descriptor. */
   maxEntries: number;
   /** REQUEST_MAX_TEXT_BYTES: a longer domain, key or value is counted by its beginning and its hash. */
   maxTextBytes: number;
-  /** REQUEST_MAX_BYTES. */
+  /** REQUEST_MAX_BYTES: the most bytes of a request. */
   maxBytes: number;
 }
 
-/** Far above what proxies send, and cheap enough that other callers do not wait for the decision. */
+/** The default bounds: far above what proxies send, and cheap enough that other callers do not wait for the decision. */
 export const defaultRequestLimits: RequestLimits = {
   maxDescriptors: 256,
   maxEntries: 64,
@@ -26,7 +26,7 @@ export const defaultRequestLimits: RequestLimits = {
 };
 
 export const tooLargeAnswers = ['over_limit', 'error'] as const;
-/** REQUEST_TOO_LARGE. */
+/** A value of REQUEST_TOO_LARGE. */
 export type TooLargeAnswer = (typeof tooLargeAnswers)[number];
 
 /** The settings that bound a request. */
@@ -36,11 +36,11 @@ export type RequestBound =
   | 'REQUEST_MAX_BYTES'
   | 'HTTP_MAX_BODY_BYTES';
 
-/** A request beyond a bound. The message names the setting, the bound and what came, and nothing that the caller wrote. */
+/** A request beyond a bound. The message names the setting, the bound and the request's number, and contains no text of the caller. */
 export class RequestTooLarge extends Error {
   override readonly name = 'RequestTooLarge';
   readonly setting: RequestBound;
-  /** Descriptors that were decoded, within the bounds or not. */
+  /** The number of decoded descriptors, within the bounds or not. */
   readonly descriptors: number;
 
   constructor(setting: RequestBound, message: string, descriptors = 0) {
@@ -58,19 +58,19 @@ export class RequestBounds {
   }
 
   /**
-   * What is within the bounds; `leftOut` says of the rest. Throws a `RequestTooLarge` for bytes beyond theirs, of which nothing is
-   * read, or a `DecodeError`.
+   * Decodes the part within the bounds; `leftOut` describes the rest. Throws a `RequestTooLarge`, without reading anything, if the
+   * request has too many bytes, or a `DecodeError`.
    */
   decode(bytes: Uint8Array): RateLimitRequest {
     if (bytes.length > this.limits.maxBytes) throw this.tooManyBytes(bytes.length);
     const request = decodeRateLimitRequest(bytes, this.limits);
-    // U+FFFD takes three bytes for each one that it stands for.
+    // U+FFFD takes three bytes and may stand for one.
     const mostTextBytes = request.mendedValues === undefined ? bytes.length : 3 * bytes.length;
     if (mostTextBytes > this.limits.maxTextBytes) request.longTexts = this.#longTextsOf(request);
     return request;
   }
 
-  /** For callers that are notified of what is beyond the bounds as an error: throws a `RequestTooLarge` for that, too. */
+  /** Decodes a whole request, for callers that get an error for any excess: throws a `RequestTooLarge` for that, too. */
   decodeWhole(bytes: Uint8Array): RateLimitRequest {
     const request = this.decode(bytes);
     this.checkWhole(request);
@@ -102,7 +102,7 @@ export class RequestBounds {
   }
 }
 
-/** The error for a request whose descriptors were partly left out. */
+/** Returns the error for a request whose descriptors were partly left out. */
 export function tooManyDescriptors(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { descriptors: left }: LeftOut,
@@ -115,7 +115,7 @@ export function tooManyDescriptors(
   );
 }
 
-/** The error for a request with a descriptor that has too many entries. */
+/** Returns the error for a request with a descriptor that has too many entries. */
 export function tooManyEntries(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { crowded, maxEntries }: LeftOut,

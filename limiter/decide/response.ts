@@ -1,4 +1,4 @@
-/** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
+/** The answer to a request, from the decisions on its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
 import { asksForHits, type Verb } from '../stores/operation.ts';
 import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
@@ -16,8 +16,8 @@ import { Code, type Header, HeaderForm } from './messages.ts';
 import { isQuota } from './plan.ts';
 
 /**
- * OVER_LIMIT when a descriptor that is no quota is, or when there are quotas and all of them are. `quotaModeForAll`
- * (QUOTA_MODE) makes quotas also of descriptors without limit, which then keep the request OK.
+ * Returns OVER_LIMIT if a descriptor that is no quota is over, or if there are quotas and all of them are over. With
+ * `quotaModeForAll` (QUOTA_MODE), descriptors without a limit are quotas, too, and keep the request OK.
  */
 function overallCode(
   plans: readonly Plan[],
@@ -46,7 +46,7 @@ interface LimitHeaderNames {
 }
 
 /**
- * The status that headers describe in the Go service: the first with the least remaining. A status over its limit that is no
+ * Returns the status that headers describe in the Go service: the first with the least remaining. A status over its limit that is no
  * quota takes precedence, and the last of several such statuses. Undefined when no status has a limit.
  */
 function statusOfGoService(
@@ -65,8 +65,8 @@ function statusOfGoService(
 }
 
 /**
- * The status that refuses the request longest, so that reset and Retry-After agree; without one the first with the least
- * remaining. Undefined when no status has a limit.
+ * Returns the status that refuses the request longest, so that reset and Retry-After agree. If none refuses it, returns the first
+ * with the least remaining. Undefined when no status has a limit.
  */
 function decidingStatus(
   plans: readonly Plan[],
@@ -83,7 +83,7 @@ function decidingStatus(
   return least;
 }
 
-/** Limit, remaining and reset, in this order. What is not a number of requests in one of the units alone is reported whole. */
+/** Returns limit, remaining and reset, in this order. The limit has the form of `policy` unless a number and a unit describe it. */
 function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header[] {
   const limit = status.currentLimit;
   return [
@@ -93,7 +93,7 @@ function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header
   ];
 }
 
-/** From the shortest unit to the longest, in the order of their headers. Renaming the standard headers does not rename these. */
+/** The headers from the shortest unit to the longest. Renaming the standard headers does not rename these. */
 const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] = [
   { unit: Unit.SECOND, limit: 'RateLimit-Limit-Seconds', remaining: 'RateLimit-Remaining-Seconds' },
   { unit: Unit.MINUTE, limit: 'RateLimit-Limit-Minutes', remaining: 'RateLimit-Remaining-Minutes' },
@@ -104,7 +104,7 @@ const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] =
   { unit: Unit.YEAR, limit: 'RateLimit-Limit-Years', remaining: 'RateLimit-Remaining-Years' },
 ];
 
-/** For each unit present, limit and remaining of the first status with the least remaining. */
+/** Returns, for each unit present, limit and remaining of the first status with the least remaining. */
 function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   const headers: Header[] = [];
   for (const names of unitHeaders) {
@@ -121,7 +121,7 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   return headers;
 }
 
-/** The same for windows other than a unit, in the order in which they occur: `RateLimit-Limit-5m`. */
+/** Adds the same for windows other than a unit, in the order in which they occur: `RateLimit-Limit-5m`. */
 function addWindowHeaders(statuses: readonly DescriptorStatus[], headers: Header[]): void {
   const leastByWindow = new Map<string, DescriptorStatus>();
   for (const status of statuses) {
@@ -144,17 +144,17 @@ export interface ResponseOptions {
   quotaMode: boolean;
   /** RESPONSE_DYNAMIC_METADATA. */
   dynamicMetadata: boolean;
-  /** RESPONSE_RULE_IDENTITY: in the dynamic metadata. */
+  /** RESPONSE_RULE_IDENTITY: whether the dynamic metadata names the rule. */
   identityMetadata: boolean;
-  /** RESPONSE_RULE_IDENTITY: in the header of this name; undefined is off. */
+  /** RESPONSE_RULE_IDENTITY: the name of the header; undefined is off. */
   identityHeader: string | undefined;
   /** LIMIT_RESPONSE_HEADERS_ENABLED and its names; undefined is off. */
   responseHeaders: LimitHeaderNames | undefined;
-  /** LIMIT_RESPONSE_HEADERS_STYLE=ietf, then in place of `responseHeaders`: the unit that quotas are in; undefined is off. */
+  /** LIMIT_RESPONSE_HEADERS_STYLE=ietf, which replaces `responseHeaders`: the unit of quotas; undefined is off. */
   ietfUnit: string | undefined;
   /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
   retryAfter: boolean;
-  /** Whether headers describe the limit that refuses longest, and not the one that the Go service chooses. */
+  /** Whether headers describe the limit that refuses longest instead of the one that the Go service chooses. */
   describesLongestRefusal: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;
@@ -164,12 +164,12 @@ export interface ResponseOptions {
   warningHeader: string | undefined;
 }
 
-/** Whether statuses have to say of which limit they are. */
+/** Whether statuses must name their limit. */
 export function reportsLimits({ identityMetadata, identityHeader, ietfUnit }: ResponseOptions): boolean {
   return identityMetadata || identityHeader !== undefined || ietfUnit !== undefined;
 }
 
-/** Status of a descriptor that no limit applies to. */
+/** The status of a descriptor that no limit applies to. */
 export const okStatus: DescriptorStatus = Object.freeze({
   code: Code.OK,
   currentLimit: undefined,
@@ -177,7 +177,7 @@ export const okStatus: DescriptorStatus = Object.freeze({
   durationUntilResetSeconds: undefined,
 });
 
-/** Status of a descriptor whose rule is unlimited. */
+/** The status of a descriptor whose rule is unlimited. */
 export const unlimitedStatus: DescriptorStatus = Object.freeze({ ...okStatus, limitRemaining: maxUint32 });
 
 export function assembleResponse(
@@ -220,7 +220,7 @@ export function assembleResponse(
   return response;
 }
 
-/** Shared by all answers without headers. */
+/** The list of all answers without headers. */
 const noHeaders: Header[] = [];
 Object.freeze(noHeaders);
 
@@ -259,7 +259,7 @@ function addWarnings(response: RateLimitResponse, options: ResponseOptions): voi
   response.dynamicMetadata = { ...response.dynamicMetadata, warnings: warnings.map(warningMetadata) };
 }
 
-/** The lists come made, as most answers have one of them: what grows takes room for what may follow. */
+/** Returns both lists as one. Most answers have one of them, which is reused, because growing a list reserves room for further items. */
 function joined(headers: Header[], more: Header[]): Header[] {
   return headers.length === 0 ? more : headers.concat(more);
 }
@@ -269,13 +269,13 @@ const retryAfter = new HeaderForm('Retry-After', '');
 /** The limit that refuses a request, and for how long. */
 interface Refusal {
   status: DescriptorStatus;
-  /** Infinity where waiting does not help. */
+  /** The waiting time; infinity if waiting does not help. */
   seconds: number;
 }
 
 /**
- * The status on which it depends when the request can pass. A limit refuses by itself, so the longest decides. Quotas
- * refuse together, so the one that ends first decides. Undefined where nothing refuses.
+ * Returns the status that determines when the request can pass. A limit refuses by itself, so the longest decides. Quotas refuse
+ * together, so the one that ends first decides. Undefined if nothing refuses.
  */
 function longestRefusal(
   plans: readonly Plan[],
@@ -302,7 +302,10 @@ function longestRefusal(
   return longest === undefined || firstQuota.seconds > longest.seconds ? firstQuota : longest;
 }
 
-/** The status that headers describe where they describe the longest refusal, and how long a refusal lasts: Infinity where waiting does not help. */
+/**
+ * Returns the status that headers describe if they describe the longest refusal, and how long a refusal lasts: infinity if waiting
+ * does not help.
+ */
 export function decisive(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
@@ -315,8 +318,8 @@ export function decisive(
 }
 
 /**
- * What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count.
- * `error`: none, the request fails.
+ * The answer for a descriptor whose counter could not be counted (STORE_FAILURE_MODE). It claims no count. `error`: no answer, the
+ * request fails.
  */
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 
@@ -327,8 +330,8 @@ export interface UncountedHit {
 }
 
 /**
- * Allowed, it looks as if no limit applied: what remains of the limit is not known. Denied, it is over its limit with
- * nothing left. Hits taken back and rules in shadow mode are never denied.
+ * Returns the status of hits that were not counted. If they are allowed, it looks as if no limit applied, because what remains of the
+ * limit is unknown. If they are denied, it is over its limit with nothing left. Refunds and rules in shadow mode are never denied.
  */
 export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): DescriptorStatus {
   if (answer !== 'deny' || !asksForHits(hit.verb) || hit.counter.rule.shadowMode) return okStatus;

@@ -15,7 +15,7 @@ const lengths: Record<number, number> = {
   [Unit.YEAR]: 31_536_000,
 };
 const seconds = (text: string): number => Date.parse(text) / 1000;
-/** Until the year 2200. */
+/** Seconds until the year 2200. */
 const moment = fc.integer({ min: 0, max: 7_258_118_400 });
 
 function at(unit: Unit, nowSeconds: number, calendarMonth: boolean): Window {

@@ -1,4 +1,4 @@
-/** Windows of time that hits are counted in, aligned to the epoch or as a calendar has them, in whole seconds of UTC. */
+/** Windows that count hits, aligned to the epoch or to a calendar, in whole seconds of UTC. */
 import type { LimitNumbers, SteadyCounter } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText, calendarWindow } from '../../rules/calendar.ts';
@@ -10,21 +10,21 @@ import { countingOf } from '../algorithms/registry.ts';
 
 export interface Window {
   readonly startSeconds: number;
-  /** The first second that is no longer in the window. */
+  /** The first second after the window. */
   readonly endSeconds: number;
   /** Lifetime of a counter from its first hit. Undefined: until the end of the window, as for calendar months. */
   readonly lifeSeconds: number | undefined;
-  /** The end of counter keys. */
+  /** The suffix of counter keys. */
   readonly keySuffix: string;
 }
 
-/** Whether there are windows for this number, which a request may choose freely. */
+/** Whether there are windows for this unit. A request may contain any number. */
 export function isCountable(unit: number): unit is Unit {
   return windowSeconds(unit) !== undefined;
 }
 
 export interface WindowOptions {
-  /** USE_CALENDAR_MONTH_RATE_LIMIT: a month is one of the calendar instead of 30 days. */
+  /** USE_CALENDAR_MONTH_RATE_LIMIT: whether a month is a calendar month instead of 30 days. */
   useCalendarMonthRateLimit: boolean;
   readonly counterKeys: CounterKeys;
 }
@@ -34,7 +34,7 @@ export interface WindowedLimit extends Pick<Limit, 'unit' | 'unitMultiplier'> {
   readonly calendar?: Calendar | undefined;
 }
 
-/** The window that a moment is in. */
+/** Returns the window that contains a time. */
 export function windowAt(limit: WindowedLimit, nowSeconds: number, options: WindowOptions): Window {
   const { counterKeys } = options;
   if (limit.calendar !== undefined) {
@@ -53,14 +53,14 @@ export function windowAt(limit: WindowedLimit, nowSeconds: number, options: Wind
   };
 }
 
-/** The length of a limit's windows; of a calendar that of usual ones: a month has 30 days. */
+/** Returns the length of a limit's windows. For a calendar, it is the typical length: a month has 30 days. */
 export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
   const length = windowSeconds(unit, unitMultiplier);
   if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
   return length;
 }
 
-/** The numbers that a limit is counted by. */
+/** Returns the numbers with which a limit counts. */
 export function numbersOf(limit: Limit): LimitNumbers {
   return {
     requests: limit.requestsPerUnit,
@@ -69,7 +69,7 @@ export function numbersOf(limit: Limit): LimitNumbers {
   };
 }
 
-/** The bound of hits that are counted only if they pass. */
+/** Returns the bound of hits that are counted only if they pass. */
 export function boundOf(limit: Limit): Bound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
@@ -78,7 +78,10 @@ export function isCalendarMonth({ unit, calendar }: WindowedLimit, options: Wind
   return unit === Unit.MONTH && calendar === undefined && options.useCalendarMonthRateLimit;
 }
 
-/** The unit that a window has the length of, UNKNOWN for none; of a calendar its own. 30 days are no month where that is one of the calendar. */
+/**
+ * Returns the unit with the length of a window, or UNKNOWN; for a calendar its own unit. 30 days are no month if months are calendar
+ * months.
+ */
 export function unitOfWindow(limit: WindowedLimit, options: WindowOptions): Unit {
   if (limit.unitMultiplier === 1) return limit.unit;
   const unit = unitOfSeconds(lengthOf(limit));
@@ -93,7 +96,7 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
 }
 
-/** The window of a counter that never ends. */
+/** Returns the window of a counter that never ends. */
 function steadyWindow(limit: Limit, steady: SteadyCounter): Window {
   return {
     startSeconds: Number.NEGATIVE_INFINITY,
@@ -103,7 +106,7 @@ function steadyWindow(limit: Limit, steady: SteadyCounter): Window {
   };
 }
 
-/** The window that a limit counts in. `isOwn`: what the Go service does not know, and has unambiguous keys for that. */
+/** Returns the window that a limit counts in. `isOwn`: the limit does not exist in the Go service, so its keys are unambiguous. */
 export function counterWindow(
   limit: Limit,
   isOwn: boolean,
@@ -115,7 +118,7 @@ export function counterWindow(
   return windowAt(limit, nowSeconds, isOwn ? { ...options, counterKeys: 'unambiguous' } : options);
 }
 
-/** The current window of each unit and each limit of our own, made once a window instead of once a plan. */
+/** The current window of each unit and each of Weir's own limits, created once per window instead of once per plan. */
 export class Windows {
   readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = [];
@@ -125,7 +128,7 @@ export class Windows {
     this.#options = options;
   }
 
-  /** As `counterWindow`. */
+  /** Returns the result of `counterWindow`. */
   at(limit: Limit, isOwn: boolean, nowSeconds: number): Window {
     const known = isOwn ? this.#ofOwn.get(limit) : this.#current[limit.unit];
     if (known !== undefined && nowSeconds >= known.startSeconds && nowSeconds < known.endSeconds)

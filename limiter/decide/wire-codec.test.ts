@@ -36,7 +36,7 @@ const text = fc.oneof(
     'lone \ud800 surrogate',
   ),
 );
-/** Length, low and high words all matter to the reading of 64 bits. */
+/** Numbers of 64 bits: length, low and high words all affect how they are read. */
 const uint64 = fc.oneof(
   fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
   fc.constantFrom(
@@ -76,7 +76,7 @@ const generatedRequest: fc.Arbitrary<MessageInitShape<typeof RateLimitRequestSch
   { requiredKeys: [] },
 );
 
-/** What the generated codec makes of the bytes, in this project's words. */
+/** Returns the request that the generated codec reads, in the types of this project. */
 function generatedDecode(
   bytes: Uint8Array,
   decode: typeof fromBinary = fromBinary,
@@ -115,7 +115,7 @@ function withoutKnown(request: RateLimitRequest): RateLimitRequest {
   };
 }
 
-/** Twice: entries that came before are found instead of read. */
+/** Decodes twice: known entries are found instead of read. */
 function handDecode(bytes: Uint8Array): RateLimitRequest | undefined {
   try {
     const first = withoutKnown(decodeRateLimitRequest(bytes));
@@ -242,7 +242,7 @@ describe('decodeRateLimitRequest', () => {
       fc.property(bytes, (input) => {
         const decoded = handDecode(input);
         if (decoded !== undefined) accepted++;
-        // Bad bytes of a value are replaced, those of a key or a domain refused.
+        // Bad bytes of a value are replaced. Those of a key or a domain are rejected.
         const isMended = decoded?.mendedValues !== undefined;
         const { mendedValues: _, ...plain } = decoded ?? {};
         const expected = generatedDecode(input, isMended ? fromBinaryMended : fromBinary);

@@ -1,5 +1,5 @@
 /**
- * The two messages of `ShouldRateLimit` on the wire, by hand: this is the hot path. Tests hold it equal to the
+ * The wire format of the two messages of `ShouldRateLimit`, by hand, because this is the fast path. Tests check that it equals the
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
@@ -37,13 +37,13 @@ const allOfIt: ReadLimits = {
   maxDescriptors: Number.POSITIVE_INFINITY,
   maxEntries: Number.POSITIVE_INFINITY,
 };
-/** Of the request that is being read. */
+/** The limits for the request that is being read. */
 let readLimits = allOfIt;
 let leftOut: LeftOut | undefined;
 
 /**
- * Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them, and what it
- * makes is bounded by `limits`.
+ * Decodes a request. Throws a `DecodeError` if the bytes are no such message. It keeps nothing of `bytes`. Its time is linear in
+ * them, and `limits` bound what it creates.
  */
 export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): RateLimitRequest {
   const end = bytes.length;
@@ -64,7 +64,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
           request.domain = reader.string();
           break;
         case 2: {
-          // An array that is created with its element reserves no further room, which few requests need.
+          // An array that is created with its element reserves no further room, and few requests need more.
           const count = request.descriptors.length;
           if (count === 0) request.descriptors = [readDescriptor(bytes, 0)];
           else if (count < limits.maxDescriptors) request.descriptors.push(readDescriptor(bytes, count));
@@ -113,7 +113,7 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
     const field = reader.fieldNumber();
     switch (field) {
       case 1:
-        // Behind another field, or long ones: no usual client. Entries that others may share are not to be changed.
+        // These entries follow another field, or they are long: no common client sends this. Shared entries must not change.
         if (furtherEntries === undefined) {
           furtherEntries = firstEntries ?? [...descriptor.entries];
           descriptor.entries = furtherEntries;
@@ -137,13 +137,13 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
         reader.skip(field, 2);
     }
   }
-  // Few entries of few bytes are read all at once.
+  // A few entries of few bytes are read together, without a check.
   if (passed !== undefined || descriptor.entries.length > readLimits.maxEntries)
     leftOutNow().crowded.set(index, crowdedOf(descriptor.entries, passed));
   return descriptor;
 }
 
-/** One entry more than the limit: it may belong to a marker. */
+/** Skips one entry beyond the limit, and counts it. It may belong to a marker. */
 function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unmarked: number } {
   let key = '';
   const end = reader.messageEnd();
@@ -158,7 +158,7 @@ function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unm
   return passed;
 }
 
-/** For a descriptor whose first entries were `read`, and whose others were skipped. */
+/** Returns the counts for a descriptor whose first entries were `read`, and whose others were skipped. */
 export function crowdedOf(
   read: readonly Pick<Entry, 'key'>[],
   { entries, unmarked }: CrowdedDescriptor = { entries: 0, unmarked: 0 },
@@ -168,8 +168,8 @@ export function crowdedOf(
 }
 
 /**
- * Entries come first and in a row from every usual client; then their bytes say whether they are known. Returns those
- * that nobody else has.
+ * Reads the entries at the beginning of a descriptor. Common clients send entries first and adjacent, so that their bytes determine
+ * whether they are known. Returns entries that no other descriptor shares.
  */
 function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): Entry[] | undefined {
   const start = reader.position;
@@ -196,7 +196,7 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   return undefined;
 }
 
-/** Ids are new with each stream: what comes again is what stands before them. */
+/** Reads entries before and in a marker. Ids are new with each stream, so only the entries before them can be known. */
 function readMarkedEntries(
   descriptor: Descriptor,
   bytes: Uint8Array,
@@ -221,7 +221,7 @@ function readMarkedEntries(
       const key = markerKey(markerEntry(bytes, entryStart + 2)!);
       entries.push({ key, value: reader.mendedString() });
     } else {
-      // It may begin like another one.
+      // It may begin like a marker entry of another form.
       isCommon = false;
       reader.fieldNumber();
       entries.push(readEntry());
@@ -232,7 +232,10 @@ function readMarkedEntries(
   return entries;
 }
 
-/** False where they must not be known the next time. A damaged one may end elsewhere than it says: what follows may be anything. */
+/**
+ * Reads entries. Returns false if they must not be known next time. A damaged entry may end elsewhere than it says, and anything may
+ * follow.
+ */
 function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: number): boolean {
   const mendedBefore = reader.mendedValues;
   let comesAgain = true;
@@ -244,11 +247,11 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
     if (reader.position !== entryEnd) return false;
     if (isMarkerKey(entry.key)) comesAgain = false;
   }
-  // Values that were repaired are to be counted the next time as well.
+  // Repaired values must be counted the next time as well.
   return comesAgain && reader.mendedValues === mendedBefore;
 }
 
-/** The start of the last entries that all belong to a marker and include an id, or the end if there are none. */
+/** Returns the start of the last entries that all belong to a marker and include an id, or the end if there are none. */
 function startOfMarkers(bytes: Uint8Array, start: number, end: number): number {
   let markersStart = end;
   let hasId = false;
@@ -341,10 +344,13 @@ export function encodeRateLimitRequest(
   return writer.finish();
 }
 
-/** The answer's bytes, which belong to the caller. Limits and what is left of them are at most 2^53 - 1, all else is in its field's range. */
+/**
+ * Returns the answer's bytes, which belong to the caller. Limits and what is left of them are at most 2^53 - 1. All other numbers are
+ * in their field's range.
+ */
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
   const { dynamicMetadata, decidedBy } = response;
-  // Written with the same writer, so before the message.
+  // The identity uses the same writer, so it is written before the message.
   const identity = decidedBy?.plan && identityEntry(decidedBy.plan, encodeStruct);
   writer.begin();
   if (dynamicMetadata !== undefined || decidedBy !== undefined) {
@@ -373,7 +379,7 @@ function writeStatus(status: DescriptorStatus): void {
     if (resetSeconds !== 0) writer.varintField(0x08, resetSeconds);
     writer.messageField(0x22, mark);
   }
-  // The field's largest number where there is more: headers and metadata say how much.
+  // The field holds its largest number if more remains. Headers and metadata report the whole number.
   const remaining = Math.min(status.limitRemaining, maxUint32);
   if (remaining !== 0) writer.varintField(0x18, remaining);
   const limit = status.currentLimit;
@@ -414,14 +420,14 @@ function writeFormed(form: HeaderForm, { first, second }: Header): void {
   writer.bytes(form.keyField);
 }
 
-/** A copy: what is kept for long is not to keep a chunk. */
+/** Returns a copy, so that bytes that are stored for long do not retain a whole chunk. */
 function encodeStruct(object: JsonObject): Uint8Array {
   writer.begin();
   writeStruct(object);
   return writer.finish().slice();
 }
 
-/** google.protobuf.Struct: a map from string to Value. */
+/** Writes a google.protobuf.Struct: a map from string to Value. */
 function writeStruct(object: JsonObject): void {
   const keys = Object.keys(object);
   for (let index = keys.length - 1; index >= 0; index--) {
@@ -435,7 +441,7 @@ function writeStruct(object: JsonObject): void {
   }
 }
 
-/** google.protobuf.Value: a oneof, so that zero values are written as well. */
+/** Writes a google.protobuf.Value: a oneof, so that zero values are written as well. */
 function writeValue(value: JsonValue): void {
   if (value === null) writer.varintField(0x08, 0);
   else if (typeof value === 'number') writer.doubleField(0x11, value);

@@ -2,15 +2,15 @@ import type { Entry } from '../../rules/model.ts';
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** About 1 MB when full, with room for the addresses of many clients beside the keys. */
+/** The number of slots: about 1 MB when full, with room for the addresses of many clients in addition to the keys. */
 const slotCount = 16_384;
 
 /**
- * Strings met before, found by their bytes: the same domains and keys come with every request, and making a string
- * costs several times as much as finding one. One candidate a slot, the newest wins: nothing to fill up or to attack.
+ * Earlier strings, found by their bytes. The same domains and keys come with every request, and creating a string costs several times
+ * as much as finding one. Each slot has one candidate, and the newest wins: there is nothing to fill up or to attack.
  */
 const shortStrings: string[] = new Array(slotCount).fill('');
-/** Longest string kept, in bytes: beyond it, comparing costs as much as making. */
+/** The longest stored string, in bytes. Beyond it, comparing costs as much as creating a string. */
 const longestShort = 36;
 
 /** Bytes that are no message of the expected type. */
@@ -36,20 +36,20 @@ const noBytes = new Uint8Array(0);
  * Reads the protobuf wire format from one array of bytes.
  * https://protobuf.dev/programming-guides/encoding
  *
- * What it accepts is what `@bufbuild/protobuf` accepts, so that both codecs agree on damaged bytes too: the wire
- * type of a known field is not checked, and a message's length ends its loop without bounding its fields.
- * Reads forward from `reset`; every method throws a `DecodeError` at the end of the bytes. One at a time: not re-entrant.
+ * It accepts the same bytes as `@bufbuild/protobuf`, so that both codecs also agree on damaged bytes: the wire type of a known field
+ * is not checked, and a message's length ends its loop without bounding its fields. It reads forward from `reset`. Every method
+ * throws a `DecodeError` at the end of the bytes. One at a time: it is not re-entrant.
  */
 export class WireReader {
   #bytes: Uint8Array = noBytes;
   #length = 0;
   position = 0;
-  /** Wire type of the tag read last. */
+  /** The wire type of the last tag. */
   wireType = 0;
-  /** Values read since `reset` that were no UTF-8. */
+  /** The number of values read since `reset` that were no UTF-8. */
   mendedValues = 0;
 
-  /** Begins anew; without bytes, lets go of those read last. */
+  /** Begins again. Without bytes, it releases the last ones. */
   reset(bytes: Uint8Array = noBytes): void {
     this.#bytes = bytes;
     this.#length = bytes.length;
@@ -57,10 +57,10 @@ export class WireReader {
     this.mendedValues = 0;
   }
 
-  /** Of `endOfFirstFields`. */
+  /** The start of the last field of `endOfFirstFields`. */
   lastFieldStart = 0;
 
-  /** Field number of the next record; its wire type is in `wireType`. */
+  /** Returns the field number of the next record. Its wire type is in `wireType`. */
   fieldNumber(): number {
     const first = this.#bytes[this.position];
     if (first === undefined) throw this.#endOfBytes();
@@ -85,7 +85,7 @@ export class WireReader {
     return fieldNumber;
   }
 
-  /** The low 32 bits of a varint. */
+  /** Returns the low 32 bits of a varint. */
   uint32(): number {
     const bytes = this.#bytes;
     let position = this.position;
@@ -117,18 +117,18 @@ export class WireReader {
     return value >>> 0;
   }
 
-  /** An enum's number; any number is one, as enums are open. */
+  /** Returns an enum's number. Any number is one, because enums are open. */
   int32(): number {
     return this.uint32() | 0;
   }
 
-  /** A 64-bit unsigned varint; saturates at 2^53 - 1, and is Infinity above 2^63 - 1. */
+  /** Returns a 64-bit unsigned varint. It saturates at 2^53 - 1, and is Infinity above 2^63 - 1. */
   uint64(): number {
     const value = this.roundedUint64();
     return value === Number.POSITIVE_INFINITY ? value : Math.min(value, Number.MAX_SAFE_INTEGER);
   }
 
-  /** Likewise; rounded above 2^53 - 1 instead. */
+  /** Returns a 64-bit unsigned varint, rounded above 2^53 - 1. */
   roundedUint64(): number {
     const bytes = this.#bytes;
     const start = this.position;
@@ -156,13 +156,13 @@ export class WireReader {
     return this.uint64() !== 0;
   }
 
-  /** The end of the message whose length comes next. It may be beyond the bytes. */
+  /** Returns the end of the message whose length is next. It may be beyond the bytes. */
   messageEnd(): number {
     const length = this.uint32();
     return this.position + length;
   }
 
-  /** A string; refuses what is not UTF-8. */
+  /** Returns a string; rejects bytes that are not UTF-8. */
   string(): string {
     const length = this.passText();
     const end = this.position;
@@ -170,7 +170,7 @@ export class WireReader {
     return this.#plainText(start, end) ?? this.#utf8(start, end);
   }
 
-  /** A string in which U+FFFD stands for bytes that are not UTF-8. */
+  /** Returns a string in which U+FFFD replaces bytes that are not UTF-8. */
   mendedString(): string {
     const length = this.passText();
     const end = this.position;
@@ -178,7 +178,7 @@ export class WireReader {
     return this.#plainText(start, end) ?? this.#repaired(start, end);
   }
 
-  /** Passes over a string and says how many bytes it has. */
+  /** Skips a string and returns its number of bytes. */
   passText(): number {
     const length = this.uint32();
     const end = this.position + length;
@@ -187,7 +187,10 @@ export class WireReader {
     return length;
   }
 
-  /** The end of the consecutive records of field 1 from here on, before `end`. Reads nothing. The last one begins at `lastFieldStart`. */
+  /**
+   * Returns the end of the consecutive records of field 1 from here on, before `end`. Reads nothing. The last one begins at
+   * `lastFieldStart`.
+   */
   endOfFirstFields(end: number): number {
     const bytes = this.#bytes;
     const lastEnd = Math.min(end, this.#length);
@@ -203,7 +206,7 @@ export class WireReader {
     return position;
   }
 
-  /** Passes over the record whose tag was just read. `depth`: how many messages and groups are open around it. */
+  /** Skips the record whose tag was just read. `depth`: how many messages and groups are open around it. */
   skip(fieldNumber: number, depth: number): void {
     switch (this.wireType) {
       case WIRE_VARINT:
@@ -243,7 +246,7 @@ export class WireReader {
     }
   }
 
-  /** Undefined if it is not ASCII. */
+  /** Returns the text of bytes; undefined if it is not ASCII. */
   #plainText(start: number, end: number): string | undefined {
     const bytes = this.#bytes;
     const length = end - start;
@@ -299,12 +302,12 @@ export class WireReader {
   }
 }
 
-/** About 10 MB when full of common ones, 25 MB of the longest. */
+/** The number of slots: about 10 MB when full of common entries, 25 MB with the longest. */
 export const knownEntriesSlots = 32_768;
 
-/** Entries of a descriptor that came before; anyone who knows them by their slot need not read them again. */
+/** Entries of an earlier descriptor. Code that knows them by their slot need not read them again. */
 export class KnownEntries {
-  /** From 0 to `knownEntriesSlots` - 1. */
+  /** The slot, from 0 to `knownEntriesSlots` - 1. */
   readonly slot: number;
   /** The bytes on the wire, one character per byte: much smaller than an array of bytes. */
   readonly text: string;
@@ -318,11 +321,11 @@ export class KnownEntries {
 }
 
 /**
- * The entries of descriptors by their bytes on the wire, since most requests are of a kind that came before. One
- * candidate a slot, the newest wins: nothing to fill up or to attack.
+ * The entries of descriptors by their bytes on the wire, because most requests are of a known kind. Each slot has one candidate, and
+ * the newest wins: there is nothing to fill up or to attack.
  */
 export class KnownEntriesCache {
-  /** Longest entries kept, in bytes. */
+  /** The length of the longest stored entries, in bytes. */
   static readonly maxBytes = 192;
 
   readonly #slots: (KnownEntries | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
@@ -338,7 +341,7 @@ export class KnownEntriesCache {
     return known;
   }
 
-  /** The caller keeps to `maxBytes`, and changes the entries no more. */
+  /** Stores entries. The caller observes `maxBytes`, and does not change the entries afterwards. */
   add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
     const slot = slotOf(bytes, start, end);
     const known = new KnownEntries(slot, latin1Slice.call(bytes, start, end), entries);

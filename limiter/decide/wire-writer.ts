@@ -1,13 +1,12 @@
 /**
- * The protobuf wire format, written from the last byte to the first: a length stands before what it measures, and
- * written backwards the measure is known by then. So fields are written in falling order.
- * https://protobuf.dev/programming-guides/encoding
+ * Writes the protobuf wire format from the last byte to the first. A length precedes its content, so when writing backwards it is
+ * known by then. Fields are therefore written in descending order. https://protobuf.dev/programming-guides/encoding
  */
 
 /** Room for some hundred answers, so that one allocation serves all of them. */
 const defaultChunkBytes = 32 * 1024;
 
-/** One message at a time: `begin`, fields, `finish`. Not re-entrant. */
+/** Writes one message at a time: `begin`, fields, `finish`. It is not re-entrant. */
 export class WireWriter {
   readonly #chunkBytes: number;
   #chunk: Buffer;
@@ -26,19 +25,19 @@ export class WireWriter {
     this.#position = this.#end;
   }
 
-  /** The message. Its bytes are never written again. */
+  /** Returns the message. Its bytes are never written again. */
   finish(): Uint8Array {
     const message = this.#chunk.subarray(this.#position, this.#end);
     this.#end = this.#position;
     return message;
   }
 
-  /** Grows with every byte written; the difference of two marks is the length of what is between them. */
+  /** Returns a mark, which grows with every byte written. The difference of two marks is the length of the bytes between them. */
   mark(): number {
     return this.#end - this.#position;
   }
 
-  /** `tag` is of one byte: fields up to 15. An unsigned number: up to 2^53 - 1. */
+  /** Writes a varint. `tag` has one byte: fields up to 15. `value`: an unsigned number up to 2^53 - 1. */
   varintField(tag: number, value: number): void {
     if (this.#position < 9) this.#makeRoom(9);
     if (value < 0x80) {
@@ -55,7 +54,7 @@ export class WireWriter {
     this.#chunk[--this.#position] = tag;
   }
 
-  /** Lone surrogates become U+FFFD. */
+  /** Writes a string. Lone surrogates become U+FFFD. */
   stringField(tag: number, text: string): void {
     const length = text.length;
     if (this.#position < length) this.#makeRoom(length);
@@ -85,7 +84,7 @@ export class WireWriter {
     this.varintField(tag, this.mark() - mark);
   }
 
-  /** A whole number, up to 2^53 - 1. */
+  /** Writes the digits of a whole number, up to 2^53 - 1. */
   decimal(value: number): void {
     if (this.#position < 16) this.#makeRoom(16);
     let position = this.#position;
@@ -99,7 +98,7 @@ export class WireWriter {
     this.#position = position;
   }
 
-  /** As they are. */
+  /** Writes bytes unchanged. */
   bytes(bytes: Uint8Array): void {
     const { length } = bytes;
     if (this.#position < length) this.#makeRoom(length);
@@ -112,7 +111,7 @@ export class WireWriter {
     for (let index = 0; index < length; index++) this.#chunk[position + index] = bytes[index]!;
   }
 
-  /** The bytes, with this number in place of their last eight. */
+  /** Writes the bytes, with this number in place of their last eight. */
   endingInDouble(bytes: Uint8Array, value: number): void {
     this.bytes(bytes);
     this.#chunk.writeDoubleLE(value, this.#position + bytes.length - 8);
@@ -125,7 +124,7 @@ export class WireWriter {
     this.#chunk[--this.#position] = tag;
   }
 
-  /** A new chunk, to whose end what is written of the message moves. */
+  /** Allocates a new chunk, and moves what is written of the message to its end. */
   #makeRoom(needed: number): void {
     const written = this.#end - this.#position;
     const size = Math.max(this.#chunkBytes, 2 * (written + needed));

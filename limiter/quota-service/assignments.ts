@@ -4,41 +4,41 @@ import type { Entry } from '../../rules/model.ts';
 import type { Allocating, ShareView } from '../allocate/terms.ts';
 import type { ThreadsOf } from '../capabilities/messages.ts';
 
-/** What one client has of one rule for one bucket. */
+/** One client's share of one rule, for one bucket. */
 export interface AssignmentRow {
   readonly rule: string;
   readonly bucket: readonly Entry[];
-  /** Of CALLERS_FILE; null where callers need no names. */
+  /** The name from CALLERS_FILE; null if callers need no names. */
   readonly caller: string | null;
   readonly address: string;
   readonly form: ShareView['form'];
   readonly weight: number;
-  /** Requests that it may still allow now: in the refilling form within a window. */
+  /** Requests that the client may still allow now: in the refilling form within a window. */
   readonly mayUse: number;
-  /** Of its demand, requests a second. */
+  /** The requests that it wants per second. */
   readonly demand: number;
-  /** Since it reported the bucket first. */
+  /** Requests assigned since the client first reported the bucket. */
   readonly assigned: number;
   readonly used: number;
   readonly denied: number;
   readonly returned: number;
   readonly overReported: number;
   readonly sinceMs: number;
-  /** When its assignment ends without a renewal; 0: it has none. */
+  /** The time at which its assignment ends without a renewal; 0: it has none. */
   readonly endsMs: number;
 }
 
 export interface AssignmentQuestion {
   readonly domain: string;
-  /** That a bucket has to have. */
+  /** Entries that a bucket must have. */
   readonly entries: readonly Entry[];
   readonly most: number;
 }
 
 export interface FoundAssignments {
-  /** Those that may use most first. */
+  /** The rows, sorted by what the clients may use, the most first. */
   readonly rows: readonly AssignmentRow[];
-  /** How many there are, also those that were left out. */
+  /** The number of all matching rows, including those that were left out. */
   readonly count: number;
 }
 
@@ -46,7 +46,7 @@ export interface AssignmentMessages {
   assignments(question: AssignmentQuestion): FoundAssignments;
 }
 
-/** Whose a share is; holders of the allocator are such. */
+/** The owner of a share. The allocator's holders provide it. */
 export interface ShareOwner {
   readonly domain: string;
   readonly bucket: readonly Entry[];

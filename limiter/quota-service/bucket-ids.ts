@@ -1,29 +1,29 @@
 /**
- * The bucket ids that streams of this thread report. Each is here once, with its plan, however many streams report it: a fleet of
- * Envoys has the same buckets.
+ * The bucket ids that streams of this thread report. Each exists once, with its plan, however many streams report it: all Envoys of a
+ * fleet have the same buckets.
  */
 import type { Entry } from '../../rules/model.ts';
 import type { BucketPlans, Treatment } from './bucket-plans.ts';
 import { textOf } from './quota-messages.ts';
 
 export interface BucketBounds {
-  /** Buckets of one stream, of one caller and in all. */
+  /** The most buckets of one stream, of one caller and in total. */
   readonly ofStream: number;
   readonly ofCaller: number;
   readonly inAll: number;
-  /** Bytes of all bucket ids, each with 200 more. Those that one caller reported first may have half of them. */
+  /** The most bytes of all bucket ids, plus 200 for each id. The ids that one caller reported first may take half of them. */
   readonly idBytes: number;
 }
 
 /**
- * Chosen: an id that is in no other stream takes 4 KB, with its limits, shares and counters. So 70,000 short ids reach the default bound,
- * and take half of the memory that the chart gives a limiter.
+ * Chosen: an id that is in no other stream takes 4 KB, with its limits, shares and counters. So 70,000 short ids reach the default
+ * bound, and take half of the memory that the chart gives a limiter.
  */
 const moreBytes = 200;
 
 export type BucketBound = 'stream' | 'caller' | 'all' | 'bytes';
 
-/** What one caller, or one address without a name, has. */
+/** The buckets and bytes of one caller, or of one address without a name. */
 interface Room {
   readonly caller: string;
   buckets: number;
@@ -32,13 +32,13 @@ interface Room {
 
 export class BucketId {
   readonly domain: string;
-  /** As answers write it, a character a byte. */
+  /** The id as answers write it, one character per byte. */
   readonly text: string;
-  /** By their keys. */
+  /** The entries, sorted by their keys. */
   readonly entries: readonly Entry[];
-  /** Of the caller that reported it first. */
+  /** The room of the caller that reported the id first. */
   readonly room: Room;
-  /** Buckets of streams. */
+  /** The number of buckets of streams with this id. */
   buckets = 0;
   #treatment: Treatment | undefined;
   #epoch = 0;
@@ -54,7 +54,7 @@ export class BucketId {
     return this.#treatment === treatment && this.#epoch === epoch;
   }
 
-  /** By the rules and overrides of this epoch. */
+  /** Returns the treatment by the rules and overrides of this epoch. */
   treatment(plans: BucketPlans, epoch: number): Treatment {
     if (this.#treatment === undefined || this.#epoch !== epoch) {
       this.#treatment = plans.treatmentOf(this.domain, this.entries);
@@ -66,7 +66,7 @@ export class BucketId {
 
 export class BucketIds {
   readonly #bounds: BucketBounds;
-  /** By domain and text. */
+  /** The ids by domain and text. */
   readonly #domains = new Map<string, Map<string, BucketId>>();
   readonly #rooms = new Map<string, Room>();
   #buckets = 0;
@@ -84,7 +84,7 @@ export class BucketIds {
     return this.#bytes;
   }
 
-  /** For one more bucket of a stream that has so many; or the bound that leaves no room for it. */
+  /** Returns the id for one more bucket of a stream that has `ofStream` buckets, or the bound that leaves no room for it. */
   take(
     { caller, domain, ofStream }: { caller: string; domain: string; ofStream: number },
     entries: readonly Entry[],
@@ -111,7 +111,7 @@ export class BucketIds {
     return id;
   }
 
-  /** The caller has one bucket less of it. */
+  /** Records that the caller has one bucket less of the id. */
   leave(caller: string, id: BucketId): void {
     const room = this.#rooms.get(caller)!;
     this.#buckets -= 1;
@@ -128,7 +128,7 @@ export class BucketIds {
     this.#tidy(owner);
   }
 
-  /** Others may still report ids that are its own. */
+  /** Drops an empty room. A room is still needed while other callers report ids that it owns. */
   #tidy({ caller, buckets, idBytes }: Room): void {
     if (buckets === 0 && idBytes === 0) this.#rooms.delete(caller);
   }

@@ -1,4 +1,4 @@
-/** What a quota client is to do with a bucket, by the rules and overrides in force: docs/quota-service.md has the table. */
+/** The treatment of each bucket of quota clients, by the rules and overrides in force. docs/quota-service.md has the table. */
 
 import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rules/bucket-id.ts';
@@ -17,19 +17,19 @@ export type Treatment = BlanketTreatment | AssignedTreatment;
 
 export interface BlanketTreatment {
   readonly kind: 'allow' | 'deny';
-  /** Undefined: no rule. */
+  /** The rule, or undefined if none matches. */
   readonly rule: MatchedRule | undefined;
   /** Why a rule's limits cannot be assigned. */
   readonly obstacle: string | undefined;
-  /** Whose statistics count what is reported. */
+  /** The limits whose statistics count the reported hits. */
   readonly limits: readonly Pick<LimitPlan, 'metric'>[];
-  /** Its hits are counted in the store, as this descriptor's; undefined: they are not. */
+  /** The descriptor for which hits are counted in the store; undefined if they are not. */
   readonly counted: Descriptor | undefined;
 }
 
 export interface AssignedTreatment {
   readonly kind: 'assigned';
-  /** Bucket ids with the same counters have one pool. */
+  /** The name of the pool. Bucket ids with the same counters share one. */
   readonly pool: string;
   readonly rule: MatchedRule;
   readonly limits: readonly LimitPlan[];
@@ -39,9 +39,9 @@ export interface BucketPlansOptions extends Pick<PlansOptions, 'stats' | 'clock'
   /** RLQS_NO_RULE and RLQS_UNASSIGNABLE. */
   readonly noRule: 'allow' | 'deny';
   readonly unassignable: 'allow' | 'deny';
-  /** Nothing is refused, whatever rules say. */
+  /** Whether nothing is denied, whatever the rules say. */
   readonly allPass: boolean;
-  /** Why the store shares nothing out. */
+  /** Why the store cannot share out limits. */
   readonly whyNoShares: string | undefined;
 }
 
@@ -61,7 +61,7 @@ export class BucketPlans {
     this.#plans = new PlansInForce({ ...options, localCache: undefined });
   }
 
-  /** Without rules nothing is known of any bucket. */
+  /** Whether rules were loaded. Without rules no bucket has a treatment. */
   get hasRules(): boolean {
     return this.#rules !== undefined;
   }
@@ -76,12 +76,12 @@ export class BucketPlans {
     this.#plans.useOverrides(overrides);
   }
 
-  /** Whether an override has ended in this time, so that other limits may hold. */
+  /** Whether an override ended in this time, so that other limits may apply. */
   overridesEnded(sinceMs: number, nowMs: number): boolean {
     return this.#overrides.some(({ endsMs = 0 }) => endsMs > sinceMs && endsMs <= nowMs);
   }
 
-  /** `entries`: by their keys. Only after `useRules`. */
+  /** Returns the treatment of a bucket. `entries`: sorted by their keys. Call it only after `useRules`. */
   treatmentOf(domain: string, entries: readonly Entry[]): Treatment {
     const walk = this.#rules?.walk(domain);
     const orders = walk === undefined ? [] : bucketOrders(walk, entries);
@@ -117,7 +117,7 @@ export class BucketPlans {
     return { ...blanket(allPass ? 'allow' : unassignable, rule), obstacle };
   }
 
-  /** What the allocator shares out. */
+  /** Returns the limits to share out, as terms for the allocator. */
   termsOf({ rule, limits }: AssignedTreatment): PoolTerms {
     const shared = limits.map((limit) => new LimitToShare(limit, this.#options.counting));
     return { form: formOf(rule, shared), limits: shared };
@@ -136,14 +136,14 @@ function poolOf(domain: string, { limits }: LimitedPlan): string {
   return `${domain}\n${limits[0]!.counterStem}`;
 }
 
-/** A token bucket always refills, whatever the rule says. */
+/** Returns the form of a rule's assignments. A token bucket always refills, whatever the rule says. */
 function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): Form {
   const wanted = wantedForm(rule);
   if (wanted === undefined) return defaultForm(limits);
   return limits.some(({ hasBurst }) => hasBurst) ? 'refilling' : wanted;
 }
 
-/** Two buckets of one pool have equal ones where these are equal. */
+/** Whether two buckets of one pool have the same limits. */
 export function sameLimits(one: AssignedTreatment, other: AssignedTreatment): boolean {
   const { limits } = one;
   return (

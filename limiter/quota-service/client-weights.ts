@@ -1,21 +1,21 @@
-/** Who has shares, and whose counts for more: RLQS_WEIGHTS. */
+/** Weights of quota clients that share a limit: RLQS_WEIGHTS. */
 import { z } from 'zod';
 import type { SettingKind } from '../../process/settings/settings-kinds.ts';
 import type { Entry } from '../../rules/model.ts';
 
-/** Who is at the other end of a stream. */
+/** The client of a stream. */
 export interface QuotaClient {
-  /** Of CALLERS_FILE; undefined where callers need no names. */
+  /** The name from CALLERS_FILE; undefined if callers need no names. */
   readonly caller: string | undefined;
   readonly address: string;
   /** Metadata of the call: name, value, name, value. */
   readonly fields: readonly string[];
 }
 
-/** One item. */
+/** One item of RLQS_WEIGHTS. */
 export interface Weight {
   readonly by: 'caller' | 'header' | 'entry';
-  /** Of the header or the entry; of a caller empty. */
+  /** The name of the header or the entry; empty for a caller. */
   readonly name: string;
   readonly value: string;
   readonly weight: number;
@@ -41,7 +41,7 @@ export const weight: SettingKind<Weight> = {
     by === 'caller' ? `caller:${value}=${number}` : `${by}:${name}:${value}=${number}`,
 };
 
-/** That of the first item that fits; 1 where none does. */
+/** Returns the weight of the first item that matches; 1 if none does. */
 export function weightOf(
   weights: readonly Weight[],
   { caller, fields }: Pick<QuotaClient, 'caller' | 'fields'>,

@@ -9,32 +9,35 @@ import { WireReader } from '../decide/wire-reader.ts';
 
 export const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas';
 
-/** What a client says of one bucket. Its `time_elapsed` is not read: it is in whole seconds, and the clock here is as good. */
+/** A client's report of one bucket. Its `time_elapsed` is not read: it is in whole seconds, and the limiter's clock is as good. */
 export interface BucketReport {
-  /** As the client wrote it, for answers; a part of the message. */
+  /** The id as the client wrote it, for answers; a part of the message. */
   readonly id: Uint8Array;
   readonly allowed: number;
   readonly denied: number;
 }
 
-/** Chosen: more than most headers let a value have; a longer id is denied, since the stream has buckets of others, too. */
+/** Chosen: more than most headers allow for a value. A longer id is denied, because the stream also has other buckets. */
 export const longestIdBytes = 8_192;
-/** Chosen: an answer for a longer one is as long, and written as slowly. */
+/** Chosen: a longer id gets no answer, which would be as long and as slow to write. */
 export const longestAnsweredBytes = 65_536;
 
 const reader = new WireReader();
 
-/** One message: its reports are read one at a time. Keeps the bytes. Throws a `DecodeError` for bytes that are no such message. */
+/**
+ * The reports of one message, which are read one at a time. It keeps the bytes. Throws a `DecodeError` for bytes that are no such
+ * message.
+ */
 export class UsageReports {
-  /** Empty where the message has none. */
+  /** The domain; empty if the message has none. */
   readonly domain: string = '';
-  /** Reports that are passed over. */
+  /** The number of skipped reports. */
   readonly leftOut: number = 0;
   readonly #bytes: Uint8Array;
-  /** Where the reports begin that were not read yet, the next one last. */
+  /** The positions of the reports that were not read yet, the next one last. */
   readonly #starts: number[] = [];
 
-  /** Passes over what comes after `mostReports` reports. */
+  /** Skips everything after `mostReports` reports. */
   constructor(bytes: Uint8Array, mostReports: number) {
     this.#bytes = bytes;
     reader.reset(bytes);
@@ -55,7 +58,7 @@ export class UsageReports {
     return this.#bytes.length;
   }
 
-  /** Undefined: none is left. */
+  /** Returns the next report; undefined if none is left. */
   next(): BucketReport | undefined {
     const start = this.#starts.pop();
     if (start === undefined) return undefined;
@@ -80,7 +83,7 @@ function readReport(bytes: Uint8Array, end: number): BucketReport {
   return { id, allowed, denied };
 }
 
-/** By their keys. Throws a `DecodeError`. */
+/** Returns the entries of an id, sorted by their keys. Throws a `DecodeError`. */
 export function entriesOf(id: Uint8Array): Entry[] {
   const entries = new Map<string, string>();
   reader.reset(id);
@@ -88,7 +91,7 @@ export function entriesOf(id: Uint8Array): Entry[] {
   return byKey(entries);
 }
 
-/** Of the map: the last value of a key counts. */
+/** Reads an entry of the map. The last value of a key counts. */
 function readEntry(entries: Map<string, string>): void {
   const field = reader.fieldNumber();
   if (field !== 1) {
@@ -111,7 +114,7 @@ function byKey(entries: ReadonlyMap<string, string>): Entry[] {
   return all.length > 1 ? all.sort((a, b) => (a.key < b.key ? -1 : 1)) : all;
 }
 
-/** The id of entries: what `entriesOf` reads, whatever it was in the message that they were read from. */
+/** Returns the id of entries, as `entriesOf` reads it. It may differ from the bytes of the message that they were read from. */
 export function idOf(entries: readonly Entry[]): Uint8Array {
   const writer = new BinaryWriter();
   for (const { key, value } of entries) {
@@ -122,45 +125,45 @@ export function idOf(entries: readonly Entry[]): Uint8Array {
   return writer.finish();
 }
 
-/** The same, a character a byte. */
+/** Returns the id of entries as text, one character per byte. */
 export function textOf(entries: readonly Entry[]): string {
   return latin1Slice.call(idOf(entries));
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** What a client shall do with a bucket; an assignment is for the allocator's terms. */
+/** An instruction to a client about a bucket. An assignment has the allocator's terms. */
 export type QuotaOrder =
   | { readonly kind: 'allow' | 'deny'; readonly ttlSeconds: number }
   | { readonly kind: 'assign'; readonly assignment: Assignment }
   | { readonly kind: 'abandon' };
 
-/** Chosen: room for a bucket or two. */
+/** Chosen: room for one or two buckets. */
 const firstRoomBytes = 256;
-/** More than an assignment takes, with all tags and lengths around it and the one of its bucket's ID. */
+/** More bytes than an assignment takes, with all tags and lengths around it, including those of its bucket's id. */
 const mostAroundIdBytes = 64;
 
 /**
- * Writes one response. The actions of a bucket are carried out in their order. There are thousands of buckets a second, so it writes
- * bytes and makes no objects. The length of each message within an assignment is one byte.
+ * Writes one response. Clients execute the actions of a bucket in their order. There are thousands of buckets per second, so it
+ * writes bytes and creates no objects. The length of each message within an assignment is one byte.
  */
 export class ResponseWriter {
   #bytes = noBytes;
   #end = 0;
-  /** Of the last response: the next one is likely as long. */
+  /** The size of the last response: the next one is likely as long. */
   #room = firstRoomBytes;
 
   get isEmpty(): boolean {
     return this.#end === 0;
   }
 
-  /** `id`: its bytes, a character each. */
+  /** Adds an action. `id`: its bytes, one character each. */
   add(id: string, order: QuotaOrder): void {
     if (order.kind === 'abandon') this.#action(id, 0x1a, 0);
     else if (order.kind !== 'assign') this.#blanket(id, blanketRules[order.kind], order.ttlSeconds);
     else {
       const { tokens, perFill, fillSeconds, ttlSeconds, isFresh } = order.assignment;
-      // A bucket without tokens would leave the next one without a number of them.
+      // The limiter never sends a bucket without tokens: the next one would begin without a number of them.
       if (isFresh || tokens === 0) this.#blanket(id, blanketRules.deny, ttlSeconds);
       if (tokens > 0) {
         const [fills, interval] = [1 + varintBytes(perFill), 1 + varintBytes(fillSeconds)];
@@ -176,7 +179,7 @@ export class ResponseWriter {
     }
   }
 
-  /** The response; the next one begins empty. */
+  /** Returns the response. The next one begins empty. */
   finish(): Uint8Array {
     const bytes = this.#bytes.subarray(0, this.#end);
     this.#bytes = noBytes;
@@ -190,7 +193,7 @@ export class ResponseWriter {
     this.#number(0x08, rule);
   }
 
-  /** A QuotaAssignmentAction, up to the content of its RateLimitStrategy, which is so long. */
+  /** Writes a QuotaAssignmentAction, up to the content of its RateLimitStrategy, which has `strategyBytes`. */
   #assignment(id: string, ttlSeconds: number, strategyBytes: number): void {
     const ttlBytes = 1 + varintBytes(ttlSeconds);
     this.#action(id, 0x12, 2 + ttlBytes + 2 + strategyBytes);
@@ -199,7 +202,7 @@ export class ResponseWriter {
     this.#message(0x1a, strategyBytes);
   }
 
-  /** A BucketAction, up to the content of its second field. */
+  /** Writes a BucketAction, up to the content of its second field. */
   #action(id: string, tag: number, length: number): void {
     const bytes = 1 + varintBytes(id.length) + id.length + 2 + length;
     const needed = this.#end + id.length + mostAroundIdBytes;
@@ -229,7 +232,7 @@ export class ResponseWriter {
 
 const noBytes = Buffer.alloc(0);
 
-/** RateLimitStrategy.BlanketRule. */
+/** The values of RateLimitStrategy.BlanketRule. */
 const blanketRules = { allow: 0, deny: 1 } as const;
 
 function varintBytes(value: number): number {

@@ -21,11 +21,11 @@ import { QuotaService } from './quota-service.ts';
 import { QuotaStats } from './quota-stats.ts';
 import type { QuotaBounds } from './quota-stream.ts';
 
-/** Writes down what it is asked, and grants what the test says. */
+/** Records the questions, and grants what the test specifies. */
 class PlayedAllocator implements Allocating {
   readonly said: string[] = [];
   readonly shares: { pool: string; holder: Holder; used: Used[]; isOpen: boolean }[] = [];
-  /** When reports came, each of them. */
+  /** The arrival times of all reports. */
   readonly cameMs: (number | undefined)[] = [];
   beyond = 0;
   assigned = 0;
@@ -106,7 +106,7 @@ class Client implements DuplexStream {
   ended: GrpcStatus | 'OK' | undefined;
   readonly caller: DuplexStream['caller'];
   readonly origin: DuplexStream['origin'];
-  /** PINGs without an answer. */
+  /** The PINGs without an answer. */
   readonly probes: (() => void)[] = [];
   readonly #close: (() => void)[] = [];
   #listener: MessageListener | undefined;
@@ -117,13 +117,13 @@ class Client implements DuplexStream {
     this.#listener = service.handler(this);
   }
 
-  /** What the limiter answers before the next turn of the event loop. */
+  /** Returns the limiter's answers before the next turn of the event loop. */
   async report(reports: Reports, domain = 'd'): Promise<string[]> {
     return this.sendBytes(messageOf(reports, domain));
   }
 
   async sendBytes(bytes: Uint8Array): Promise<string[]> {
-    // Bytes are another message's when it returns.
+    // The bytes belong to another message after this returns.
     const buffer = Buffer.from(bytes);
     this.#listener?.onMessage(buffer);
     buffer.fill(0xff);
@@ -158,7 +158,7 @@ class Client implements DuplexStream {
     this.hangUp();
   }
 
-  /** Of one response, an action each. */
+  /** Records a response, with an item for each action. */
   send(bytes: Uint8Array): void {
     for (const { bucketId, bucketAction } of fromBinary(RateLimitQuotaResponseSchema, bytes).bucketAction) {
       const bucket = Object.values(bucketId?.bucket ?? {}).join(' ');
@@ -403,7 +403,7 @@ describe('what changes', () => {
     allocator.said.length = 0;
     service.tick();
     expect(allocator.said).toEqual(['open d d_a_1_ exact 10/60 weight 1']);
-    // Without a wait for the client's next report.
+    // The share begins without a wait for the client's next report.
     expect(allocator.shares.at(-1)!.used).toEqual([{ allowed: 0, denied: 0 }]);
   });
 
@@ -418,7 +418,7 @@ describe('bounds', () => {
     ['stream', { ofStream: 2 }],
     ['caller', { ofCaller: 2 }],
     ['all', { inAll: 2 }],
-    // An id counts 208 bytes, and a caller has half of what there is.
+    // An id counts 208 bytes, and a caller has half of all bytes.
     ['bytes', { idBytes: 832 }],
   ])('deny the buckets beyond them: %s', async (bound, bounds) => {
     const caller = { name: 'edge', refused: undefined, refusal: () => undefined, hasDomain: () => true };
@@ -429,7 +429,7 @@ describe('bounds', () => {
     expect(statOf('ratelimit.quota.denied_buckets', ['bound', bound])).toBe(1);
     expect(await client.report({ 'a=3': [0, 0] })).toEqual(['3 abandoned']);
     expect(service.ids.buckets).toBe(2);
-    // One without buckets leaves the count alone.
+    // A stream without buckets does not change the count.
     new Client(service, caller).hangUp();
     client.hangUp();
     expect(service.ids.buckets).toBe(0);
@@ -487,7 +487,7 @@ describe('bounds', () => {
       refused,
       undefined,
     ]);
-    // Both addresses would have as many.
+    // With one more, both addresses would have as many.
     expect(new Client(service, undefined, '10.0.0.2').ended).toEqual(refused);
     expect(service.streams).toBe(3);
   });
@@ -648,7 +648,7 @@ describe('streams', () => {
     await client.report({ 'a=1': [0, 1], 'x=1': [0, 1] });
     client.hangUp();
     expect(allocator.said.at(-1)).toBe('close d d_a_1_');
-    // Nothing is sent to it any more.
+    // The stream gets no further message.
     allocator.shares[0]!.holder.push(grantOf(5));
     expect(service.streams).toBe(0);
   });

@@ -19,13 +19,13 @@ import { type AssignedTreatment, sameLimits, type WalkedRules } from './bucket-p
 import { Bucket, type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
 import { ReportTurns } from './report-turns.ts';
 
-/** Of one pool of the allocator. */
+/** A pool of the allocator. */
 interface Pool {
   treatment: AssignedTreatment;
   shares: number;
 }
 
-/** Chosen: buckets that are planned anew, or looked after, in one turn of the event loop. */
+/** Chosen: the number of buckets that one turn of the event loop plans again, or does due work for. */
 const bucketsOfTurn = 100;
 
 const status = {
@@ -44,13 +44,13 @@ export class QuotaService implements StreamHost {
   readonly #streams = new WaitingLine<QuotaStream>();
   readonly #pools = new Map<string, Pool>();
   #epoch = 0;
-  /** Streams whose buckets are still to be planned anew. */
+  /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
   #isTicking = false;
-  /** Streams that are over, and may still have buckets. */
+  /** Streams that have ended, and may still have buckets. */
   readonly #closed: QuotaStream[] = [];
   #isForgetting = false;
-  /** Pools whose last share was closed, and that the allocator may have still. */
+  /** Pools whose last share was closed, and that the allocator may still have. */
   readonly #ended = new Set<string>();
   #lookedMs: number;
   #isStopping = false;
@@ -108,12 +108,12 @@ export class QuotaService implements StreamHost {
     this.#planAnew();
   }
 
-  /** Counters were reset. */
+  /** Passes on that counters were reset. */
   forget(keys: readonly string[]): void {
     this.options.allocator.reset(keys);
   }
 
-  /** Called every `tickMs` of the allocator. */
+  /** Does the work of a tick. Called every `tickMs` of the allocator. */
   tick(): void {
     const { plans, clock, silenceMs } = this.options;
     const nowMs = clock.nowMs();
@@ -142,7 +142,7 @@ export class QuotaService implements StreamHost {
     }
   };
 
-  /** A connection may end with a hundred streams, and each has thousands of buckets. */
+  /** Forgets the buckets of closed streams in turns: a connection may end with a hundred streams, and each has thousands of buckets. */
   readonly #forgetInTurns = (): void => {
     let left = bucketsOfTurn;
     for (let stream = this.#closed.at(-1); stream !== undefined && left > 0; stream = this.#closed.at(-1)) {
@@ -154,7 +154,7 @@ export class QuotaService implements StreamHost {
     if (this.#isForgetting) setImmediate(this.#forgetInTurns);
   };
 
-  /** Every assignment is renewed, then all streams end. Takes no further ones. */
+  /** Renews every assignment, then ends all streams. Accepts no further ones. */
   async drain(): Promise<void> {
     this.#isStopping = true;
     const nowMs = this.options.clock.nowMs();
@@ -163,19 +163,19 @@ export class QuotaService implements StreamHost {
     this.endAll();
   }
 
-  /** For operators. */
+  /** Returns the assignments that operators ask for. */
   assignments(question: AssignmentQuestion): FoundAssignments {
     const ownerOf = ({ holder }: ShareView): ShareOwner | undefined =>
       holder instanceof Bucket ? holder.owner : undefined;
     return findAssignments(this.options.allocator, ownerOf, question);
   }
 
-  /** Streams that are left end. */
+  /** Ends the remaining streams. */
   endAll(): void {
     for (const stream of [...this.#streams]) stream.endWell();
   }
 
-  /** Opens a share. A pool goes by the limits of the bucket that was planned last. */
+  /** Opens a share. The pool uses the limits of the bucket that was planned last. */
   openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share {
     const { plans, allocator } = this.options;
     const terms = plans.termsOf(treatment);
@@ -185,13 +185,13 @@ export class QuotaService implements StreamHost {
       this.#change(pool, treatment, nowMs);
     } else {
       this.#pools.set(treatment.pool, { treatment, shares: 1 });
-      // The allocator has it still, under the terms of before.
+      // The allocator still has the pool, under its earlier terms.
       if (this.#ended.delete(treatment.pool)) allocator.change(treatment.pool, terms, nowMs);
     }
     return allocator.open(treatment.pool, terms, holder, nowMs);
   }
 
-  /** The bucket of a share was planned anew, and is in the same pool. */
+  /** Updates the pool of a share whose bucket was planned again and stays in the same pool. */
   keepShare(treatment: AssignedTreatment, nowMs: number): void {
     this.#change(this.#pools.get(treatment.pool)!, treatment, nowMs);
   }
@@ -212,7 +212,7 @@ export class QuotaService implements StreamHost {
     this.options.allocator.change(treatment.pool, this.options.plans.termsOf(treatment), nowMs);
   }
 
-  /** The newest of the address that has most; undefined: one more of this address would be as many. */
+  /** Returns the newest stream of the address that has most; undefined if this address would have as many with one more. */
   #streamToEnd(group: string): QuotaStream | undefined {
     let own = 0;
     let most: ReadonlySet<QuotaStream> = new Set();

@@ -6,7 +6,7 @@ import { weight } from './client-weights.ts';
 
 const answers = choice({ values: ['allow', 'deny'] });
 
-/** Envoy renews with reports, each 5 s, and opens a stream anew up to 5 s after it ended. */
+/** Envoy renews assignments with its reports, every 5 s, and reopens a stream up to 5 s after it ended. */
 const ttlSeconds = integer({ min: 15, max: 3_600 });
 
 export const rows = {
@@ -99,7 +99,7 @@ export const rows = {
 
 export type QuotaSettings = SettingsOf<typeof rows>;
 
-/** How quota clients answer requests for rules that cannot be assigned; undefined: the limiter serves no quota clients. */
+/** Returns the answer of quota clients to requests for unassignable rules; undefined: the limiter serves no quota clients. */
 export function answerForUnassignable(
   settings: Pick<QuotaSettings, 'rlqs' | 'rlqsUnassignable'>,
 ): 'allowed' | 'denied' | undefined {

@@ -1,4 +1,4 @@
-/** What the quota service counts and logs of itself; docs/statistics.md has the names. */
+/** The statistics and logs of the quota service; docs/statistics.md has the names. */
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -10,7 +10,7 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { BucketIds } from './bucket-ids.ts';
 import type { QuotaClient } from './client-weights.ts';
 
-/** Whose bound leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
+/** The bound that leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
 const bounds = ['stream', 'caller', 'all', 'bytes', 'message', 'id_bytes'] as const;
 type Bound = (typeof bounds)[number];
 const settingOf: Readonly<Record<Bound, string>> = {
@@ -22,7 +22,7 @@ const settingOf: Readonly<Record<Bound, string>> = {
   id_bytes: 'the length of a bucket id',
 };
 
-/** Why a stream was ended by the limiter. */
+/** Why the limiter ended a stream. */
 const refusals = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
 
 /** Hits of a rule: charged ahead, used and denied by clients, given back, and reported beyond what could be used. */
@@ -36,7 +36,7 @@ const totalOf: Readonly<Record<HitKind, keyof ShareTotals>> = {
   over_reported: 'overReported',
 };
 
-/** Chosen: rules that are counted apart over the life of a process; others share a name. */
+/** Chosen: rules that are counted separately over the life of a process; others share a name. */
 const mostRules = 2_000;
 
 export class QuotaStats {
@@ -46,9 +46,9 @@ export class QuotaStats {
   readonly #reports: number;
   readonly #abandoned: number;
   readonly #unassignable: number;
-  /** Slots of a rule's hits by its path. */
+  /** The slots of a rule's hits, by its path. */
   readonly #rules = new Map<string, Map<HitKind, number>>();
-  /** Totals of pools as they were counted last. */
+  /** The last counted totals of pools. */
   readonly #counted = new Map<string, ShareTotals>();
   readonly #denied: LogThrottle<{ bound: Bound; client: QuotaClient }>;
   readonly #beyond: LogThrottle<{ rule: string; client: QuotaClient; hits: number }>;
@@ -111,7 +111,7 @@ export class QuotaStats {
     this.#beyond.note({ rule, client, hits }, client.caller ?? '');
   }
 
-  /** What a client decided counts as if it had been asked about here. */
+  /** Counts what a client decided, as if it had asked the limiter. */
   used(limits: readonly Pick<LimitPlan, 'metric'>[], allowed: number, denied: number): void {
     const registry = this.#registry;
     if (allowed === 0 && denied === 0) return;
@@ -125,12 +125,12 @@ export class QuotaStats {
     }
   }
 
-  /** Counts what a pool's totals have grown by. */
+  /** Counts the growth of a pool's totals. */
   settle(allocator: Pick<Allocating, 'totals'>, pool: string, rule: string): void {
     const totals = allocator.totals(pool);
     if (totals === undefined) return;
     const counted = this.#counted.get(pool);
-    // One of the same name began anew.
+    // If the totals are lower, a pool of the same name began again.
     const before = counted !== undefined && counted.assigned <= totals.assigned ? counted : undefined;
     const slots = this.#slotsOf(rule);
     for (const kind of hitKinds) {
@@ -140,7 +140,7 @@ export class QuotaStats {
     this.#counted.set(pool, { ...totals });
   }
 
-  /** The allocator has forgotten it. */
+  /** Forgets a pool that the allocator has forgotten. */
   forget(pool: string): void {
     this.#counted.delete(pool);
   }

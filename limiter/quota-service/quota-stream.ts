@@ -47,22 +47,22 @@ export interface QuotaServiceOptions {
   readonly clock: Clock;
   readonly stats: QuotaStats;
   readonly bounds: QuotaBounds;
-  /** Of assignments that the allocator does not make. */
+  /** The TTL of blanket answers, which the allocator does not create. */
   readonly ttlSeconds: number;
   /** Reports without requests after which a bucket is abandoned. */
   readonly idleReports: number;
-  /** A stream with buckets, or one that said nothing yet, is ended after so long without a message. */
+  /** A stream with buckets, or one that has sent nothing yet, is ended after this time without a message. */
   readonly silenceMs: number;
   weightOf(client: QuotaClient, entries: readonly Entry[]): number;
   /** Counts hits of a rule in shadow mode, as requests for the descriptor. */
   count(domain: string, entries: readonly Entry[], hits: number): void;
 }
 
-/** What streams have in common. */
+/** The parts that streams share. */
 export interface StreamHost {
   readonly options: QuotaServiceOptions;
   readonly turns: ReportTurns;
-  /** Of the rules and overrides in force. */
+  /** The epoch of the rules and overrides in force. */
   readonly epoch: number;
   readonly ids: BucketIds;
   openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share;
@@ -79,12 +79,12 @@ const status = {
   },
 } satisfies Record<string, GrpcStatus>;
 
-/** What one stream has of a bucket id; the holder of its share. There are many of them: each field counts. */
+/** A stream's bucket: the holder of its share. There are many of them, so each field counts. */
 export class Bucket implements Holder {
   readonly id: BucketId;
   readonly weight: number;
   treatment: Treatment;
-  /** Where it is assigned. */
+  /** The share, if the bucket is assigned. */
   share: Share | undefined = undefined;
   idleReports = 0;
   readonly #stream: QuotaStream;
@@ -96,7 +96,7 @@ export class Bucket implements Holder {
     this.weight = weight;
   }
 
-  /** For lists. */
+  /** The owner of the share, for lists. */
   get owner(): ShareOwner {
     const { caller, address } = this.#stream.client;
     const { domain, entries } = this.id;
@@ -113,19 +113,19 @@ export class QuotaStream implements MessageListener, ReportTaker {
   readonly client: QuotaClient;
   readonly #call: DuplexStream;
   readonly #service: StreamHost;
-  /** Whose bounds its buckets are within. */
+  /** The caller or address whose bounds apply to its buckets. */
   readonly #bounded: string;
-  /** By the text of their ids. */
+  /** The buckets, by the text of their ids. */
   readonly #buckets = new Map<string, Bucket>();
   readonly #writer = new ResponseWriter();
   #domain = '';
   #heardMs: number;
-  /** The oldest first, each with the time when it came. */
+  /** The messages that wait, the oldest first, each with the time at which it arrived. */
   readonly #waiting: (readonly [reports: UsageReports, cameMs: number])[] = [];
   waitingBytes = 0;
   #isEnding = false;
   #isFlushing = false;
-  /** Shares whose assignments go out next. */
+  /** Shares whose assignments are sent with the next response. */
   #assigned: Share[] = [];
   #isProbing = false;
 
@@ -183,7 +183,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.refuse('reports', status.tooFast);
   }
 
-  /** Undefined, and the stream ended, where the bytes are no reports. */
+  /** Returns what was read. If the bytes are no reports, ends the stream and returns undefined. */
   #read<Value>(read: () => Value): Value | undefined {
     try {
       return read();
@@ -196,7 +196,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     }
   }
 
-  /** Whether nothing came since then, of what should. */
+  /** Whether the stream has sent nothing since then although it should. */
   isSilentSince(sinceMs: number): boolean {
     return this.#heardMs < sinceMs && (this.#buckets.size > 0 || this.#domain === '');
   }
@@ -206,14 +206,14 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#call.end(refusal);
   }
 
-  /** Takes in nothing any more. */
+  /** Stops taking in reports. */
   close(): void {
     this.#service.turns.leave(this);
     this.#waiting.length = 0;
     this.waitingBytes = 0;
   }
 
-  /** Once it is closed: so many of its buckets at most. What they hold stays charged. Gives how many there were. */
+  /** Forgets at most this many buckets of a closed stream, and returns how many. What they hold stays charged. */
   forgetBuckets(most: number): number {
     let forgotten = 0;
     for (const bucket of this.#buckets.values()) {
@@ -234,14 +234,14 @@ export class QuotaStream implements MessageListener, ReportTaker {
     for (const bucket of this.#buckets.values()) this.#answerBlanket(bucket);
   }
 
-  /** By the rules and overrides of now. Gives how many there are. */
+  /** Plans all buckets by the current rules and overrides, and returns how many there are. */
   planAnew(nowMs: number): number {
     this.#flushSoon();
     for (const bucket of this.#buckets.values()) this.#planBucket(bucket, nowMs);
     return this.#buckets.size;
   }
 
-  /** Its first message says which, and whether the caller may ask for it. */
+  /** Whether a message belongs to the stream's domain, which the first message names, and the caller may ask for it. */
   #isForDomain(domain: string): boolean {
     if (this.#domain !== '') {
       if (domain === '' || domain === this.#domain) return true;
@@ -281,14 +281,14 @@ export class QuotaStream implements MessageListener, ReportTaker {
     stats.settle(this.#service.options.allocator, treatment.pool, treatment.rule.path);
   }
 
-  /** Undefined where there is no room: then it is denied, and the client forgets it when it is idle. */
+  /** Returns the bucket. Without room it returns undefined: the bucket is denied, and the client abandons it when it is idle. */
   #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): Bucket | undefined {
     const known = this.#buckets.get(latin1Slice.call(id));
     if (known !== undefined) return known;
     const { stats, ttlSeconds } = this.#service.options;
     const entries = id.length > longestAnsweredBytes ? [] : this.#read(() => entriesOf(id));
     if (entries === undefined) return undefined;
-    // It may have been written in another order.
+    // The id may have been written in another order.
     const own = entries.length > 1 ? this.#buckets.get(textOf(entries)) : undefined;
     if (own !== undefined && id.length <= longestIdBytes) return own;
     const taken =
@@ -328,7 +328,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     if (treatment.kind === 'assigned') bucket.share = this.#service.openShare(treatment, bucket, nowMs);
   }
 
-  /** By the rules and overrides of now. */
+  /** Plans the bucket by the current rules and overrides. */
   #planBucket(bucket: Bucket, nowMs: number): void {
     const before = bucket.treatment;
     if (bucket.id.isPlanned(before, this.#service.epoch)) return;
@@ -341,7 +341,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#closeShare(bucket);
     bucket.treatment = treatment;
     this.#openShare(bucket, nowMs);
-    // What it had ends now, and not when it reports the next time.
+    // The current assignment ends now, and not with the next report.
     bucket.share?.report({ allowed: 0, denied: 0 }, nowMs);
     this.#answerBlanket(bucket);
   }
@@ -379,7 +379,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
   }
 
-  /** Goes out with what else this turn of the event loop has to say. */
+  /** Adds an order to the response of this turn of the event loop. */
   order({ id, share }: Bucket, order: QuotaOrder): void {
     this.#flushSoon();
     if (order.kind === 'assign' && share !== undefined) this.#assigned.push(share);
@@ -398,12 +398,12 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#call.send(this.#writer.finish());
     const shares = this.#assigned;
     this.#assigned = [];
-    // One at a time, whatever a peer leaves without an answer.
+    // Only one probe at a time, in case the peer never answers.
     if (this.#isProbing || shares.length === 0) return;
     const sentMs = this.#service.options.clock.nowMs();
     this.#isProbing = this.#call.whenArrived(() => {
       this.#isProbing = false;
-      // What waits was reported before.
+      // Waiting messages were reported before.
       if (this.waitingBytes === 0) for (const share of shares) share.arrived(sentMs);
     });
   }
@@ -411,5 +411,5 @@ export class QuotaStream implements MessageListener, ReportTaker {
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** Chosen: what one report counts at most, so that nothing that a client says is no number. */
+/** Chosen: the most hits of one report, so that no number of a client is infinite. */
 const mostHits = 0xffff_ffff;

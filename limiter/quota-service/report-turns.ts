@@ -1,24 +1,25 @@
 /**
- * Deals out turns of the event loop to streams whose reports wait: one message may have thousands of them, and callers of all
- * methods wait while they are taken in. Addresses come in turn, and so do the streams of one: who reports much waits for himself.
+ * Gives turns of the event loop to streams whose reports wait. One message may have thousands of reports, and callers of all methods
+ * wait while they are taken in. Addresses take turns, and so do the streams of one address, so a client that reports much delays only
+ * itself.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
 
 export interface ReportTaker {
-  /** Its address. */
+  /** The client's address. */
   readonly group: string;
-  /** Of reports that wait. */
+  /** The bytes of the waiting reports. */
   readonly waitingBytes: number;
-  /** Takes in so many of its reports at most, until that time is over, and gives how many. */
+  /** Takes in at most this many reports, until the given time, and returns how many. */
   takeReports(most: number, endMs: number): number;
-  /** Too much waits, and it waits with most: it ends. */
+  /** Ends the taker: too much waits, and most of it belongs to this one. */
   shed(): void;
 }
 
-/** Chosen: one that begins may have so many again, so that few messages are in two turns, */
+/** Chosen: a message that begins may have this many reports again, so that few messages are spread over two turns, */
 const reportsOfTurn = 128;
-/** but takes no longer: an answer on a new connection waits for several turns. */
+/** but takes no longer than this: an answer on a new connection waits for several turns. */
 const turnMs = 2;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
 const mostBytes = 20_000_000;
@@ -26,16 +27,16 @@ const mostBytes = 20_000_000;
 export class ReportTurns {
   readonly #line = new WaitingLine<ReportTaker>();
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  /** Of this turn. */
+  /** The reports left in this turn. */
   #left = reportsOfTurn;
-  /** Of all that wait. */
+  /** The bytes of all waiting reports. */
   #bytes = 0;
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock;
   }
 
-  /** A message of so many bytes waits from now on. It may be taken in before this returns. */
+  /** Adds waiting bytes of a message. The message may be taken in before this returns. */
   wait(taker: ReportTaker, bytes: number): void {
     this.#bytes += bytes;
     if (!this.#line.has(taker)) this.#line.add(taker);
@@ -56,7 +57,7 @@ export class ReportTurns {
     while (this.#left > 0) {
       const taker = this.#line.next();
       if (taker === undefined) return;
-      // The first of this turn.
+      // The first taker of this turn schedules the next turn.
       if (this.#left === reportsOfTurn) setImmediate(this.#nextTurn);
       this.#bytes -= taker.waitingBytes;
       const endMs = this.#clock.monotonicMs() + turnMs;

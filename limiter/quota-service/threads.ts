@@ -1,4 +1,4 @@
-/** Who has shares: each thread that answers callers has its own clients, and they meet in the store. */
+/** The quota service of each thread: each thread that answers callers has its own clients, and all of them share the store. */
 import { randomBytes } from 'node:crypto';
 import { inTime } from '../../process/time/clock.ts';
 import { Allocator } from '../allocate/allocator.ts';
@@ -20,7 +20,7 @@ import type { QuotaSettings } from './quota-settings.ts';
 import { QuotaStats } from './quota-stats.ts';
 import { UnassignedRules } from './unassigned-rules.ts';
 
-/** Chosen: a store that does not answer keeps a limiter from ending no longer. */
+/** Chosen: a store that does not answer delays the end of a limiter by at most this time. */
 const drainMs = 2_000;
 
 export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
@@ -99,6 +99,6 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
   };
 }
 
-/** Who asks for what a proxy has decided already. */
+/** The caller of hits that a proxy has already decided. */
 const nobody = { abandoned: false };
 const unheard = { answer: () => {}, refuse: () => {} };

@@ -1,25 +1,25 @@
-/** Says at each load which rules cannot be assigned to quota clients, before one asks for them. */
+/** Warns at each load which rules cannot be assigned to quota clients, before a client asks for them. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from '../../process/log/logger.ts';
 import { passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
 import type { Rule } from '../../rules/model.ts';
 
-/** Chosen: there may be 100,000, and callers wait meanwhile. */
+/** Chosen: there may be 100,000 rules, and callers wait meanwhile. */
 const rulesOfTurn = 500;
 
-/** As a table of rules lists them; a domain has none. */
+/** Rules as a table lists them; the row of a domain has no rule. */
 interface ListedRules {
   listedRules(): Iterable<{ readonly path: string; readonly rule: Rule | undefined }>;
 }
 
 export class UnassignedRules {
   readonly #log: Logger;
-  /** What happens to requests of quota clients for them. */
+  /** The answer of quota clients to requests for these rules. */
   readonly #answer: 'allow' | 'deny';
   /** Why no rule can be assigned. */
   readonly #whyNone: string | undefined;
   #current: object | undefined;
-  /** What was said last; the same is not said again. */
+  /** The last warning; it is not repeated. */
   #said = '';
 
   constructor(log: Logger, answer: 'allow' | 'deny', whyNone: string | undefined) {
@@ -28,7 +28,7 @@ export class UnassignedRules {
     this.#whyNone = whyNone;
   }
 
-  /** In turns, until they are replaced. */
+  /** Looks for such rules in turns, until they are replaced. */
   async warn(table: ListedRules): Promise<void> {
     this.#current = table;
     let [count, looked] = [0, 0];

@@ -52,7 +52,7 @@ export function admit(
   return taken > 0;
 }
 
-/** A missing counter stays missing. */
+/** Gives back hits. A missing counter stays missing. */
 function giveBack(op: Operation, nowMicros: number): void {
   const bound = op.counter.bound!;
   const before = bound.stateAt(op.held, nowMicros);
@@ -71,7 +71,7 @@ export function waitMicros(bound: Bound, held: CounterState, left: number, nowMi
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
-/** The same as `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
+/** Returns the same as `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
 export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
   const bound = counter.charging!;
   const { outcome, amount } = hold!;

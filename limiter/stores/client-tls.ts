@@ -18,7 +18,7 @@ export interface ClientTlsFiles {
   keyPath: string;
   /** Authorities that are trusted besides the default ones. */
   caPath: string;
-  /** Accept a certificate with any name. Its chain is verified nevertheless. */
+  /** Accepts a certificate with any name. Its chain is still verified. */
   skipHostnameVerification: boolean;
   /** The prefix of the settings' names in errors. By default no settings are named. */
   settingPrefix?: 'REDIS_TLS_' | 'MEMCACHE_TLS_';

@@ -20,7 +20,7 @@ const amount = fc.oneof(
 );
 const change: fc.Arbitrary<Change> = fc.record({ hits: amount, negative: fc.boolean() });
 const changes = fc.array(change, { minLength: 1, maxLength: 12 });
-/** Undefined: the key is missing. */
+/** The value of the key. Undefined if it is missing. */
 const state = fc.option(amount, { nil: undefined });
 
 /** Counts without folding: one change of one key. The first hit that is added creates a missing key. */

@@ -12,12 +12,12 @@ export const maxTotal = Number.MAX_SAFE_INTEGER;
 /** The total to report if it would be larger: above any limit, including 2^53 - 1. */
 export const beyondTotal = maxTotal + 1;
 
-/** More than any total. */
+/** A number above any total. */
 export const neverOver = 2 ** 54;
 
 export class FoldedRun {
   readonly key: string;
-  /** Within ±maxTotal, so that shift plus any total still compares exactly with low and high. */
+  /** The shift, within ±maxTotal, so that shift plus any total still compares exactly with low and high. */
   shift = 0;
   low = 0;
   high = maxTotal;
@@ -58,7 +58,7 @@ export class FoldedRun {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
   }
 
-  /** Answers and drops the ops whose callers gave up. False if none is left. Call it immediately before sending. */
+  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Call it immediately before sending. */
   leaveOutAbandoned(): boolean {
     const rest = this.#rest;
     if (rest === undefined) {
@@ -101,8 +101,8 @@ export class FoldedRun {
   }
 
   /**
-   * The same for a run with `lease`: `before` is the value without the hits that the limiter returned, and `outstanding` the leased
-   * hits. Refunds stop at the leased hits.
+   * Answers every op of a run with `lease`. `before` is the value without the hits that the limiter returned, and `outstanding` the
+   * leased hits. Refunds stop at the leased hits.
    */
   answerLeased(before: number, outstanding: number, granted: number, others: readonly number[] = []): void {
     const floor = Math.min(before, outstanding);
@@ -122,7 +122,7 @@ export class FoldedRun {
     [lease.othersCharged = 0, lease.othersHungry = 0] = others;
   }
 
-  /** For a run that the store could not count: refuses hits on an exhausted counter, and fails the others. */
+  /** Answers the ops of a run that the store could not count: refuses hits on an exhausted counter, and fails the others. */
   answerUncounted(held: number, error: StoreError): void {
     this.forEach((op) => {
       if (op.verb === 'refund' || (op.hits > 0 && held < op.counter.capacity)) {
@@ -135,7 +135,7 @@ export class FoldedRun {
     });
   }
 
-  /** The same for each op. */
+  /** Calls `act` for each op. */
   forEach(act: (op: Operation) => void): void {
     act(this.#first);
     if (this.#rest !== undefined) for (const op of this.#rest) act(op);
@@ -170,17 +170,17 @@ export class FoldedRun {
   }
 }
 
-/** The total after `hits` are added or, if `negative`, refunded. */
+/** Returns the total after `hits` are added or, if `negative`, refunded. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
   return Math.min(maxTotal, reportedAfter(before, hits, negative));
 }
 
-/** The total that the caller gets: `beyondTotal` if the total stops before all of the hits. */
+/** Returns the total that the caller gets: `beyondTotal` if the total stops before all of the hits. */
 export function reportedAfter(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }
 
-/** At least the memory in V8: one byte per character, or two if any is not ASCII. */
+/** Returns at least the memory in V8: one byte per character, or two if any is not ASCII. */
 export function keyBytes(key: string): number {
   return Buffer.byteLength(key) === key.length ? key.length : key.length * 2;
 }

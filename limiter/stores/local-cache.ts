@@ -30,8 +30,8 @@ interface Entry {
 }
 
 /**
- * Keys that are over their limit, remembered in this process so that the store is not asked again. Bounded in bytes. The oldest
- * entry is removed first. Every call is O(1).
+ * Keys that are over their limit, remembered in this process so that the store is not asked again. The size is bounded in bytes. The
+ * oldest entry is removed first. Every call is O(1).
  */
 export class BoundedLocalCache {
   readonly stats: LocalCacheStats = {
@@ -54,12 +54,12 @@ export class BoundedLocalCache {
     this.#maxBytes = options.maxBytes;
   }
 
-  /** Bytes held, counted as key plus `cacheEntryOverheadBytes`. Never above the bound. */
+  /** The bytes held, counted as key plus `cacheEntryOverheadBytes`. Never above the bound. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The time until which the key is over limit, or 0 if it is not at `nowMs`. Counts as one lookup. */
+  /** Returns the time until which the key is over limit, or 0 if it is not at `nowMs`. Counts as one lookup. */
   until(key: string, nowMs: number): number {
     this.stats.lookupCount += 1;
     const entry = this.#entries.get(key);
@@ -76,8 +76,8 @@ export class BoundedLocalCache {
   }
 
   /**
-   * `expiresAtMs` is when a hit passes again: from then on the key is not over. A key too large for the whole cache is not
-   * remembered.
+   * Remembers a key. `expiresAtMs` is when a hit passes again: from then on the key is not over. A key too large for the whole cache
+   * is not remembered.
    */
   remember(key: string, expiresAtMs: number): void {
     const known = this.#entries.get(key);

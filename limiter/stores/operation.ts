@@ -19,13 +19,13 @@ export type Verb = 'add' | 'peek' | 'refund' | 'reserve' | 'commit' | 'look';
 
 /** The caller that asked. */
 export interface Caller {
-  /** True once the caller gave up. Stays false for a caller that got an answer, with or without the store. */
+  /** True once the caller gave up. Remains false for a caller that got an answer, with or without the store. */
   readonly abandoned: boolean;
   /** The span of a traced call: the work of the store belongs to its trace. */
   readonly span?: CallSpan | undefined;
   /** The headers of its call: name, value, name, value, with names in lower case. For rarely needed headers. */
   readonly fields?: readonly string[] | undefined;
-  /** Undefined if callers have no names. */
+  /** The caller's name. Undefined if callers have no names. */
   readonly caller?: { readonly name: string } | undefined;
 }
 
@@ -42,13 +42,13 @@ export interface Counter {
   /** The limit. The counter is over limit if its total exceeds it. */
   readonly capacity: number;
   /**
-   * Undefined: a single fixed window, which counts all hits, including those over limit. Otherwise, hits are counted only if the
-   * bound lets them pass.
+   * The bound of the counter: hits are counted only if it lets them pass. Undefined: a single fixed window, which counts all hits,
+   * including those over limit.
    */
   readonly bound: Bound | undefined;
-  /** The bound for reservations: the same, or for a single fixed window also one. Undefined: no reservations are made on it. */
+  /** The bound for reservations: the same, or for a single fixed window also one. Undefined: no reservations are made on the counter. */
   readonly charging: Bound | undefined;
-  /** The unit of the limit is the second. Such counters may have a store of their own (REDIS_PERSECOND). */
+  /** Whether the unit of the limit is the second. Such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
   /** Hits that a limiter may lease at a time. 0: none, as for counters with a bound. */
   readonly leaseMost: number;
@@ -57,11 +57,11 @@ export interface Counter {
 }
 
 /**
- * What a limiter reports to the ledger of a counter with the call that counts, and what it is granted: leases (leases/lease-book.ts),
- * or shares for its clients (allocate/account.ts). Each message returns hits that are neither spent nor kept.
+ * A limiter's report to the ledger of a counter, sent with the call that counts, and the ledger's grant: leases
+ * (leases/lease-book.ts), or shares for its clients (allocate/account.ts). Each message returns hits that are neither spent nor kept.
  */
 export interface LeaseTerms {
-  /** Key of the ledger, in the slot of the counter. */
+  /** The key of the ledger, in the slot of the counter. */
   readonly ledgerKey: string;
   /** The limiter that reports. */
   readonly limiter: string;
@@ -96,7 +96,7 @@ export interface LeaseTerms {
 /** The owner of a reservation. Each domain and each caller has a bound of its own. */
 export interface ReservationOwner {
   readonly domain: string;
-  /** Undefined if callers have no names. */
+  /** The name of the caller. Undefined if callers have no names. */
   readonly caller: string | undefined;
 }
 
@@ -110,9 +110,9 @@ export interface Fullness {
 
 /** One call about a reservation: what its operations share, and the outcome of the whole call. */
 export interface Reservation {
-  /** Unique among all reservations of the store, over all domains. At most 277 bytes. Empty for `look`. */
+  /** The id, unique among all reservations of the store, over all domains. At most 277 bytes. Empty for `look`. */
   readonly id: string;
-  /** Undefined: no bound on owners applies. */
+  /** The owner, whose bounds apply. Undefined: no bound on owners applies. */
   readonly owner: ReservationOwner | undefined;
   /**
    * For markers: another marker of the same id adds a reservation, and nothing is remembered after its commit or release. A refusal,
@@ -160,13 +160,13 @@ export interface Reservation {
   hasMore: boolean;
 }
 
-/** What an operation of a reservation's call holds of its counter. No key occurs twice in a call. */
+/** An operation's part of a reservation's call: what it holds of its counter. No key occurs twice in a call. */
 export interface Hold {
   /** The whole call. If a call is spread over several places, temporarily the part in one of them. */
   reservation: Reservation;
-  /** Charges regardless of what is left. It never refuses. */
+  /** Whether it charges regardless of what is left. Such an operation never refuses. */
   readonly isShadow: boolean;
-  /** Refuses only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
+  /** Whether it refuses only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
   readonly isQuota: boolean;
   /** The number of the group. Counters of one group, the limits of one rule, pass together. They are adjacent. */
   readonly group: number;
@@ -204,16 +204,19 @@ export interface Operation<C extends Counter = Counter> {
   readonly counter: C;
   /** The whole counter key, including the window. */
   readonly key: string;
-  /** 0 .. 2^53 - 1. */
+  /** The number of hits, 0 .. 2^53 - 1. */
   hits: number;
-  /** Lifetime of the key in seconds, including jitter, from its first hit; for a sliding window or token bucket from its last. At least 1. */
+  /**
+   * The lifetime of the key in seconds, including jitter, from its first hit; for a sliding window or token bucket from its last. At
+   * least 1.
+   */
   readonly ttlSeconds: number;
   /**
    * How many adjacent operations of the request, including this one, pass only together: those of all limits of one rule. They have
-   * bounds, the same hits, and different keys with one hash tag. 1: this one alone.
+   * bounds, the same hits, and different keys with one hash tag. 1: this operation alone.
    */
   groupSize: number;
-  /** On the first of several limits of a rule: the operations of all of them. */
+  /** The operations of all limits of a rule, on the first of several. Undefined otherwise. */
   group: readonly Operation<C>[] | undefined;
   /** Used only by `SubmitOptions.stopWhenOver`: what it does to the others if it is over limit. */
   holdsBack: HoldsBack;

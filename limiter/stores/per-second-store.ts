@@ -49,7 +49,7 @@ export class PerSecondStore implements Store {
     await Promise.all([this.#main.close(), this.#perSecond.close()]);
   }
 
-  /** Undefined if the request has counters in both. */
+  /** Returns the store of all counters of the request; undefined if it has counters in both. */
   #onlyStoreOf(ops: readonly Operation[]): Store | undefined {
     const perSecond = ops[0]?.counter.perSecond ?? false;
     for (const op of ops) if (op.counter.perSecond !== perSecond) return undefined;

@@ -2,7 +2,7 @@
 import { copyOperation, failAll, type Hold, newHold, newReservation, type Operation } from './operation.ts';
 
 export interface Places {
-  /** Equal for counters that one call to a store can handle together. */
+  /** Returns equal values for counters that one call to a store can handle together. */
   readonly placeOf: (op: Operation) => unknown;
   /** Asks one place. */
   readonly submit: (ops: Operation[], done: () => void) => void;
@@ -59,8 +59,8 @@ async function askAll(
 }
 
 /**
- * Each place checks whether the call names all descriptors of the reservation. A place that does not know the id cannot check it, so
- * its counters are charged after no other place has objected.
+ * Commits or releases in all places. Each place checks whether the call names all descriptors of the reservation. A place that does
+ * not know the id cannot check it, so its counters are charged after no other place has objected.
  */
 async function settle(
   ops: readonly Operation[],
@@ -130,7 +130,7 @@ async function reserve(
     failAll(ops, error);
     return;
   }
-  // All of them read their counters, and the commit of a marker must charge nothing there either.
+  // All of these places read their counters, and the commit of a marker must charge nothing there either.
   const { outcome } = call;
   await Promise.all(
     parts.map((part) => {
@@ -150,7 +150,7 @@ async function look(part: Operation[], places: Places): Promise<void> {
   for (const op of part) op.verb = 'reserve';
 }
 
-/** Excludes earlier reservations: if a marker was left out, its youngest reservation does not belong to this call. */
+/** Undoes a part, but not earlier reservations: if a marker was left out, its youngest reservation does not belong to this call. */
 async function undo(part: readonly Operation[], places: Places): Promise<void> {
   const { isMarker } = holdOf(part).reservation;
   const charged = isMarker ? part.filter(({ hold }) => hold!.outcome === 'charged') : part;

@@ -11,16 +11,16 @@ export const countAll: SubmitOptions = { stopWhenOver: false };
 
 /** Memory, Redis, memcached, and their decorators, which `assembly/store.ts` lists in order. */
 export interface Store {
-  /** False while it cannot reach any server, so that every operation fails. Absent if this never happens or is unknown. */
+  /** Whether it can reach a server. While it cannot, every operation fails. Absent if it always can or if that is unknown. */
   readonly connected?: boolean;
   /**
    * Executes all operations of one request, or of one call about a reservation, and answers in place. Calls `done` exactly once,
    * possibly before it returns.
    */
   submit(operations: Operation[], options: SubmitOptions, done: () => void): void;
-  /** Undefined: it supports no reservations. */
+  /** The notes of reservations. Undefined if it supports no reservations. */
   readonly notes?: Notes | undefined;
-  /** Undefined if the store cannot tell which limiter is first. */
+  /** The claims. Undefined if the store cannot determine which limiter is first. */
   readonly claims?: Claims | undefined;
   /**
    * Resolves when the store has answered; rejects with a StoreError. A connection without an answer after `patienceMs` is replaced by
@@ -71,7 +71,7 @@ export interface ReservationStore extends Store {
   giveBack(operations: Operation[], options: SubmitOptions, done: () => void): void;
 }
 
-/** What a store can never do with its settings, each with the reason. Undefined: it can. */
+/** Capabilities that a store lacks with its settings, each with the reason. Undefined: the store has it. */
 export interface StoreLimits {
   /** Algorithms other than the fixed window. */
   readonly algorithms: string | undefined;

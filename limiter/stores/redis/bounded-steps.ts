@@ -1,7 +1,7 @@
 /**
- * Folding for ops with bounds: neighbours of equal hits on the same counters become one step, which the script does so many
- * times as it passes. It answers with what the counters held before, and each caller's answer follows from that as if it
- * had come alone, in order.
+ * Folds ops with bounds. Adjacent groups of equal hits on the same counters become one step, which the script repeats as often as it
+ * passes. The script returns what the counters held before. Each caller's answer follows from that, as if it had come alone, in
+ * order.
  */
 import type { Bound, CounterState } from '../../algorithms/bound.ts';
 import { admit } from '../admission.ts';
@@ -11,30 +11,30 @@ import { StoreError } from '../store-error.ts';
 import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
 
-/** For ops that only a script can count. Nobody asked the server. */
+/** The error of ops that only a script can count. The server was not asked. */
 export const needsScripts = new StoreError(
   'this Redis runs no scripts, and limits with a sliding window, a token bucket or several in one rule need them (REDIS_SCRIPTS)',
   { transient: false, notCounted: true, unheard: true },
 );
 
-/** One group of ops, or the same from several callers. */
+/** One group of ops, or the same group of several callers. */
 export interface Step {
-  /** The first group, in the request that it is of. */
+  /** The first group, within its request. */
   readonly ops: readonly Operation[];
   readonly first: number;
   readonly size: number;
-  /** Others of the request do not let it pass: it is only looked at. */
+  /** Whether other ops of the request hold it back: it is then only read. */
   readonly heldBack: boolean;
-  /** Those behind it, group behind group. */
+  /** The groups after the first one, in order. */
   rest: Operation[] | undefined;
-  /** Answer: when the store decided. */
+  /** Answer: the time of the store's decision. */
   nowMicros: number;
 }
 
-/** In the order of their arrival. */
+/** Steps in the order of their arrival. */
 export class Steps {
   list: Step[] = [];
-  /** How many keys a call names for them. */
+  /** The number of keys that a call names for them. */
   keys = 0;
   /** The last step of each key. */
   readonly #last = new Map<string, Step>();
@@ -43,7 +43,7 @@ export class Steps {
     return this.#last.has(key);
   }
 
-  /** Adds the group of ops that begins at `first`; false where that takes more than `room` further keys. */
+  /** Adds the group of ops that begins at `first`. Returns false if that takes more than `room` further keys. */
   add(ops: readonly Operation[], first: number, room: number, heldBack = false): boolean {
     const op = ops[first]!;
     const size = op.groupSize;
@@ -66,7 +66,7 @@ export class Steps {
     this.keys += size;
   }
 
-  /** Answers the ops whose callers gave up, and forgets them; false when none is left. */
+  /** Answers and drops the ops whose callers gave up. Returns false if none is left. */
   leaveOutAbandoned(): boolean {
     let left: Step[] | undefined;
     for (const [i, step] of this.list.entries()) {
@@ -82,7 +82,7 @@ export class Steps {
     return this.keys > 0;
   }
 
-  /** Whether nothing else came between on any of its counters, and the group does the same to them. */
+  /** Whether the group does the same to the same counters, and nothing else came between on any of them. */
   #isSame(last: Step, ops: readonly Operation[], first: number): boolean {
     const { size } = last;
     for (let i = 0; i < size; i += 1) {
@@ -115,7 +115,7 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
   for (const step of steps) for (const op of opsOf(step)) failOp(op, error);
 }
 
-/** Numbers the bounds of a call, so that each goes there once. */
+/** Numbers the bounds of a call, so that each is sent once. */
 export class BoundTable {
   readonly #numbers = new Map<string, number>();
 
@@ -133,7 +133,7 @@ export class BoundTable {
   }
 }
 
-/** The argument of `luaBoundedCountSection` that says what to do: one text, as many arguments cost more than their bytes. */
+/** Returns the argument of `luaBoundedCountSection` with the steps: one text, because many arguments cost more than their bytes. */
 export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
   let text = '';
   for (const { ops, first, size, rest, heldBack } of steps) {
@@ -170,7 +170,7 @@ export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
   }
 }
 
-/** Writes what the script says of keys that are over into all ops of theirs; `before`: how many keys the call names first. */
+/** Writes the script's report about keys that are over into all ops of these keys. `before`: how many keys the call names first. */
 export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: number): void {
   for (const [key, what] of over) {
     let first = before;
@@ -185,13 +185,14 @@ export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: nu
 }
 
 /**
- * What the scripts report groups, read one after another: a text of each key's, with a space behind it, nothing for a key
- * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
+ * Reads the script's reports about groups, one after another. They are a text of each key, followed by a space, or nothing for a
+ * missing key. An exclamation mark means that the group has an error. It is one text, because many replies cost more than their
+ * bytes.
  */
 export class CounterTexts {
-  /** 0 where the server does not report the time: every group has an error then. */
+  /** The time of the server. 0 if the server does not report it: every group then has an error. */
   readonly nowMicros: number;
-  /** What is said of keys that are over. */
+  /** The report about keys that are over. */
   readonly over: KeysOver;
   /** Whether others of the request held back the group that was read last. */
   heldBack = false;
@@ -202,7 +203,7 @@ export class CounterTexts {
   #failed = 0;
   #isBroken = false;
 
-  /** Undefined when the reply is not one of those scripts, with so many plain values first. */
+  /** Returns undefined if the scripts never give such a reply, with this many plain values first. */
   static of(
     reply: unknown,
     plain: number,
@@ -232,7 +233,7 @@ export class CounterTexts {
     this.#translate = given.translate;
   }
 
-  /** Writes to the ops of a group what their keys held. False when the group has an error, which is written then. */
+  /** Writes the states of their keys to the ops of a group. If the group has an error, writes that instead and returns false. */
   read(ops: readonly Operation[], first: number): boolean {
     const end = first + ops[first]!.groupSize;
     const text = this.#text;
@@ -249,7 +250,7 @@ export class CounterTexts {
     return this.#fail(ops, first, new UnexpectedReply('EVALSHA', text));
   }
 
-  /** Whether all that came was read, and had the form that the scripts give. */
+  /** Whether everything was read, and had the expected form. */
   get isRead(): boolean {
     return !this.#isBroken && this.#at === this.#text.length && this.#failed === this.#errors.length;
   }

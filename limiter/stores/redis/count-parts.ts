@@ -21,34 +21,34 @@ import { reservationKeysOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, ReplyError, replyNumber } from './wire/resp.ts';
 
-/** What a call asks of one section of the program. */
+/** The part of a call that uses one section of the program. */
 export interface Part {
   readonly kind: PartKind;
   readonly section: Section;
-  /** How many keys it names. */
+  /** The number of keys that it names. */
   readonly keys: number;
-  /** One of them. */
+  /** One of its keys. */
   readonly key: string;
-  /** Whether it is about this counter. */
+  /** Whether it has operations on this counter. */
   has(key: string): boolean;
-  /** Adds neighbouring operations of a request, from `first` to before `end`. False where they take more than `room` further keys. */
+  /** Adds adjacent operations of a request, from `first` to before `end`. Returns false if they take more than `room` further keys. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean;
-  /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
+  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Called immediately before sending. */
   leaveOutAbandoned(): boolean;
-  /** Hands over the keys; then `pushArguments` the rest. */
+  /** Passes the keys to `args`. Then `pushArguments` passes the rest. */
   pushKeys(args: Arguments): void;
   pushArguments(args: Arguments): void;
-  /** Whether it comes with leases, and how it goes on without: nothing is asked to their ledgers. */
+  /** Whether it has leases. `dropLeases` makes it count without their ledgers. */
   readonly hasLeases: boolean;
   dropLeases(): void;
-  /** Writes the answers; false when the reply is not what the section gives: what was written means nothing then. */
+  /** Writes the answers. Returns false if the section never gives such a reply: the written answers are then meaningless. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
   /** Counts and answers without a script. Never rejects. */
   countPlainly(plain: PlainCommands): Promise<void>;
-  /** A key of each thing that only a script does. */
+  /** Returns a key of each operation that only a script can do. */
   scriptedKeys(): string[];
-  /** A part for each of the places, which keys are in by `placeOf`, and what is in no such place. */
+  /** Returns a part for each of the places of keys, by `placeOf`, and the rest that is in none of them. */
   spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart;
 }
 
@@ -59,31 +59,31 @@ export interface SpreadPart {
 
 /** Counting by commands of one key each. None of its promises rejects: errors go into the ops. */
 export interface PlainCommands {
-  /** Runs of different keys, and steps of others, which fail, as only a script can do them. */
+  /** Counts runs of different keys. Steps of other keys fail, because only a script can do them. */
   count(runs: readonly FoldedRun[], steps: readonly Step[]): Promise<void>;
-  /** Whole requests with stop-when-over. */
+  /** Counts whole requests with stop-when-over. */
   countWhole(requests: readonly (readonly Operation[])[]): Promise<void>;
 }
 
 /** `count`: by groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
 export type PartKind = 'count' | 'stop' | 'hold';
 
-/** Ops of many requests, folded by key. */
+/** Operations of many requests, folded by key. */
 export class CountPart implements Part {
   readonly kind = 'count';
-  /** Known once the keys are handed over. */
+  /** The section, known once the keys are passed on. */
   section: Section = 'count';
-  /** In the order of their arrival. */
+  /** The runs, in the order of their arrival. */
   #runs: FoldedRun[] = [];
-  /** By their keys, only from the second run on: most calls that come alone have one. */
+  /** The runs by their keys, only from the second run on: most calls of a single request have one. */
   #byKey: Map<string, FoldedRun> | undefined;
-  /** In the order of the script's keys. */
+  /** The runs, in the order of the script's keys. */
   #sent: readonly FoldedRun[] = [];
-  /** How many of these only add. */
+  /** The number of runs that only add. */
   #additions = 0;
-  /** Ops, and from when it is sent on runs, that come with a lease. */
+  /** The number of ops with a lease; from sending on, of runs with one. */
   #leased = 0;
-  /** Of other keys than the runs: a plain window may also be one of several limits. */
+  /** Steps of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;
   readonly #isCluster: boolean;
 
@@ -91,7 +91,7 @@ export class CountPart implements Part {
     this.#isCluster = isCluster;
   }
 
-  /** Of what was folded before. */
+  /** Returns a part of runs and steps that were folded before. */
   static of(runs: FoldedRun[], steps: Steps, isCluster: boolean): CountPart {
     const part = new CountPart(isCluster);
     part.#runs = runs;
@@ -100,7 +100,7 @@ export class CountPart implements Part {
     return part;
   }
 
-  /** Ledgers are keys, too. */
+  /** The number of keys, including those of ledgers. */
   get keys(): number {
     return this.#runs.length + this.#leased + (this.#steps?.keys ?? 0);
   }
@@ -113,7 +113,7 @@ export class CountPart implements Part {
     return this.#runOf(key) !== undefined || this.#steps?.has(key) === true;
   }
 
-  /** One group. */
+  /** Adds one group. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
     const op = ops[first]!;
     if (op.counter.bound !== undefined) return this.#addStep(ops, first, end, room);
@@ -152,7 +152,7 @@ export class CountPart implements Part {
     for (const run of this.#runs) if (run.leaveOutAbandoned()) this.#runs[left++] = run;
     this.#runs.length = left;
     if (this.#leased > 0) this.#leased = leasedOf(this.#runs);
-    // Nothing is added any more.
+    // No further op is added.
     this.#byKey = undefined;
     if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
     return left > 0 || this.#steps !== undefined;
@@ -174,7 +174,7 @@ export class CountPart implements Part {
     let additions = 0;
     for (const run of runs) if (run.isAddition) additions += 1;
     this.#additions = additions;
-    // Additions first, and leases last.
+    // Additions are first, and leases last.
     this.#sent =
       additions === runs.length ? runs : runs.toSorted((one, other) => orderOf(one) - orderOf(other));
     const sent = this.#sent;
@@ -240,7 +240,7 @@ export class CountPart implements Part {
     return texts === undefined || texts.isRead;
   }
 
-  /** `plain`: how many keys stand before those with a ledger behind each. */
+  /** Notes keys that are over. `plain`: the number of keys before those that are each followed by a ledger. */
   #noteOver(over: KeysOver, plain: number): void {
     const runKeys = plain + 2 * this.#leased;
     for (const [key, what] of over) {
@@ -289,7 +289,7 @@ export class CountPart implements Part {
   }
 }
 
-/** Of a key that is over in a full Redis: what it holds, and the error. False for anything else. */
+/** Answers a run whose key is over in a full Redis from what it holds and the error. Returns false for any other reply. */
 function answerUncounted(run: FoldedRun, reply: unknown, errors: RedisErrors): boolean {
   if (!Array.isArray(reply) || reply.length !== 2) return false;
   const held = replyNumber(reply[0]);
@@ -298,7 +298,7 @@ function answerUncounted(run: FoldedRun, reply: unknown, errors: RedisErrors): b
   return true;
 }
 
-/** What plain commands do as a script does. */
+/** Whether plain commands have the same effect as a script. */
 function isPlainRun(run: FoldedRun): boolean {
   return run.isAddition || (run.isLook && run.lease === undefined);
 }
@@ -321,9 +321,9 @@ export class StopPart implements Part {
   readonly kind = 'stop';
   readonly hasLeases = false;
   #ops: Operation[] = [];
-  /** Those without a bound. */
+  /** The number of ops without a bound. */
   #plain = 0;
-  /** How many ops each request has. */
+  /** The number of ops of each request. */
   #sizes: number[] = [];
 
   get section(): Section {
@@ -359,7 +359,7 @@ export class StopPart implements Part {
     return true;
   }
 
-  /** Whole requests: what one of them may count depends on all of its ops. */
+  /** Drops whole requests: what an op may count depends on all ops of its request. */
   leaveOutAbandoned(): boolean {
     const kept: Operation[] = [];
     const sizes: number[] = [];
@@ -433,7 +433,7 @@ export class StopPart implements Part {
     return [];
   }
 
-  /** The keys of a request may be in many places. */
+  /** Returns the whole part, because the keys of a request may be in many places. */
   spread(): SpreadPart {
     return { placed: new Map(), rest: this };
   }
@@ -449,7 +449,7 @@ export class StopPart implements Part {
   }
 }
 
-/** False for a reply that the script does not give. */
+/** Answers an op without a bound. Returns false for a reply that the script never gives. */
 function answerPlain(op: Operation, reply: unknown, errors: RedisErrors): boolean {
   const after = replyNumber(reply);
   if (after === undefined) {

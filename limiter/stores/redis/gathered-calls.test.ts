@@ -132,13 +132,13 @@ function gathering(windowMs?: number, isFull = () => false) {
       'count',
       { callsLeft: 0, done: () => {} },
     );
-  /** As the read of a socket. */
+  /** Adds the requests of one read of a socket. */
   const read = (...keys: string[]) => {
     flushTurn.begin();
     for (const key of keys) add(key);
     flushTurn.end();
   };
-  /** The first of those that wait gets a place. */
+  /** Gives the first waiting call a place. */
   const free = (): void => {
     const batch = waiting.shift()!;
     subject.left(batch);

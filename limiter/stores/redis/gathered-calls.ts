@@ -1,8 +1,7 @@
 /**
- * From ops to calls of one Redis. What arrives in one turn is gathered into as few calls as possible, and so many calls
- * are under way at a time as there are places. One connection carries them all, so what is a pool of connections elsewhere
- * is a number of places here: a call that finds none waits, in order, and what arrives meanwhile is gathered into the calls
- * behind it.
+ * Forms calls of one Redis from ops. Everything that arrives in one turn is gathered into as few calls as possible. At most as many
+ * calls are in progress at a time as there are places. One connection carries all of them, so the number of places replaces the size
+ * of a connection pool. A call that finds no place waits, in order. Ops that arrive meanwhile are gathered into the calls behind it.
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
@@ -14,30 +13,30 @@ import type { RedisErrors } from './wire/redis-error.ts';
 import type { SentCall } from './wire/redis-link.ts';
 import type { Arguments, Reply } from './wire/resp.ts';
 
-/** More would hold up Redis's other users: it does nothing else while a script runs. */
+/** The most keys of a call: more would delay other users of Redis, which does nothing else while a script runs. */
 export const maxKeysPerCall = 512;
 
-/** One `submit`, until every call that carries a part of it is answered. */
+/** One `submit`, until every call with a part of it is answered. */
 export interface PendingRequest {
   callsLeft: number;
   done: () => void;
 }
 
-/** Hears what became of a batch that a link sent. */
+/** Receives the result of a batch that a link sent. */
 export interface BatchSender {
   answered(batch: Batch, reply: Reply): void;
   failed(batch: Batch, error: Error): void;
 }
 
-/** What goes out in one call of the program: what arrived in one turn, whatever it mixes, a part for each kind. */
+/** The content of one call of the program: everything that arrived in one turn, with a part for each kind. */
 export class Batch implements SentCall {
   dueMs = 0;
   next: SentCall | undefined = undefined;
-  /** Written before a link sends it. */
+  /** The sender, set before a link sends the batch. */
   sender: BatchSender | undefined = undefined;
-  /** The program goes out with its source, as the server does not know its name. */
+  /** Whether the program is sent with its source, because the server does not know its name. */
   isWithSource = false;
-  /** A piece of one that has the place: of a call that was refused, or for one slot. */
+  /** Whether it is a piece of the batch that has the place: of a rejected call, or for one slot. */
   readonly isSplit: boolean;
   readonly requests: PendingRequest[] = [];
   readonly #newPart: (kind: PartKind) => Part;
@@ -49,7 +48,10 @@ export class Batch implements SentCall {
     this.#parts = parts ?? [];
   }
 
-  /** Adds neighbouring operations of a request that go together, from `first` to before `end`. False when the keys would be too many. */
+  /**
+   * Adds adjacent operations of a request that belong together, from `first` to before `end`. Returns false if the keys would be too
+   * many.
+   */
   add(
     ops: readonly Operation[],
     first: number,
@@ -61,7 +63,7 @@ export class Batch implements SentCall {
     const known = isFirst ? undefined : this.#partOf(kind, ops, first, end);
     if (known?.add(ops, first, end, this.#room()) !== true) {
       const part = this.#newPart(kind);
-      // One call takes any reservation, however many counters that has.
+      // One call takes any reservation, regardless of its number of counters.
       const room = isFirst ? Number.POSITIVE_INFINITY : this.#room();
       if (!part.add(ops, first, end, room)) return false;
       this.#parts.push(part);
@@ -73,7 +75,7 @@ export class Batch implements SentCall {
     return true;
   }
 
-  /** Several parts are in it, so that it may be refused for one of them. */
+  /** Whether it has several parts, so that Redis may reject it because of one of them. */
   get isMixed(): boolean {
     return this.#parts.length > 1;
   }
@@ -86,17 +88,17 @@ export class Batch implements SentCall {
     for (const part of this.#parts) part.dropLeases();
   }
 
-  /** A batch for each part. */
+  /** Returns a batch for each part. */
   split(): Batch[] {
     return this.#parts.map((part) => this.with(part));
   }
 
-  /** A piece of it. */
+  /** Returns a piece of the batch with this part. */
   with(part: Part): Batch {
     return new Batch(this.#newPart, [part]);
   }
 
-  /** A batch for each place that needs a script, of all that is there, and the parts that are in no such place. */
+  /** Returns a batch for each place that needs a script, with everything for that place, and the parts in no such place. */
   spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: Part[] } {
     const scripted = new Set(this.#parts.flatMap((part) => part.scriptedKeys()).map(placeOf));
     if (scripted.size === 0) return { placed: [], rest: this.#parts };
@@ -116,7 +118,7 @@ export class Batch implements SentCall {
     return this.#parts[0]!.key;
   }
 
-  /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
+  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Called immediately before sending. */
   leaveOutAbandoned(): boolean {
     const parts = this.#parts;
     let left = 0;
@@ -125,7 +127,7 @@ export class Batch implements SentCall {
     return left > 0;
   }
 
-  /** Hands over the arguments after the program itself: the number of keys, the keys, the rest. */
+  /** Passes on the arguments after the program itself: the number of keys, the keys, the rest. */
   pushArguments(args: Arguments): void {
     let keys = 0;
     for (const part of this.#parts) keys += part.keys;
@@ -148,7 +150,7 @@ export class Batch implements SentCall {
     args.push(severalSections);
   }
 
-  /** Writes the answers; false when the reply is not what the program gives: what was written means nothing then. */
+  /** Writes the answers. Returns false if the program never gives such a reply: the written answers are then meaningless. */
   answer(reply: unknown, errors: RedisErrors): boolean {
     if (this.#parts.length === 1) return this.#parts[0]!.answer(reply, errors);
     if (!Array.isArray(reply) || reply.length !== this.#parts.length) return false;
@@ -180,7 +182,7 @@ export class Batch implements SentCall {
     return room;
   }
 
-  /** The part that takes them: none where another one behind it is about the same counter, as that comes first. */
+  /** Returns the part that takes the ops. A later part about the same counter must be executed first: then it returns none. */
   #partOf(kind: PartKind, ops: readonly Operation[], first: number, end: number): Part | undefined {
     for (let at = this.#parts.length - 1; at >= 0; at -= 1) {
       const part = this.#parts[at]!;
@@ -192,8 +194,8 @@ export class Batch implements SentCall {
 }
 
 /**
- * The batch, which had one of `places` unless it is a piece, is answered. Reports to those requests that wait for nothing else any
- * more: all of them, even when one throws, which is thrown then.
+ * Settles an answered batch, which had one of `places` unless it is a piece. Calls `done` of all requests that wait for nothing else,
+ * even if one of them throws. The first error is thrown at the end.
  */
 export function settle(batch: Batch, places?: Pick<CallPlaces<Batch>, 'free'>): void {
   if (!batch.isSplit) places?.free();
@@ -210,33 +212,33 @@ export function settle(batch: Batch, places?: Pick<CallPlaces<Batch>, 'free'>): 
   if (thrown !== undefined) throw thrown.error;
 }
 
-/** What becomes of a call that has waited long enough: it goes out beyond the bound, it fails, or it waits on. */
+/** What happens to a call that has waited too long: it is sent beyond the bound, it fails, or it continues to wait. */
 export type WhenPoolIsEmpty = 'CREATE' | 'ERROR' | 'WAIT';
 
 export interface CallBounds {
-  /** Calls under way at a time. At least 1. */
+  /** The most calls in progress at a time. At least 1. */
   places: number;
   whenEmpty: WhenPoolIsEmpty;
-  /** With CREATE and ERROR. */
+  /** The longest wait with CREATE and ERROR. */
   waitMs: number;
 }
 
-/** Of the Go service without any settings. */
+/** The bounds of the Go service without any settings. */
 export const defaultCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
 
 export interface CallPlacesOptions<Call> extends CallBounds {
-  /** With WAIT, and for the others at most: then a call fails. */
+  /** The longest wait with WAIT, and an upper bound for the others. Then a call fails. */
   timeoutMs: number;
   timers: Timers;
   carrier: CallCarrier<Call>;
 }
 
 export interface CallCarrier<Call> {
-  /** The call has a place until `free`. */
+  /** Sends the call, which has a place until `free`. */
   send(call: Call): void;
-  /** `waitedMs` is undefined when the places are being closed. */
+  /** Fails the call. `waitedMs` is undefined when the places are being closed. */
   refuse(call: Call, waitedMs: number | undefined): void;
-  /** It waits no more: `send` or `refuse` follows. */
+  /** Called when the call no longer waits: `send` or `refuse` follows. */
   left(call: Call): void;
 }
 
@@ -250,7 +252,7 @@ export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', numbe
 
 export class CallPlaces<Call> {
   readonly #options: CallPlacesOptions<Call>;
-  /** Oldest first. */
+  /** The waiting calls, the oldest first. */
   readonly #waiting = new Set<Waiting<Call>>();
   #taken = 0;
   #refused = 0;
@@ -259,7 +261,7 @@ export class CallPlaces<Call> {
     this.#options = options;
   }
 
-  /** Calls under way, those beyond the bound too. */
+  /** The calls in progress, including those beyond the bound. */
   get active(): number {
     return this.#taken;
   }
@@ -273,7 +275,7 @@ export class CallPlaces<Call> {
     return this.#waiting.size;
   }
 
-  /** False when it has to wait for a place. */
+  /** Sends the call, or returns false if it must wait for a place. */
   take(call: Call): boolean {
     if (this.#taken >= this.#options.places) {
       this.#wait(call);
@@ -284,7 +286,7 @@ export class CallPlaces<Call> {
     return true;
   }
 
-  /** Once for each call that was sent. */
+  /** Frees a place. Call it once for each call that was sent. */
   free(): void {
     this.#taken -= 1;
     if (this.#waiting.size === 0 || this.#taken >= this.#options.places) return;
@@ -295,7 +297,7 @@ export class CallPlaces<Call> {
     }
   }
 
-  /** Refuses what waits. */
+  /** Refuses all waiting calls. */
   close(): void {
     for (const waiting of [...this.#waiting]) {
       this.#leave(waiting);
@@ -328,45 +330,45 @@ export class CallPlaces<Call> {
 }
 
 export interface TurnGatheringOptions {
-  /** Takes the batches of one turn, in order. False when one has to wait: `left` says when it does no more. */
+  /** Takes the batches of one turn, in order. Returns false if one must wait: `left` reports when it no longer does. */
   calls: { take(batch: Batch): boolean };
   newPart: (kind: PartKind) => Part;
   /**
-   * At most one sending in so long, whole milliseconds: what comes soon after one is gathered until the time is over. What
-   * comes alone does not wait. Defaults to 0: everything goes out at the end of its turn.
+   * The shortest time between two batches, in whole milliseconds. Ops that arrive shortly after a batch are gathered until the time
+   * is over. A single op does not wait. Defaults to 0: everything is sent at the end of its turn.
    */
   windowMs?: number | undefined;
   timers: Timers;
   monotonicMs: () => number;
-  /** Says when the read ends that brought a request. */
+  /** Reports when the read that brought a request ends. */
   flushTurn: FlushTurn;
 }
 
 /**
- * Chosen: after so many turns in a row with one request each, the next is sent when the read that brought it ends. How many
- * reads a turn has is seen at the turn's end alone, so one turn in so many is looked at then.
+ * Chosen: after this many consecutive turns with one request each, the next request is sent when the read that brought it ends. The
+ * number of reads of a turn is known only at the end of the turn, so one turn in this many is checked then.
  */
 const turnsOfOne = 16;
 
-/** Chosen: so long what comes joins a batch that waits for a place. Its wait is bounded, and theirs is this much shorter at most. */
+/** Chosen: ops join a batch that waits for a place for this long. Its wait is bounded, and theirs is at most this much shorter. */
 const joinMs = 5;
 
-/** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
+/** Gathers ops that arrive in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
-  /** Closed to new ops, to be sent when the turn ends. */
+  /** Batches that are closed to new ops and are sent when the turn ends. */
   #full: Batch[] = [];
   #open: Batch | undefined;
-  /** The last in the line of those that wait for a place. */
+  /** The last of the batches that wait for a place. */
   #waiting: Batch | undefined;
   #joinUntilMs = 0;
   #scheduled = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
-  /** Since the last sending. */
+  /** The number of requests since the last batch was sent. */
   #requests = 0;
-  /** Each request has its turn for itself. */
+  /** Whether each request has a turn of its own. */
   #comeAlone = false;
-  /** In a row; while requests come alone, those that were not looked at. */
+  /** The number of consecutive turns with one request; while requests come alone, of those that were not checked. */
   #turns = 0;
   #isLooking = false;
 
@@ -374,7 +376,7 @@ export class TurnGathering {
     this.#options = options;
   }
 
-  /** `kind`: those of `count` go by their groups, which may be in several calls; of others all together. */
+  /** Adds ops. `kind`: groups of `count` may be in several calls; the ops of other kinds are in one. */
   add(ops: readonly Operation[], kind: PartKind, request: PendingRequest): void {
     this.#requests += 1;
     let batch = this.#open;
@@ -390,12 +392,12 @@ export class TurnGathering {
     }
   }
 
-  /** The batch, which has waited, goes out or is refused: nothing joins it any more. */
+  /** Records that a batch no longer waits: it is sent or refused, and nothing joins it. */
   left(batch: Batch): void {
     if (batch === this.#waiting) this.#waiting = undefined;
   }
 
-  /** The one that waits, as long as anything may join it. */
+  /** Returns the waiting batch, as long as ops may join it. */
   #joined(): Batch | undefined {
     return this.#options.monotonicMs() < this.#joinUntilMs ? this.#waiting : undefined;
   }
@@ -407,7 +409,7 @@ export class TurnGathering {
     if (this.#scheduled) return batch;
     this.#scheduled = true;
     const { windowMs = 0, timers, monotonicMs, flushTurn } = this.#options;
-    // Without a window the clock need not be read.
+    // The clock is read only with a window.
     const waitMs = windowMs === 0 ? 0 : this.#sentAtMs + windowMs - monotonicMs();
     if (waitMs > 0) timers.after(Math.ceil(waitMs), this.flush);
     else if (this.#comeAlone) flushTurn.schedule(this);
@@ -443,7 +445,7 @@ export class TurnGathering {
     }
   }
 
-  /** What else is sent in this turn did not come alone. */
+  /** Checks this turn: requests in the rest of it did not come alone. */
   #look(): void {
     this.#isLooking = true;
     setImmediate(() => {

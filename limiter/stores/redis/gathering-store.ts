@@ -1,4 +1,4 @@
-/** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
+/** The common part of the stores in one Redis and in a cluster: gathering of submitted ops, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
@@ -28,45 +28,45 @@ import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } 
 import { hasSet, textReply } from './wire/resp.ts';
 
 export interface GatheringStoreOptions {
-  /** Undefined: none. */
+  /** The TLS of the connection; undefined without TLS. */
   tls?: ClientTls | undefined;
   /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR. Defaults to false. */
   closeOnReadOnly?: boolean | undefined;
-  /** REDIS_TIMEOUT: bounds connecting and every command. Without a connection ops fail at once. */
+  /** REDIS_TIMEOUT: bounds connecting and every command. Without a connection ops fail immediately. */
   timeoutMs: number;
-  /** REDIS_POOL_*. Defaults to ten places, and to going beyond them after a second. */
+  /** REDIS_POOL_*. Defaults to ten places, and to exceeding them after a second. */
   calls?: CallBounds | undefined;
-  /** REDIS_PIPELINE_WINDOW, in whole milliseconds: under traffic at most one call in so long. Defaults to 0. */
+  /** REDIS_PIPELINE_WINDOW: the shortest time between two calls under traffic, in whole milliseconds. Defaults to 0. */
   windowMs?: number | undefined;
-  /** Defaults to Node's. */
+  /** The timers. Defaults to Node's. */
   timers?: Timers | undefined;
   /**
-   * Whose answers are written at the end of its work: who hands over the replies of one read says when it begins and ends.
-   * Defaults to one that nobody else uses.
+   * Writes answers at the end of its work: the code that passes on the replies of one read marks their begin and end. Defaults to one
+   * that no other code uses.
    */
   flushTurn?: FlushTurn | undefined;
   random: () => number;
-  /** REDIS_SCRIPTS; in a cluster refunds and ops with bounds alone use one. Defaults to `auto`. */
+  /** REDIS_SCRIPTS. In a cluster only refunds and ops with bounds use one. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
-  /** Of reservations. Defaults to 10,000, and to ten minutes. */
+  /** The bounds of reservations. Defaults to 10,000, and to ten minutes. */
   reservations?: ReservationBounds | undefined;
   /** CACHE_KEY_PREFIX. Defaults to none. */
   keyPrefix?: string | undefined;
-  /** Reported once, when `auto` goes on without scripts. The reason holds no credentials. */
+  /** Called once, when `auto` continues without scripts. The reason contains no credentials. */
   onScriptsRefused?: ((reason: string) => void) | undefined;
-  /** Reported once, when ledgers of leases may not be used. The reason holds no credentials. */
+  /** Called once, when the ledgers of leases are not permitted. The reason contains no credentials. */
   onLeasesRefused?: ((reason: string) => void) | undefined;
-  /** Reported at every change of `connected`. */
+  /** Called at every change of `connected`. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
-  /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
+  /** Called when an attempt to connect failed, or an open connection broke; for the log. Contains no credentials. */
   onFailure?: ((message: string) => void) | undefined;
-  /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
+  /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
   onRefusal?: ((code: string, text: string) => void) | undefined;
-  /** Redis asks for no password, though one is set. */
+  /** Called when Redis asks for no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
-/** What arrives in one turn of the event loop, or in a window, goes out together, so many calls at a time as have places. */
+/** Sends ops that arrive in one turn of the event loop, or in a window, together. As many calls are in progress as there are places. */
 export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #errors: RedisErrors;
   readonly #label: string;
@@ -109,21 +109,21 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     });
   }
 
-  /** Whether anything answers. Without it ops fail at once. */
+  /** Whether any server answers. Without it ops fail immediately. */
   abstract get connected(): boolean;
 
   abstract ping(patienceMs?: number): Promise<void>;
 
   protected abstract readonly commands: KeyedCommands;
 
-  /** One attempt, until something answers. */
+  /** Makes one attempt to reach a server. */
   protected abstract attempt(): Promise<void>;
 
   protected abstract disconnect(): void;
 
   protected abstract notConnected(): StoreError;
 
-  /** The batch has a place until it is given to `settle` with `places`. */
+  /** Sends a batch, which has a place until it is given to `settle` with `places`. */
   abstract send(batch: Batch): void;
 
   refuse(batch: Batch, waitedMs: number | undefined): void {
@@ -144,12 +144,12 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return this.#closed;
   }
 
-  /** Calls under way, those that wait for a place, and those that got none. */
+  /** The numbers of calls in progress, of waiting calls, and of those that got no place. */
   get callCounts(): CallCounts {
     return this.places;
   }
 
-  /** Connects and waits for the first PONG, again and again; then reconnects by itself whenever that is needed. */
+  /** Connects and retries until the first PONG. Afterwards the store reconnects by itself. */
   connect(retry: Omit<StartRetryOptions, 'attempt' | 'label' | 'random' | 'stopped'>): Promise<void> {
     return startWithRetry({
       ...retry,
@@ -170,7 +170,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     } else if (ops[0]!.hold !== undefined) {
       this.#reserve(ops, ops[0]!.hold.reservation, done);
     } else if (this.withoutScripts && ops.some(hasBound)) {
-      // At once, so that the breaker does not wait for a word of Redis, which is not asked.
+      // Immediately, so that the breaker does not wait for an answer of Redis, which is not asked.
       for (const op of ops) if (hasBound(op)) failOp(op, needsScripts);
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
@@ -195,7 +195,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return { claim: (name, seconds) => this.#claim(name, seconds) };
   }
 
-  /** All counters of the call are in one place. */
+  /** Submits a call about a reservation. All of its counters are in one place. */
   #reserve(ops: Operation[], call: Reservation, done: () => void): void {
     if (this.withoutScripts || !this.connected || this.#closed) {
       const why = this.connected ? needsScripts : this.notConnected();
@@ -231,7 +231,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return shareTally(this.commands, tallyKeyOf(name, this.names), changes, nowMs);
   }
 
-  /** `read` throws at a reply that the command never gives. */
+  /** Sends a plain command. `read` throws for a reply that the command never gives. */
   protected async sendPlain<T>(
     key: string,
     name: string,
@@ -252,7 +252,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return Promise.resolve();
   }
 
-  /** Into what a batch goes out once more that Redis answered with `error`, of which it ran nothing then; undefined: it has failed. */
+  /** Returns the batches to send after Redis rejected one with `error` and ran nothing. Undefined: the batch has failed. */
   protected sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
     if (areScriptsRefused(error)) {
       if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
@@ -260,10 +260,10 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       return [batch];
     }
     if (!isKeyRefused(error)) return undefined;
-    // What one part may not touch is no reason to refuse the others.
+    // The other parts may still be permitted.
     if (batch.isMixed) return batch.split();
     if (!batch.hasLeases) return undefined;
-    // It may be about a ledger of leases alone.
+    // The error may concern only a ledger of leases.
     this.#onLeasesRefused?.(this.#errors.fromOwnCommand(error).message);
     this.#onLeasesRefused = undefined;
     batch.dropLeases();
@@ -278,26 +278,26 @@ function hasBound({ counter }: Operation): boolean {
 }
 
 export interface StartRetryOptions {
-  /** One attempt. */
+  /** Makes one attempt. */
   attempt: () => Promise<void>;
-  /** How errors name the server. */
+  /** The name of the server in errors. */
   label: string;
   /** The first wait. Defaults to 1 s. */
   initialMs?: number;
   /** The waits double up to this. Defaults to 30 s. */
   maxMs?: number;
-  /** Give up when an attempt fails after this. 0: never. Defaults to 0. */
+  /** Gives up when an attempt fails after this time. 0: never. Defaults to 0. */
   maxElapsedMs?: number;
-  /** Whether to give up after a failed attempt, whatever the time. */
+  /** Whether to give up after a failed attempt, regardless of the time. */
   stopped: () => boolean;
   monotonicMs: () => number;
   sleep: (ms: number) => Promise<void>;
   random: () => number;
-  /** Before every wait. */
+  /** Called before every wait. */
   onRetry?: (retry: { waitMs: number; elapsedMs: number; error: Error }) => void;
 }
 
-/** Resolves with the first attempt that succeeds; rejects only when `maxElapsedMs` is over or it was stopped. */
+/** Resolves with the first successful attempt. Rejects only if `maxElapsedMs` is over or it was stopped. */
 export async function startWithRetry(options: StartRetryOptions): Promise<void> {
   const { initialMs = 1000, maxMs = 30_000, maxElapsedMs = 0 } = options;
   const startedMs = options.monotonicMs();

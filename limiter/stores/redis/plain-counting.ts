@@ -1,4 +1,4 @@
-/** Counting in Redis by plain commands, where it runs no scripts. */
+/** Counts in Redis by plain commands, if it runs no scripts. */
 import type { CounterState } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
@@ -14,12 +14,12 @@ import { hasSet, integerReply, ReplyError, textReply, UnexpectedReply } from './
 const exactReply = 2 ** 52;
 
 /**
- * One key's folded run: SET and INCRBY, GET for a look, and for refunds GET, then SET and DECRBY. The last are two steps:
- * what others do between them is corrected where it shows, not prevented. Answers the run. Rejects with what `send` rejected
- * with, or with a StoreError.
+ * Counts one key's folded run: SET and INCRBY, GET for a look, and for refunds GET, then SET and DECRBY. The last are two steps.
+ * Changes by others in between are corrected where they show, not prevented. Answers the run. Rejects with the error of `send`, or
+ * with a StoreError.
  */
 export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Promise<void> {
-  // The ledger hears nothing.
+  // The ledger gets no message.
   run.lease = undefined;
   if (run.isLook) {
     run.answer(await totalOf(commands, run.key));
@@ -33,7 +33,7 @@ export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Pro
   }
 }
 
-/** The total of a key, 0 when it is missing. Rejects in the same cases. */
+/** Returns the total of a key, 0 if it is missing. Rejects in the same cases. */
 async function totalOf(commands: KeyedCommands, key: string): Promise<number> {
   const text = textReply('GET', await commands.send(key, 'get', [key]));
   if (text === undefined) return 0;
@@ -42,8 +42,8 @@ async function totalOf(commands: KeyedCommands, key: string): Promise<number> {
 }
 
 /**
- * Refunds that meet never leave the key below zero for long. A key that ends between the two steps is made anew, as 0.
- * Gives the value before.
+ * Refunds hits, and returns the value before. Concurrent refunds never leave the key below zero for long. A key that ends between the
+ * two steps is created again, as 0.
  */
 async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const { key } = run;
@@ -56,7 +56,7 @@ async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   return before;
 }
 
-/** Gives the value before, never above `maxTotal`. */
+/** Adds hits, and returns the value before, never above `maxTotal`. */
 async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promise<number> {
   let after: number;
   try {
@@ -72,7 +72,7 @@ async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promi
 }
 
 /**
- * INCRBY or DECRBY, after a SET that creates a missing key with its time to live. A master that dies may have replicated only the
+ * Sends INCRBY or DECRBY, after a SET that creates a missing key with its time to live. A failing master may have replicated only the
  * first command, and so leaves no key without a time to live.
  */
 async function change(
@@ -90,7 +90,7 @@ async function change(
   return total;
 }
 
-/** For a key that expired after SET, whose slot moved then, or that the user may not SET. */
+/** Sets the time to live of a key that expired after SET, whose slot moved then, or that the user may not SET. */
 async function ensureLife(
   commands: KeyedCommands,
   {
@@ -105,12 +105,12 @@ async function ensureLife(
   try {
     integerReply('EXPIRE', await commands.send(key, 'expire', [key, String(seconds)]), 0, 1);
   } catch (error) {
-    // A total that Redis acknowledged is answered even when the server is lost before it set the life.
+    // A total that Redis acknowledged is answered even if the server is lost before it set the time to live.
     if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
   }
 }
 
-/** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
+/** Marks the error of a step before or after the one that counts: whether the op was counted. */
 async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Promise<T>): Promise<T> {
   try {
     return await step;
@@ -119,7 +119,7 @@ async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Pr
   }
 }
 
-/** Brings a total down to `maxTotal` if it is above, and gives what it was. Of several that do so at once one does it. */
+/** Reduces a total above `maxTotal` to it, and returns what it was. Of several concurrent callers one succeeds. */
 async function saturate(commands: KeyedCommands, run: FoldedRun): Promise<bigint> {
   const { key } = run;
   const held = await commands.send(key, 'get', [key]);
@@ -138,15 +138,15 @@ function isOverflow(error: unknown): boolean {
 }
 
 /**
- * Stop-when-over in two steps: the caller looks at every key of `totals`, then applies `runs`, then `answer` reports the
- * ops. Requests are judged in order, each by the totals that those before it leave. Pure.
+ * Stop-when-over in two steps: the caller reads every key of `totals`, then applies `runs`, then `answer` reports the ops. Requests
+ * are judged in order, each by the totals that earlier ones leave. Pure.
  */
 export class PlainStop {
-  /** The total of every key before the first request, or why it is not known; written by the caller. */
+  /** The total of every key before the first request, or the reason why it is unknown. The caller writes it. */
   readonly totals = new Map<string, number | StoreError>();
-  /** The same of ops with bounds: answered by the caller. */
+  /** Reads of ops with bounds. The caller answers them. */
   readonly looks = new Steps();
-  /** What ops with bounds may count, once it was judged: for the caller to count and answer. */
+  /** The ops with bounds that may count, after `judge`. The caller counts and answers them. */
   readonly steps = new Steps();
   readonly #requests: readonly (readonly Operation[])[];
   readonly #runs = new Map<string, FoldedRun>();
@@ -163,7 +163,7 @@ export class PlainStop {
     }
   }
 
-  /** What each key may count. Runs that only look need not be applied: they are answered here. */
+  /** Returns what each key may count. Runs that only read need not be applied, because this answers them. */
   judge(): FoldedRun[] {
     const expected = new Map(this.totals);
     const held = statesBefore(this.looks);
@@ -196,7 +196,7 @@ export class PlainStop {
     return counting;
   }
 
-  /** Once every run was answered or failed. */
+  /** Answers the ops. Call it once every run was answered or failed. */
   answer(): void {
     for (const { op, copy } of this.#copies) {
       op.applied = copy.applied;
@@ -230,7 +230,7 @@ export class PlainStop {
   }
 }
 
-/** When the key's total is not known, the op has failed. */
+/** Writes the total into an op. If the total is unknown, the op fails. */
 function readTotal(op: Operation, total: number | StoreError | undefined): void {
   if (total instanceof StoreError) {
     failOp(op, total);
@@ -245,7 +245,7 @@ function looksAt(ops: readonly Operation[], first: number): Operation[] {
   return group.map((op) => copyOperation(op, 'add', 0));
 }
 
-/** Of one key, as the requests before leave it. */
+/** The state of one key that the requests before leave. */
 interface StateBefore {
   held: CounterState | undefined;
   nowMicros: number;
@@ -274,11 +274,11 @@ function readState(op: Operation, { held, nowMicros, error }: StateBefore): void
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Counts and answers runs and steps where scripts may run. Defaults to commands of one key each. */
+  /** Counts and answers runs and steps, if scripts may run. Defaults to commands of one key each. */
   count?: (runs: FoldedRun[], steps: Steps) => Promise<void>;
-  /** Servers that are asked at a time for one batch. Defaults to all. */
+  /** The most servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
-  /** What still waits for its turn so long after the batch went out is given up. */
+  /** Items that still wait for their turn this long after the batch was sent fail. */
   timeoutMs: number;
   timedOut: () => StoreError;
   monotonicMs: () => number;
@@ -303,7 +303,7 @@ export class PlainCounting implements PlainCommands {
     });
   }
 
-  /** GET of every key, then INCRBY of what may count. Between the two others may count, as in the Go service. */
+  /** Sends GET for every key, then INCRBY for what may count. Others may count in between, as in the Go service. */
   async countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
     const { commands, count = (runs, { list }) => this.count(runs, list) } = this.#options;
     const stop = new PlainStop(requests);
@@ -319,7 +319,7 @@ export class PlainCounting implements PlainCommands {
     stop.answer();
   }
 
-  /** Server by server, all items of one together. */
+  /** Does `work` server by server, for all items of one server together. */
   async byPlace<T>(given: {
     items: readonly T[];
     keyOf: (item: T) => string;
@@ -348,7 +348,7 @@ export class PlainCounting implements PlainCommands {
   }
 }
 
-/** Does `work` for each item, for at most `limit` of them at a time, in order. Rejects with the first error of `work`. */
+/** Does `work` for each item, in order, for at most `limit` of them at a time. Rejects with the first error of `work`. */
 export async function inParallel<T>(
   items: readonly T[],
   limit: number,

@@ -11,7 +11,7 @@ const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
 const refused = new ReplyError("READONLY You can't write against a read only replica.");
 const lost = new Error('Connection is closed.');
 
-/** Commands that are answered as the test says, in order; an Error rejects. */
+/** Commands with the given answers, in order. An Error rejects. */
 function scripted(replies: [command: string, reply: unknown][]): KeyedCommands {
   return {
     send: (_key, name, args) => {
@@ -24,7 +24,7 @@ function scripted(replies: [command: string, reply: unknown][]): KeyedCommands {
   };
 }
 
-/** The total, or whether the failed op is marked as not counted. */
+/** Returns the total, or whether the failed op is marked as not counted. */
 async function applied(
   hits: { hits: number; negative?: boolean },
   replies: [string, unknown][],
@@ -179,7 +179,7 @@ describe('applyPlainly, when a command fails,', () => {
 });
 
 describe('applyPlainly, when the server dies,', () => {
-  /** Of each key its life, undefined while it has none, as a server has them that has got so many of the commands. */
+  /** Returns each key's time to live in a server that received only this many of the commands; undefined if the key has none. */
   async function livesAfter(hits: { hits: number; negative?: boolean }, commands: number) {
     const lives = new Map<string, number | undefined>(hits.negative === true ? [['k', 60]] : []);
     let sent = 0;

@@ -3,7 +3,7 @@ import { counterOp } from '../../../test/support/counter-ops.ts';
 import { StoreError } from '../store-error.ts';
 import { PlainStop } from './plain-counting.ts';
 
-/** Totals are given, every run is applied to them. */
+/** Judges requests with the given totals, and applies every run to them. */
 function judged(requests: ReturnType<typeof counterOp>[][], totals: Record<string, number | StoreError>) {
   const stop = new PlainStop(requests);
   for (const [key, total] of Object.entries(totals)) stop.totals.set(key, total);

@@ -11,13 +11,13 @@ import { isNoScript } from './wire/redis-error.ts';
 import type { RedisLink } from './wire/redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './wire/resp.ts';
 
-/** A way to one server: a `RedisConnection`, or a client that somebody else opened. */
+/** The way to one server: a `RedisConnection`, or a client that other code opened. */
 export type ServerConnection = Pick<
   RedisConnection,
   'connected' | 'counts' | 'errors' | 'notConnected' | 'open' | 'ping' | 'send' | 'close'
 > & { readonly link: Pick<RedisLink, 'begin' | 'send'> | undefined };
 
-/** One server, or the master that sentinels know; or a connection to one, and how logs name it. */
+/** One server, or the master that sentinels know; or a connection to one, and its name in logs. */
 export type RedisStoreOptions = GatheringStoreOptions &
   (
     | { readonly address: RedisAddress | SentinelAddress }
@@ -25,9 +25,8 @@ export type RedisStoreOptions = GatheringStoreOptions &
   );
 
 /**
- * Counts in one Redis server: what arrives in one turn of the event loop, or in a window, goes out in one script call,
- * folded by key.
- * Calls go out in order, so many at a time as there are places for them.
+ * Counts in one Redis server. Everything that arrives in one turn of the event loop, or in a window, is sent as one script call,
+ * folded by key. Calls are sent in order, at most as many at a time as there are places.
  */
 export class RedisStore extends GatheringStore implements BatchSender {
   readonly #connection: ServerConnection;
@@ -76,7 +75,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
 
   override send(batch: Batch): void {
     if (!batch.leaveOutAbandoned()) {
-      // Not at once: the next batch may be such a one, too, and so on.
+      // Not immediately: the next batch may be empty, too, and so on.
       queueMicrotask(() => settle(batch, this.places));
       return;
     }
@@ -90,7 +89,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
     }
     const { link } = this.#connection;
     if (link === undefined) {
-      // Not at once: who waits for a place behind it is such a one, too, and so on.
+      // Not immediately: the batch that waits for this place will fail, too, and so on.
       queueMicrotask(() => this.failed(batch, this.notConnected()));
       return;
     }
@@ -113,7 +112,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
   }
 
   #refused(batch: Batch, error: ReplyError): void {
-    // Redis ran nothing when it does not know the script, so the same call may go out again.
+    // If Redis does not know the script, it ran nothing, so the same call may be sent again.
     if (!batch.isWithSource && isNoScript(error)) {
       batch.isWithSource = true;
       this.#count(batch);

@@ -1,23 +1,23 @@
-/** How what is reserved is named in Redis. */
-/** Chosen: some 8 MB when full of usual ones, 40 MB of the longest. */
+/** Names of reservations in Redis. */
+/** Chosen: about 8 MB when full of common ones, 40 MB with the longest. */
 const mostPlaces = 20_000;
-/** Of a counter's key, in characters. Values of requests are in it, and may be of any length. */
+/** The longest stored key of a counter, in characters. It contains values of requests, which may have any length. */
 const longestKept = 256;
 
-/** What stands beside a counter. */
+/** The names of a counter's reservations. */
 export interface ReservationPlace {
   readonly hash: string;
   readonly set: string;
-  /** As `windowOf`. */
+  /** The digits of the window, from `windowOf`. */
   readonly window: string;
 }
 
-/** How what is reserved on one server or cluster is named. */
+/** Names the reservations of one server or cluster. */
 export class ReservationNames {
-  /** Before ids of notes: CACHE_KEY_PREFIX. */
+  /** The prefix of ids of notes: CACHE_KEY_PREFIX. */
   readonly prefix: string;
   readonly isCluster: boolean;
-  /** By the counter's key. Those in use are soon there again when all are dropped. */
+  /** The places by the counter's key. When all are dropped, those in use return soon. */
   readonly #places = new Map<string, ReservationPlace>();
 
   constructor(prefix: string, isCluster: boolean) {
@@ -37,7 +37,7 @@ export class ReservationNames {
   }
 }
 
-/** The hash and the set beside a counter, of all of its windows. */
+/** Returns the hash and the set beside a counter, for all of its windows. */
 export function reservationKeysOf(key: string): [hash: string, set: string] {
   const name = key.slice(0, key.length - windowOf(key).length);
   return [`weir:reserve:${name}`, `weir:reserve-due:${name}`];
@@ -51,7 +51,7 @@ export function tallyKeyOf(name: string, { prefix }: Pick<ReservationNames, 'pre
   return `weir:reserve-tally:${prefix}${name}`;
 }
 
-/** What distinguishes a counter's window from its others: the digits that its key ends in. */
+/** Returns what distinguishes a counter's window from its others: the digits at the end of its key. */
 function windowOf(key: string): string {
   let at = key.length;
   while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;

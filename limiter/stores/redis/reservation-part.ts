@@ -1,4 +1,4 @@
-/** Calls about reservations on their way to the script, and its answers on their way back. */
+/** Writes calls about reservations for the script, and reads its answers. */
 import type { CounterState } from '../../algorithms/bound.ts';
 import { holdWaitMicros, used, waitMicros } from '../admission.ts';
 import { beyondTotal } from '../folded-run.ts';
@@ -26,7 +26,7 @@ export class ReservationPart implements Part {
   readonly #bounds: ReservationBounds;
   readonly #names: ReservationNames;
   #calls: (readonly Operation[])[] = [];
-  /** How many keys it names. */
+  /** The number of keys that it names. */
   keys = 0;
   #arguments: string[] = [];
 
@@ -41,14 +41,14 @@ export class ReservationPart implements Part {
     return this.#calls.some((call) => call.some((op) => op.key === key));
   }
 
-  /** The whole call. */
+  /** Adds the whole call. */
   add(call: readonly Operation[], _first: number, _end: number, room: number): boolean {
     if (keysOf(call) > room) return false;
     this.#take(call);
     return true;
   }
 
-  /** What was used is charged anyone who still waits. */
+  /** Drops calls whose callers gave up, except commits: what was used is charged in any case. */
   leaveOutAbandoned(): boolean {
     if (this.#calls.some(isAbandoned)) {
       for (const call of this.#calls) if (isAbandoned(call)) failAll(call, callAbandoned);
@@ -80,7 +80,7 @@ export class ReservationPart implements Part {
     this.#arguments = [bounds.toArgument(), shapes.toArgument(), text, lives];
   }
 
-  /** Of the keys that were pushed before. */
+  /** Passes on the arguments for the keys that were pushed before. */
   pushArguments(args: Arguments): void {
     for (const argument of this.#arguments) args.push(argument);
     for (const call of this.#calls) {
@@ -108,7 +108,7 @@ export class ReservationPart implements Part {
         at += 1;
       }
     }
-    // Nobody knows whose answer is missing, or too many.
+    // If the numbers differ, it is unknown whose answer is missing or surplus.
     return at === reply.length;
   }
 
@@ -141,7 +141,7 @@ export class ReservationPart implements Part {
   }
 }
 
-/** What all operations of a call share. */
+/** Returns the terms that all operations of a call share. */
 function termsOf([first]: readonly Operation[]): Reservation {
   return first!.hold!.reservation;
 }
@@ -150,7 +150,7 @@ function isAbandoned([first]: readonly Operation[]): boolean {
   return first!.verb !== 'commit' && first!.caller?.abandoned === true;
 }
 
-/** Of its record, of a marker's the first one. */
+/** Returns the name of a call's record; for a marker that of the first one. */
 function nameOf(call: readonly Operation[]): string {
   const { id, isMarker } = termsOf(call);
   return `${isMarker ? '0:' : 'p'}${id}`;
@@ -180,27 +180,27 @@ function flagsOf(call: readonly Operation[]): string {
   return `${marker}${unknown === 'charge' ? 'c' : ''}${undoes ? 'u' : ''}`;
 }
 
-/** The script's word for a verb. */
+/** Returns the script's word for a verb. */
 function wordOf({ verb }: Operation): string {
   return verb === 'commit' ? 's' : verb.charAt(0);
 }
 
-/** Of a call's last counter, before there is one. */
+/** The place of a call's last counter, before there is one. */
 const noPlace: ReservationPlace = { hash: '', set: '', window: '' };
 
-/** A shape whose text is known: that of the calls that this one is like. */
+/** A shape whose text is known, with a call that has it. */
 interface KnownShape {
   readonly call: readonly Operation[];
   readonly window: string;
   readonly number: number;
 }
 
-/** Numbers what calls have in common, so that it goes to the script once. */
+/** Numbers the common properties of calls, so that the script gets each shape once. */
 class ShapeTable {
   readonly #bounds: BoundTable;
   readonly #names: ReservationNames;
   readonly #texts = new Map<string, number>();
-  /** The last one of each verb: most calls of a batch are alike, and comparing costs less than a text for each. */
+  /** The last shape of each verb: most calls of a batch are alike, and comparing costs less than creating a text for each. */
   #reserve: KnownShape | undefined;
   #commit: KnownShape | undefined;
 
@@ -209,7 +209,7 @@ class ShapeTable {
     this.#names = names;
   }
 
-  /** `window`: of the last counter. */
+  /** Returns the number of a call's shape. `window`: that of the last counter. */
   numberOf(call: readonly Operation[], window: string): number {
     const { verb } = call[0]!;
     const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
@@ -234,7 +234,7 @@ class ShapeTable {
   }
 }
 
-/** Of one verb, with one counter each, in equal windows. */
+/** Whether two calls of one verb, with one counter each, in equal windows, have the same shape. */
 function areAlike(one: readonly Operation[], other: readonly Operation[]): boolean {
   if (one.length !== 1 || other.length !== 1 || !haveEqualFlags(termsOf(one), termsOf(other))) return false;
   const [first, second] = [one[0]!.hold!, other[0]!.hold!];
@@ -266,7 +266,7 @@ const space = 0x20;
 const minus = 0x2d;
 const zero = 0x30;
 
-/** The script's words, one after another, a space between them. None of its numbers is beyond 2^53. */
+/** Reads the script's words one after another, separated by spaces. None of its numbers is beyond 2^53. */
 class Reported {
   readonly #bytes: Buffer;
   #at = 0;
@@ -285,14 +285,14 @@ class Reported {
     return latin1Slice.call(bytes, start, end);
   }
 
-  /** A word of one letter. */
+  /** Reads a word of one letter. */
   letter(): number {
     this.#at += 2;
     if (this.#bytes[this.#at - 1] !== space) this.#isBroken = true;
     return this.#bytes[this.#at - 2]!;
   }
 
-  /** Whether all words were read, and were what they were read as. */
+  /** Whether all words were read and had the expected form. */
   get isRead(): boolean {
     return !this.#isBroken && this.#at === this.#bytes.length + 1;
   }
@@ -303,7 +303,7 @@ class Reported {
     const isNegative = bytes[at] === minus;
     if (isNegative) at += 1;
     let number = 0;
-    // Behind the last one is nothing.
+    // Beyond the last digit there is nothing.
     for (let digit = bytes[at++]! - zero; digit >= 0 && digit <= 9; digit = bytes[at++]! - zero)
       number = number * 10 + digit;
     const isEmpty = at <= this.#at + (isNegative ? 2 : 1);
@@ -313,7 +313,7 @@ class Reported {
     return isNegative ? -number : number;
   }
 
-  /** One that is not below 0. */
+  /** Reads a number that is not below 0. */
   count(): number {
     const number = this.number();
     if (number < 0) this.#isBroken = true;
@@ -321,7 +321,7 @@ class Reported {
   }
 }
 
-/** Undefined for a letter that the script does not write. */
+/** Returns the outcome for a letter; undefined for one that the script does not write. */
 function outcomeOf(letter: number): Hold['outcome'] | undefined {
   switch (letter) {
     case 0x63:
@@ -340,7 +340,7 @@ function outcomeOf(letter: number): Hold['outcome'] | undefined {
 const reserveOutcomes = ['reserved', 'repeated', 'refused', 'conflict', 'full'] as const;
 const settleOutcomes = ['settled', 'late', 'repeated', 'unknown', 'partial'] as const;
 
-/** Writes what became of the call; false for a word that the script does not give. */
+/** Writes the outcome of the call. Returns false for a word that the script never gives. */
 function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
   call.hasMore = word === 'more' && verb !== 'commit';
   if (verb === 'look') return word === 'looked' || call.hasMore;
@@ -354,7 +354,7 @@ function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
   return outcome !== undefined || call.hasMore;
 }
 
-/** Whether the numbers from `at` on are what the script gives for a call that held all that was asked. */
+/** Whether the numbers from `at` on are the script's answer to a call that held its whole amount. */
 function isFastPath(call: readonly Operation[], reply: readonly unknown[], at: number): boolean {
   const { verb, counter } = call[0]!;
   if (verb === 'look' || call.length !== 1 || !counter.charging!.holdsTotal) return false;
@@ -362,7 +362,7 @@ function isFastPath(call: readonly Operation[], reply: readonly unknown[], at: n
   return verb === 'reserve' || isCount(reply[at + 3]);
 }
 
-/** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
+/** Answers a call that held its whole amount on one counter of a fixed window. Returns the start of the next answer. */
 function answerFastPath(
   [op]: readonly Operation[],
   reported: readonly number[],
@@ -398,7 +398,7 @@ function answerFastPath(
   return at + 4;
 }
 
-/** False for a text that the script does not give; what was written means nothing then. */
+/** Answers a call. Returns false for a text that the script never gives; the written answers are then meaningless. */
 function answerCall(ops: readonly Operation[], reported: Reported, nowMicros: number): boolean {
   const { verb } = ops[0]!;
   const call = termsOf(ops);

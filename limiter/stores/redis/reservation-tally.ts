@@ -1,11 +1,11 @@
-/** Tallies of reservations that limiters share in Redis: one key each, which ends with the last reservation that it counts. */
+/** Tallies of reservations that limiters share in Redis. Each has one key, which ends with the last reservation that it counts. */
 import type { TallyChanges } from '../store.ts';
 import { luaBase, redisScript, runScript } from './lua/scripts.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 
 /**
- * KEYS is the tally, a text of `<end>:<count>` with ends in seconds since the epoch. ARGV is the time in these seconds, then an
- * end and a number for each change. Answers with the text as it is then, without what has ended.
+ * KEYS is the tally, a text of `<end>:<count>` with ends in seconds since the epoch. ARGV is the time in these seconds, then an end
+ * and a number for each change. The script returns the resulting text, without what has ended.
  */
 const tallyScript = redisScript(`${luaBase}
 local held = pcall('GET', KEYS[1])
@@ -28,7 +28,7 @@ if type(wrote) == 'table' and wrote.err then return wrote end
 return text
 `);
 
-/** Rejects with a StoreError. */
+/** Shares changes of a tally, and resolves to the whole tally. Rejects with a StoreError. */
 export async function shareTally(
   commands: KeyedCommands,
   key: string,

@@ -1,4 +1,4 @@
-/** Single counters, with what Redis keeps beside them: for operators, away from the requests that count. */
+/** Reads and removes single counters, and their data in Redis: for operators, apart from the requests that count. */
 import { type CounterState, exactMost } from '../../algorithms/bound.ts';
 import { ledgerKeyOf } from '../../allocate/ledger.ts';
 import type { StoredCounter } from '../store.ts';
@@ -12,7 +12,7 @@ export interface StoredCounterOptions {
   readonly leases: boolean;
 }
 
-/** Undefined: there is no such key, or it holds no counter. Rejects with a StoreError. */
+/** Reads a counter. Undefined: there is no such key, or it holds no counter. Rejects with a StoreError. */
 export async function readCounter(
   commands: KeyedCommands,
   key: string,
@@ -37,7 +37,7 @@ export async function readCounter(
   return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
 }
 
-/** With its ledger and its reservations. Returns the number of counters that were there. Rejects with a StoreError. */
+/** Removes counters with their ledgers and reservations. Returns the number of counters that existed. Rejects with a StoreError. */
 export async function removeCounter(
   commands: KeyedCommands,
   key: string,
@@ -50,7 +50,7 @@ export async function removeCounter(
       .catch((error: unknown) => {
         throw commands.translate(error);
       });
-  // A ledger without its counter is void, not the other way round.
+  // A ledger without its counter is void, but a counter without its ledger is not, so the counter is removed first.
   const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
   const [removed] = await Promise.all([
     del(key),
@@ -60,23 +60,26 @@ export async function removeCounter(
   return removed;
 }
 
-/** A server that may not touch reservations has none. */
+/** Ignores an error of permission: a server that may not access reservations has none. */
 function unlessForbidden(error: StoreError): void {
   if (!/\bNOPERM\b/.test(error.message)) throw error;
 }
 
-/** A value that is too long to be read belongs to no counter. */
+/** Returns the text of a counter. A value that is too long to be read belongs to no counter. */
 function counterReply(reply: unknown): string | undefined {
   return reply === undefined ? undefined : textReply('GET', reply);
 }
 
-/** One field. */
+/** Returns one field of a ledger. */
 function ledgerReply(reply: unknown): string | undefined {
   if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('HMGET', reply);
   return counterReply(reply[0]);
 }
 
-/** A number, or the three numbers of a sliding window or a bucket, as `luaBoundKinds` writes them; undefined for any other text. */
+/**
+ * Returns the state of a counter: a number, or the three numbers of a sliding window or a bucket, as `luaBoundKinds` writes them.
+ * Undefined for any other text.
+ */
 function stateOf(text: string | undefined): CounterState | undefined {
   if (text === undefined) return undefined;
   if (/^-?\d+$/.test(text)) return [Math.min(exactMost, Math.max(0, Number(text))), 0, 0];

@@ -50,7 +50,7 @@ function reserve(store: Store, owner: ReservationOwner, given: object = {}) {
   return submitCall(store, reserveCall({ id: `id-${runs}`, owner, counters, ...given }));
 }
 
-/** So that what was shared meanwhile is known. */
+/** Waits until shared changes are known. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('OwnerBounds', () => {
@@ -146,7 +146,7 @@ describe('OwnerBounds', () => {
     }
     for (const id of ['x', 'y', 'z']) await marker(id);
     expect((await marker('beyond')).outcome).toBe('full');
-    // It holds nothing, as of any that was refused.
+    // It holds nothing, like any refused call.
     const { outcome, counters: after } = await settle('beyond');
     expect([outcome, after[0]!.changed]).toEqual(['settled', 0]);
     expect((await marker('beyond')).outcome).toBe('full');

@@ -4,7 +4,7 @@ import { countAll, type Note, type Notes, type Store } from '../store.ts';
 import { ReservationTally, roundedEnd } from './reservation-tally.ts';
 
 export interface OwnerBoundsOptions {
-  /** Tallies are shared by it, if it has several limiters. */
+  /** Shares tallies, if the store has several limiters. */
   readonly share: Notes['share'];
   readonly clock: { nowMs(): number };
   /** BUDGET_MAX_DOMAIN_RESERVATIONS. */
@@ -15,13 +15,13 @@ export interface OwnerBoundsOptions {
   readonly recordMs: number;
 }
 
-/** Chosen: how often limiters share what they keep of an owner that reserves. */
+/** Chosen: how often limiters share their tally of an owner that reserves. */
 const shareMs = 1_000;
 
 /**
- * Bounds how many reservations a store keeps for one domain and for one caller: open ones, those that it remembers, and
- * notes. Each limiter counts its own and shares them once a second, so that a reserve costs no further call; so a bound
- * can be exceeded by what all limiters reserve within a second.
+ * Bounds how many reservations a store keeps for one domain and for one caller: open ones, remembered ones, and notes. Each limiter
+ * counts its own and shares them once a second, so that a reserve costs no further call. So all limiters together can exceed a bound
+ * by their reservations of one second.
  */
 export class OwnerBounds {
   readonly #options: OwnerBoundsOptions;
@@ -32,7 +32,7 @@ export class OwnerBounds {
     this.#options = options;
   }
 
-  /** The operations of one call. */
+  /** Submits the operations of one call, if the bounds have room. */
   submit(store: Store, ops: Operation[], done: () => void): void {
     const call = ops[0]!.hold!.reservation;
     const { verb } = ops[0]!;
@@ -58,14 +58,14 @@ export class OwnerBounds {
     owner: ReservationOwner,
     done: () => void,
   ): void {
-    // What is refused here is answered as any repetition, if it is one.
+    // A call without room that repeats an earlier one gets the answer of any repetition.
     const nowMs = this.#options.clock.nowMs();
     const full = call.refusedElsewhere ? undefined : this.#fullOf(owner, nowMs);
     if (full !== undefined) {
       call.refusedElsewhere = true;
       store.submit(ops, countAll, () => {
         call.refusedElsewhere = false;
-        // What a limit refuses by itself says when the amount fits, which the bound does not know.
+        // The refusal of a limit says when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
         const isFull = ops.every(hasAnswer) && call.outcome === 'refused' && !isRefused;
         if (isFull) call.outcome = 'full';
@@ -95,7 +95,7 @@ export class OwnerBounds {
       const { isMarker, settled, unknown, id } = call;
       if (ops.every(hasAnswer)) {
         if (isMarker && settled === 'settled' && ops.some(isCharged)) this.#remove(owner);
-        // It is remembered, lest it is charged again.
+        // The call is remembered, so that it is not charged again.
         if (!isMarker && settled === 'unknown' && unknown === 'charge' && id !== '')
           this.#addRemembered(owner, 0);
       }
@@ -103,7 +103,10 @@ export class OwnerBounds {
     });
   }
 
-  /** For how long after its TTL: nothing is remembered of a marker that was given back. */
+  /**
+   * Returns how long a reservation is remembered after its TTL. If all of a marker's amounts are released on expiry, it is not
+   * remembered.
+   */
   #remembersMs({ isMarker }: Reservation, ops: readonly Operation[]): number {
     const isForgotten = isMarker && ops.every(({ hold }) => hold!.onExpiry === 'release');
     return isForgotten ? 0 : this.#options.recordMs;
@@ -119,7 +122,7 @@ export class OwnerBounds {
     return { of: 'caller', roomAtMs: ofCaller.firstEndMs };
   }
 
-  /** The memory store does not know when it forgets something next. */
+  /** Adds the time at which there is room to a fullness of the memory store, which does not know it. */
   #withRoom(full: Fullness, { domain }: ReservationOwner): Fullness {
     if (full.of !== 'memory') return full;
     const nowMs = this.#options.clock.nowMs();
@@ -170,7 +173,7 @@ export class OwnerBounds {
     return tally;
   }
 
-  /** What cannot be shared now is shared later. */
+  /** Shares a tally. If this fails, the changes are shared later. */
   async #share(tally: ReservationTally, name: string): Promise<void> {
     const changes = tally.takeUnshared();
     try {
@@ -181,10 +184,10 @@ export class OwnerBounds {
   }
 }
 
-/** Chosen: domains and callers whose tallies are kept though nothing is kept for them. */
+/** Chosen: domains and callers whose tallies are kept although they have no reservations. */
 const mostTallies = 1_000;
 
-/** Chosen: what a note of so many characters takes counts as one reservation. */
+/** Chosen: a note of this many characters counts as one reservation. */
 const charactersOfOne = 1024;
 
 function weightOf(note: string | undefined): number {

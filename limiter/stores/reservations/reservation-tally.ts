@@ -1,19 +1,19 @@
-/** How many reservations of one owner a store keeps, by when it forgets them. */
+/** The number of reservations that a store keeps for one owner, by the time at which it forgets them. */
 
 import type { TallyChanges } from '../store.ts';
 
-/** Ends are rounded up by an eighth of the time until then at most, so that a tally has few of them. */
+/** Rounds an end up, by at most an eighth of the time until then, so that a tally has few of them. */
 export function roundedEnd(endMs: number, nowMs: number): number {
   const seconds = Math.max(1, Math.ceil((endMs - nowMs) / 1000));
   const step = 1 << Math.max(0, 28 - Math.clz32(seconds));
   return Math.ceil(endMs / 1000 / step) * step;
 }
 
-/** What ends at one time. */
+/** The reservations that end at one time. */
 interface Ending {
-  /** Never below 0. */
+  /** The number of reservations, never below 0. */
   count: number;
-  /** The part of it that others do not know yet; below 0 where they count too many. */
+  /** The part of `count` that other limiters do not know yet; below 0 if they count too many. */
   unshared: number;
 }
 
@@ -21,12 +21,12 @@ export class ReservationTally {
   readonly #isShared: boolean;
   readonly #endings = new Map<number, Ending>();
   #total = 0;
-  /** The earliest of those that count any; infinite where there is none. */
+  /** The earliest end with a count; infinite if there is none. */
   #firstEnd = Number.POSITIVE_INFINITY;
-  /** When it was last shared, or asked for. */
+  /** The time at which the tally was last shared or requested. */
   sharedMs = Number.NEGATIVE_INFINITY;
 
-  /** `isShared`: `takeUnshared` is called now and then. */
+  /** `isShared`: the caller calls `takeUnshared` from time to time. */
   constructor(isShared: boolean) {
     this.#isShared = isShared;
   }
@@ -40,7 +40,7 @@ export class ReservationTally {
     return this.#total;
   }
 
-  /** When the first of them are forgotten, in milliseconds since the epoch. */
+  /** The time at which the first of them are forgotten, in milliseconds since the epoch. */
   get firstEndMs(): number {
     return this.#firstEnd * 1000;
   }
@@ -54,8 +54,8 @@ export class ReservationTally {
   }
 
   /**
-   * Takes out one that was forgotten early. Which one is not known: it counts as the first that ends, so that the total is
-   * never too low, and too high until the end of that one at most.
+   * Removes a reservation that was forgotten early. Which one is unknown, so the first end loses one. The total is then never too
+   * low, and too high at most until the end of the removed one.
    */
   removeOne(nowMs: number): void {
     if (this.totalAt(nowMs) === 0) return;
@@ -78,7 +78,7 @@ export class ReservationTally {
     return taken;
   }
 
-  /** Takes over what all limiters keep; what was not shared meanwhile counts besides. */
+  /** Takes over the tally of all limiters, and adds what was not shared meanwhile. */
   learn(all: TallyChanges): void {
     for (const ending of this.#endings.values()) ending.count = ending.unshared;
     for (const [end, count] of all) this.#endingAt(end).count += count;
@@ -91,7 +91,7 @@ export class ReservationTally {
     this.#findFirst();
   }
 
-  /** The sharing of these failed. */
+  /** Takes changes back after sharing them failed. */
   putBack(changes: TallyChanges): void {
     for (const [end, count] of changes) this.#endingAt(end).unshared += count;
   }

@@ -22,7 +22,7 @@ const stem = '1{llm;team=a}';
 const fixed = { key: `${stem}3600:0`, counterStem: stem, limit: 10 };
 const sliding = new SlidingWindow({ requests: 10, windowMicros: 3_600_000_000 });
 
-/** With bounds that are out of the way. */
+/** A store whose bounds never apply. */
 function reserving(
   store: Store,
   { looksFor = () => 'release', ...given }: Partial<ReservingStoreOptions> = {},
@@ -57,7 +57,7 @@ function open({ maxReservations = 100 } = {}) {
   return { clock, kept, store, looks, corrected, reserve };
 }
 
-/** As the service: asks for what has expired where the store says that something may have. */
+/** Counts like the service: asks for expired amounts if the store reports that there may be any. */
 async function count(store: ReservingStore, ops: Operation[], options = countAll): Promise<Operation[]> {
   await submit(store, ops, options);
   if (ops.some(({ hasExpired }) => hasExpired))

@@ -11,19 +11,19 @@ import {
 import type { OwnerBounds } from './owner-bounds.ts';
 
 export interface ReservingStoreOptions {
-  /** Counts, and keeps reservations on the same counters. */
+  /** The store that counts, and keeps reservations on the same counters. */
   readonly store: Store;
-  /** Of domains and callers. */
+  /** The bounds on domains and callers. */
   readonly bounds: OwnerBounds;
-  /** What becomes of reservations on the counter of an op that was refused; undefined where a look has nothing to give back. */
+  /** Returns what happens to expired reservations on the counter of a refused op; undefined if a look has nothing to give back. */
   readonly looksFor: (op: Operation) => Hold['onExpiry'] | undefined;
-  /** The answers of these ops are others, without having been counted once more. */
+  /** Called when ops got other answers without being counted again. */
   readonly onCorrected?: ((ops: readonly Operation[]) => void) | undefined;
 }
 
 /**
- * What reservations need of any store: bounds on their owners, and that those whose time has passed are given back before
- * hits on their counters are refused. The store says with its answers where that may be.
+ * What reservations need from any store: bounds on their owners, and the return of expired amounts before hits on their counters are
+ * refused. The store reports with its answers where amounts may have expired.
  */
 export class ReservingStore extends StoreDecorator implements ReservationStore {
   readonly #options: ReservingStoreOptions;
@@ -77,15 +77,15 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
         this.#correct(ops, looked, options, done);
         return;
       }
-      // The hits are refused as they were. Nothing is reserved where nobody may: no scripts, or an ACL.
+      // The hits stay refused. Nothing is reserved if it is not permitted: without scripts, or because of an ACL.
       if (error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
       done();
     });
   }
 
   /**
-   * A fixed window alone has counted the hits, unless its total stopped before them; all others were refused, and are counted once
-   * more.
+   * Corrects the answers. A single fixed window has counted the hits, unless its total stopped before them. All other hits were
+   * refused, and are counted again.
    */
   #correct(
     ops: Operation[],
@@ -126,8 +126,8 @@ function lookAt(op: Operation, onExpiry: Hold['onExpiry']): Operation {
 }
 
 /**
- * The groups of ops that are worth counting again. Where those that are over hold others back these are counted too, once no
- * fixed window is over; as nothing but that window was counted, nothing is counted twice.
+ * Returns the groups of ops that are worth counting again. If ops that are over limit hold back others, these are counted too, once
+ * no fixed window is over. Only that window has counted, so nothing is counted twice.
  */
 function uncounted(
   ops: readonly Operation[],

@@ -6,7 +6,7 @@ import { notConnected, type RedisErrors } from '../wire/redis-error.ts';
 import type { ClusterNode } from './cluster-nodes.ts';
 import { type ClusterTopology, keySlot, type Redirection } from './cluster-topology.ts';
 
-/** Reads `MOVED <slot> <host>:<port>` and `ASK ...`; without a host it is that of the node that said it. */
+/** Reads `MOVED <slot> <host>:<port>` and `ASK ...`. Without a host, it is that of the node that answered. */
 export function parseRedirection(error: unknown, from: NodePlace): Redirection | undefined {
   if (!(error instanceof Error)) return undefined;
   const [, word, slot, host, port] = /^(MOVED|ASK) (\d{1,5}) (\S*):(\d{1,5})$/.exec(error.message) ?? [];
@@ -19,19 +19,19 @@ export function parseRedirection(error: unknown, from: NodePlace): Redirection |
   };
 }
 
-/** As often as the Go service's client follows. */
+/** The number of redirections that the Go service's client follows. */
 const maxRedirections = 5;
 
 export interface ClusterCommandsOptions {
   topology: ClusterTopology;
   errors: RedisErrors;
-  /** A command is sent to no further node after this. */
+  /** After this time, a command is sent to no further node. */
   timeoutMs: number;
 }
 
 /**
- * Each command to the node that holds its key's slot. Sent again only where a node said that it ran nothing and who
- * would (MOVED, ASK); a command whose reply was lost is an error.
+ * Sends each command to the node that holds its key's slot. A command is sent again only if a node answered that it ran nothing and
+ * which node would (MOVED, ASK). A command whose reply was lost is an error.
  */
 export class ClusterCommands implements KeyedCommands {
   readonly #options: ClusterCommandsOptions;
@@ -75,7 +75,7 @@ export class ClusterCommands implements KeyedCommands {
       await node.opening;
       if (!node.connection.connected) throw nodeNotConnected(node);
       try {
-        // Written one after the other: nothing comes between ASKING and the command that it is for.
+        // Both are written one after the other, so that nothing comes between ASKING and its command.
         if (redirection.ask) node.send('asking', []).catch(() => {});
         return await node.send(name, args);
       } catch (next) {

@@ -9,25 +9,25 @@ export interface ClusterKeysOverOptions {
   readonly monotonicMs: () => number;
 }
 
-/** Chosen: how often a counter that is over is asked about. */
+/** Chosen: the interval of questions about a counter that is over. */
 const pauseMs = 1_000;
-/** Chosen: counters that were asked about lately. When there are more, the first of them may be asked about again. */
+/** Chosen: the number of recently asked counters. If there are more, the first of them may be asked about again. */
 const mostPaused = 10_000;
 
 /**
- * Says of plain counters in a cluster, which no script counts, what `luaReportOver` says of others: whether reservations on those
- * that are over may have expired. An HLEN at most once a second for each; in between nobody knows.
+ * Reports for plain counters in a cluster, which no script counts, what `luaReportOver` reports for others: whether reservations on
+ * those that are over may have expired. It sends an HLEN at most once a second for each. In between this is unknown.
  */
 export class ClusterKeysOver {
   readonly #options: ClusterKeysOverOptions;
-  /** When counters may be asked about again, in the order of that. */
+  /** The time from which counters may be asked about again, in this order. */
   readonly #paused = new Map<string, number>();
 
   constructor(options: ClusterKeysOverOptions) {
     this.#options = options;
   }
 
-  /** Writes it into the ops of one request that were answered. `done` is called once, possibly before it returns. */
+  /** Writes the report into the answered ops of one request. Calls `done` once, possibly before it returns. */
   note(ops: readonly Operation[], done: () => void): void {
     let asked: Map<string, Operation[]> | undefined;
     for (const op of ops) {
@@ -49,7 +49,7 @@ export class ClusterKeysOver {
       const records = Number(await commands.send(hash, 'hlen', [hash]));
       if (records > 0) for (const op of same) noteKeyOver(op, KeyOver.expired);
     } catch (error) {
-      // Nobody reserves where nobody may read it.
+      // If reading them is not permitted, nothing is reserved.
       if (commands.translate(error).transient) for (const op of same) noteKeyOver(op, KeyOver.open);
     }
   }

@@ -24,7 +24,7 @@ function setUp() {
     onChange: (open) => changes.push(open),
   });
   const sent: PromiseWithResolvers<string>[] = [];
-  /** One call; `outcome` is what became of it so far. */
+  /** One call. `outcome` is its outcome so far. */
   const call = () => {
     const made = { outcome: 'waits' };
     const send = () => {
@@ -45,7 +45,7 @@ function setUp() {
   return { timers, changes, probes, breaker, sent, call };
 }
 
-/** Runs what settled promises go on with. */
+/** Runs the continuations of settled promises. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 async function opened() {

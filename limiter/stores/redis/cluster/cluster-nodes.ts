@@ -5,21 +5,21 @@ import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import type { ConnectionCounts, RedisConnection } from '../wire/redis-connection.ts';
 import { ReplyError } from '../wire/resp.ts';
 
-/** How a node that hangs is found out, and found back. */
+/** Settings for detecting a node that hangs, and its return. */
 export interface NodeSilence {
-  /** STORE_BREAKER_SILENCE: it is not asked when it answered nothing for so long, or up to an eighth less. */
+  /** STORE_BREAKER_SILENCE: a node is not asked if it answered nothing for this time, or up to an eighth less. */
   silenceMs: number;
-  /** STORE_BREAKER_PROBE_INTERVAL: how often it is asked for a PING then, less up to a quarter. */
+  /** STORE_BREAKER_PROBE_INTERVAL: the interval of PINGs then, less up to a quarter. */
   probeIntervalMs: number;
 }
 
 interface ClusterNodeOptions extends NodeSilence {
   place: NodePlace;
-  /** The connection reports `onChange` when it comes and goes. */
+  /** Creates the connection, which reports `onChange` when it opens and ends. */
   newConnection: (onChange: (connected: boolean, reason?: string) => void) => RedisConnection;
   timers: Timers;
   random: () => number;
-  /** Reported at every change of `reached`. */
+  /** Called at every change of `reached`. */
   onChange: (reached: boolean, reason?: string) => void;
 }
 
@@ -60,12 +60,12 @@ export class ClusterNode {
     this.open();
   }
 
-  /** It is connected, and answers as far as is known. */
+  /** Whether it is connected, and answers as far as is known. */
   get reached(): boolean {
     return this.#reached;
   }
 
-  /** The last attempt to connect that `open` made: settles either way. */
+  /** The last attempt of `open` to connect. It resolves either way. */
   get opening(): Promise<void> {
     return this.#opening;
   }
@@ -75,7 +75,7 @@ export class ClusterNode {
     return this.#failure;
   }
 
-  /** Attempts again where no attempt has succeeded yet; a connection that was lost comes back by itself. */
+  /** Tries to connect again if no attempt has succeeded yet. A lost connection reopens by itself. */
   open(): void {
     if (this.#isOpening || this.connection.counts.total > 0) return;
     this.#isOpening = true;
@@ -90,14 +90,14 @@ export class ClusterNode {
       });
   }
 
-  /** Reports `onChange`, once, of a node that no attempt has reached yet. */
+  /** Calls `onChange` once for a node that no attempt has reached yet. */
   reportIfMissed(): void {
     if (this.#failure === undefined || this.#wasMissed || this.connection.counts.total > 0) return;
     this.#wasMissed = true;
     this.#onChange(false, (this.#failure as Error).message);
   }
 
-  /** Written before it returns, or not at all. Rejects with the connection's error, or at once while the node hangs. */
+  /** Sends a command before it returns, or not at all. Rejects with the connection's error, or immediately while the node hangs. */
   send(name: string, args: string[]): Promise<unknown> {
     return this.#breaker.call(() => this.connection.send(name, args));
   }
@@ -122,9 +122,9 @@ export interface ClusterNodesOptions
     place: NodePlace,
     onChange: (connected: boolean, reason?: string) => void,
   ) => RedisConnection;
-  /** Reported at every change of a node's `reached`. */
+  /** Called at every change of a node's `reached`. */
   onChange: (place: NodePlace, reached: boolean, reason?: string) => void;
-  /** How long a node that is no longer needed may still answer, by `attendedMs`: twice as long at most. */
+  /** How long a node that is no longer needed may still answer, by `attendedMs`. At most twice as long. */
   lingerMs: number;
 }
 
@@ -133,14 +133,14 @@ export class ClusterNodes {
   readonly #options: ClusterNodesOptions;
   readonly #nodes = new Map<string, ClusterNode>();
   readonly #lingering = new Map<ClusterNode, () => void>();
-  /** Of connections that are gone. */
+  /** The counts of closed connections. */
   readonly #gone: ConnectionCounts = { active: 0, total: 0, localClose: 0 };
 
   constructor(options: ClusterNodesOptions) {
     this.#options = options;
   }
 
-  /** Of all nodes together, as they are when they are read. */
+  /** The counts of all nodes together, at the time of reading. */
   get counts(): Readonly<ConnectionCounts> {
     const sum = (name: keyof ConnectionCounts) => this.#sum(name);
     return {
@@ -156,12 +156,12 @@ export class ClusterNodes {
     };
   }
 
-  /** Those that answer, as far as is known. */
+  /** The nodes that answer, as far as is known. */
   get reached(): ClusterNode[] {
     return [...this.#nodes.values()].filter((node) => node.reached);
   }
 
-  /** The node there, a new one if need be. */
+  /** Returns the node of a place. Creates it if necessary. */
   at(place: NodePlace): ClusterNode {
     const name = placeName(place);
     const known = this.#nodes.get(name);
@@ -177,7 +177,7 @@ export class ClusterNodes {
     return node;
   }
 
-  /** Lets go of all other nodes, once what they were asked is answered or given up. */
+  /** Drops all other nodes, once their commands are answered or have failed. */
   keep(places: ReadonlySet<string>): void {
     for (const [name, node] of this.#nodes) {
       if (places.has(name)) continue;
@@ -198,7 +198,7 @@ export class ClusterNodes {
     return sum;
   }
 
-  /** Once more, where something is still under way: it was asked late, or is about to be given up. */
+  /** Closes a node later. If a command is still in progress then, waits once more: it was sent late, or is about to fail. */
   #linger(node: ClusterNode, onceMore: boolean): void {
     const callOff = looseAttendedTimers.after(this.#options.lingerMs, () => {
       if (onceMore && !node.connection.isIdle) this.#linger(node, false);
@@ -217,28 +217,32 @@ export class ClusterNodes {
 }
 
 export interface NodeBreakerOptions extends BreakerTimes {
-  /** One call beside the breaker. */
+  /** Makes one call that bypasses the breaker. */
   probe: () => Promise<unknown>;
-  /** What calls reject with that were sent and not answered. */
+  /** Creates the error of calls that were sent and not answered. */
   unanswered: () => Error;
-  /** What calls reject with that were never sent. */
+  /** Creates the error of calls that were never sent. */
   unsent: () => Error;
-  /** Whether a call that rejected so was answered all the same. */
+  /** Whether an error of a call is an answer of the server. */
   isAnswer: (error: unknown) => boolean;
   onChange?: ((open: boolean) => void) | undefined;
 }
 
-/** Opens at the tick after these: an eighth earlier than the silence, before a breaker around everything, for which nine ticks are silence. */
+/**
+ * The breaker opens at the tick after these. This is an eighth earlier than a breaker around all nodes, for which nine ticks are
+ * silence.
+ */
 const quietTicks = 6;
 
 /**
- * A breaker around the calls to one server of several: those that wait when it falls silent reject, and all others at
- * once until it answers a probe. Unlike `BreakerStore` it lets everybody through then: who calls is bounded already.
+ * A breaker around the calls to one server of several. When the server falls silent, waiting calls reject. All others reject
+ * immediately until it answers a probe. Unlike `BreakerStore` it then lets every call through, because the callers are already
+ * bounded.
  */
 export class NodeBreaker {
   readonly #options: NodeBreakerOptions;
   readonly #state = new BreakerState({ quietTicks });
-  /** Rejects each call under way. */
+  /** Functions that reject each call in progress. */
   readonly #waiting = new Set<(error: Error) => void>();
   readonly #timer: BreakerTimer;
 
@@ -276,7 +280,7 @@ export class NodeBreaker {
     return promise;
   }
 
-  /** Ends its timers. Calls under way are left to end by themselves. */
+  /** Ends its timers. Calls in progress end by themselves. */
   close(): void {
     this.#timer.close();
   }

@@ -1,13 +1,10 @@
-/**
- * Reservations in a Redis Cluster, whose counters of one hash tag are in one place. The note of a reservation has a slot of
- * its own.
- */
+/** Reservations in a Redis Cluster. Counters with one hash tag are in one slot. The note of a reservation has a slot of its own. */
 import { failAll, type Operation } from '../../operation.ts';
 import { type Places, submitSpread } from '../../spread-reservations.ts';
 import { hashTagOf, type Notes } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 
-/** `submit`: to one slot. */
+/** Submits a call to all of its slots. `submit`: to one slot. */
 export function submitToSlots(
   ops: Operation[],
   { submit, notes }: Pick<Places, 'submit'> & { readonly notes: Notes },

@@ -25,17 +25,20 @@ import { ClusterTopology, keySlot } from './cluster-topology.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
-  /** Nodes that are asked at a time for one batch. Defaults to all. */
+  /** The most nodes that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;
-  /** Defaults to true. Without, nobody looks for what is reserved on counters that are over. */
+  /**
+   * Whether there may be reservations. Defaults to true. If false, the store does not look for reservations on counters that are
+   * over.
+   */
   keepsReservations?: boolean | undefined;
-  /** A node, as `host:port`, was lost or fell silent, or it answers again. */
+  /** Called when a node, as `host:port`, was lost or no longer answers, or when it answers again. */
   onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
 }
 
 /**
- * Counts in a Redis Cluster: what arrives in one turn of the event loop is folded by key and goes out as SET and
- * INCRBY, or as the program where a slot needs a script, all of one node together.
+ * Counts in a Redis Cluster. Ops that arrive in one turn of the event loop are folded by key. They are sent as SET and INCRBY, or as
+ * the program if a slot needs a script, all of one node together.
  */
 export class RedisClusterStore extends GatheringStore {
   readonly #options: RedisClusterStoreOptions;
@@ -83,7 +86,7 @@ export class RedisClusterStore extends GatheringStore {
     });
   }
 
-  /** Whether any node answers. Keys of the others fail at once. */
+  /** Whether any node answers. Ops on keys of the other nodes fail immediately. */
   override get connected(): boolean {
     return this.#connected;
   }
@@ -92,7 +95,7 @@ export class RedisClusterStore extends GatheringStore {
     return this.#nodes.counts;
   }
 
-  /** Masters that the cluster names, and how many of them answer. */
+  /** The number of masters that the cluster names, and how many of them answer. */
   get nodeCounts(): { known: number; reached: number } {
     const { masters } = this.#topology;
     return { known: masters.length, reached: masters.filter(({ reached }) => reached).length };
@@ -105,12 +108,12 @@ export class RedisClusterStore extends GatheringStore {
       return;
     }
     const keysOver = this.#keysOver;
-    // Without scripts nothing is reserved.
+    // Without scripts there are no reservations.
     if (this.withoutScripts || keysOver === undefined) super.submit(ops, options, done);
     else super.submit(ops, options, () => keysOver.note(ops, done));
   }
 
-  /** Asks every node that is reached; one answer is enough. */
+  /** Asks every reached node. One answer is enough. */
   override async ping(patienceMs?: number): Promise<void> {
     const nodes = this.#topology.masters.filter((node) => node.connection.connected);
     if (nodes.length === 0) throw this.closed ? this.#errors.closed() : this.notConnected();
@@ -124,7 +127,7 @@ export class RedisClusterStore extends GatheringStore {
     this.#nodes.close();
   }
 
-  /** Reads the topology; from then on the store follows the cluster by itself. */
+  /** Reads the topology. Afterwards the store follows the cluster by itself. */
   protected override async attempt(): Promise<void> {
     if (this.closed) throw this.#errors.closed();
     await this.#topology.read();
@@ -141,7 +144,7 @@ export class RedisClusterStore extends GatheringStore {
     void counted.then(() => settle(batch, this.places));
   }
 
-  /** Never rejects. */
+  /** Counts a batch. Never rejects. */
   async #count(batch: Batch): Promise<void> {
     if (this.withoutScripts) return batch.countPlainly(this.#plain);
     const { placed, rest } = batch.spread(keySlot);
@@ -156,7 +159,7 @@ export class RedisClusterStore extends GatheringStore {
     ]);
   }
 
-  /** All of one slot. */
+  /** Counts the operations of one slot. */
   async #runScript(batch: Batch): Promise<void> {
     const args: string[] = [];
     batch.pushArguments(args);
@@ -197,12 +200,15 @@ export class RedisClusterStore extends GatheringStore {
   }
 }
 
-/** While a slot moves, operations whose keys are all on one node still work. Undefined: the batch has only one operation. */
+/**
+ * Returns batches of single operations: while a slot moves, those whose keys are on one node still work. Undefined: the batch has
+ * only one.
+ */
 function apart(batch: Batch): Batch[] | undefined {
   const { placed, rest } = batch.spread((key) => key);
   if (placed.length + rest.length > 1) return [...placed, ...rest.map((part) => batch.with(part))];
   if (!batch.hasLeases) return undefined;
-  // A counter and a ledger that is yet to be made.
+  // The batch has a counter and a ledger that does not exist yet.
   batch.dropLeases();
   return [batch];
 }

@@ -5,9 +5,9 @@ import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import { UnexpectedReply } from '../wire/resp.ts';
 import type { ClusterNode, ClusterNodes } from './cluster-nodes.ts';
 
-/** A node's word that a key is elsewhere. It ran nothing. */
+/** A node's answer that a key is on another node. It ran nothing. */
 export interface Redirection extends NodePlace {
-  /** Only this command goes there, after ASKING: the slot is on its way. Otherwise the slot has moved. */
+  /** Whether only this command goes there, after ASKING, because the slot is moving. Otherwise the slot has moved. */
   ask: boolean;
   slot: number;
 }
@@ -19,7 +19,7 @@ interface SlotRange {
   master: NodePlace;
 }
 
-/** Reads the reply to CLUSTER SLOTS; undefined when it is none. A node without a host is the one that was asked. */
+/** Reads the reply to CLUSTER SLOTS; undefined if it is none. A node without a host is the one that was asked. */
 export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | undefined {
   if (!Array.isArray(reply)) return undefined;
   const ranges: SlotRange[] = [];
@@ -40,12 +40,12 @@ function isWithin(reply: unknown, most: number): reply is number {
   return typeof reply === 'number' && reply >= 0 && reply <= most;
 }
 
-// Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
-// and four times a second while a node is missing. Between that, a MOVED counts at once.
+// The node that takes writes for each slot, as reported by the cluster. It is read at the start, every 5 s, after every MOVED and
+// four times a second while a node is missing. In between, a MOVED applies immediately.
 
 const defaultIntervalMs = 5000;
 const troubledIntervalMs = 250;
-/** MOVED comes once a command in a batch; one reading answers all. */
+/** Each command of a batch may get a MOVED. One reading answers all of them. */
 const movedIntervalMs = 50;
 const patienceMs = 1000;
 
@@ -77,12 +77,12 @@ export class ClusterTopology {
     return this.#masters;
   }
 
-  /** Why the master that was missed last is not reached. */
+  /** Why the last missing master is not reached. */
   get lastFailure(): string | undefined {
     return this.#masters.findLast((node) => !node.reached)?.connection.lastFailure;
   }
 
-  /** Where the command goes now. */
+  /** Returns the node that the command now goes to. */
   redirected(redirection: Redirection): ClusterNode {
     const node = this.#options.nodes.at(redirection);
     if (!redirection.ask) {
@@ -92,7 +92,7 @@ export class ClusterTopology {
     return node;
   }
 
-  /** A command found no node, or a node was lost. */
+  /** Records that a command found no node, or that a node was lost. */
   troubled(): void {
     this.readWithin(troubledIntervalMs);
   }
@@ -106,7 +106,7 @@ export class ClusterTopology {
     this.#timer.unref();
   }
 
-  /** Asks nodes that answer first, then the seeds, until one answers. Rejects with the last error. */
+  /** Asks nodes that answered before, then the seeds, until one answers. Rejects with the last error. */
   read(): Promise<void> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -161,7 +161,7 @@ export class ClusterTopology {
     nodes.keep(new Set(masters.keys()));
   }
 
-  /** A master that was never reached is lost as well as one that was. */
+  /** Reports a master that was never reached as lost, too. */
   #missed(node: ClusterNode): void {
     if (!this.#closed && this.#masters.includes(node)) node.reportIfMissed();
   }
@@ -171,7 +171,7 @@ export class ClusterTopology {
   }
 }
 
-/** Rejects when there is no answer after `patienceMs`: another node may have one. */
+/** Rejects if there is no answer after `patienceMs`: another node may have one. */
 async function withinPatience(reply: Promise<unknown>): Promise<unknown> {
   let callOff = (): void => {};
   const late = new Promise<never>((_, reject) => {
@@ -188,17 +188,17 @@ function parsed(reply: unknown, from: NodePlace): SlotRange[] {
   return ranges;
 }
 
-/** Which of a Redis Cluster's slots holds a key. Redis Cluster specification, "Key distribution model". */
+/** The number of slots of a Redis Cluster. Redis Cluster specification, "Key distribution model". */
 const slotCount = 16_384;
 
-/** CRC-16/XMODEM of every byte: polynomial 0x1021, begun with 0. */
+/** CRC-16/XMODEM of every byte: polynomial 0x1021, initial value 0. */
 const crcTable = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit += 1) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021;
   return crc;
 });
 
-/** Of the UTF-8 bytes of its hash tag. */
+/** Returns the slot of a key, from the UTF-8 bytes of its hash tag. */
 export function keySlot(key: string): number {
   return crc16(hashTagOf(key)) % slotCount;
 }

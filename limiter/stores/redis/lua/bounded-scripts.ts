@@ -1,6 +1,6 @@
 /**
- * The sections of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, by the
- * Lua that stands beside each formula in `limiter/algorithms/`.
+ * The sections of calls that include ops with bounds, or leases. The Lua beside each formula in `limiter/algorithms/` decides here,
+ * too, which hits a bound lets pass.
  */
 
 import type { AlgorithmLua } from '../../../algorithms/algorithm.ts';
@@ -12,7 +12,7 @@ import { isCount, keyError, ReplyError, replyNumber } from '../wire/resp.ts';
 import { luaReportOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
 
-/** Reads words of an argument. */
+/** Returns Lua that reads the words of an argument. */
 function luaWords(argument: number): string {
   return `
 words = {}
@@ -20,20 +20,20 @@ for word in string.gmatch(ARGV[${argument}], '%S+') do words[#words + 1] = word 
 `;
 }
 
-/** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
+/** The common beginning of scripts with bounds. It follows `luaBase`. */
 export const luaBoundsSetUp = `
 local floor = math.floor
 local bounds = {}
--- What keys held, each with a space behind, and the errors of those that could not be read.
+-- What keys held, each followed by a space, and the errors of those that could not be read.
 local texts, errors = {}, {}
 
--- Redis before 5.0 writes nothing after TIME otherwise.
+-- Otherwise, Redis before 5.0 writes nothing after TIME.
 if redis.replicate_commands then redis.replicate_commands() end
 local time = pcall('TIME')
 local now = not time.err and time[1] * 1000000 + time[2]
 `;
 
-/** A function that does what the algorithm of its bound says. */
+/** Returns a Lua function that does what the algorithm of its bound specifies. */
 export function luaOfAlgorithms(name: Exclude<keyof AlgorithmLua, 'kind' | 'helpers'>): string {
   const branches = algorithmsLua.map((lua) => `if kind == '${lua.kind}' then\n${lua[name]}\n`);
   return `
@@ -45,12 +45,12 @@ end`;
 }
 
 /**
- * A bound is a table of its kind and its numbers (`Bound.scriptText`), what a counter holds three numbers. A key holds a
- * fixed window's total as a number, all else as `1:2:3`, so that a plain fixed window may count on in the same key.
- * What cannot be written is refused at a script's first write or not at all, so a group is written whole.
+ * A bound is a table of its kind and its numbers (`Bound.scriptText`). The state of a counter is three numbers. A key holds a fixed
+ * window's total as a number, so that a plain fixed window may count in the same key. It holds all other states as `1:2:3`. Redis
+ * rejects a script's first write or none, so a group is written whole.
  */
 export const luaBoundKinds = `
--- Gives the text that the key holds, false where it is missing, and its numbers; or an error.
+-- Returns the text that the key holds, false if it is missing, and its numbers; or an error.
 local function read(key, bound)
   local text = pcall('GET', key)
   if type(text) ~= 'string' then return text end
@@ -64,7 +64,7 @@ local function read(key, bound)
   return redis.error_reply('ERR value is not what a ' .. bound[1] .. ' limit holds')
 end
 
--- An unknown one is an error, lest it be counted as another.
+-- An unknown kind is an error, so that it is never counted as another one.
 local function unknown(kind) error('no algorithm is named ' .. tostring(kind)) end
 ${algorithmsLua.map(({ helpers }) => helpers).join('')}
 ${luaOfAlgorithms('stateAt')}
@@ -75,14 +75,14 @@ local function write(key, bound, ttl, text, a, b, c)
   if bound[1] ~= 'fixed' then return pcall('SETEX', key, ttl, string.format('%.0f:%.0f:%.0f', a, b, c)) end
   local held = tonumber(text or 0)
   if text and held <= max then return pcall('INCRBY', key, a - held) end
-  -- What stands above max becomes what was answered, and keeps its life.
+  -- A value above max becomes the answered value, and keeps its time to live.
   local left = text and pcall('PTTL', key)
   if type(left) == 'number' and left > 0 then return pcall('PSETEX', key, left, string.format('%.0f', a)) end
   return pcall('SETEX', key, ttl, string.format('%.0f', a))
 end
 `;
 
-/** Counting groups of keys with bounds. Stands behind `luaWords` and `over`, which is as for `luaReportOver`. */
+/** Counts groups of keys with bounds. It follows `luaWords` and `over`, which is the same as for `luaReportOver`. */
 const luaSteps = `${luaBoundsSetUp}
 local function readBounds(argument)
   for text in string.gmatch(argument, '[^;]+') do
@@ -97,12 +97,12 @@ local function isOver(i)
   over[#over + 1] = i
 end
 
--- Of the keys of one group: their texts, and their numbers of now. A table for each key costs more.
+-- The texts of the keys of one group, and their current numbers. A table for each key costs more.
 local before, as, bs, cs = {}, {}, {}, {}
 
--- Counts a group of size keys, those of KEYS behind first, so many times as it passes whole; hits below 0 are given back.
--- Each key's life and bound are among the words, the first at at, the others each stride further. Gives an error, or nothing:
--- what each key held is in before.
+-- Counts a group of size keys, which follow first in KEYS, as often as it passes whole, at most the given times. Hits below 0 are
+-- given back. Each key's time to live and bound are among the words: the first at at, each other one stride further. Returns an
+-- error, or nothing. What each key held is in before.
 local function step(first, size, at, stride, hits, times)
   if not now then return redis.error_reply('NOPERM limits with bounds need TIME: ' .. time.err) end
   local wanted = times
@@ -139,7 +139,7 @@ local function report(err, size, mark)
   for i = 1, size do texts[#texts + 1] = err and '!' or mark .. (before[i] or '') end
 end
 
--- Behind the values of plain keys.
+-- Appends the report after the values of plain keys.
 local function reported(out)
   texts[#texts + 1] = ''
   out[#out + 1] = table.concat(texts, ' ')
@@ -149,12 +149,12 @@ end
 `;
 
 /**
- * A section that counts as `luaCountSection`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
- * keys there are, the bounds, the groups, the leases (`leaseArgument`), 1 in a cluster, what `luaCountSection` wants for the plain keys, and what is
- * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
- * each of its keys its life and the number of its bound. Answers for the plain keys as `luaCountSection`, with three numbers for
- * each key with leases (`answerLeased`), then with what all others held before (`CounterTexts`), the time in microseconds, an error
- * for each group that has one, and what `luaReportOver` says.
+ * A section that counts plain keys like `luaCountSection`, then keys with leases, then groups, one after another. ARGV is the number
+ * of additions, the number of other plain keys, the bounds, the groups, the leases (`leaseArgument`), 1 in a cluster, the arguments
+ * of `luaCountSection` for the plain keys, and the hashes of reservations on the keys with leases (`reservationKeysOf`). A group is
+ * its size, hits, how many times, and for each of its keys its time to live and the number of its bound. It returns the answer of
+ * `luaCountSection` for the plain keys, three numbers for each key with leases (`answerLeased`), what all others held before
+ * (`CounterTexts`), the time in microseconds, an error for each group that has one, and the report of `luaReportOver`.
  */
 export const luaBoundedCountSection = `${luaCounting}
 local words, over
@@ -175,7 +175,7 @@ ${luaReportOver}
 answer = out
 `;
 
-/** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
+/** Writes the answers from the three numbers that begin at `at`. If the last one is an error, the message stays unanswered. */
 export function answerLeased(
   run: FoldedRun,
   reply: readonly unknown[],
@@ -186,7 +186,7 @@ export function answerLeased(
   const outstanding = replyNumber(reply[at + 1]);
   const { keeps, want, most, livesMs } = run.lease!;
   const reported = reply[at + 2];
-  // Of shares the three numbers come as one text.
+  // For shares, the third item is a text of three numbers.
   const [granted, ...others] =
     livesMs > 0 && reported instanceof Buffer
       ? reported.toString('latin1').split(' ').map(Number)
@@ -203,13 +203,13 @@ export function answerLeased(
 }
 
 /**
- * A section of stop-when-over for whole requests, in the order they came. ARGV has of each request how many ops it has, and of each of
- * them hits, '?' to look only, limit, how it holds back ('a'lone, 't'ogether, 'n'ever) and life. Hits below 0 are taken back.
- * If any op has a bound, each has the number of its own, too, 0 without one, and the size of the group that begins there;
- * all of that is one text then, and the bounds are a second one.
- * Answers for each op without a bound with the total after, -1 - total where it was held back; then, where there are
- * bounds, as `luaBoundedCountSection`, with a star before what is reported about a group that others held back; and with what `luaReportOver`
- * says. Which ops are held back: `holdBack` in stop-when-over.ts.
+ * A section of stop-when-over for whole requests, in the order of their arrival. ARGV has for each request the number of its ops, and
+ * for each op hits, '?' to only read, limit, how it holds back ('a'lone, 't'ogether, 'n'ever) and time to live. Hits below 0 are
+ * refunded. If any op has a bound, each op also has the number of its bound, 0 without one, and the size of the group that begins
+ * there. All of that is then one text, and the bounds are a second one. For each op without a bound, it returns the total after, or
+ * -1 - total if the op was held back. If there are bounds, the answer of `luaBoundedCountSection` follows, with an asterisk before
+ * the report about a group that others held back. The report of `luaReportOver` comes last. Which ops are held back: `holdBack` in
+ * stop-when-over.ts.
  */
 export const luaStopSection = `${luaCounting}
 local words, size = ARGV, argc

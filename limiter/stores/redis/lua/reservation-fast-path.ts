@@ -1,30 +1,30 @@
 /**
- * The Lua of the usual reserve and the usual settle: one counter of a fixed window, an id or marker of which nothing is known
- * or that is open in the present window, room for all, nothing to expire or to forget. It does what the general code does
- * (reservation-script.ts, reservation-records.ts) in one read and one write of each key. Its time goes into strings, which Lua
- * looks up whenever one is made, and into arguments of commands: so it makes few of both, and no number an argument.
+ * The Lua of the common reserve and the common settle: one counter of a fixed window, an id or marker that is unknown or open in the
+ * current window, room for all, and nothing to expire or to forget. It does what the general code does (reservation-script.ts,
+ * reservation-records.ts), with one read and one write of each key. Most of its time goes into strings, which Lua looks up whenever
+ * one is created, and into arguments of commands. So it creates few of both, and passes no number as an argument.
  */
 
 import { anyReservedKey } from './reserved-keys-over.ts';
 import { oomError } from './scripts.ts';
 
-/** Stands behind `luaBase` and `luaBoundsSetUp`. */
+/** Lua that follows `luaBase` and `luaBoundsSetUp`. */
 export const luaReservationSetUp = `
 local find, match, tonumber, type = string.find, string.match, tonumber, type
 local pack, unpackHead = struct.pack, struct.unpack
 local nowMs = floor(now / 1000)
--- Scores of what is not open are so much higher, and it is later than all.
+-- Scores of records that are not open are higher by this number, which is also later than all times.
 local closed = 4503599627370496
--- Sums of numbers below are exact.
+-- Sums of numbers below this one are exact.
 local plain = 100000000000000
--- Much cheaper than what Lua does to numbers in a text.
+-- This is much faster than Lua's conversion of numbers to text.
 local format = string.format
--- Where long has 32 bits.
+-- This is for systems where long has 32 bits.
 if format('%d', max) ~= '9007199254740991' then
   format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
 end
--- A hash's head: its window, how many are open that were charged in it, and what they took; when there is something to expire
--- and to forget at the earliest; when both keys end; and how many lines of markers, and how many open ones of other windows.
+-- A hash's head: its window, how many records are open that were charged in it, and what they took; the earliest times at which there
+-- is something to expire and to forget; when both keys end; and the number of lines of markers plus open records of other windows.
 local headForm, headBytes = '<ddddddd', 56
 local function wordsOf(text)
   local list = {}
@@ -32,20 +32,21 @@ local function wordsOf(text)
   return list
 end
 local words = wordsOf(ARGV[3])
--- Of each counter its life, which by its jitter is another one each; read when the first is needed.
+-- The times to live of the counters. The jitter makes all of them different. They are read when the first is needed.
 local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
--- What says that anything is reserved lives as long as what does so longest. A cluster has no place for it.
+-- The key of all reservations lives as long as the reservation that lives longest. A cluster has no place for it.
 local function noteAny(lifeMs)
   if words[3] == '1' and pcall('PTTL', '${anyReservedKey}') < lifeMs then
     pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
   end
 end
 for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
--- Each is, in words: what to do, its flags, how many counters it has, how many in all places, and of
--- how many descriptors; then of each counter its bound, window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
+-- Each shape is, in words: the verb, its flags, the number of its counters, of those in all places, and of descriptors; then for each
+-- counter its bound, window, flags, group, TTL and effect on expiry. A call is the number of its shape and the amounts of its
+-- counters.
 local shapes, shapeCount = {}, 0
--- Of one counter, neither in shadow mode nor a quota.
+-- The shape of one counter, neither in shadow mode nor a quota.
 local commonShape = '^(%a) (%S+) 1 (%d+ %d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
 for text in string.gmatch(ARGV[2], '[^;]+') do
   local kind, flags, widths, bound, window, ttl, onExpiry = match(text, commonShape)
@@ -55,7 +56,7 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
     shape.window, shape.capacity, shape.isMarker = tonumber(window), tonumber(capacity), string.byte(flags) == 109
     if kind == 's' then
       shape.isCommon = flags == 'mc' or flags == '-c' or flags == 'm' or flags == '-'
-      -- A reservation of another number of descriptors is not usual.
+      -- A reservation of another number of descriptors is not common.
       shape.isSettle, shape.record = true, '^o%a' .. window .. ' (%d+) %d+ %d+ %d+' .. match(widths, ' .*') .. '$'
     elseif kind == 'r' and ttl ~= '0' and (flags == 'm' or flags == '-' or flags == '-n') then
       local dueMs = nowMs + ttl
@@ -71,11 +72,11 @@ end
 -- The next call: its first word, key and argument, and its first counter's number.
 local at, key, text, number = 4, 1, 5, 1
 local out, reported = { now }, 1
--- How many records may still be swept: Redis does nothing else meanwhile.
+-- How many records may still be swept, because Redis does nothing else meanwhile.
 local left = 250
 `;
 
-/** Does calls until one is not usual. Answers a reserve with three numbers, a settle with four. */
+/** Lua that does calls until one is not common. It answers a reserve with three numbers, a settle with four. */
 export const luaReservationFastPath = `
 while at <= #words do
   local shape = shapes[words[at]]
@@ -91,7 +92,7 @@ while at <= #words do
       if #head ~= headBytes then break end
       window, count, taken, due, forget, ends, others = unpackHead(headForm, head)
       if window ~= shape.window or taken >= plain then break end
-      -- What is forgotten somewhat later is forgotten many at a time. A script that swept enough sweeps no more.
+      -- Records are forgotten somewhat later, so that many are forgotten at a time. A script that swept enough sweeps no more.
       if due <= nowMs and (left > 0 or shape.isSettle) or forget <= nowMs - recordMs / 4 and left > 0 then break end
       if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
     end
@@ -113,10 +114,10 @@ while at <= #words do
       if change >= plain or reserved >= plain then break end
       if change ~= 0 then changeText = format('%d', change) end
     end
-    -- First of all, as it says what the counter holds; taken back where that is not usual.
+    -- This comes first, because it returns what the counter holds. It is reverted if the call is not common.
     local total = pcall('INCRBY', counter, changeText)
     if shape.isSettle and type(total) == 'table' and find(total.err, '${oomError}') then
-      -- Behind a first write that could free memory a full Redis refuses none: what is reserved is settled in it, too.
+      -- After a first write that could free memory, a full Redis rejects no further one. So reservations are settled in it, too.
       pcall('HDEL', hash, '')
       total = pcall('INCRBY', counter, changeText)
     end
@@ -130,7 +131,7 @@ while at <= #words do
         err = pcall('EXPIRE', counter, lives[number])
       end
       if type(err) == 'table' then
-        -- Reported below.
+        -- This is reported below.
       elseif shape.isReserve then
         count, taken = count + 1, taken + change
         if shape.dueMs < due then due = shape.dueMs end
@@ -141,7 +142,7 @@ while at <= #words do
           err = pcall('HMSET', hash, name, shape.opens .. amountText .. shape.rest,
             'h', pack(headForm, window, count, taken, due, forget, ends, others))
         end
-        -- A set that was evicted alone is made anew here.
+        -- If only the set was evicted, it is created again here.
         if not err.err and (isLonger or pcall('PTTL', set) == -1) then
           noteAny(ends - nowMs)
           local life = format('%d', ends - nowMs)
@@ -159,7 +160,7 @@ while at <= #words do
             err = pcall('HMSET', hash, 'h', pack(headForm, window, count, taken, due, forget, ends, others))
           end
         else
-          -- It stays in the set as it is until others are swept.
+          -- It stays in the set unchanged until others are swept.
           if forget == closed then forget = nowMs + recordMs end
           err = pcall('HMSET', hash, name, 's' .. amountText .. ' ' .. known,
             'h', pack(headForm, window, count, taken, due, forget, ends, others))

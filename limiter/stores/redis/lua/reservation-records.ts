@@ -1,30 +1,30 @@
 /**
- * What stands in Redis beside a counter on which something is reserved (`reservationKeysOf`), a hash and a sorted set, and the
- * Lua that reads and writes it.
+ * The data in Redis beside a counter with reservations (`reservationKeysOf`): a hash and a sorted set, and the Lua that reads and
+ * writes them.
  *
- * The hash has a record of each reservation, `p<id>`. Those of a marker stand in three lines, of what is open, of what expired
- * charged and of what holds nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`; `m:<id>` and the like say the first
- * number and the next one, and are left out of a line that has only the number 0. `h` is the head (reservation-fast-path.ts).
- * Further fields: `o<window>` as the head's beginning, of another window than its; `g` of a bucket what may still be given back,
- * and what was, as a time; `l` how many of markers hold nothing. The set has the names of all records: open ones by when they are
- * due, others by when they are forgotten, behind all open ones. What was settled before its TTL stands among the open ones
- * until they are swept.
+ * The hash has a record of each reservation, `p<id>`. Records of a marker are in three lines, for open ones, those that expired and
+ * stay charged, and those that hold nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`. `m:<id>` and similar fields hold
+ * the first number of a line and the next one. They are missing for a line that has only the number 0. `h` is the head
+ * (reservation-fast-path.ts). Further fields: `o<window>` is like the beginning of the head, for another window; `g` is, for a
+ * bucket, what may still be given back, and what was, as a time; `l` is the number of markers that hold nothing. The set has the
+ * names of all records: open ones by the time at which they are due, others, after all open ones, by the time at which they are
+ * forgotten. Records that were settled before their TTL remain among the open ones until they are swept.
  */
 import { luaOfAlgorithms } from './bounded-scripts.ts';
 
-/** Stands behind `luaReservationSetUp` and `luaBoundKinds`. */
+/** Lua that follows `luaReservationSetUp` and `luaBoundKinds`. */
 export const luaReservations = `
 ${luaOfAlgorithms('mostTaken')}
 ${luaOfAlgorithms('giveBackOf')}
--- Has the functions: each local that one refers to makes the next ones dearer to make.
+-- The table of the functions: each local that a function refers to makes the next functions more expensive to create.
 local my = {}
--- What is read is kept for some calls, and all is written then: what cannot be written is so refused at the first write.
+-- Values are read once for several calls, and then all are written. So Redis rejects a write that it cannot do at the first one.
 local sides, counters, sideList, counterList
 local failure, isShort
 
 function my.number(text) return format('%d', text) end
 
--- A field of a side's hash, false where there is none.
+-- Returns a field of a side's hash, false if there is none.
 function my.get(side, field)
   local text = side.fields[field]
   if text == nil then
@@ -45,10 +45,11 @@ end
 
 function my.getNumber(side, field) return tonumber(my.get(side, field) or 0) or 0 end
 
--- A record: what it is (o: open, s: settled, x: expired and given back, c: expired and charged, l: holding nothing, e: that
--- and settled), what becomes of it (r or c), its window, amount, TTL, when it is due, and how many counters and
--- descriptors the call had. Then what was taken, what the counter held then, what was charged in the end, and of a bucket what was in g before; without these what
--- was taken is the amount. Of what the short way settled: s, what was charged, and what it was before.
+-- A record has its state (o: open, s: settled, x: expired and given back, c: expired and charged, l: holding nothing, e: holding
+-- nothing and settled), its effect on expiry (r or c), its window, amount, TTL, the time at which it is due, and how many counters
+-- and descriptors the call had. Then follow what was taken, what the counter held then, what was charged in the end, and for a bucket
+-- what was in g before. Without these, the amount was taken. A record that the fast path settled has s, what was charged, and the
+-- record before.
 local recordForm, moreForm = '^(%a)(%a)(%d*) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$', '^ (%d+) (%d+):(%d+):(%d+) (%d+) ?(.*)$'
 
 function my.recordOf(side, name)
@@ -94,7 +95,7 @@ function my.prefetch(side, names)
   for i = 1, #unread do side.fields[unread[i]] = texts[i] end
 end
 
--- The name is of the record that the call is most likely about.
+-- Returns a side. The name is that of the record that the call most likely needs.
 function my.sideOf(hash, set, name)
   local side = sides[hash]
   if side then return side end
@@ -131,7 +132,7 @@ function my.counterOf(key, side, tail, bound, life)
   return counter
 end
 
--- How many of a window are open, and what they took.
+-- Returns how many records of a window are open, and what they took.
 function my.openOf(side, tail)
   if side.window == tail then return side.count, side.taken end
   local count, taken = match(my.get(side, 'o' .. tail) or '', '^(%d+) (%d+)$')
@@ -150,7 +151,7 @@ function my.addOpen(side, tail, more, hits)
   end
 end
 
--- The head is of the latest window.
+-- Makes the head that of the latest window.
 function my.turnTo(side, tail)
   if side.window == tail or (tonumber(side.window) or -1) > (tonumber(tail) or -1) then return end
   local count, taken = my.openOf(side, tail)
@@ -160,7 +161,7 @@ function my.turnTo(side, tail)
   side.window, side.count, side.taken, side.isChanged = tail, count, taken, true
 end
 
--- Both keys live until then.
+-- Makes both keys live until this time.
 function my.live(side, untilMs)
   if untilMs > side.ends then
     side.ends, side.isChanged, side.isLonger = untilMs + 60000 + floor((untilMs - nowMs) / 8), true, true
@@ -173,7 +174,7 @@ function my.forgetAt(side, name, atMs)
   my.live(side, atMs)
 end
 
--- The first number in a marker's line, which is named by its sign and the id, and the next one.
+-- Returns the first number in a marker's line, which is named by its sign and the id, and the next one.
 function my.lineOf(side, line)
   local text = my.get(side, 'm' .. line)
   local first, next = match(text or '', '^(%d+) (%d+)$')
@@ -186,14 +187,14 @@ function my.putLine(side, line, text, wasThere)
   if text or wasThere then my.put(side, 'm' .. line, text) end
 end
 
--- Gives the name of one more.
+-- Adds a record to a line and returns its name.
 function my.lineUp(side, line)
   local first, next, isThere = my.lineOf(side, line)
   if next > 0 then my.putLine(side, line, my.number(first) .. ' ' .. my.number(next + 1), isThere) end
   return my.number(next) .. line
 end
 
--- The first one is always there.
+-- Updates a line after a record was dropped, so that its first number always names a record.
 function my.leaveLine(side, line)
   local first, next, isThere = my.lineOf(side, line)
   if not isThere then return end
@@ -211,7 +212,7 @@ function my.chargeAnyway(counter, hits)
   return taken
 end
 
--- Of a bucket: hits that may still be given back, and what was, as a time.
+-- Returns, for a bucket, the hits that may still be given back, and those that were, as a time.
 function my.returnedOf(side)
   local hits, whole, rest, parts = match(my.get(side, 'g') or '', '^(%d+) (%d+) (%d+) (%d+)$')
   return tonumber(hits) or 0, tonumber(whole) or 0, tonumber(rest) or 0, tonumber(parts) or 1
@@ -221,14 +222,14 @@ function my.putReturned(side, hits, whole, rest, parts)
   my.put(side, 'g', format('%d %d %d %d', math.max(0, hits), whole, rest, parts))
 end
 
--- What a record took is given back now, or never.
+-- Records that what a record took cannot be given back any more.
 function my.noMoreOf(side, record)
   if record.back == '' then return end
   local hits, whole, rest, parts = my.returnedOf(side)
   my.putReturned(side, hits - record.taken, whole, rest, parts)
 end
 
--- As far as the counter still counts them.
+-- Gives back hits as far as the counter still counts them.
 function my.giveBackOf(counter, record, hits)
   local side, charge = counter.side, { a = record.a, b = record.b, c = record.c, isHere = record.tail == counter.tail }
   local returned, returnable
@@ -258,7 +259,7 @@ function my.drop(side, name, record)
   if record and record.state == 'l' then my.put(side, 'l', my.number(math.max(0, my.getNumber(side, 'l') - 1))) end
 end
 
--- An open one whose time is over. Gives its name.
+-- Expires an open record whose time is over. Returns its name.
 function my.expire(counter, name, record)
   local side = counter.side
   local lost = my.lostOf(counter, record)
@@ -291,7 +292,7 @@ end
 function my.forget(counter)
   local side = counter.side
   if side.forget > nowMs or left <= 0 then return end
-  -- Some may still stand among the open ones.
+  -- Some may still be among the open ones.
   local isMore, parts = true, 0
   while isMore and parts < 3 do isMore, parts = my.sweep(counter, true), parts + 1 end
   local found = pcall('ZRANGEBYSCORE', side.set, closed, '+inf', 'WITHSCORES', 'LIMIT', 0, 100)
@@ -310,23 +311,23 @@ function my.forget(counter)
   for i = 1, #names do
     local text = my.get(side, names[i])
     local state = text and string.byte(text)
-    -- Of others it is enough to know the name.
+    -- For other records, the name is sufficient.
     my.drop(side, names[i], (state == 99 or state == 108) and my.recordOf(side, names[i]))
   end
-  -- Those that were swept just now are not in the set yet.
+  -- Records that were swept just now are not in the set yet.
   for _, score in pairs(side.scores) do
     if score and score > closed then next = math.min(next, score - closed) end
   end
-  -- At once again where there are more.
+  -- If there are more, they are forgotten at the next opportunity.
   side.forget, side.isChanged = (isMore or #names == 100) and 0 or next, true
   left = left - #names
 end
 
--- Expires some of what is due, up to the first that is open and not due: what was settled before it is put where it waits to be
--- forgotten. Gives whether there may be more. Where nothing says that something is due it looks only if it must.
+-- Expires due records, up to the first that is open and not due. Records that were settled before move to those that wait to be
+-- forgotten. Returns whether there may be more. If no record is known to be due, it reads the set only with mustLook.
 function my.sweep(counter, mustLook)
   local side = counter.side
-  -- Made by this script, without any TTL.
+  -- These were created by this script, without any TTL.
   for i = #side.over, 1, -1 do
     local record = my.recordOf(side, side.over[i])
     if record and record.state == 'o' then my.expire(counter, side.over[i], record) end
@@ -372,7 +373,7 @@ function my.sweep(counter, mustLook)
   return false
 end
 
--- When the oldest of those that are due next was made.
+-- Returns the creation time of the oldest of those that are due next.
 function my.oldestOf(counter)
   local side = counter.side
   local found = pcall('ZRANGE', side.set, side.at, side.at + 63)
@@ -392,7 +393,7 @@ function my.oldestOf(counter)
   return oldest
 end
 
--- Of a list with two items for each of its fields, in parts: a command takes no more.
+-- Writes a list with two items for each field, in parts, because a command takes no more.
 function my.writeParts(command, key, list)
   for i = 1, #list, 1000 do
     local wrote = pcall(command, key, unpack(list, i, math.min(#list, i + 999)))
@@ -420,7 +421,7 @@ function my.writeSide(side)
       unset[#unset + 1] = field
     end
   end
-  -- Both keys end with what was reserved last: without an end nothing was, and there is nothing to keep.
+  -- Both keys end with the last reservation. Without an end there was none, and there is nothing to store.
   if side.isChanged and side.ends > 0 then
     local window = side.window == '-' and -2 or tonumber(side.window) or -1
     set[#set + 1] = 'h'
@@ -428,7 +429,7 @@ function my.writeSide(side)
   end
   local err = my.writeParts('ZADD', side.set, scored) or my.writeParts('HMSET', side.hash, set)
     or my.writeParts('HDEL', side.hash, unset) or my.writeParts('ZREM', side.set, gone)
-  -- A set that was evicted alone is made anew here.
+  -- If only the set was evicted, it is created again here.
   local isLonger = side.isLonger or (#scored > 0 and pcall('PTTL', side.set) == -1)
   if not err and isLonger then
     noteAny(side.ends - nowMs)
@@ -438,7 +439,7 @@ function my.writeSide(side)
   return err
 end
 
--- makes: whether any of the calls makes a record.
+-- makes: whether any of the calls creates a record.
 function my.begin()
   my.makes = false
   sides, counters, sideList, counterList = {}, {}, {}, {}

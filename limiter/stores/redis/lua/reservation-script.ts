@@ -1,14 +1,14 @@
-/** The section of reservations: what the memory store does with them, in Redis, for any number of calls. */
+/** The section of reservations: does in Redis what the memory store does with them, for any number of calls. */
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservationFastPath, luaReservationSetUp } from './reservation-fast-path.ts';
 import { luaReservations } from './reservation-records.ts';
 import { oomError } from './scripts.ts';
 
 /**
- * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
- * the shapes of calls, what to do and lives (`ReservationBatch`), then of each call its record's name, of a marker's with the
- * number 0, and its note. Answers with the time in microseconds and with what became of each call: numbers for what is usual
- * and done at once, a text for another one, which is done by what knows all cases, and made only when the first comes, or its error.
+ * KEYS are, for each counter, the counter, the hash and the set. The note follows those of a reserve with a note. ARGV is the bounds,
+ * the shapes of calls, the work and the times to live (`ReservationPart`), then for each call the name of its record, with the number
+ * 0 for a marker, and its note. It returns the time in microseconds and the outcome of each call: numbers for a common call, which
+ * the fast path does, otherwise a text or an error. The general code is created only when the first other call needs it.
  */
 export const luaReservationSection = `${luaBoundsSetUp}
 if not now then
@@ -21,7 +21,7 @@ ${luaReservationFastPath}
 if at > #words then break end
 if not doUnusual then
 ${luaBoundKinds}${luaReservations}
--- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
+-- Records that the amount was just charged, or, for \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
   my.makes = true
   local side, id = counter.side, call.id
@@ -58,7 +58,7 @@ function my.hold(call, counter, state)
   my.live(side, due + recordMs)
 end
 
--- Whether the id is known, and whether it stands for another reservation; and when that expires.
+-- Returns whether the id is known, whether it belongs to another reservation, and when that expires.
 function my.isKnown(call)
   local list = call.counters
   local known, expires, isOther = 0, 0, false
@@ -110,7 +110,7 @@ function my.refuses(call, isOver)
   return refused or (quotas > 0 and quotasOver == quotas and not call.otherQuotaPasses)
 end
 
--- When a counter that has as many open ones as it may have less of them at the latest; 0: it has not so many.
+-- Returns the latest time at which a counter with the most open records has fewer of them; 0 if it has fewer now.
 function my.fullUntil(counter)
   local isMore = true
   while my.openOf(counter.side, counter.tail) >= maxOpen do
@@ -120,7 +120,8 @@ function my.fullUntil(counter)
   return 0
 end
 
--- Gives what became of the call, and when it expires, or when a full one has room. Where more is to be swept before it can be refused, nothing does.
+-- Returns the outcome of the call, and when it expires, or when a full counter has room. If more must be swept before it can be
+-- refused, it does nothing.
 function my.reserve(call)
   local list, isOver = call.counters, {}
   for i = 1, #list do my.sweep(list[i]) end
@@ -151,8 +152,8 @@ function my.reserve(call)
   return outcome, isReserved and nowMs + list[1].ttl or fullUntil
 end
 
--- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest open one where it is
--- to go without a trace.
+-- Returns the name of a record. For a marker, it is the oldest that is open, or else expired and charged, or else holds nothing. To
+-- remove one without a trace, it is the youngest open one.
 function my.nameOf(side, call)
   if not call.isMarker then return 'p' .. call.id end
   for _, sign in ipairs(call.undoes and { ':' } or { ':', ';', '!' }) do
@@ -167,8 +168,8 @@ function my.nameOf(side, call)
   return ''
 end
 
--- What the counter no longer holds of one that is open or expired charged: a fixed window has at least that and what is
--- open on it, unless it was evicted, reset or paid back meanwhile.
+-- Returns how much of an open record, or of an expired and charged one, the counter no longer holds. A fixed window has at least that
+-- record and what is open on it, unless it was evicted, reset or paid back meanwhile.
 function my.lostOf(counter, record)
   if counter.bound[1] ~= 'fixed' or record.tail ~= counter.tail then return 0 end
   local _, taken = my.openOf(counter.side, record.tail)
@@ -178,7 +179,7 @@ end
 
 local rank = { unknown = 0, repeated = 1, late = 2, settled = 3 }
 
--- Gives what became of it, what was charged in the end, and what had been reserved.
+-- Returns the outcome, what was charged in the end, and what had been reserved.
 function my.settleOne(call, counter, name, record)
   local side = counter.side
   local isLate = record.due <= nowMs
@@ -198,7 +199,7 @@ function my.settleOne(call, counter, name, record)
   elseif record.state ~= 'l' then
     local more = actual - record.amount
     if more <= 0 then more = math.min(0, actual - record.taken) end
-    -- What is lost of the charge is charged again, as far as it was used.
+    -- The lost part of the charge is charged again, as far as it was used.
     more, counter.lost = more + lost, lost
     if more > 0 then counter.delta = my.chargeAnyway(counter, more)
     else counter.delta = 0 - my.giveBackOf(counter, record, 0 - more) end
@@ -215,7 +216,7 @@ function my.settleOne(call, counter, name, record)
   return isLate and 'late' or 'settled', actual, record.amount
 end
 
--- Charges what nobody reserved, once where there is an id.
+-- Charges an amount without a reservation, once if there is an id.
 function my.chargeUnreserved(call, counter, name)
   my.makes = true
   counter.delta = my.chargeAnyway(counter, counter.amount)
@@ -228,14 +229,14 @@ function my.chargeUnreserved(call, counter, name)
   my.forgetAt(counter.side, name, nowMs + recordMs)
 end
 
--- Gives what became of the call, what was charged in the end, and what had been reserved; of a partial one, for how many
--- descriptors that was.
+-- Returns the outcome of the call, what was charged in the end, and what had been reserved; for a partial one, the number of
+-- descriptors of the reservation.
 function my.settle(call)
   local outcome, charged, amount, otherDescriptors = 'unknown', nil, 0, 0
   local names, records = {}, {}
   for i = 1, #call.counters do
     local counter = call.counters[i]
-    -- What is undone was made just now, however short its TTL is.
+    -- A reservation to undo was made just now, however short its TTL is.
     if not call.undoes then my.sweep(counter) end
     names[i] = my.nameOf(counter.side, call)
     local record = my.recordOf(counter.side, names[i])
@@ -261,7 +262,7 @@ end
 function my.look(call)
   isShort = false
   for i = 1, #call.counters do
-    -- All that is due: nobody else may come who would give it back.
+    -- Sweeps everything that is due, because there may be no later call that gives it back.
     while my.sweep(call.counters[i], true) do end
     call.counters[i].oldest = my.oldestOf(call.counters[i])
   end
@@ -277,7 +278,7 @@ function my.boundOf(at)
   return bound
 end
 
--- Takes a shape apart, once.
+-- Parses a shape, once.
 function my.readShape(shape)
   local list = wordsOf(shape.text)
   local flags = list[2]
@@ -294,11 +295,11 @@ function my.readShape(shape)
       ttl = tonumber(list[of + 4]), onExpiry = list[of + 5],
     }
   end
-  -- Calls have what their shape has.
+  -- Calls inherit the properties of their shape.
   shape.__index = shape
 end
 
--- A call as its shape says, and its amounts.
+-- Reads a call from its shape and its amounts.
 function my.readCall()
   local shape = shapes[words[at]]
   if not shape.specs then my.readShape(shape) end
@@ -343,7 +344,7 @@ end
 
 local doing = { r = my.reserve, s = my.settle, l = my.look }
 
--- Does calls until the next one may be usual; who was refused is mostly followed by who is.
+-- Does calls until the next one may be common. A refused call is mostly followed by another refused one.
 doUnusual = function()
   local notes, before = {}, reported
   my.begin()
@@ -364,12 +365,12 @@ doUnusual = function()
   until not next or (next.isCommon and outcome ~= 'refused' and outcome ~= 'full')
   local err = my.writeAll()
   if err and not my.makes and find(err.err, '${oomError}') then
-    -- Redis is full: as for a usual settle.
+    -- Redis is full: see the common settle.
     pcall('HDEL', sideList[1].hash, '')
     err = my.writeAll()
   end
   if err then
-    -- Nothing of all these was charged.
+    -- None of these was charged.
     for i = before + 1, reported do out[i] = err end
     notes = {}
   end

@@ -5,38 +5,41 @@ import { luaReportOver } from './reserved-keys-over.ts';
 
 export interface RedisScript {
   readonly source: string;
-  /** How EVALSHA names it. */
+  /** The name of the script for EVALSHA. */
   readonly sha1: string;
 }
 
-/** Ready to be named by its digest. */
+/** Returns a script with its digest, which names it. */
 export function redisScript(source: string): RedisScript {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
-/** What a full Redis says to a write; before version 7 behind a minus, in 6.2 behind the script's line as well. The script may look and go on. */
+/**
+ * The error of a full Redis for a write. Before version 7 it follows a minus, in 6.2 also the script's line. The script may read and
+ * continue.
+ */
 export const oomError = '^@?[^ ]* ?%d*:? ?%-?OOM ';
 
-/** What all scripts begin with. */
+/** The beginning of all scripts. */
 export const luaBase = `
 local pcall = redis.pcall
 local max = 9007199254740991
 `;
 
 /**
- * The Lua that the scripts share. Every function answers with a number, or with Redis's error for that key alone.
- * Totals stop at 2^53 - 1, the last number that Lua's doubles hold exactly. No key is created without a life: that is
- * why counting is a script and not INCRBY and EXPIRE on two lines, of which a lost connection could leave the first.
+ * The Lua that the scripts share. Every function returns a number, or Redis's error for that key alone. Totals stop at 2^53 - 1, the
+ * last number that Lua's doubles hold exactly. No key is created without a time to live. Counting is therefore a script instead of
+ * INCRBY and EXPIRE: a lost connection could execute only the first of these.
  */
 export const luaCounting = `${luaBase}
--- The key stands above max, or INCRBY would overflow: it becomes max and keeps its life.
+-- The key is above max, or INCRBY would overflow: it becomes max and keeps its time to live.
 local function saturate(key, ttl)
   local left = pcall('PTTL', key)
   if type(left) == 'number' and left > 0 then return pcall('PSETEX', key, left, '9007199254740991') end
   return pcall('SETEX', key, ttl, '9007199254740991')
 end
 
--- For the answer: the client reads integers near max one off, but text exactly.
+-- Formats a number for the answer: the client may read integers near max with an error of one, but it reads text exactly.
 local function exact(value)
   if type(value) == 'number' and (value > 4503599627370496 or value < -4503599627370496) then
     return string.format('%.0f', value)
@@ -54,8 +57,8 @@ local function look(key)
   return value
 end
 
--- Adds hits, 1 or more, unless INCRBY has answered with after; answers with the value before. A key that refunds brought to 0 counts as new: its life starts
--- again, which changes no total, as its name holds its window.
+-- Adds hits, 1 or more, unless INCRBY has answered with after. Returns the value before. A key that refunds brought to 0 counts as
+-- new: its time to live starts again. This changes no total, because its name contains its window.
 local function add(key, hits, ttl, after)
   after = after or pcall('INCRBY', key, hits)
   if type(after) == 'table' then
@@ -79,7 +82,7 @@ local function add(key, hits, ttl, after)
   return before
 end
 
--- x -> min(high, max(low, x + shift)); a missing key stays missing when ttl is '0'. Answers with the value before.
+-- x -> min(high, max(low, x + shift)); a missing key stays missing if ttl is '0'. Returns the value before.
 local function clamp(key, shift, low, high, ttl)
   local before, missing = look(key)
   if type(before) == 'table' then return before end
@@ -96,10 +99,10 @@ end
 `;
 
 /**
- * Counts the first `plain` keys, `additions` of them first: ARGV from `at` on has for each addition hits, ttl and most, then
- * for each other key shift, low, high, ttl and most (`FoldedRun`). Most calls only add to keys that are there: all other
- * functions are made when the first key needs them. What is over goes into `over`, for `luaReportOver`. Where Redis is full, it
- * is answered with what the key holds, and the error: an exhausted limit refuses hits that are not counted, too.
+ * Counts the first `plain` keys, of which the first `additions` only add. ARGV from `at` on has hits, ttl and most for each addition,
+ * then shift, low, high, ttl and most for each other key (`FoldedRun`). Most calls only add to existing keys, so all other functions
+ * are created when the first key needs them. Keys that are over go into `over`, for `luaReportOver`. If Redis is full, the answer is
+ * what the key holds, and the error: an exhausted limit refuses hits that are not counted, too.
  */
 export const luaCountKeys = `
 local out = {}
@@ -144,8 +147,8 @@ end
 `;
 
 /**
- * A section (program.ts) that counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then what
- * `luaCountKeys` wants. Answers with the value before, a key each, and behind them with what `luaReportOver` says.
+ * A section (program.ts) that counts any number of different keys. KEYS are the additions first. ARGV is the number of additions,
+ * then the arguments of `luaCountKeys`. It returns the value before of each key, followed by the report of `luaReportOver`.
  */
 export const luaCountSection = `
 local additions, plain, at, over, isCluster = tonumber(ARGV[1]), #KEYS, 2, nil, false
@@ -154,13 +157,13 @@ ${luaReportOver}
 answer = out
 `;
 
-/** Where the key is. Rejects with what `send` rejected with. */
+/** Runs a script where the key is. Rejects with the error of `send`. */
 export function runScript(
   commands: KeyedCommands,
   { key, script, args }: { key: string; script: RedisScript; args: string[] },
 ): Promise<unknown> {
   return commands.send(key, 'evalsha', [script.sha1, ...args]).catch((error: unknown) => {
-    // Redis ran nothing when it does not know the script.
+    // If Redis does not know the script, it ran nothing.
     if (!isNoScript(error)) throw error;
     return commands.send(key, 'eval', [script.source, ...args]);
   });

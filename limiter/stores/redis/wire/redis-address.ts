@@ -1,20 +1,20 @@
-/** Where a node listens. */
+/** The address at which a node listens. */
 export interface NodePlace {
   host: string;
   port: number;
 }
 
-/** Equal for equal places. */
+/** Returns a name that is equal for equal places. */
 export function placeName({ host, port }: NodePlace): string {
   return `${host}:${port}`;
 }
 
 /**
- * REDIS_URL as logs and errors may show it: `*****` in place of credentials, in every item of a list. Masks too much
- * rather than too little, whatever the text looks like.
+ * Returns REDIS_URL as logs and errors may show it: `*****` replaces credentials, in every item of a list. It masks too much rather
+ * than too little, whatever the text looks like.
  */
 export function maskRedisUrl(url: string): string {
-  // Not split at commas: a password may hold one.
+  // Commas do not separate items here, because a password may contain one.
   return url
     .split(/(?=rediss?:\/\/)/i)
     .map(maskItem)
@@ -25,28 +25,28 @@ function maskItem(item: string): string {
   const scheme = /^[a-z]+:\/\//i.exec(item)?.[0] ?? '';
   const hostAt = item.lastIndexOf('@');
   if (hostAt !== -1) return maskRest(`${scheme}*****`, item.slice(hostAt));
-  // Without an `@` what looks like a host may be a password that lost its host.
+  // Without an `@`, the apparent host may be a password that lost its host.
   const [, authority = '', rest = ''] = /^([^/?]*)(.*)$/s.exec(item.slice(scheme.length)) ?? [];
   const isHost = scheme === '' || /^(?:\[[^\]]*\]|[^:]*)(?::\d*)?$/.test(authority.replace(/,$/, ''));
   if (scheme === '') return maskQuery(item);
   return maskRest(scheme, `${isHost ? authority : '*****'}${rest}`);
 }
 
-/** A path that is no number of a database may be a password that had a `/`. */
+/** Masks a path that is no number of a database: it may be a password that had a `/`. */
 function maskRest(start: string, rest: string): string {
   const [, authority = '', path = '', query = ''] = /^([^/?]*)([^?]*)(.*)$/s.exec(rest) ?? [];
   const isDb = /^(?:\/\d*)?,?$/.test(path);
   return maskQuery(`${start}${authority}${isDb ? path : '/*****'}${query}`);
 }
 
-/** Names may be escaped, so every value counts as a secret but that of `db`. */
+/** Masks values of the query. Names may be escaped, so every value except that of `db` counts as a secret. */
 function maskQuery(text: string): string {
   return text.replace(/([?&](?!db=\d+(?:$|[&,]))[^=&]*=)[^&]*/gi, '$1*****');
 }
 
-// Where one Redis server is and how to log in: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH read together.
+// The address of one Redis server and its login: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH together.
 
-/** A user without a password there is not; a password without a user is that of `default`. */
+/** A password, with or without a user; without one it is that of `default`. There is no user without a password. */
 interface Credentials {
   username: string | undefined;
   password: string | undefined;
@@ -54,9 +54,9 @@ interface Credentials {
 
 export interface RedisAddress extends Credentials {
   endpoint: { host: string; port: number } | { path: string };
-  /** Sent as SELECT after logging in. */
+  /** The database, sent as SELECT after logging in. */
   db: number;
-  /** How logs and errors name it; holds no credentials. */
+  /** The name in logs and errors. It contains no credentials. */
   label: string;
 }
 
@@ -68,7 +68,7 @@ export interface RedisAddressSettings {
   auth: string;
 }
 
-/** Throws an Error that shows the URL masked. */
+/** Parses the settings. Throws an Error that shows the URL masked. */
 export function parseRedisAddress(settings: RedisAddressSettings): RedisAddress {
   const { url } = settings;
   const label = maskRedisUrl(url);
@@ -82,7 +82,7 @@ export function parseRedisAddress(settings: RedisAddressSettings): RedisAddress 
   return parseUrl(url, settings.auth, label);
 }
 
-/** `password` or `user:password`; empty is neither. */
+/** Parses `password` or `user:password`. An empty text has neither. */
 function parseAuth(auth: string): Credentials {
   if (auth === '') return { username: undefined, password: undefined };
   const colon = auth.indexOf(':');
@@ -122,7 +122,7 @@ function parseUrl(text: string, auth: string, label: string): RedisAddress {
   return { endpoint: { host, port }, ...credentials, db, label };
 }
 
-/** What stands before the last `@` ends at these characters unless they are escaped. */
+/** Returns a hint: the part before the last `@` ends at these characters unless they are escaped. */
 function passwordHint(text: string): string {
   const before = text.slice('redis://'.length, Math.max(0, text.lastIndexOf('@')));
   if (!/[#/?]/.test(before)) return '';
@@ -142,30 +142,30 @@ function parseDb(text: string, label: string): number {
   return Number(text);
 }
 
-/** A master that sentinels know: REDIS_URL, REDIS_AUTH and REDIS_SENTINEL_AUTH read together for REDIS_TYPE=sentinel. */
+/** A master that sentinels know: REDIS_URL, REDIS_AUTH and REDIS_SENTINEL_AUTH together, for REDIS_TYPE=sentinel. */
 export interface SentinelAddress {
   masterName: string;
   sentinels: readonly { host: string; port: number }[];
-  /** How to log in to each sentinel. */
+  /** The login to each sentinel. */
   sentinelAuth: Credentials;
-  /** How to log in to the master. */
+  /** The login to the master. */
   username: string | undefined;
   password: string | undefined;
   db: number;
-  /** How logs and errors name the whole; holds no credentials. */
+  /** The name of the whole in logs and errors. It contains no credentials. */
   label: string;
 }
 
 export interface SentinelAddressSettings {
   /** `<master name>,<sentinel>,...`, a sentinel as `host:port` or `redis://[user:password@]host:port`. */
   url: string;
-  /** For the master: `password` or `user:password`; empty: none. */
+  /** The login to the master: `password` or `user:password`; empty: none. */
   auth: string;
-  /** The same for the sentinels; empty: those of the first sentinel's URL, if any. */
+  /** The login to the sentinels, in the same form; empty: that of the first sentinel's URL, if any. */
   sentinelAuth: string;
 }
 
-/** Throws an Error that shows the URL masked. */
+/** Parses the settings. Throws an Error that shows the URL masked. */
 export function parseSentinelAddress(settings: SentinelAddressSettings): SentinelAddress {
   const label = maskRedisUrl(settings.url);
   const [masterName = '', ...items] = settings.url.split(',').map((item) => item.trim());
@@ -190,16 +190,16 @@ export function parseSentinelAddress(settings: SentinelAddressSettings): Sentine
   return { masterName, sentinels, sentinelAuth, ...parseAuth(settings.auth), db: 0, label };
 }
 
-/** A cluster's seeds and how to log in to every node: REDIS_URL as a list, and REDIS_AUTH. */
+/** A cluster's seeds and the login to every node: REDIS_URL as a list, and REDIS_AUTH. */
 export interface ClusterAddress extends Credentials {
   seeds: readonly NodePlace[];
-  /** How logs and errors name it; holds no credentials. */
+  /** The name in logs and errors. It contains no credentials. */
   label: string;
 }
 
 /**
- * `host:port,...`, each also as `redis://[user:password@]host:port`. All nodes get the same credentials: REDIS_AUTH, or
- * those of the first item. Throws an Error that shows the URL masked.
+ * Parses `host:port,...`, where each item may be `redis://[user:password@]host:port`. All nodes get the same credentials: REDIS_AUTH,
+ * or those of the first item. Throws an Error that shows the URL masked.
  */
 export function parseClusterAddress(settings: { url: string; auth: string }): ClusterAddress {
   const label = maskRedisUrl(settings.url);
@@ -213,7 +213,7 @@ export function parseClusterAddress(settings: { url: string; auth: string }): Cl
   return { seeds, username: first.username, password: first.password, label };
 }
 
-/** At commas; those of a password belong to it, so a URL ends only where another item begins after its host. */
+/** Splits a list at commas. A password may contain commas, so a URL ends only where another item begins after its host. */
 function splitList(text: string): string[] {
   return text
     .split(/,(?=rediss?:\/\/|[^,@]*(?:,|$))/i)

@@ -9,8 +9,8 @@ import { RedisLink } from './redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './resp.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
 
-// The way to one Redis server: a connection, and another whenever that is lost. Nothing is queued while it is down and
-// nothing is sent twice: a command whose reply was lost is an error to its caller, since it may have been counted.
+// The way to one Redis server: a connection, and a new one whenever it is lost. Nothing is queued while it is down and nothing is
+// sent twice: a command whose reply was lost is an error to its caller, because it may have been counted.
 
 /** Values of `ratelimit.redis_pool.cx_active`, `cx_total` and `cx_local_close`. */
 export interface ConnectionCounts {
@@ -24,23 +24,23 @@ export interface ConnectionCounts {
 export interface RedisConnectionOptions {
   /** One server, or the master that sentinels know. */
   address: RedisAddress | SentinelAddress;
-  /** Undefined: none. */
+  /** The TLS of the connection; undefined without TLS. */
   tls?: ClientTls | undefined;
-  /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: a server that takes no writes is left, and a new connection tried. */
+  /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: whether to leave a server that accepts no writes, and connect again. */
   closeOnReadOnly?: boolean | undefined;
-  /** Bounds connecting and every command. */
+  /** The longest time for connecting and for every command. */
   timeoutMs: number;
-  /** Whose answers are written after the replies of one read. */
+  /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
-  /** 0 up to 1, for the jitter of reconnecting. */
+  /** Returns 0 up to 1, for the jitter of reconnecting. */
   random: () => number;
-  /** `reason` says why the connection ended. */
+  /** Called when the connection opened or ended. `reason` says why it ended. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
-  /** An attempt to connect failed, or an open connection broke. The message holds no credentials. */
+  /** Called when an attempt to connect failed, or an open connection broke. The message contains no credentials. */
   onFailure?: ((message: string) => void) | undefined;
-  /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
+  /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
   onRefusal?: ((code: string, text: string) => void) | undefined;
-  /** It asks for no password, though one is set. */
+  /** Called when the server asks for no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
@@ -51,16 +51,19 @@ export class RedisConnection {
   readonly errors: RedisErrors;
   readonly #options: RedisConnectionOptions;
   readonly #sentinels: Sentinels | undefined;
-  /** Which master the sentinels named at the last attempt. */
+  /** The master that the sentinels named at the last attempt. */
   #place: MasterPlace | undefined;
-  /** For calls that need no promise. Undefined: no server has answered on a connection, which the system takes for a hung one, too. */
+  /**
+   * The link for calls that need no promise. Undefined: no server has answered on a connection. The system may open one to a hung
+   * server.
+   */
   link: RedisLink | undefined;
-  /** The last that was tried. */
+  /** The link that was tried last. */
   #tried: RedisLink | undefined;
   #attempt: Promise<void> | undefined;
-  /** Reconnecting by itself, which it does not do before the first success. */
+  /** Whether it reconnects by itself. It does not before the first success. */
   #reconnects = false;
-  /** In a row. */
+  /** The number of consecutive failures. */
   #failures = 0;
   #retry: NodeJS.Timeout | undefined;
   /** Why the last attempt failed, until one succeeds. */
@@ -81,22 +84,22 @@ export class RedisConnection {
     return this.link !== undefined;
   }
 
-  /** Why the last attempt to connect failed; undefined when none did since there was a connection. */
+  /** Why the last attempt to connect failed; undefined if none did since the last connection. */
   get lastFailure(): string | undefined {
     return this.#lastFailure;
   }
 
-  /** Nothing is under way. */
+  /** Whether no command is in progress. */
   get isIdle(): boolean {
     return this.#tried?.isIdle ?? true;
   }
 
-  /** For ops that arrive without a connection, with the reason why there is none. */
+  /** Returns the error of ops that arrive without a connection, with the reason. */
   notConnected(): StoreError {
     return this.errors.notConnected(this.#lastFailure);
   }
 
-  /** One attempt. Once it succeeded, lost connections are reopened for as long as it takes. */
+  /** Makes one attempt to connect. After a success, lost connections are reopened for as long as necessary. */
   open(): Promise<void> {
     clearTimeout(this.#retry);
     this.#attempt ??= this.#connect().finally(() => {
@@ -105,12 +108,12 @@ export class RedisConnection {
     return this.#attempt;
   }
 
-  /** Settles with the reply; rejects with an error that `errors` translates. */
+  /** Sends a command, and resolves to the reply. Rejects with an error that `errors` translates. */
   send(name: string, args: readonly string[]): Promise<Reply> {
     return this.link?.ask(name, args) ?? Promise.reject(this.notConnected());
   }
 
-  /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */
+  /** Sends PING. Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is closed. */
   async ping(patienceMs = this.#options.timeoutMs): Promise<void> {
     let failure: StoreError | undefined;
     const giveUp = () => {
@@ -129,7 +132,7 @@ export class RedisConnection {
     }
   }
 
-  /** What is under way fails. */
+  /** Closes the connection. Commands in progress fail. */
   close(): void {
     this.#closing = true;
     clearTimeout(this.#retry);
@@ -146,7 +149,7 @@ export class RedisConnection {
       if (this.#closing) throw this.errors.closed();
       link = this.#dial(endpoint);
       await link.login(address, onNeedlessPassword);
-      // It is there, though it may be loading its data, or not be who is wanted.
+      // The server is there, but it may be loading its data, or be the wrong one.
       this.#failures = 0;
       await this.#check(link);
       if (link.failure !== undefined) throw link.failure;
@@ -188,7 +191,7 @@ export class RedisConnection {
     if (this.#sentinels !== undefined && (await isReplica(link))) throw this.errors.isReplica();
   }
 
-  /** Of an attempt. */
+  /** Handles the failure of an attempt. */
   #failed(error: unknown): StoreError {
     if (this.#closing) return this.errors.closed();
     const failure = this.#fromServer(error);
@@ -217,13 +220,13 @@ export class RedisConnection {
     this.#retry = setTimeout(() => void this.open().catch(() => {}), delayMs).unref();
   }
 
-  /** The sentinels made another server the master. While there is no connection, the next attempt asks them anyway. */
+  /** Handles a report of sentinels that another server is the master. Without a connection, the next attempt asks them anyway. */
   #switched(master: MasterPlace): void {
     const isHere = master.host === this.#place?.host && master.port === this.#place.port;
     if (!isHere) this.#leave(`the master is ${master.host}:${master.port} now`);
   }
 
-  /** Everything under way fails, and a new connection is tried. */
+  /** Fails all commands in progress, and connects again. */
   #leave(reason: string): void {
     const { link } = this;
     if (link === undefined) return;
@@ -240,7 +243,7 @@ export class RedisConnection {
     if (!this.#closing) this.#options.onChange?.(false, reason);
   }
 
-  /** What the master says must not look as if a sentinel had said it: their passwords are two. */
+  /** Returns the error of an attempt. An answer of the master names it, because sentinels have other passwords. */
   #fromServer(error: unknown): StoreError {
     const { message, transient, notCounted, unheard } = this.errors.fromConnecting(error);
     const isMasters = this.#place !== undefined && error instanceof ReplyError;
@@ -255,7 +258,7 @@ function checkPong(reply: Reply): void {
   if (reply !== 'PONG') throw new UnexpectedReply('PING', reply);
 }
 
-/** A sentinel may still name a master that has come back as a replica. Who may not ask takes its word. */
+/** Whether the server is a replica: a sentinel may still name a former master. If the question is not permitted, trusts the sentinel. */
 async function isReplica(link: RedisLink): Promise<boolean> {
   try {
     const role = await link.ask('role', []);
@@ -269,15 +272,15 @@ async function isReplica(link: RedisLink): Promise<boolean> {
 
 /** Single commands, each about one key, for one server, a proxy before many, or a cluster. */
 export interface KeyedCommands {
-  /** Calls in one turn go out together, in order for one key. Rejects with an error for `translate`. */
+  /** Sends a command. Commands of one turn are sent together, in order for one key. Rejects with an error for `translate`. */
   send(key: string, name: string, args: string[]): Promise<unknown>;
-  /** What `send` rejected with, as an error of ours. */
+  /** Returns an error of `send` as a StoreError. */
   translate(error: unknown): StoreError;
-  /** Equal for keys of one server, as far as is known. */
+  /** Returns equal values for keys of one server, as far as is known. */
   placeOf(key: string): unknown;
 }
 
-/** All keys by one connection. */
+/** Returns commands that use one connection for all keys. */
 export function connectionCommands(connection: Pick<RedisConnection, 'send' | 'errors'>): KeyedCommands {
   return {
     send: (_key, name, args) => connection.send(name, args),

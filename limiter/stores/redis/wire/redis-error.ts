@@ -2,7 +2,7 @@ import { tlsErrorText } from '../../client-tls.ts';
 import { StoreError } from '../../store-error.ts';
 import { ReplyError, UnexpectedReply } from './resp.ts';
 
-/** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
+/** The first words of Redis's errors after which the same command may succeed a moment later. Redis ran nothing then. */
 const transientReplies = new Set([
   'BUSY',
   'CLUSTERDOWN',
@@ -15,7 +15,7 @@ const transientReplies = new Set([
   'TRYAGAIN',
 ]);
 
-/** Every error of a connection and of Redis becomes one of a store's here. */
+/** Turns every error of a connection and of Redis into a StoreError. */
 export class RedisErrors {
   readonly #timeoutMs: number;
   readonly #password: string;
@@ -23,8 +23,8 @@ export class RedisErrors {
   readonly #onRefusal: ((code: string, text: string) => void) | undefined;
 
   /**
-   * `onReadOnly` is notified of every READONLY that Redis answers, be it for one key of a script; `onRefusal` of every error
-   * that it answers, by its first word, with the whole text, which holds no credentials.
+   * `onReadOnly` is called for every READONLY that Redis answers, even for one key of a script. `onRefusal` is called for every error
+   * that it answers, with its first word and the whole text, which contains no credentials.
    */
   constructor(options: {
     timeoutMs: number;
@@ -38,12 +38,12 @@ export class RedisErrors {
     this.#onRefusal = options.onRefusal;
   }
 
-  /** `reason`: why the last attempt to connect failed. */
+  /** Returns the error without a connection. `reason`: why the last attempt to connect failed. */
   notConnected(reason?: string): StoreError {
     return notConnected('Redis', reason);
   }
 
-  /** `waitedMs` undefined: the store is being closed. */
+  /** Returns the error of a call without a place. `waitedMs` is undefined if the store is being closed. */
   noPlace(waitedMs: number | undefined): StoreError {
     if (waitedMs === undefined) return this.closed();
     const within = waitedMs === 0 ? '' : ` within ${waitedMs} ms`;
@@ -55,7 +55,7 @@ export class RedisErrors {
     return new StoreError('Redis store is closed', { transient: false, notCounted: true });
   }
 
-  /** For a server that sentinels name as the master. */
+  /** Returns the error for a replica that sentinels name as the master. */
   isReplica(): StoreError {
     return new StoreError('the server that the sentinels name is a replica', { transient: true });
   }
@@ -64,7 +64,7 @@ export class RedisErrors {
     return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true, unheard: true });
   }
 
-  /** For a command that was refused or not answered, and for one key's error in a script's answer. */
+  /** Returns the error for a command that was rejected or not answered, and for one key's error in a script's answer. */
   fromCommand(error: unknown): StoreError {
     if (error instanceof Error && error instanceof ReplyError) {
       const code = replyCode(error);
@@ -76,13 +76,13 @@ export class RedisErrors {
     return this.fromOwnCommand(error);
   }
 
-  /** The same for commands that count nothing, as PING and those of logging in: nobody is notified. */
+  /** Returns the same for commands that count nothing, such as PING and logging in, without calling `onReadOnly` or `onRefusal`. */
   fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof UnexpectedReply) return new StoreError(error.message, { transient: false });
     if (error instanceof ReplyError) {
       const transient = transientReplies.has(replyCode(error));
-      // Of other replies a proxy may be the author, which does not know what the server did.
+      // Other replies may be from a proxy, which does not know what the server did.
       return new StoreError(`Redis answered: ${this.#scrub(replyText(error))}`, {
         transient,
         notCounted: transient,
@@ -93,7 +93,7 @@ export class RedisErrors {
     return new StoreError('connection to Redis was lost before it answered', { transient: true });
   }
 
-  /** For an attempt to connect. */
+  /** Returns the error for an attempt to connect. */
   fromConnecting(error: unknown): StoreError {
     if (error instanceof StoreError) return error;
     if (!(error instanceof Error) || error instanceof ReplyError || isTimeout(error))
@@ -106,18 +106,21 @@ export class RedisErrors {
     return unexpectedAnswer();
   }
 
-  /** Servers that do not know a command repeat its arguments, shortened and escaped, which may be those of AUTH. */
+  /**
+   * Returns the text without credentials. Servers that do not know a command repeat its arguments, shortened and escaped. These may
+   * be those of AUTH.
+   */
   #scrub(text: string): string {
     const shown = text.replace(/,? with args beginning with.*/s, '');
     if (this.#password === '' || !shown.includes(this.#password)) return shown;
-    // Stars in place of a short password, or of a word, would spell it to anyone who knows the text around them.
+    // Asterisks in place of a short password, or of a word, would reveal it to readers who know the text around them.
     const [code = ''] = shown.split(' ', 1);
     const start = code.includes(this.#password) ? '' : `${code} `;
     return `${start}(the rest is not shown: it repeats the password)`;
   }
 }
 
-/** Of a server, or one node of a cluster, by its name. */
+/** Returns the error without a connection, for a server or a node of a cluster by its name. */
 export function notConnected(server: string, reason: string | undefined): StoreError {
   const text = `${server} is not connected${reason === undefined ? '' : `: ${reason}`}`;
   return new StoreError(text, { transient: true, notCounted: true });
@@ -128,14 +131,14 @@ function replyCode(error: Error): string {
   return code;
 }
 
-/** Redis 6 begins what it says to a command of a script with a minus, Redis 6.2 with the script's line before that. */
+/** Returns the text of an error. In scripts, Redis 6 begins it with a minus, and Redis 6.2 with the script's line before that. */
 function replyText({ message }: Error): string {
   return message.replace(/^(?:@user_script: \d+: )?-/, '');
 }
 
 /**
- * What the system says, put together from its parts: its own text also names the path of a unix socket as it was
- * given, which may be a URL with a password by mistake.
+ * Returns a system error's text, composed from its parts: its own text also names the path of a unix socket as configured, which may
+ * by mistake be a URL with a password.
  */
 function systemErrorText(error: Error): string | undefined {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
@@ -157,7 +160,7 @@ export function isTryAgain(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('TRYAGAIN');
 }
 
-/** Whether the server took the command and said nothing in time: the connection is no good any more. */
+/** Whether the server accepted the command and did not answer in time. The connection is then unusable. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === timedOutText;
 }
@@ -168,7 +171,7 @@ export function commandTimedOut(): Error {
 
 const timedOutText = 'Command timed out';
 
-/** Whether the connection ended, by whomever, and no error says why. */
+/** Whether the connection ended, on either side, and no error says why. */
 export function isClosed(error: unknown): boolean {
   return error instanceof Error && error.message === closedText;
 }
@@ -179,7 +182,7 @@ export function connectionClosed(): Error {
 
 const closedText = 'Connection is closed.';
 
-/** It is no Redis, or one in another mode. */
+/** Returns the error for a server that is no Redis, or one in another mode. */
 export function unexpectedAnswer(): StoreError {
   return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
 }
@@ -198,12 +201,15 @@ export function isKeyRefused(error: unknown): error is Error {
   return error instanceof Error && isAboutKey(error.message);
 }
 
-/** A user who may not touch a key may not do so by plain commands either. Redis 6 says it in other words than later ones. */
+/**
+ * Whether the error is about a key. A user who may not access a key may not do so by plain commands either. Redis 6 uses another text
+ * than later versions.
+ */
 function isAboutKey(text: string): boolean {
   return /^NOPERM\b.*\baccess (?:a key|one of the keys)\b/i.test(text);
 }
 
-/** What an operator can do about an error that Redis answered, by its first word; undefined where its text says all. */
+/** Returns what an operator can do about an error of Redis, by its first word; undefined if its text is sufficient. */
 export function refusalHint(
   code: string,
   given: { prefix: 'REDIS_' | 'REDIS_PERSECOND_'; isCluster: boolean },
@@ -225,7 +231,7 @@ const hints: ReadonlyMap<string, string> = new Map([
   ['MISCONF', 'it cannot save to its disk'],
 ]);
 
-/** Codes of a certificate whose signer is not known. */
+/** The codes of certificates whose signer is unknown. */
 const unknownSigner = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -235,8 +241,8 @@ const unknownSigner = new Set([
 ]);
 
 /**
- * Goes behind the text of an attempt to connect that failed: which setting of TLS may be why, or nothing. A server that
- * has been there before, in the same settings, is not suspected of speaking TLS.
+ * Returns a suffix for the text of a failed attempt to connect: the TLS setting that may be the cause, or nothing. A server that was
+ * reached before, with the same settings, is not suspected of speaking TLS.
  */
 export function connectingHint(error: unknown, given: { tls: boolean; wasConnected: boolean }): string {
   if (!(error instanceof Error)) return '';

@@ -10,7 +10,7 @@ import { type Reply, ReplyReader } from './resp.ts';
 
 type Answer = (command: string, socket: Socket) => string | undefined;
 
-/** A server that answers each command as `answer` says, or not at all. */
+/** A server that answers each command with `answer`, or not at all. */
 async function serverThat(answer: Answer) {
   const reads: string[][] = [];
   const sockets: Socket[] = [];
@@ -212,7 +212,7 @@ describe('RedisLink', () => {
   });
 });
 
-/** A store in such a server, that is connected to it. */
+/** A store that is connected to such a server. */
 async function storeIn(answer: Answer, options: Partial<RedisStoreOptions> = {}) {
   const { endpoint, reads } = await serverThat(answer);
   const address = { ...nobody, endpoint, db: 0, label: 'fake' };

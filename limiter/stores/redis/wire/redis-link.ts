@@ -7,38 +7,38 @@ import { commandTimedOut, connectionClosed, isTimeout, unexpectedAnswer } from '
 import type { Arguments } from './resp.ts';
 import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
 
-/** A command that was sent, in the line of those that wait for their replies. */
+/** A command that was sent, in the list of those that wait for their replies. */
 export interface SentCall {
-  /** When it has waited long enough, on the scale of `attendedMs`. The link writes it. */
+  /** The time at which it has waited too long, on the scale of `attendedMs`. The link writes it. */
   dueMs: number;
-  /** The one sent after it. The link writes it. */
+  /** The command sent after it. The link writes it. */
   next: SentCall | undefined;
-  /** A reply, an error of Redis's among them. */
+  /** Called with a reply, which may be an error of Redis. */
   answered(reply: Reply): void;
-  /** There will be none. */
+  /** Called if there will be no reply. */
   failed(error: Error): void;
 }
 
 export interface RedisLinkOptions {
   endpoint: RedisAddress['endpoint'];
-  /** Undefined: none. */
+  /** The TLS of the connection; undefined without TLS. */
   tls: ClientTls | undefined;
-  /** Bounds connecting and every command. */
+  /** The longest time for connecting and for every command. */
   timeoutMs: number;
-  /** Whose answers are written after the replies of one read. */
+  /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
-  /** What comes unasked, as it does after SUBSCRIBE. Without this it is no answer of a Redis. */
+  /** Called with unrequested messages, such as those after SUBSCRIBE. Without it, such a message is not accepted as Redis's. */
   onMessage?: (message: Reply) => void;
-  /** It ended, once; what is under way fails after that. */
+  /** Called once when the link has ended. Commands in progress fail afterwards. */
   onEnd?: (error: Error) => void;
 }
 
-/** Chosen: what one read takes from the system at most. */
+/** Chosen: the most bytes of one read. */
 const readBytes = 16_384;
 
 /**
- * One connection to one server, from dialling to its end. Redis answers in the order in which it was asked, so the oldest call is
- * the one that a reply is for. A call that gets none in time ends the connection: nobody could report whose the next would be.
+ * One connection to one server, from dialing to its end. Redis answers in the order of commands, so each reply is for the oldest
+ * call. A call without a reply in time ends the connection, because the next reply could not be assigned.
  */
 export class RedisLink {
   readonly #options: RedisLinkOptions;
@@ -55,7 +55,7 @@ export class RedisLink {
     this.#options = options;
     this.#reader = new ReplyReader(this.#replied);
     const { endpoint, tls, timeoutMs } = options;
-    // One buffer for all reads, which takes no stream: https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
+    // One buffer for all reads, instead of a stream: https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
     const buffer = Buffer.allocUnsafeSlow(readBytes);
     this.#socket = dial(endpoint, tls, { buffer, callback: this.#received });
     const callOff = attendedTimers.after(timeoutMs, () => this.#end(connectingTimedOut()));
@@ -72,17 +72,17 @@ export class RedisLink {
     this.#opened.promise.catch(() => {});
   }
 
-  /** Why it ended; undefined while it has not. */
+  /** Why the link ended; undefined before that. */
   get failure(): Error | undefined {
     return this.#failure;
   }
 
-  /** Nothing is under way. */
+  /** Whether no command is in progress. */
   get isIdle(): boolean {
     return this.#oldest === undefined;
   }
 
-  /** Waits for the connection, then says who is there. A server that asks for no password is reported, and is good. */
+  /** Waits for the connection, then logs in. A server that asks for no password is reported, and accepted. */
   async login(
     { username, password, db = 0 }: Pick<RedisAddress, 'username' | 'password'> & { db?: number },
     onNeedlessPassword: () => void,
@@ -99,7 +99,10 @@ export class RedisLink {
     if (db !== 0) await this.ask('select', [String(db)]);
   }
 
-  /** Settles with the reply; rejects with a `ReplyError`, or why there is none. What one event asks goes out together. */
+  /**
+   * Sends a command, and resolves to the reply. Rejects with a `ReplyError`, or the reason why there is none. Commands of one event
+   * are sent together.
+   */
   ask(name: string, args: readonly string[]): Promise<Reply> {
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
     const answered = (reply: Reply) => (reply instanceof ReplyError ? reject(reply) : resolve(reply));
@@ -109,19 +112,19 @@ export class RedisLink {
     return promise;
   }
 
-  /** For the name and the arguments of a command, which `send` has to follow at once. */
+  /** Returns the receiver of a command's name and arguments. Call `send` immediately afterwards. */
   begin(): Arguments {
     this.#write();
     return this.#writer;
   }
 
-  /** What was begun is written before this returns. */
+  /** Writes the command since `begin` before this returns. */
   send(call: SentCall): void {
     this.#await(call);
     this.#write();
   }
 
-  /** What is under way fails. */
+  /** Ends the connection. Commands in progress fail. */
   close(): void {
     this.#end(connectionClosed());
   }
@@ -139,10 +142,10 @@ export class RedisLink {
   #write(): void {
     const bytes = this.#writer.take();
     if (bytes === undefined || this.#failure !== undefined) return;
-    // What waits takes no more memory than it has bytes.
+    // A waiting write gets a copy, so that it retains no more memory than it has bytes.
     const isToWait = this.#options.tls !== undefined || this.#socket.writableLength > 0;
     this.#socket.write(isToWait ? Buffer.from(bytes) : bytes);
-    // Else the system has taken all of it.
+    // Otherwise the system has taken all bytes.
     if (!isToWait && this.#socket.writableLength > 0) this.#writer.keep();
   }
 
@@ -165,7 +168,7 @@ export class RedisLink {
     try {
       call.answered(reply);
     } catch (error) {
-      // A fault of ours, reported as such; the replies behind it belong to others.
+      // This is an error of Weir and is reported as such. The replies after it belong to other calls.
       void Promise.reject(error);
     }
   };
@@ -175,12 +178,12 @@ export class RedisLink {
     if (call === undefined) return undefined;
     this.#oldest = call.next;
     if (call.next === undefined) this.#latest = undefined;
-    // What an old object points to outlives the cheap collections, even if nobody has the old one any more.
+    // An object that an old one references survives minor collections, even if nothing references the old one.
     call.next = undefined;
     return call;
   }
 
-  /** One timer for all, as they have the same time. */
+  /** Starts one timer for all commands, because they have the same timeout. */
   #watch(delayMs: number): void {
     this.#isWatching = true;
     looseAttendedTimers.after(delayMs, () => {
@@ -194,7 +197,7 @@ export class RedisLink {
       const nowMs = attendedMs();
       const late: SentCall[] = [];
       while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs) late.push(this.#shift()!);
-      // First, so that nobody sends what waited for one of these.
+      // The connection ends first, so that no caller sends commands that waited for one of these.
       this.#end(commandTimedOut());
       for (const call of late) call.failed(commandTimedOut());
     });
@@ -209,7 +212,7 @@ export class RedisLink {
     this.#failSoon();
   }
 
-  /** Not at once: who sent it may be in the middle of something. */
+  /** Fails the commands, but not immediately: the sender may be in the middle of its work. */
   #failSoon(): void {
     const failure = this.#failure!;
     const error = isTimeout(failure) ? connectionClosed() : failure;
@@ -223,7 +226,7 @@ function connectingTimedOut(): Error {
   return Object.assign(new Error('connect ETIMEDOUT'), { code: 'ETIMEDOUT', syscall: 'connect' });
 }
 
-/** The two ways in which servers say so; before 6.0, and since. */
+/** Whether the server asks for no password. Servers before 6.0 and later ones use different texts. */
 function isNeedless(error: unknown): boolean {
   return (
     error instanceof ReplyError &&

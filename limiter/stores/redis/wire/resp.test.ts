@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
 
-/** What each push hands over, and whether all of it was the protocol. */
+/** Returns the replies of all pushes, and whether all bytes were the protocol. */
 function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: boolean } {
   const replies: Reply[] = [];
   const reader = new ReplyReader((reply) => replies.push(reply));
-  // As a socket reads: all into one buffer, which the next read overwrites.
+  // All pieces go into one buffer, which the next one overwrites, as in a read of a socket.
   const buffer = Buffer.alloc(Math.max(0, ...pieces.map(({ length }) => length)));
   const isProtocol = pieces.every((piece) => {
     buffer.fill(0xff).set(piece);
@@ -17,7 +17,7 @@ function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: bo
 
 const readText = (text: string) => read([Buffer.from(text)]);
 
-/** As a server writes it. */
+/** Writes a reply as a server does. */
 function written(reply: Reply): Buffer {
   if (reply === null || reply === undefined) return Buffer.from('$-1\r\n');
   if (typeof reply === 'number') return Buffer.from(`:${reply}\r\n`);

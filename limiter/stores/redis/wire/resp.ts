@@ -1,18 +1,18 @@
 /**
- * Redis's protocol, RESP2: commands written as bytes, and replies taken apart as they come, a byte at a time or many together.
+ * Redis's protocol, RESP2: writes commands as bytes, and parses replies as they arrive, one byte at a time or many together.
  * https://redis.io/docs/latest/develop/reference/protocol-spec/
  *
- * And checks of what Redis replies: a server that is broken, or is no Redis, must not decide about a request. A reply of another type,
+ * Also checks what Redis replies: a server that is broken, or is no Redis, must not decide about a request. A reply of another type,
  * length or range than its command gives becomes an error of the store, and STORE_FAILURE_MODE decides.
  */
 import { beyondTotal, maxTotal } from '../../folded-run.ts';
 
-/** Takes a command's arguments, one after another. */
+/** Receives a command's arguments, one after another. */
 export interface Arguments {
   push(argument: string): unknown;
 }
 
-// What `write` calls, without looking for its encoding.
+// The function that `write` calls, without the search for its encoding.
 const utf8Write = Buffer.prototype.utf8Write;
 
 const minus = 0x2d;
@@ -24,25 +24,25 @@ const zero = 0x30;
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
-/** Chosen: what a call of the most keys needs as a rule. Larger ones get a buffer of their own. */
+/** Chosen: enough for most calls with the most keys. Larger ones get a buffer of their own. */
 const initialBytes = 65_536;
-/** For `*<count>` before the first argument, once it is known how many there are. */
+/** The room for `*<count>` before the first argument, which is written once the number of arguments is known. */
 const headBytes = 16;
-/** Of an argument: `$`, its length, and two line ends. */
+/** The room around an argument: `$`, its length, and two line ends. */
 const frameBytes = 16;
 
-/** Writes commands behind each other into one buffer: how many arguments one has, then each behind its length in bytes. */
+/** Writes commands one after another into one buffer: the number of its arguments, then each argument after its length in bytes. */
 export class CommandWriter implements Arguments {
   #bytes = Buffer.allocUnsafeSlow(initialBytes);
   #at = headBytes;
-  /** Of the command that is pushed. */
+  /** The number of arguments of the command that is being pushed. */
   #count = 0;
 
   get isEmpty(): boolean {
     return this.#at === headBytes;
   }
 
-  /** A whole command. */
+  /** Writes a whole command. */
   command(words: readonly string[]): void {
     if (this.#at + frameBytes > this.#bytes.length) this.#grow(frameBytes);
     this.#line(star, words.length);
@@ -50,11 +50,11 @@ export class CommandWriter implements Arguments {
     this.#count = 0;
   }
 
-  /** The next argument of a command that is alone here: what is taken ends it. */
+  /** Writes the next argument of the only command in the buffer. `take` ends it. */
   push(argument: string): void {
     const { length } = argument;
     this.#count += 1;
-    // No character takes more than three bytes of UTF-8.
+    // A character takes at most three bytes of UTF-8.
     const most = 3 * length + frameBytes;
     if (this.#at + most > this.#bytes.length) this.#grow(most);
     if (length < 10 && this.#pushShort(argument)) return;
@@ -64,7 +64,7 @@ export class CommandWriter implements Arguments {
     this.#lineEnd();
   }
 
-  /** What was written; undefined for nothing. It is overwritten by what follows unless `keep` is called first. */
+  /** Returns the written bytes; undefined if there are none. Later commands overwrite them unless `keep` is called first. */
   take(): Buffer | undefined {
     if (this.#at === headBytes) return undefined;
     let start = headBytes;
@@ -80,12 +80,12 @@ export class CommandWriter implements Arguments {
     return taken;
   }
 
-  /** Leaves to others what was taken. */
+  /** Leaves the taken bytes to the caller. */
   keep(): void {
     this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
   }
 
-  /** Most arguments are a number of a few digits. False when this one is not ASCII. */
+  /** Writes a short argument: most are a number of a few digits. Returns false if it is not ASCII. */
   #pushShort(argument: string): boolean {
     const bytes = this.#bytes;
     const { length } = argument;
@@ -105,7 +105,7 @@ export class CommandWriter implements Arguments {
     return true;
   }
 
-  /** Of two or three digits' length. False when it is not ASCII, which shows by what is written. */
+  /** Writes an argument whose length has two or three digits. Returns false if it is not ASCII, which the written bytes show. */
   #pushCommon(argument: string): boolean {
     const bytes = this.#bytes;
     const { length } = argument;
@@ -142,30 +142,30 @@ export class CommandWriter implements Arguments {
   }
 }
 
-/** Redis answered with an error: its first word says which. */
+/** An error that Redis answered. Its first word says which. */
 export class ReplyError extends Error {
   override readonly name = 'ReplyError';
 }
 
 /**
- * A number, exact up to 2^53; text (a status); bytes; null for what is not there; an error; a list of these. Undefined for bytes
- * that are more than anybody asks for.
+ * A reply: a number, exact up to 2^53; text (a status); bytes; null for a missing value; an error; a list of these. Undefined for
+ * more bytes than any command asks for.
  */
 export type Reply = number | string | Buffer | null | ReplyError | undefined | Reply[];
 
-/** Chosen. Longer ones are read over: a key that is somebody else's may hold anything. */
+/** Chosen: the most bytes of a value. Longer ones are skipped: a key of another application may hold anything. */
 const maxBulkBytes = 1024 * 1024;
-/** Chosen: Redis's longest errors repeat a part of a command. */
+/** Chosen: the longest line. Redis's longest errors repeat a part of a command. */
 const maxLineBytes = 64 * 1024;
-/** Chosen: what one reply may hold, so many bytes counted for each of its values. That of CLUSTER SLOTS is the largest. */
+/** Chosen: the most bytes that one reply may hold, with this many bytes for each of its values. That of CLUSTER SLOTS is the largest. */
 const maxReplyBytes = 64 * 1024 * 1024;
 const bytesPerValue = 64;
-/** Chosen: CLUSTER SLOTS has four. */
+/** Chosen: the deepest nesting of lists. CLUSTER SLOTS has four levels. */
 const maxDepth = 8;
-/** Of -2^63. */
+/** The length of -2^63. */
 const maxNumberLength = 20;
 
-/** A list whose values still come. */
+/** A list whose values are not complete. */
 interface OpenList {
   readonly values: Reply[];
   left: number;
@@ -173,22 +173,22 @@ interface OpenList {
   readonly depth: number;
 }
 
-/** Hands over each reply as soon as it is whole. Each byte is looked at once, however they come. */
+/** Passes on each reply as soon as it is complete. It reads each byte once, however they arrive. */
 export class ReplyReader {
   readonly #onReply: (reply: Reply) => void;
-  /** The first byte of the line under way; 0 between two lines. */
+  /** The first byte of the current line; 0 between two lines. */
   #type = 0;
   #number = 0;
-  /** Characters of the number under way, sign included. */
+  /** The characters of the current number, including its sign. */
   #length = 0;
   #isNegative = false;
-  /** Of a status or an error under way; a character for each byte. */
+  /** The text of the current status or error, one character per byte. */
   #text = '';
-  /** The carriage return of the line under way has come. */
+  /** Whether the carriage return of the current line was read. */
   #isEnding = false;
-  /** Bytes of a value still to come, its line end included; 0 for none under way. */
+  /** The bytes of the current value that are missing, including its line end; 0 without such a value. */
   #bulkLeft = 0;
-  /** Filled as it comes; undefined for one that is read over. */
+  /** The buffer of the current value; undefined for one that is skipped. */
   #bulk: Buffer | undefined;
   #list: OpenList | undefined;
   #replyBytes = 0;
@@ -197,7 +197,7 @@ export class ReplyReader {
     this.#onReply = onReply;
   }
 
-  /** False when this is not the protocol, or is more than a reply may hold: what follows would mean nothing. */
+  /** Reads bytes. Returns false if they are not the protocol, or are more than a reply may hold: what follows would be meaningless. */
   push(bytes: Buffer, length: number): boolean {
     let at = 0;
     while (at < length) {
@@ -217,7 +217,7 @@ export class ReplyReader {
     return true;
   }
 
-  /** These give where the next byte is, or -1 for what is no reply. */
+  /** These methods return the position of the next byte, or -1 if the bytes are no reply. */
   #readNumber(bytes: Buffer, start: number, length: number): number {
     let number = this.#number;
     for (let at = start; at < length; at += 1) {
@@ -302,7 +302,7 @@ export class ReplyReader {
     return this.#take(bulk) ? at : -1;
   }
 
-  /** The value is whole, and with it perhaps lists that it is the last of. */
+  /** Takes a complete value, and the lists that it completes. */
   #take(value: Reply): boolean {
     this.#replyBytes += bytesPerValue;
     if (this.#replyBytes > maxReplyBytes) return false;
@@ -323,7 +323,7 @@ export class ReplyReader {
   }
 }
 
-/** A reply that the command never gives. Its text names the command and the form of the reply, and repeats no text of it. */
+/** A reply that the command never gives. Its message names the command and the form of the reply, and contains no text of it. */
 export class UnexpectedReply extends Error {
   override readonly name = 'UnexpectedReply';
 
@@ -332,7 +332,7 @@ export class UnexpectedReply extends Error {
   }
 }
 
-/** Type and length. Numbers are shown, texts are not: they may hold keys of callers. */
+/** Returns the type and length of a reply. Numbers are shown, texts are not: they may contain keys of callers. */
 function formOf(reply: unknown): string {
   if (typeof reply === 'number') return `the number ${reply}`;
   if (typeof reply === 'string') return `a status of ${reply.length} characters`;
@@ -344,8 +344,8 @@ function formOf(reply: unknown): string {
 }
 
 /**
- * Reads a total of a script's reply; undefined for what is none, such as the error of one key. Beyond 2^52 the scripts write it
- * as text. Hits that others took back may leave less than 0.
+ * Reads a total of a script's reply; undefined if it is none, such as the error of one key. Beyond 2^52 the scripts write it as text.
+ * It may be below 0 after hits that others took back.
  */
 export function replyNumber(reply: unknown): number | undefined {
   if (typeof reply === 'number') return reply >= -beyondTotal && reply <= beyondTotal ? reply : undefined;
@@ -360,7 +360,7 @@ function numberOfText(reply: Buffer): number | undefined {
   return number >= -beyondTotal && number <= beyondTotal ? number : undefined;
 }
 
-/** Why a place of a script's reply holds no value: Redis's error for that key, or a reply that the script never gives. */
+/** Returns why an item of a script's reply has no value: Redis's error for that key, or a reply that the script never gives. */
 export function keyError(reply: unknown): Error {
   return reply instanceof ReplyError ? reply : new UnexpectedReply('EVALSHA', reply);
 }
@@ -379,27 +379,27 @@ export function isTimeMicros(reply: unknown): reply is number {
   return typeof reply === 'number' && reply >= earliestMicros && reply <= latestMicros;
 }
 
-/** The reply to a command that gives an integer: a total of up to 2^63, whose last digits are lost, unless bounds are given. */
+/** Reads the reply to a command that gives an integer: by default a total of up to 2^63, whose last digits are lost. */
 export function integerReply(command: string, reply: unknown, least = -beyondTotal, most = 1e19): number {
   if (typeof reply === 'number' && reply >= least && reply <= most) return reply;
   throw new UnexpectedReply(command, reply);
 }
 
-/** The reply to a command that gives a text, or null for what is not there. */
+/** Reads the reply to a command that gives a text, or null for a missing value. */
 export function textReply(command: string, reply: unknown): string | undefined {
   if (reply === null) return undefined;
   if (reply instanceof Buffer) return reply.toString();
   throw new UnexpectedReply(command, reply);
 }
 
-/** The reply to SET with NX: whether it set the key. */
+/** Reads the reply to SET with NX: whether it set the key. */
 export function hasSet(reply: unknown): boolean {
   if (reply === 'OK') return true;
   if (reply === null) return false;
   throw new UnexpectedReply('SET', reply);
 }
 
-/** The reply to a command that gives a list of texts, of so many at a time. */
+/** Reads the reply to a command that gives a list of texts, in groups of `multipleOf`. */
 export function textsReply(command: string, reply: unknown, multipleOf = 1): string[] {
   if (!Array.isArray(reply) || reply.length % multipleOf !== 0) throw new UnexpectedReply(command, reply);
   return reply.map((one: unknown) => {

@@ -10,7 +10,7 @@ export interface MasterPlace {
   port: number;
 }
 
-/** Undefined where a sentinel's words are no place. */
+/** Returns a place; undefined if a sentinel's answer is none. */
 function placeOf(host: string, port: string | undefined): MasterPlace | undefined {
   const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : 0;
   return host !== '' && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
@@ -18,21 +18,21 @@ function placeOf(host: string, port: string | undefined): MasterPlace | undefine
 
 export interface SentinelsOptions {
   address: SentinelAddress;
-  /** Bounds connecting to a sentinel, and its answer. */
+  /** The longest time for connecting to a sentinel, and for its answer. */
   timeoutMs: number;
   tls: ClientTls | undefined;
-  /** One of them asks for no password, though one is set. */
+  /** Called when a sentinel asks for no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
-/** A lost watch is opened again so much later; nobody waits for it. */
+/** A lost watch is opened again after this time. No call waits for it. */
 const watchRetryMs = 1_000;
 
-/** What a connection asks of the sentinels: where the master is, and word when it is another. */
+/** A connection's questions to the sentinels: where the master is, and a notification when it changes. */
 export class Sentinels {
   readonly #options: SentinelsOptions;
   readonly #errors: RedisErrors;
-  /** To sentinels, be they asked or watched. */
+  /** The links to sentinels, for questions and watches. */
   readonly #links = new Set<RedisLink>();
   #closed = false;
 
@@ -42,7 +42,7 @@ export class Sentinels {
     this.#errors = new RedisErrors({ timeoutMs, password: address.sentinelAuth.password });
   }
 
-  /** Asks all of them at once and takes the first answer: one that hangs holds up nobody. Rejects with a StoreError. */
+  /** Asks all of them at once and takes the first answer, so that one that hangs causes no delay. Rejects with a StoreError. */
   async master(): Promise<MasterPlace> {
     const links = this.#options.address.sentinels.map((place) => ({ place, link: this.#link(place) }));
     try {
@@ -54,7 +54,7 @@ export class Sentinels {
     }
   }
 
-  /** Calls back when a sentinel says that the master is another, once for each sentinel. */
+  /** Calls `onSwitch` when a sentinel reports another master, once for each sentinel. */
   watch(onSwitch: (master: MasterPlace) => void): void {
     for (const place of this.#options.address.sentinels) this.#watch(place, onSwitch);
   }
