@@ -1,7 +1,7 @@
 import type { Descriptor, RateLimitRequest } from '../limiter/decide/messages.ts';
 import { type Entry, isObject, maxUint32, Unit } from '../rules/model.ts';
 
-/** Why a line of a recording cannot be replayed. */
+/** The reason why a line of a recording cannot be replayed. */
 export class RecordingError extends Error {
   override readonly name = 'RecordingError';
 }
@@ -9,13 +9,13 @@ export class RecordingError extends Error {
 const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 const decimal = /^\d+(?:\.\d+)?$/;
 
-/** Chosen: numbers from here on are milliseconds. As seconds it is the year 5138, as milliseconds the year 1973. */
+/** Chosen: numbers from this value on are milliseconds. In seconds it is the year 5138, in milliseconds the year 1973. */
 const leastMilliseconds = 1e11;
 
-/** Chosen: the year 2200. What is later is in a finer unit, such as the microseconds of many logs. */
+/** Chosen: the year 2200. A later number is in a finer unit, such as the microseconds of many logs. */
 const endMs = Date.UTC(2200, 0, 1);
 
-/** Reads RFC 3339, or seconds or milliseconds since 1970, into the latter. Throws a RecordingError for what is no time. */
+/** Reads RFC 3339, or seconds or milliseconds since 1970, into milliseconds. Throws a RecordingError if the value is not a time. */
 export function readRecordedTime(value: unknown): number {
   if (typeof value === 'number') return fromNumber(value, value);
   if (typeof value !== 'string') {
@@ -39,7 +39,7 @@ function isDayOfMonth(year: number, month: number, day: number): boolean {
 }
 
 function fromNumber(value: number, written: unknown): number {
-  // Seconds with a fraction are a little off in binary: half a microsecond brings them back and moves nothing else.
+  // Seconds with a fraction are slightly inexact in binary. Half a microsecond corrects them and changes nothing else.
   const ms = value < leastMilliseconds ? value * 1000 + 0.0005 : value;
   if (!(ms >= 0)) throw notATime(written);
   if (ms >= endMs) {
@@ -57,9 +57,9 @@ function notATime(value: unknown): RecordingError {
 }
 
 /**
- * One line of a recording. The long form of a descriptor is that of `/json`; the short one, a list of pairs, is what an
- * access log of Envoy can write; a list of objects of one key each is that of `/v1/check`. Fields that are not named here are left
- * alone, so that other things may stand beside.
+ * One line of a recording. The long form of a descriptor is that of `/json`. The short form, a list of pairs, is what an access
+ * log of Envoy can write. A list of objects of one key each is that of `/v1/check`. Other fields are ignored, so that a line may
+ * contain more.
  */
 export interface RecordedRequest {
   timeMs: number;
@@ -68,7 +68,7 @@ export interface RecordedRequest {
 
 type Fields = Record<string, unknown>;
 
-/** What one request may consist of: a limiter refuses larger ones before it counts them. */
+/** The maximum size of one request. A limiter rejects larger requests before it counts them. */
 export interface RecordedBounds {
   maxDescriptors: number;
   maxEntries: number;
@@ -79,7 +79,10 @@ const unbounded: RecordedBounds = {
   maxEntries: Number.POSITIVE_INFINITY,
 };
 
-/** Undefined for a line without a descriptor: a proxy asks nothing then. Throws a RecordingError for a line that is no request. */
+/**
+ * Reads a line. Undefined if it has no descriptor, because a proxy then sends no request. Throws a RecordingError if the line is
+ * not a request.
+ */
 export function readRecordedRequest(line: string, bounds = unbounded): RecordedRequest | undefined {
   const fields = parseObject(line);
   const timeMs = readRecordedTime(fields['time']);
@@ -97,7 +100,7 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
     descriptors.push(descriptor);
   }
   if (descriptors.length === 0) return undefined;
-  // Of /v1/check, where 0 asks without counting.
+  // In `/v1/check`, 0 asks without counting.
   const hits = fields['hits'];
   if (typeof hits === 'number' && Number.isSafeInteger(hits) && hits >= 0)
     for (const descriptor of descriptors) descriptor.hitsAddend ??= hits;
@@ -124,7 +127,7 @@ function parseObject(line: string): Fields {
   return value;
 }
 
-/** Undefined where an entry has no value: Envoy leaves out a descriptor whose header is missing. */
+/** Returns undefined if an entry has no value, because Envoy omits a descriptor whose header is missing. */
 function readDescriptor(value: unknown, index: number): Descriptor | undefined {
   const where = `descriptors[${index}]`;
   if (Array.isArray(value)) {
@@ -162,9 +165,9 @@ function keyAndValue(entry: unknown, where: string, index: number): readonly [un
   if (Array.isArray(entry) && entry.length === 2) return [entry[0], entry[1]];
   if (isObject(entry)) {
     const [first, ...more] = Object.entries(entry);
-    // As in a request to /v1/check.
+    // This is the form of a request to `/v1/check`.
     if (first !== undefined && more.length === 0 && first[0] !== 'key' && first[0] !== 'value') return first;
-    // In proto3 JSON an empty text may be left out.
+    // In proto3 JSON, an empty text may be omitted.
     return [entry['key'], 'value' in entry ? entry['value'] : ''];
   }
   throw new RecordingError(`${where}[${index}] is neither [key, value] nor an object with key and value`);
@@ -192,7 +195,7 @@ function readLimit(value: unknown, where: string): Descriptor['limit'] {
   return unitMultiplier === undefined ? { requestsPerUnit, unit } : { requestsPerUnit, unit, unitMultiplier };
 }
 
-/** Whole numbers, which proto3 JSON writes as text from 64 bits on; as the decoder of requests saturates them. */
+/** Reads whole numbers, which proto3 JSON writes as text from 64 bits on. It saturates them as the decoder of requests does. */
 function readHits(value: unknown, where: string): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0) return saturated(BigInt(value));

@@ -1,4 +1,4 @@
-/** What came out of a replay, as plain data: `--output json` prints it as it is. */
+/** The result of a replay, as plain data. `--output json` prints it unchanged. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
 import { type LimitInReplay, limitOfReplay } from '../rules/describe.ts';
 import type { Replay } from './replay.ts';
@@ -7,21 +7,21 @@ import type { LimitTally, Offenders, RuleTally, Times } from './rule-tallies.ts'
 
 export interface ReplayReport {
   requests: number;
-  /** RFC 3339; null without requests. */
+  /** A time in RFC 3339. Null if there are no requests. */
   from: string | null;
   to: string | null;
-  /** Lines without a descriptor, for which a proxy asks nothing. */
+  /** Lines without a descriptor, for which a proxy sends no request. */
   askedNothing: number;
   badLines: { count: number; first: BadLine[] };
   rules: RuleSetReport;
-  /** With `--against`. */
+  /** The report of the other rules, with `--against`. */
   against?: RuleSetReport;
   difference?: { newlyLimited: ChangeReport; noLongerLimited: ChangeReport };
 }
 
 export interface LimitedReport {
   requests: number;
-  /** Of all requests, 0 to 1; of a rule: of its decisions. */
+  /** The share of all requests, from 0 to 1. For a rule, the share of its decisions. */
   share: number;
   first: string | null;
   last: string | null;
@@ -32,20 +32,20 @@ export interface RuleSetReport {
   domains: { domain: string; requests: number; limited: LimitedReport }[];
   rules: RuleReport[];
   offenders: OffendersReport;
-  /** Descriptors that no limit applied to, unlimited ones included. */
+  /** Descriptors without a limit, including unlimited ones. */
   descriptorsWithoutLimit: number;
   /** Descriptors of domains that the rules do not have. */
   unknownDomains: { domain: string; descriptors: number }[];
-  /** Counters dropped for lack of room: if any were, the answers are too lenient. */
+  /** Counters that were evicted to free memory. If there are any, the decisions are too lenient. */
   countersEvicted: number;
 }
 
 /** A rule with one limit has what that did beside it, a rule with several for each of them. */
 export interface RuleReport extends Partial<LimitFigures> {
   rule: string;
-  /** Null for limits that came with requests, which may differ, and for a rule with several. */
+  /** Null for a rule with several limits, and for limits that came with requests, because they may differ. */
   limit: LimitInReplay | null;
-  /** Of a rule with several. */
+  /** The limits of a rule with several. */
   limits?: (LimitFigures & { label: string; limit: LimitInReplay; limited: LimitedReport })[];
   shadowMode: boolean;
   decisions: number;
@@ -58,14 +58,14 @@ export interface LimitFigures {
   withinLimit: number;
   nearLimit: number;
   overLimit: number;
-  /** Hits over the limit that shadow mode let pass. */
+  /** Hits over the limit that shadow mode allowed. */
   shadowed: number;
 }
 
 export interface OffendersReport {
-  /** Counters that refused a request. */
+  /** The number of counters that rejected a request. */
   count: number;
-  /** Refusals by counters that were too many to be distinguished. */
+  /** Rejections by counters beyond the bound, which are not distinguished. */
   missed: number;
   top: { counter: string; rule: string; requests: number; first: string | null; last: string | null }[];
 }
@@ -76,7 +76,7 @@ export interface ChangeReport {
   offenders: OffendersReport;
 }
 
-/** `top`: how many counters to list. */
+/** `top`: the number of counters to list. */
 export function reportOf(replay: Replay, top: number): ReplayReport {
   const { requests, askedNothing, badLines, rules, against, difference } = replay;
   const total = requests.count;
@@ -130,7 +130,7 @@ function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
     rule: path,
     limit: matched.length === 1 ? limitOfReplay(matched[0]!) : null,
     shadowMode: rule?.shadowMode ?? false,
-    // Limits of one rule count alike, but for those that are replaced now and then.
+    // Limits of one rule count alike, except those that are replaced at times.
     decisions,
     hits: mostOf(({ stats }) => stats[RuleStat.totalHits]!),
     negativeHits: mostOf(({ stats }) => stats[RuleStat.totalNegativeHits]!),
@@ -186,19 +186,19 @@ function timeText(ms: number | undefined): string | null {
   return ms === undefined ? null : new Date(ms).toISOString();
 }
 
-/** Lines that could not be replayed: counted, the first ones kept. */
+/** Lines that could not be replayed. All are counted, and the first ones are stored. */
 interface BadLine {
-  /** From 1. */
+  /** The line number, from 1. */
   line: number;
   reason: string;
 }
 
-/** There are more of them than were allowed. */
+/** The number of bad lines exceeds the allowed number. */
 export class TooManyBadLines extends Error {
   override readonly name = 'TooManyBadLines';
 }
 
-/** Chosen: enough to see what is wrong. */
+/** Chosen: enough to see the problem. */
 const mostListed = 10;
 
 export class BadLines {
@@ -210,7 +210,7 @@ export class BadLines {
     this.#most = most;
   }
 
-  /** Throws TooManyBadLines with the one that is too many. */
+  /** Adds a line. Throws TooManyBadLines at the first line beyond the allowed number. */
   add(line: number, reason: string): void {
     this.count++;
     if (this.first.length < mostListed) this.first.push({ line, reason });

@@ -12,9 +12,8 @@ import { type ReplayDecision, ReplayedRules, RuleSetsDifference } from './replay
 import { newTimes, note } from './rule-tallies.ts';
 
 /**
- * Puts what comes nearly in order into order. An access log is written when requests end, so that a slow one stands
- * behind faster ones that began later; the same when the logs of several proxies are joined. Elements of equal times keep
- * their order.
+ * Sorts elements that arrive nearly in order. An access log is written when requests end, so a slow request comes after faster
+ * ones that began later. The same happens if the logs of several proxies are joined. Elements of equal times keep their order.
  */
 export class SortWindow<T extends { readonly timeMs: number }> {
   readonly #size: number;
@@ -22,22 +21,22 @@ export class SortWindow<T extends { readonly timeMs: number }> {
   #held: T[] = [];
   #takenMs = Number.NEGATIVE_INFINITY;
 
-  /** `size`: how many elements later an element may come than its place, at least. */
+  /** `size`: an element may arrive at least this many elements after its place. */
   constructor(size: number, take: (element: T) => void) {
     this.#size = size;
     this.#take = take;
   }
 
-  /** By how many milliseconds the element comes too late; it is then left out. Undefined when it does not. */
+  /** Adds an element. If it arrives too late, leaves it out and returns by how many milliseconds. Otherwise returns undefined. */
   add(element: T): number | undefined {
     if (element.timeMs < this.#takenMs) return this.#takenMs - element.timeMs;
     this.#held.push(element);
-    // Sorting is cheap for what is nearly sorted, but not so cheap as to do it for each.
+    // Sorting is cheap for a nearly sorted list, but too expensive to do for each element.
     if (this.#held.length > 2 * this.#size) this.#release(this.#size);
     return undefined;
   }
 
-  /** Hands over all that is left. */
+  /** Passes on all remaining elements. */
   finish(): void {
     this.#release(0);
   }
@@ -55,16 +54,16 @@ export class SortWindow<T extends { readonly timeMs: number }> {
 }
 
 export interface ReplayOptions {
-  /** Checked ones. */
+  /** The rules, which were checked. */
   rules: readonly RuleSource[];
-  /** What the rules are held against. */
+  /** The rules to compare with. */
   against?: readonly RuleSource[] | undefined;
-  /** Those of a limiter with BACKEND_TYPE=memory. */
+  /** The settings of a limiter with BACKEND_TYPE=memory. */
   settings: LimiterSettings;
-  /** How many lines later than its place a line may come, at least. */
+  /** A line may come at least this many lines after its place. */
   sortWindow: number;
   maxBadLines: number;
-  /** Notified of every decision by the rules, in the order of the times. */
+  /** Called with every decision by the rules, in the order of the times. */
   onDecision?: ((line: number, decision: ReplayDecision) => void) | undefined;
 }
 
@@ -78,9 +77,9 @@ export class Replay {
   readonly against: ReplayedRules | undefined;
   readonly difference = new RuleSetsDifference();
   readonly badLines: BadLines;
-  /** Requests decided, with the times of the first and the last. */
+  /** Decided requests, with the times of the first and the last. */
   readonly requests = newTimes();
-  /** Lines without a descriptor, for which a proxy asks nothing. */
+  /** Lines without a descriptor, for which a proxy sends no request. */
   askedNothing = 0;
   readonly #window: SortWindow<UnsortedRequest>;
   readonly #options: ReplayOptions;
@@ -96,7 +95,7 @@ export class Replay {
     this.#window = new SortWindow(sortWindow, (held) => this.#decide(held));
   }
 
-  /** Empty lines are none. Throws TooManyBadLines. */
+  /** Adds a line. Ignores empty lines. Throws TooManyBadLines. */
   addLine(text: string, line: number): void {
     if (text === '' || /^\s*$/.test(text)) return;
     let recorded: RecordedRequest | undefined;
@@ -117,7 +116,7 @@ export class Replay {
     }
   }
 
-  /** Decides what was held back to be sorted. Throws TooManyBadLines. */
+  /** Decides the requests that were held back for sorting. Throws TooManyBadLines. */
   finish(): void {
     this.#window.finish();
   }
@@ -137,8 +136,8 @@ export class Replay {
 }
 
 /**
- * The same rules with an algorithm in the place of fixed windows: all those that a limiter could count by it. Left as they
- * are: windows of a calendar, and what the rule has by that algorithm already, for as long a window.
+ * Returns the same rules with an algorithm in place of fixed windows, for all limits that a limiter could count with it. Windows
+ * of a calendar stay unchanged, and so do windows for which the rule already has a limit with that algorithm.
  */
 export function rulesCountedAs(
   rules: readonly Rule[],

@@ -22,7 +22,7 @@ export interface DomainTally {
 
 /** A counter that was over its limit in the request decided last, and its rule did not let that pass. */
 interface RefusingHit {
-  /** As `Offender.counter`. */
+  /** The same as `Offender.counter`. */
   readonly counter: string;
   readonly tally: LimitTally;
 }
@@ -37,19 +37,19 @@ export type ReplayDecision = ReplayedAnswer | { readonly error: Error };
 
 export interface ReplayedRulesOptions {
   table: RuleTable;
-  /** Those of a limiter with BACKEND_TYPE=memory. */
+  /** The settings of a limiter with BACKEND_TYPE=memory. */
   settings: LimiterSettings;
   mostOffenders?: number | undefined;
 }
 
-/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
+/** One set of rules in a replay. It uses the limiter's service and memory store, on a clock that the recording moves. */
 export class ReplayedRules {
   readonly limited: Times = newTimes();
   readonly domains = new Map<string, DomainTally>();
   readonly offenders: Offenders;
-  /** Descriptors that no limit applied to. */
+  /** The number of descriptors without a limit. */
   unlimitedDescriptors = 0;
-  /** Of the request decided last, when it was limited: what refused it. */
+  /** The hits that caused the rejection of the last decided request, if it was rate-limited. */
   refusing: RefusingHit[] = [];
   readonly #tallies: RuleTallies;
   readonly #limiter: VirtualLimiter;
@@ -65,7 +65,7 @@ export class ReplayedRules {
     });
   }
 
-  /** Those that decided something. */
+  /** Rules that decided a request. */
   get rules(): readonly RuleTally[] {
     return this.#tallies.tallies.filter(({ limits }) => limits.some(({ decisions }) => decisions > 0));
   }
@@ -74,12 +74,12 @@ export class ReplayedRules {
     return this.#tallies.unknownDomains;
   }
 
-  /** Counters that went before their end since the store was full: what they had counted is missing. */
+  /** The number of counters that were evicted before their end because the store was full. Their hits are missing. */
   get evicted(): number {
     return this.#limiter.evicted;
   }
 
-  /** `timeMs` does not go backwards. An error is the service's refusal, with nothing counted. */
+  /** Decides a request. `timeMs` must not go backwards. An error means that the service rejected the request, with nothing counted. */
   decide(timeMs: number, request: RateLimitRequest): ReplayDecision {
     this.#tallies.domain = request.domain;
     this.refusing = [];
@@ -131,19 +131,19 @@ export class ReplayedRules {
 /** Requests on one side of the difference. */
 export interface ChangedRequests {
   readonly requests: Times;
-  /** Requests by the path of a rule that refused them. */
+  /** Requests by the path of a rule that rejected them. */
   readonly byRule: Map<string, number>;
   readonly offenders: Offenders;
 }
 
-/** Two rule sets side by side: requests that one of them refuses and the other does not. */
+/** A comparison of two rule sets: requests that only one of them rejects. */
 export class RuleSetsDifference {
-  /** Refused by the rules, and not by the other rules. */
+  /** Requests that the rules reject and the other rules allow. */
   readonly newlyLimited = noChangedRequests();
   /** The other way round. */
   readonly noLongerLimited = noChangedRequests();
 
-  /** Both have decided the same request. */
+  /** Compares the decisions after both rule sets decided the same request. */
   compare(timeMs: number, rules: ReplayedRules, against: ReplayedRules): void {
     const [now, before] = [rules.refusing.length > 0, against.refusing.length > 0];
     if (now && !before) noteChanged(this.newlyLimited, rules.refusing, timeMs);

@@ -9,10 +9,10 @@ import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../rules/mat
 import type { Entry } from '../rules/model.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 
-/** How often something happened, and when first and last. */
+/** How often something happened, and the first and last time. */
 export interface Times {
   count: number;
-  /** Undefined while it never happened. */
+  /** Undefined until it happened. */
   firstMs: number | undefined;
   lastMs: number | undefined;
 }
@@ -21,51 +21,51 @@ export function newTimes(): Times {
   return { count: 0, firstMs: undefined, lastMs: undefined };
 }
 
-/** Times come in order. */
+/** Records an event. Times must be in order. */
 export function note(times: Times, nowMs: number): void {
   times.count++;
   times.firstMs ??= nowMs;
   times.lastMs = nowMs;
 }
 
-/** What one rule did. */
+/** Figures of one rule. */
 export interface RuleTally {
-  /** As `/rlconfig` writes it; of a limit that came with a request the domain and "(limit of the request)". */
+  /** The path as `/rlconfig` writes it. For a limit that came with a request, the domain and "(limit of the request)". */
   readonly path: string;
   /** Undefined for limits that came with requests. */
   readonly rule: MatchedRule | undefined;
-  /** One for each of its limits, and one for limits that came with requests. */
+  /** One tally for each of its limits, and one for limits that came with requests. */
   readonly limits: readonly LimitTally[];
-  /** Requests that were refused and over one of its limits. */
+  /** Requests that were rejected and over one of its limits. */
   readonly limited: Times;
 }
 
-/** What one limit of a rule did. */
+/** Figures of one limit of a rule. */
 export interface LimitTally {
   readonly rule: RuleTally;
-  /** What distinguishes it from the other limits of its rule; empty for one alone. */
+  /** The label that distinguishes it from the other limits of its rule. Empty for a single limit. */
   readonly label: string;
-  /** Its metric's. */
+  /** The slot of its metric. */
   readonly slot: number;
-  /** Descriptors that it decided. */
+  /** The number of descriptors that it decided. */
   decisions: number;
-  /** By `RuleStat`. */
+  /** Statistics by `RuleStat`. */
   readonly stats: Float64Array;
-  /** Requests that were refused and over this limit. */
+  /** Requests that were rejected and over this limit. */
   readonly limited: Times;
 }
 
 const statCount = ruleStatNames.length;
-/** Before a number, so that it is no metric key. */
+/** The mark before a number, so that it cannot equal a metric key. */
 const numberMark = '\0';
 
 /**
- * The service's statistics, by limit of a rule instead of by metric key: a recording of a day may have any number of those.
- * The matcher names each rule to the service by its number here, as if it were the metric key; the service puts the label of
- * a limit behind it where there are several.
+ * The service's statistics, by limit of a rule instead of by metric key, because a recording of a day may have any number of
+ * metric keys. The matcher names each rule to the service by its number here, as if it were the metric key. If there are several
+ * limits, the service appends the label of the limit.
  */
 export class RuleTallies implements RuleMatcher, RuleStats {
-  /** In the order in which they were first found. */
+  /** Tallies in the order in which their rules were first found. */
   readonly tallies: RuleTally[] = [];
   /** Descriptors of domains without rules, by domain. */
   readonly unknownDomains = new Map<string, number>();
@@ -73,7 +73,7 @@ export class RuleTallies implements RuleMatcher, RuleStats {
   domain = '';
   readonly #table: RuleTable;
   readonly #limits: LimitTally[] = [];
-  /** Numbers of tallies. */
+  /** Numbers of tallies by rule, or by the path of a limit that came with requests. */
   readonly #numbers = new Map<MatchedRule | string, number>();
   readonly #metrics = new Map<string, RuleMetric>();
 
@@ -109,7 +109,7 @@ export class RuleTallies implements RuleMatcher, RuleStats {
     const tally = this.tallies[isOfRule ? Number(number) : this.#numberOf(this.domain, undefined)]!;
     const { slot } = tally.limits.find((one) => one.label === label)!;
     const metric = { key: metricKey, slot, lastUse: Number.POSITIVE_INFINITY };
-    // Those of limits that come with requests are any number.
+    // There may be any number of limits that come with requests.
     if (isOfRule) this.#metrics.set(metricKey, metric);
     return metric;
   }
@@ -152,20 +152,20 @@ export class RuleTallies implements RuleMatcher, RuleStats {
 }
 
 export interface Offender {
-  /** As `/top` names it: the counter's key without its window. */
+  /** The counter's key without its window, as `/top` shows it. */
   counter: string;
-  /** Path of the rule. */
+  /** The path of the rule. */
   rule: string;
-  /** Requests refused. */
+  /** Requests that were rejected. */
   limited: Times;
 }
 
-/** Chosen: about 100 MB when all are in use. */
+/** Chosen: about 100 MB if all are in use. */
 export const mostOffenders = 250_000;
 
-/** Who was limited: the counters that refused requests, exactly, up to a bound on their number. */
+/** The counters that rejected requests. Their numbers are exact, up to a bound on the number of counters. */
 export class Offenders {
-  /** Refusals by counters that came when there was no more room. */
+  /** Rejections by counters beyond the bound. */
   missed = 0;
   readonly #most: number;
   readonly #byCounter = new Map<string, Offender>();
@@ -185,7 +185,7 @@ export class Offenders {
         this.missed++;
         return;
       }
-      // Cut from a longer text, it would keep all of that alive.
+      // Copied, because a slice of a longer text would keep all of it in memory.
       offender = { counter: Buffer.from(counter).toString(), rule, limited: newTimes() };
       this.#byCounter.set(offender.counter, offender);
     }

@@ -15,7 +15,7 @@ import type { RuleMatcher } from '../rules/match-result.ts';
 
 export interface VirtualAnswer {
   readonly response: RateLimitResponse;
-  /** One a descriptor. */
+  /** One plan for each descriptor. */
   readonly plans: readonly Plan[];
 }
 
@@ -24,9 +24,9 @@ export type VirtualDecision = VirtualAnswer | { readonly error: Error };
 export interface VirtualLimiterOptions {
   rules: RuleMatcher;
   stats: RuleStats;
-  /** Those of a limiter with BACKEND_TYPE=memory. */
+  /** The settings of a limiter with BACKEND_TYPE=memory. */
   settings: LimiterSettings;
-  /** How answers are made; undefined: as for gRPC. */
+  /** How responses are made. Undefined for those of gRPC. */
   response?: ResponseOptions | undefined;
   onOverLimit?: ServiceEvents['onOverLimit'];
   /** A mark of `warn_at` was reached. */
@@ -86,17 +86,17 @@ export class VirtualLimiter {
     this.useRules(rules);
   }
 
-  /** Counters stay. */
+  /** Replaces the rules. Counters stay. */
   useRules(rules: RuleMatcher): void {
     this.#service.useRules(rules);
   }
 
-  /** Counters that went before their end since the store was full: what they had counted is missing. */
+  /** The number of counters that were evicted before their end because the store was full. Their hits are missing. */
   get evicted(): number {
     return this.#store.evicted;
   }
 
-  /** `timeMs` does not go backwards. An error is the service's refusal, with nothing counted. */
+  /** Decides a request. `timeMs` must not go backwards. An error means that the service rejected the request, with nothing counted. */
   decide(timeMs: number, request: RateLimitRequest): VirtualDecision {
     this.#nowMs = timeMs;
     const asker: Asker = { abandoned: false, decision: unanswered };

@@ -1,6 +1,6 @@
 /**
- * Bucket ids of quota clients: maps without an order, where descriptors have one. A bucket id is for a rule if its entries, all
- * of them and in the order of the rule's levels, are a descriptor that the rule matches.
+ * Bucket ids of quota clients. They are maps without an order, but descriptors have an order. A bucket id belongs to a rule if
+ * all of its entries, in the order of the rule's levels, are a descriptor that the rule matches.
  */
 import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
 import type { MatchedRule, RuleWalk } from './match-result.ts';
@@ -12,10 +12,10 @@ export interface BucketOrder {
   readonly entries: readonly Entry[];
 }
 
-/** Chosen: looks at rules for one bucket id. Only rules for many orders of the same keys need more. */
+/** Chosen: the number of rules to look at for one bucket id. Only rules for many orders of the same keys need more. */
 const mostLooks = 2_000;
 
-/** All orders, that of the first rule first; undefined: there are too many to look at. */
+/** Returns all orders; the order of the first rule is first. Undefined if there are too many to look at. */
 export function bucketOrders(walk: RuleWalk, entries: readonly Entry[]): BucketOrder[] | undefined {
   const found: BucketOrder[] = [];
   const order: Entry[] = [];
@@ -57,7 +57,10 @@ function isSaid(owner: object, name: string, { words }: FieldRow): boolean {
   return value !== undefined && value !== '' && value !== false && value !== words?.[0];
 }
 
-/** Why nothing of a rule's limits can be assigned to quota clients, with the field that is in the way; undefined: it can. */
+/**
+ * Returns why no part of a rule's limits can be assigned to quota clients, with the field that prevents it. Undefined if they can
+ * be assigned.
+ */
 export function whyUnassignable(rule: Traits): { field: string; why: string } | undefined {
   const owners = [{ owner: rule, rows: ofRules }, ...rule.limits.map((owner) => ({ owner, rows: ofLimits }))];
   for (const { owner, rows } of owners) {

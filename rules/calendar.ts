@@ -1,4 +1,4 @@
-/** Windows of the calendar: days, weeks, months and years as a time zone has them, each from local midnight of its first day on. */
+/** Windows of the calendar: days, weeks, months and years in a time zone. Each starts at local midnight of its first day. */
 import { algorithmsWith, hasWindows } from './algorithms/registry.ts';
 import type { calendarFields } from './language/fields.ts';
 import {
@@ -16,7 +16,7 @@ const defaultTimezone = 'UTC';
 /** The last day that windows of a unit may begin with. */
 const mostDays: { readonly [unit in CalendarUnit]: number } = { day: 1, week: 7, month: 31, year: 1 };
 
-/** Undefined after a problem, which it reports with its field. */
+/** Reads a calendar. Returns undefined after it reported a problem with its field. */
 export function readCalendar(
   { unit, timezone = defaultTimezone, startsOn = 1 }: Written<typeof calendarFields>,
   report: (field: 'unit' | 'timezone' | 'starts_on', text: string) => void,
@@ -33,7 +33,7 @@ export function readCalendar(
   return { unit: found, timezone: zone, startsOn: day };
 }
 
-/** Or what it has to be. */
+/** Returns the starting day, or a text that says what it must be. */
 function startingDay(unit: CalendarUnit, written: string | number): number | string {
   const text = String(written).toLowerCase();
   const named = unit === 'week' ? weekdays.indexOf(text) + 1 : 0;
@@ -45,7 +45,7 @@ function startingDay(unit: CalendarUnit, written: string | number): number | str
     : `starts_on is for weeks and months; a ${unit} begins with its first day`;
 }
 
-/** Chosen: there are about 600 names, and each costs some memory once it was asked for. */
+/** Chosen: there are about 600 names, and each name uses some memory once it was looked up. */
 const mostZonesKnown = 1_000;
 const zonesKnown = new Map<string, string>();
 
@@ -55,7 +55,7 @@ export function timezoneName(text: string): string | undefined {
   // Offsets such as +01:00 have no daylight saving, and no name.
   if (known !== undefined || !/^[A-Za-z][\w+/-]{0,63}$/.test(text)) return known;
   try {
-    // Names that were given up stay as they are, else counters would begin anew with a newer database.
+    // Names that were given up stay unchanged. Otherwise counters would start again with a newer database.
     const { timeZoneId } = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text);
     if (zonesKnown.size < mostZonesKnown) zonesKnown.set(text, timeZoneId);
     return timeZoneId;
@@ -64,7 +64,7 @@ export function timezoneName(text: string): string | undefined {
   }
 }
 
-/** Why a limit cannot have the calendar that it says; undefined where it can. */
+/** Returns why a limit cannot have its calendar. Undefined if it can. */
 export function calendarProblem(limit: Limit): string | undefined {
   if (limit.calendar === undefined) return undefined;
   if (limit.unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
@@ -84,7 +84,7 @@ export function calendarWindow(
   let first = firstDayUpTo(calendar, today);
   let startSeconds = midnight(first, timezone);
   let endSeconds = startSeconds;
-  // More than once where clocks went back over midnight, so that a day came twice, and where a day was left out.
+  // Repeats if clocks went back over midnight, so that a day came twice, or if a day was left out.
   for (;;) {
     first = firstDayAfter(calendar, first);
     endSeconds = midnight(first, timezone);
@@ -113,7 +113,7 @@ function firstDayAfter({ unit, startsOn }: Calendar, first: Temporal.PlainDate):
   if (unit === 'day') return first.add({ days: 1 });
   if (unit === 'week') return first.add({ weeks: 1 });
   if (unit === 'year') return first.add({ years: 1 });
-  // A shorter month has its last day instead, and the one behind it the day as written.
+  // A shorter month starts on its last day, and the next month on the day as written.
   return first.add({ months: 1 }).with({ day: startsOn });
 }
 
@@ -122,7 +122,7 @@ export function calendarText({ unit, timezone, startsOn }: Calendar): string {
   return `${unit}@${timezone}@${startsOn}`;
 }
 
-/** Undefined for what `calendarText` does not write, or a zone that nobody knows here. */
+/** Returns undefined for a text that `calendarText` does not write, or for a zone that is unknown here. */
 export function calendarFromText(text: string): Calendar | undefined {
   const [, name, timezone = '', day] = /^([a-z]+)@([^@]+)@([1-9]\d?)$/.exec(text) ?? [];
   const unit = calendarUnits.find((one) => one === name);
@@ -132,7 +132,7 @@ export function calendarFromText(text: string): Calendar | undefined {
   return { unit, timezone, startsOn };
 }
 
-/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
+/** Returns the calendar in words: `Europe/Zurich, from day 15`, `UTC, from friday`. */
 export function calendarWords({ unit, timezone, startsOn }: Calendar): string {
   if (startsOn === 1) return timezone;
   return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;

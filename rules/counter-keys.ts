@@ -19,7 +19,7 @@ import { countedEntries, countedText } from './long-text.ts';
 import type { Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
-/** COUNTER_KEYS. */
+/** The values of COUNTER_KEYS. */
 export type CounterKeys = (typeof counterKeyForms)[number];
 
 /** The separator between the key and the text of an entry: its value, a shared pattern of values, or a pattern of key and value. */
@@ -27,9 +27,9 @@ export const EntryMark = { value: '=', pattern: '~=', wholePattern: '~*=' } as c
 export type EntryMark = (typeof EntryMark)[keyof typeof EntryMark];
 
 const version = '1';
-/** Chosen: a domain, a key or a value that is longer is cut, in bytes. */
+/** Chosen: the length, in bytes, above which a domain, a key or a value is cut. */
 const longestPart = 128;
-/** Chosen: entries that are longer together are cut, in bytes. Most that one limit is for have less than 100. */
+/** Chosen: the length, in bytes, above which entries together are cut. Most entries of one limit have fewer than 100 bytes. */
 const longestEntries = 1024;
 /** The bytes that remain of a text that is cut. */
 const keptBytes = 32;
@@ -49,7 +49,7 @@ export function unambiguousPrefixProblem(prefix: string): string | undefined {
 /** Half of a surrogate pair alone has no bytes of its own: all of them would be written as one character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is not to be in a key
 const special = /[\x00-\x20%;={}~\x7f-\x9f\p{Surrogate}]/gu;
-/** By character code below 256. */
+/** Whether a character is special, by its code below 256. */
 const isSpecial = Uint8Array.from(
   { length: 256 },
   (_, code) => String.fromCharCode(code).search(special) + 1,
@@ -61,7 +61,7 @@ export function unambiguousStem(domain: string, entries: string): string {
   return `${version}{${keyPart(domain)}${kept}}`;
 }
 
-/** One entry as it is counted. */
+/** Returns one entry in the form in which it is counted. */
 export function countedEntry(key: string, mark: EntryMark, text: string): string {
   return `;${keyPart(key)}${mark}${keyPart(text)}`;
 }
@@ -82,7 +82,10 @@ export function keyPart(text: string): string {
   return isPlain(text) ? text : escaped(text);
 }
 
-/** Nothing has to be escaped. A loop costs a third of the expression for a usual part; of pairs of surrogates that one decides. */
+/**
+ * Returns whether no character must be escaped. For a typical part, a loop costs a third of the regular expression. The
+ * expression decides about surrogate pairs.
+ */
 function isPlain(text: string): boolean {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -91,7 +94,7 @@ function isPlain(text: string): boolean {
   return true;
 }
 
-/** No character takes more than three bytes a UTF-16 unit. */
+/** Returns whether the text is short. A UTF-16 unit takes at most three bytes. */
 function isShort(text: string, mostBytes: number): boolean {
   return text.length * 3 <= mostBytes || (text.length <= mostBytes && Buffer.byteLength(text) <= mostBytes);
 }
@@ -108,7 +111,7 @@ function cut(written: string, mark: string): string {
   return `${beginning(written)}${mark}${hash('sha256', written)}`;
 }
 
-/** Whole characters and whole escapes. */
+/** Returns the beginning, with whole characters and whole escapes. */
 function beginning(written: string): string {
   let bytes = 0;
   let end = 0;

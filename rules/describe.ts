@@ -1,4 +1,4 @@
-/** Rules and limits in words, in lists and as JSON. What is said of most fields follows from their rows. */
+/** Describes rules and limits in words, in lists and as JSON. The text for most fields follows from their rows. */
 import { algorithmNames, algorithmOf, algorithmTitle, defaultAlgorithm } from './algorithms/registry.ts';
 import { calendarText, calendarWords } from './calendar.ts';
 import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
@@ -22,9 +22,9 @@ import { unitWord, windowSeconds, windowText, windowTextOf } from './window.ts';
 
 /** The words for one field of a rule or limit, for lists of rules. */
 export interface Described {
-  /** In rule files. */
+  /** The field's name in rule files. */
   readonly name: string;
-  /** One, or one for each field of a map. */
+  /** One text, or one text for each field of a map. */
   readonly texts: readonly string[];
 }
 
@@ -63,9 +63,9 @@ export function describeLimit(limit: Limit, all: readonly Limit[]): Described[] 
 }
 
 /**
- * Returns what distinguishes one limit of a rule from its others: its name, or else its window, with the algorithm behind it if
- * another one without a name has the same window. For a calendar it is the unit, or all of it if another limit has that unit:
- * `month_Europe_Zurich_15`.
+ * Returns the label that distinguishes one limit of a rule from the others: its name, or its window. If another limit without a
+ * name has the same window, the algorithm follows. For a calendar the label is the unit, or the whole calendar if another limit
+ * has that unit: `month_Europe_Zurich_15`.
  */
 export function limitLabel(limits: readonly Limit[], limit: Limit): string {
   if (limit.name !== '') return limit.name;
@@ -125,7 +125,7 @@ function textsOfTrait(rule: DescribedTraits, name: OwnTrait): string[] {
   return name === 'reserve' ? reserveTexts(rule.reserve!) : [textOf(rule[name], ',')];
 }
 
-/** For JSON: a limit as the APIs have it. Fields that few limits have are left out where nothing is written. */
+/** Returns a limit as the APIs show it in JSON. Fields that few limits have are omitted if they are not written. */
 export function limitJson(limit: Limit): object {
   const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm } = limit;
   return {
@@ -135,7 +135,7 @@ export function limitJson(limit: Limit): object {
   };
 }
 
-/** For JSON of replays: a limit with its unit as the protocol names it, and its window in words. */
+/** Returns a limit for the JSON of replays, with its unit as the protocol names it and its window in words. */
 export function limitOfReplay(limit: Limit) {
   const { requestsPerUnit, unit, unitMultiplier, algorithm } = limit;
   return {
@@ -146,7 +146,7 @@ export function limitOfReplay(limit: Limit) {
 }
 export type LimitInReplay = ReturnType<typeof limitOfReplay>;
 
-/** Empty for most limits. */
+/** Returns an empty object for most limits. */
 export function moreJson(limit: Limit): MoreOfLimit {
   const said = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
@@ -161,18 +161,18 @@ export function countsRequests({ hitsUnit }: Limit): boolean {
   return hitsUnit === defaultLimit.hitsUnit;
 }
 
-/** For JSON: the same, where they are no requests. */
+/** Returns the unit of the hits for JSON, if they are not requests. */
 export function unitJson(limit: Limit): UnitJson {
   return countsRequests(limit) ? {} : { hitsUnit: limit.hitsUnit };
 }
 export type UnitJson = Partial<Pick<Limit, 'hitsUnit'>>;
 
-/** `5`, `600000 tokens`. */
+/** Returns hits in words: `5`, `600000 tokens`. */
 export function hitsWords(hits: number, { hitsUnit }: UnitJson): string {
   return hitsUnit === undefined ? `${hits}` : `${hits} ${hitsUnit}`;
 }
 
-/** For JSON: what rules say that is in words, too. */
+/** Returns, for JSON, the traits of a rule that are also described in words. */
 export function traitsJson(rule: Rule): object {
   const { lease } = rule;
   const own = ownTraits.map((name) => [name, rule[name]] as const);
@@ -192,7 +192,10 @@ export function ruleWords(rule: Rule): string[] {
   return ruleFlags.flatMap((name) => (rule[name] ? (phraseOf(ruleFields[name]) ?? []) : []));
 }
 
-/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
+/**
+ * Returns a limit in words: `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens
+ * per calendar month (UTC)`, `unlimited`.
+ */
 export function limitWords(limit: Limit): string {
   if (limit.unlimited) return 'unlimited';
   const words = [rateWithout(limit)];
@@ -240,7 +243,10 @@ function windowWords(limit: Limit): string {
 /** The part of an override that determines what it changes. */
 type OverrideChange = Pick<Override, 'match' | 'limit' | 'effect'>;
 
-/** `100 per minute instead of 5 per minute`. `limits`: of the rule that counts the match; undefined where no rules are known. */
+/**
+ * Returns the effect in words: `100 per minute instead of 5 per minute`. `limits`: the limits of the rule that counts the match;
+ * undefined if no rules are known.
+ */
 export function overrideWords(override: OverrideChange, limits: readonly Limit[] | undefined): string {
   const { effect } = override;
   if (limits !== undefined && isPattern(override) && effect.kind !== 'grant')

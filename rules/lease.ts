@@ -1,6 +1,6 @@
 /**
- * The share of its limit that one limiter may take ahead, and spend by itself. Everywhere in millionths, so that shares of
- * limits are whole numbers without rounding.
+ * The share of its limit that one limiter may lease and then spend without the store. Shares are always in millionths, so that
+ * shares of limits are whole numbers without rounding.
  */
 import { algorithmNames, findAlgorithm } from './algorithms/registry.ts';
 import { ruleFields } from './language/fields.ts';
@@ -12,7 +12,7 @@ export const wholeLimit = 1_000_000;
 /** The spellings of a share. `0`: limiters take nothing ahead. */
 const expression = new RegExp(ruleFields.lease.pattern);
 
-/** Continues "lease must be", for texts that do not fit. */
+/** Continues "lease must be" in errors about texts that do not have the form. */
 export const leaseForm = 'a share of the limit such as 2% or 0.5%, of 100% at most, or 0';
 
 /** The message of an error. */
@@ -20,7 +20,7 @@ export function unknownLease(found: string): string {
   return `lease must be ${leaseForm}, found '${found}'`;
 }
 
-/** `2%` is 20,000; undefined for what is no share. */
+/** Returns the share in millionths: 20,000 for `2%`. Undefined if the text is not a share. */
 export function leaseFromText(text: string): number | undefined {
   if (!expression.test(text)) return undefined;
   const [percent = '', decimals = ''] = text.replace('%', '').split('.');
@@ -32,15 +32,18 @@ export function leaseText(lease: number): string {
   return lease === 0 ? '0' : `${lease / 10_000}%`;
 }
 
-/** Hits that a limiter takes of such a limit at most. Below 2 it takes none: each would cost a call as before. */
+/**
+ * Returns the maximum number of hits that a limiter leases from such a limit. Below 2 it leases none, because each hit would
+ * still cost a call.
+ */
 export function leaseMost(lease: number, requestsPerUnit: number): number {
-  // In two parts, so that it is exact for large limits, too.
+  // Computed in two parts, so that it is exact for large limits, too.
   const rest = requestsPerUnit % wholeLimit;
   const most = ((requestsPerUnit - rest) / wholeLimit) * lease + Math.floor((rest * lease) / wholeLimit);
   return most < 2 ? 0 : most;
 }
 
-/** Why a rule cannot have the lease that it says; undefined where it can. */
+/** Returns why a rule cannot have its lease. Undefined if it can. */
 export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>): string | undefined {
   const [limit, ...others] = limits;
   if (lease === undefined) return undefined;

@@ -1,22 +1,22 @@
 /**
- * Texts of a request that are longer than REQUEST_MAX_TEXT_BYTES. Rules match the whole of them. Their beginning and a hash
- * identify their counter. People read a still shorter text. Everything that finds a counter from a value
- * asks here. Apply `countedText` once: the identity of an identity is another one.
+ * Texts of a request that are longer than REQUEST_MAX_TEXT_BYTES. Rules match the whole text. Its beginning and a hash identify
+ * the counter. People see a still shorter text. All code that finds a counter from a value calls this file. Apply `countedText`
+ * once: the identity of an identity is another one.
  */
 import { hash } from 'node:crypto';
 import type { Entry } from './model.ts';
 
-/** REQUEST_MAX_TEXT_BYTES by default. */
+/** The default of REQUEST_MAX_TEXT_BYTES. */
 export const defaultTextBytes = 16 * 1024;
 
-/** Between the beginning of a long text and 64 hexadecimal digits. */
+/** The text between the beginning of a long text and 64 hexadecimal digits. */
 const mark = '~sha256:';
 /** Chosen: the bytes of a long text, and the digits of its hash, that metrics, logs and lists show. */
 const shownBytes = 64;
 const shownDigits = 8;
 const digits = 64;
 
-/** No character takes more than three bytes a UTF-16 unit, so that most texts are reported by their length alone. */
+/** Returns whether the text is longer. A UTF-16 unit takes at most three bytes, so the length alone decides about most texts. */
 export function isLongText(text: string, maxBytes: number): boolean {
   return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
 }
@@ -49,7 +49,7 @@ export function shownEntries(entries: readonly Entry[], maxBytes: number): reado
   return withTexts(entries, maxBytes, shownText);
 }
 
-/** Returns the shown beginning of a longer text and the hash of the whole. Undefined for any other text. */
+/** Returns the shown beginning of a longer text and the hash of the whole text. Undefined for any other text. */
 export function longTextPart(text: string, maxBytes: number): { text: string; sha256: string } | undefined {
   if (!isLongText(text, maxBytes)) return undefined;
   return { text: beginning(text, shownBytes), sha256: hash('sha256', text) };
@@ -57,7 +57,7 @@ export function longTextPart(text: string, maxBytes: number): { text: string; sh
 
 /** The replacement of a long text in a key that does not mark where its parts end. */
 export interface FoundLongText {
-  /** Where it begins in the key, and where it ends. */
+  /** The position in the key where the text begins, and where it ends. */
   readonly start: number;
   readonly end: number;
   /** The first bytes of the text, as many as its identity has. */
@@ -71,7 +71,7 @@ export function longTextsIn(key: string, maxBytes: number): FoundLongText[] {
   if (key.length < mark.length + digits || !key.includes(mark)) return found;
   for (const { 0: whole, 1: sha256 = '', index } of key.matchAll(/~sha256:([0-9a-f]{64})/g)) {
     const before = Buffer.from(key.slice(0, index));
-    // A character takes up to four bytes, and is not cut.
+    // A character takes up to four bytes, and must not be cut.
     for (let start = before.length - maxBytes; start <= before.length - maxBytes + 3; start++) {
       if (start < 1 || before[start - 1] !== 0x5f) continue;
       const head = before.toString('utf8', start);
@@ -87,7 +87,7 @@ export function shownBeginning(text: string): string {
   return beginning(text, shownBytes);
 }
 
-/** How many keys and values are longer. */
+/** Returns how many keys and values are longer. */
 export function countLongTexts(entries: readonly Entry[], maxBytes: number): number {
   let count = 0;
   for (const { key, value } of entries) {
@@ -118,9 +118,9 @@ function withTexts(
   return entries;
 }
 
-/** Its first bytes, without the character that they end in. */
+/** Returns the first bytes of a text, without a character that is cut. */
 function beginning(text: string, maxBytes: number): string {
-  // Each unit takes a byte at least.
+  // Each unit takes at least one byte.
   const bytes = Buffer.from(text.slice(0, maxBytes + 1));
   if (bytes.length <= maxBytes) return text;
   let end = maxBytes;

@@ -4,10 +4,10 @@ import type { Entry, Limit, RuleTraits } from './model.ts';
 
 /** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
 export interface MatchedRule extends Readonly<RuleTraits> {
-  /** All have to allow. None exactly when unlimited. */
+  /** The limits of the rule, which must all allow a request. Empty exactly if the rule is unlimited. */
   readonly limits: readonly Limit[];
   readonly unlimited: boolean;
-  /** Names of limits of other rules, of all its limits together. */
+  /** Names of limits of other rules that all its limits together replace. */
   readonly replaces: readonly string[];
   /** The owner of the rule, and the place there as `listedRules` writes it. The first match writes it. */
   domain: string;
@@ -23,15 +23,18 @@ export interface RuleMatch {
   readonly rule: MatchedRule;
   /** The domain, then a segment an entry, joined by `.`; not yet sanitised. */
   readonly metricKey: string;
-  /** True if a part of the metric key is from the request, so that one rule has any number of metric keys. */
+  /** True if a part of the metric key comes from the request, so that one rule has any number of metric keys. */
   readonly metricPerValue: boolean;
   /** The counter key without prefix and window, with the pattern in place of the value where values share one threshold. */
   readonly counterStem: string;
 }
 
-/** How the names of a match are written. */
+/** The form in which the names of a match are written. */
 export interface NameForm {
-  /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in the metric key; those between its segments and in the domain stay. */
+  /**
+   * SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in the metric key. Dots between its segments and in the
+   * domain stay.
+   */
   readonly sanitizeDescriptorMetricDots: boolean;
   readonly counterKeys: CounterKeys;
   /** REQUEST_MAX_TEXT_BYTES: names have longer texts as `countedText` and `shownText` write them. */
@@ -45,12 +48,12 @@ export const defaultNames: NameForm = {
   maxTextBytes: defaultTextBytes,
 };
 
-/** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
+/** Finds the rule for a descriptor by the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
   hasDomain(domain: string): boolean;
   /** Returns whether any rule of the domain is for descriptors of at least this many entries. */
   hasLevel(domain: string, level: number): boolean;
-  /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `defaultNames`. */
+  /** Returns undefined if no rule with a limit, or with `unlimited`, applies. `names` defaults to `defaultNames`. */
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
 }
 
@@ -64,14 +67,14 @@ export interface RuleWalk {
 }
 
 export interface RuleStep {
-  /** For the steps below it. */
+  /** The place for the steps below it. */
   readonly place: number;
   readonly how: 'exact' | 'wildcard' | 'key';
   /** `key` or `key_value`, as the rule has them. */
   readonly composite: string;
-  /** share_threshold. */
+  /** Whether the rule has share_threshold. */
   readonly shares: boolean;
-  /** Undefined: it has no limit. */
+  /** Undefined if the rule has no limit. */
   readonly rule: MatchedRule | undefined;
 }
 
@@ -81,7 +84,7 @@ const ipv4Like = /(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})/g;
 const unsafe = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
 /**
- * A metric key or domain as part of the name of a statistic, as the Go service writes it: `:`, `|` and control characters
+ * Returns a metric key or domain as part of the name of a statistic, as the Go service writes it. `:`, `|` and control characters
  * become `_`, and so do the dots inside anything that looks like an IPv4 address. `n_10.0.0.1:8|9` gives `n_10_0_0_1_8_9`.
  * Matching and counting never see this form.
  */

@@ -33,7 +33,7 @@ export const maxUint32 = 0xffff_ffff;
 /** The largest number of requests that a limit may allow: 2^53 - 1, up to which all numbers are exact wherever they are counted. */
 export const mostRequests = Number.MAX_SAFE_INTEGER;
 
-/** Such a number as a text. */
+/** The pattern of a number of hits that is written as text. */
 export const wholePattern = '^[0-9]{1,16}$';
 const wholeText = new RegExp(wholePattern);
 
@@ -43,11 +43,11 @@ export function wholeFrom(value: unknown): number | undefined {
   return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
 }
 
-/** By their numbers. */
+/** Names of units by their numbers. */
 const unitNames = Object.keys(Unit) as UnitName[];
 const unitsByName = new Map<string, Unit>(Object.entries(Unit).slice(1));
 
-/** Name of a unit by its number; undefined for a number that the enum does not have. */
+/** Returns the name of a unit by its number. Undefined if the enum does not have the number. */
 export function unitName(unit: number): UnitName | undefined {
   return unitNames[unit];
 }
@@ -58,10 +58,10 @@ export function unitFromText(text: string): Unit | undefined {
 }
 
 export { hitsUnits };
-/** It changes nothing of how hits are counted. */
+/** The unit of the hits. It does not change how hits are counted. */
 export type HitsUnit = (typeof hitsUnits)[number];
 
-/** Windows of the calendar as it is in a place, in the stead of a unit. */
+/** Windows of the calendar in a time zone, in place of a unit. */
 export interface Calendar {
   readonly unit: CalendarUnit;
   /** A name of the IANA database, as it is written: `Europe/Zurich`. */
@@ -70,15 +70,15 @@ export interface Calendar {
   readonly startsOn: number;
 }
 export const calendarUnits = ['day', 'week', 'month', 'year'] as const;
-/** `starts_on` of weeks: the first is 1. */
+/** Values of `starts_on` for weeks. The first is 1. */
 export const weekdays = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
 export type CalendarUnit = (typeof calendarUnits)[number];
 
-/** How a rule is reserved against by marker entries of requests: `reserve`. */
+/** The `reserve` of a rule: how marker entries of requests reserve from it. */
 export interface ReserveTerms {
-  /** How long a reservation is held, in seconds. 1 to 86,400. */
+  /** The time for which a reservation is held, in seconds, from 1 to 86,400. */
   readonly ttlSeconds: number;
-  /** The reserved amount if a request does not have one. Undefined: its hits. */
+  /** The reserved amount if the request does not state one. Undefined if it is the hits of the request. */
   readonly estimate: number | undefined;
   /** The fate of a reservation that nobody settled: the limiter gives it back, or leaves it charged. */
   readonly onExpiry: 'release' | 'charge';
@@ -111,7 +111,7 @@ export function sortedValue(value: JsonValue): JsonValue {
 
 /** The rules of one source for one domain: one YAML file or one resource. */
 export interface RuleSource {
-  /** How errors name it: `config.basic.yaml`, or a resource's name. */
+  /** The source's name in errors: `config.basic.yaml`, or a resource's name. */
   name: string;
   domain: string;
   descriptors: readonly Rule[];
@@ -127,9 +127,9 @@ export interface FieldValues {
   algorithm: Algorithm;
   unitOfHits: HitsUnit;
   percents: readonly number[];
-  /** By its number, or by its name. */
+  /** The day as its number, or as its name. */
   day: string | number;
-  /** Undefined: one is written, and cannot be read. */
+  /** Undefined if a calendar is written that cannot be read. */
   calendar: Calendar | undefined;
   share: number | undefined;
   reserve: ReserveTerms | undefined;
@@ -137,7 +137,7 @@ export interface FieldValues {
   names: readonly string[];
   entries: readonly Written<typeof entryFields>[];
   limit: WrittenLimit | undefined;
-  /** Undefined in place of an element that is no map; undefined where there is no list. */
+  /** The written limits. An element is undefined if it is not a map. Undefined if there is no list. */
   limits: readonly (WrittenLimit | undefined)[] | undefined;
   rules: readonly Rule[];
 }
@@ -166,7 +166,7 @@ type Properties<Rows extends FieldRows> = {
 };
 
 export interface Rule extends Properties<typeof ruleFields> {
-  /** None, the one of `rate_limit`, or the 2 to 8 of `rate_limits`, which all have to allow. */
+  /** No limit, the limit of `rate_limit`, or the 2 to 8 limits of `rate_limits`, which must all allow. */
   limits: readonly Limit[];
 }
 
@@ -186,7 +186,7 @@ export function rulesOnPath(top: readonly Rule[], path: readonly (string | numbe
   return found;
 }
 
-/** Rules of all levels with their limits, each before the rules below it. */
+/** Yields the rules of all levels with their limits. Each rule comes before the rules below it. */
 export function* rulesOfAllLevels(
   rules: readonly Rule[],
 ): Generator<readonly [rule: Rule, limits: readonly Limit[]]> {
@@ -199,7 +199,7 @@ export function* rulesOfAllLevels(
 /** The fields of a rule other than its match and its limits. */
 export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
 
-/** Rules of one file may share it. */
+/** A limit. Rules of one file may share it. */
 export interface Limit extends Readonly<Properties<typeof limitFields>> {}
 /** A limit while it is read. */
 export type OpenLimit = Properties<typeof limitFields>;
@@ -245,7 +245,7 @@ const defaultRule: Rule = defaultsOf(ruleFields, { limits: noLimits });
 const ruleNames = new Set(Object.keys(defaultRule));
 const limitNames = new Set(Object.keys(defaultLimit).filter((name) => name !== 'unit'));
 
-/** Sets what is written of these properties. Few are, so it goes through what is written. */
+/** Sets the written properties. It iterates over what is written, because few properties are. */
 function setWritten<Values extends object>(
   written: { readonly [Name in keyof Values]?: Values[Name] | undefined },
   values: Values,
@@ -299,28 +299,28 @@ export function isDefault(value: unknown, byDefault: unknown): boolean {
 /** The part of a limit that determines how it is counted. */
 type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
 
-/** Returns whether the Go service could have loaded it: no other window than a unit, no other algorithm. */
+/** Returns whether the Go service supports such a limit: its window is a unit, and its algorithm the default one. */
 export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
   return unitMultiplier === 1 && calendar === undefined && algorithm === defaultAlgorithm;
 }
 
 /**
- * Returns whether that is the case for a rule with these limits. It then has one limit or none, and its counters have the Go
- * service's keys, if any have.
+ * Returns whether a rule has only limits that the Go service knows. It then has one limit or none, and its counters have the Go
+ * service's keys, if any counters have.
  */
 export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
 }
 
-/** One tuple of a request's descriptor. Case-sensitive. */
+/** One key/value entry of a request's descriptor. Case-sensitive. */
 export interface Entry {
   key: string;
   value: string;
 }
 
 /**
- * Returns whether the pattern, in which each `*` stands for any text, matches the whole text. With another pattern as the text:
- * whether it matches everything that this one matches.
+ * Returns whether the pattern matches the whole text. Each `*` stands for any text. If the text is another pattern, returns
+ * whether the pattern matches everything that the other pattern matches.
  */
 export function patternMatches(pattern: string, text: string): boolean {
   let star = pattern.indexOf('*');

@@ -1,4 +1,4 @@
-/** Which capabilities a limiter needs for rules. Follows from the rows of the rule language. */
+/** Derives the capabilities that rules need from the rows of the rule language. */
 import {
   type Capabilities,
   type Capability,

@@ -3,30 +3,33 @@ import type { Capabilities } from './language/capabilities.ts';
 import { type Entry, maxUint32, type Unit, unitName } from './model.ts';
 
 export type OverrideEffect =
-  /** In place of the matched limit's requests; window, algorithm and counter stay. `unit` is for where no rule matches. */
+  /** Replaces the requests of the matched limit; window, algorithm and counter stay. `unit` applies if no rule matches. */
   | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit | undefined }
   | { readonly kind: 'unlimited' }
   | { readonly kind: 'shadow' }
   | { readonly kind: 'block' }
-  /** This many more hits, until the window ends in which it was created, or for the length of a window. */
+  /** Allows this many more hits until the end of the window in which it was created, or for the length of a window. */
   | { readonly kind: 'grant'; readonly hits: number };
 
-/** Plain data: it is posted to threads and kept in stores. */
+/** An override as plain data. It is posted to threads and stored. */
 export interface Override {
-  /** Different for every override: of an object its uid, of a file its path and place, else random or the caller's. */
+  /** A different id for each override: the uid of an object, the path and place in a file, a random id, or the caller's id. */
   readonly id: string;
   readonly source: 'object' | 'api' | 'file';
-  /** For people: `namespace/name`, the id, `file.yaml:3`. */
+  /** The name for people: `namespace/name`, the id, `file.yaml:3`. */
   readonly name: string;
   readonly domain: string;
   /** The whole list of a descriptor's entries; in values `*` stands for any text, but for grants. */
   readonly match: readonly Entry[];
-  /** Which of several limits of the matched rule; empty: all of them, of `limit` and `grant` the only one. */
+  /**
+   * The name of one of several limits of the matched rule. If it is empty, the override applies to all limits, and `limit` and
+   * `grant` to the only one.
+   */
   readonly limit: string;
   readonly effect: OverrideEffect;
-  /** Milliseconds since 1970. */
+  /** The time of creation, in milliseconds since 1970. */
   readonly createdMs: number;
-  /** Undefined: permanent; of a grant its window decides. */
+  /** The time when the override ends. Undefined if it is permanent. For a grant without its own end, its window determines the end. */
   readonly endsMs: number | undefined;
   readonly reason: string;
   /** The author, for people. Empty if unknown. */
@@ -50,7 +53,7 @@ export function overridePlace({
   return JSON.stringify([domain, limit, ...entries, ...(effect.kind === 'grant' ? [null, id] : [])]);
 }
 
-/** Compares by age and then by id, so that every process agrees which was first. */
+/** Compares by age and then by id, so that all processes agree on the order. */
 export function byAge(a: Override, b: Override): number {
   if (a.createdMs !== b.createdMs) return a.createdMs - b.createdMs;
   return a.id < b.id ? -1 : Number(a.id > b.id);
@@ -63,13 +66,13 @@ export function isPattern({ match }: Pick<Override, 'match'>): boolean {
 
 export interface OverrideStanding {
   readonly standing: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
-  /** For people; empty where there is nothing to add. */
+  /** The message for people. Empty if there is nothing to add. */
   readonly message: string;
   /** The words for what it changes, by the rules in force. Undefined if the rules are unknown. */
   readonly words?: string;
 }
 
-/** The form that `/v1/overrides` reports and commands print. For a grant without its own end, its window determines the end. */
+/** Returns the form that `/v1/overrides` reports and commands print. For a grant without its own end, its window determines the end. */
 export function overrideJson(
   override: Override,
   nowMs: number,
@@ -103,7 +106,7 @@ export function effectJson(effect: OverrideEffect): Record<string, unknown> {
   return { requestsPerUnit, ...(unit !== undefined && { unit: unitName(unit)!.toLowerCase() }) };
 }
 
-/** For people: `100 per minute`, `unlimited`, `1000 more`. */
+/** Returns an effect in words: `100 per minute`, `unlimited`, `1000 more`. */
 export function effectWords(effect: OverrideEffect): string {
   if (effect.kind === 'grant') return `${effect.hits} more`;
   if (effect.kind !== 'limit') return effect.kind === 'block' ? 'blocked' : effect.kind;
@@ -113,23 +116,23 @@ export function effectWords(effect: OverrideEffect): string {
     : `${requestsPerUnit} per ${unitName(unit)!.toLowerCase()}`;
 }
 
-/** Default of OVERRIDES_MAX_SECONDS: 30 days. */
+/** The default of OVERRIDES_MAX_SECONDS: 30 days. */
 export const defaultOverridesMaxSeconds = 2_592_000;
 
-/** What is known of an override beside what it says. */
+/** Facts about an override that are not in its value. */
 export interface OverrideOrigin {
   readonly source: Override['source'];
-  /** Where the value has no `id`. */
+  /** The id if the value has no `id`. */
   readonly id: string;
-  /** Defaults to the id. */
+  /** The name. Defaults to the id. */
   readonly name?: string;
   /** The time that decides which override was first. A file has none, so it is 0. */
   readonly createdMs: number;
   readonly by: string;
-  /** Where `for` and the longest time begin: creation, of a file now. */
+  /** The start of `for` and of the longest duration: the time of creation, or the current time for a file. */
   readonly fromMs: number;
-  /** OVERRIDES_MAX_SECONDS. */
+  /** The value of OVERRIDES_MAX_SECONDS. */
   readonly maxSeconds: number;
-  /** Ends that have passed are a mistake, as where somebody sets it now. */
+  /** Whether an end in the past is an error, as it is if a caller sets the override now. */
   readonly refusesPast: boolean;
 }

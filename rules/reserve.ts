@@ -1,4 +1,4 @@
-/** How a rule is reserved against by marker entries of requests, whatever its spelling. */
+/** The `reserve` of a rule, in any spelling: how marker entries of requests reserve from it. */
 import { reserveFields } from './language/fields.ts';
 import type { ReserveTerms, Rule, Written } from './model.ts';
 import { unknownWord } from './rule-error.ts';
@@ -26,7 +26,7 @@ export function readReserve(
   };
 }
 
-/** `60s` is 60; else what is wrong with it. 1 second to a day. */
+/** Returns 60 for `60s`, or a text that describes the mistake. From 1 second to a day. */
 function secondsOfTtl(text: string): number | string {
   const seconds = secondsFromText(text);
   if (typeof seconds === 'string') return `the ttl '${text}' ${seconds}`;
@@ -35,7 +35,7 @@ function secondsOfTtl(text: string): number | string {
     : `the ttl '${text}' is ${seconds} seconds, and a reservation is held for at most ${longestTtlSeconds} (24h)`;
 }
 
-/** Why a rule cannot be reserved against; undefined where it can. */
+/** Returns why requests cannot reserve from a rule. Undefined if they can. */
 export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limits'>): string | undefined {
   if (reserve === undefined) return undefined;
   if (limits.length === 0) return 'reserve needs a rate_limit beside it';
@@ -49,7 +49,7 @@ export function reserveWords({ ttlSeconds, estimate, onExpiry }: ReserveTerms): 
   return `held for ${ttlSeconds}s${amount}, ${end} where nobody settles`;
 }
 
-/** For lists of rules, one text for each field. */
+/** Returns one text for each field, for lists of rules. */
 export function reserveTexts({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
   const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
   return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];

@@ -1,13 +1,13 @@
-/** One thing wrong with a source of rules. Text as in the Go service (`<source>: <text>`), place as precisely as known. */
+/** A mistake in a source of rules. The text is as in the Go service (`<source>: <text>`). The place is as precise as possible. */
 export interface RuleError {
   code: RuleErrorCode;
-  /** `RuleSource.name`, or the file's name. */
+  /** The value of `RuleSource.name`, or the file's name. */
   source: string;
   /** The Go service's words without `<source>: `. */
   text: string;
-  /** Where in the document: keys and list positions from its root. */
+  /** The place in the document: keys and list positions from its root. */
   path: readonly (string | number)[];
-  /** 1-based; undefined when the source has no lines (xDS). */
+  /** The line, from 1. Undefined if the source has no lines (xDS). */
   line: number | undefined;
   column: number | undefined;
 }
@@ -47,7 +47,7 @@ export type RuleErrorCode =
   | 'passed-over'
   | 'unreadable';
 
-/** `config.basic.yaml:4:9: descriptor has empty key`, or without place where none is known. */
+/** Returns a line such as `config.basic.yaml:4:9: descriptor has empty key`, without the place if it is unknown. */
 export function formatRuleError(error: RuleError): string {
   const place =
     error.line === undefined ? error.source : `${error.source}:${error.line}:${error.column ?? 1}`;
@@ -70,13 +70,13 @@ export function fieldPath(path: readonly (string | number)[]): string {
   return text;
 }
 
-/** Chosen: nobody reads more, and they must fit into a log line and a status. */
+/** Chosen: more than people read, and the list must fit into a log line and a status. */
 const mostListed = 1000;
 
-/** Errors as they are listed: the first ones, and how many there are in all. */
+/** A list of errors: the first ones, and the number of all. */
 export class RuleErrorList {
   readonly errors: RuleError[] = [];
-  /** Also of those that are not listed. */
+  /** The number of errors, including those that are not listed. */
   count = 0;
 
   /** True if the next error is only counted. */
@@ -84,7 +84,7 @@ export class RuleErrorList {
     return this.errors.length >= mostListed;
   }
 
-  /** Counts errors that are listed nowhere. */
+  /** Counts errors that are not listed. */
   addUnlisted(count: number): void {
     this.count += count;
   }

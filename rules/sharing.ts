@@ -1,10 +1,7 @@
-/**
- * `share_threshold`: all values that a pattern takes share one counter. This file finds the meaning for a rule, whatever its
- * spelling.
- */
+/** `share_threshold`: all values that a pattern matches share one counter. This file finds the meaning for a rule, in any spelling. */
 import { compositeOf, type Rule } from './model.ts';
 
-/** Where errors and warnings about it point to. */
+/** The field to which errors and warnings about it point. */
 export const sharingField = 'share_threshold';
 
 /** The pattern, as the matcher compares it; undefined where each value has a counter of its own. */
@@ -12,7 +9,7 @@ export function sharedPattern(rule: Rule): string | undefined {
   return rule.shareThreshold ? compositeOf(rule) : undefined;
 }
 
-/** Why a rule cannot share a counter; undefined where it can. */
+/** Returns why a rule cannot share a counter. Undefined if it can. */
 export function sharingProblem(rule: Rule): string | undefined {
   const pattern = sharedPattern(rule);
   if (pattern === undefined || pattern.includes('*')) return undefined;

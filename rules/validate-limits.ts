@@ -1,4 +1,4 @@
-/** Checks limits: whether one can be counted, and whether several of one rule can exist beside each other. */
+/** Checks limits: whether one limit can be counted, and whether several limits of one rule can coexist. */
 
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
 import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
@@ -34,17 +34,17 @@ import {
 
 /** The kinds of limits that its settings let a limiter count. Readers of rules for any limiter do not know them. */
 export interface RuleSupport {
-  /** Why its store cannot count other algorithms, nor several limits together. */
+  /** Why the limiter's store cannot count other algorithms, or several limits together. */
   admission: string | undefined;
-  /** Why it cannot count several limits together, whatever their algorithms. */
+  /** Why it cannot count several limits together, with any algorithm. */
   groups: string | undefined;
-  /** Why nothing can be reserved of its counters; where it is left out it can. */
+  /** Why no hits of its counters can be reserved. Undefined if they can. */
   reservations?: string | undefined;
-  /** Months are those of the calendar, which have no multiples and no evenly moving edge. */
+  /** Whether months are months of the calendar. These have no multiples, and no sliding window. */
   calendarMonths: boolean;
 }
 
-/** Reports at a path below the rule. */
+/** Reports a problem at a path below the rule. */
 type Report = (code: RuleErrorCode, text: string, ...below: (string | number)[]) => void;
 
 /** The checked value, and its name in errors. */
@@ -53,7 +53,7 @@ interface Checked {
   support: RuleSupport | undefined;
 }
 
-/** `parent`: the composite keys above the rule, with a dot behind each. */
+/** `parent`: the composite keys above the rule, each followed by a dot. */
 export function checkLimits(
   rule: Pick<Rule, 'key' | 'value' | 'limits'>,
   { parent, support }: { parent: string; support: RuleSupport | undefined },
@@ -97,7 +97,7 @@ function checkUnit(limit: Limit, isOne: boolean, report: Report): void {
   }
 }
 
-/** Why a limit cannot have these marks; undefined where it can. */
+/** Returns why a limit cannot have these marks. Undefined if it can. */
 function marksProblem(marks: readonly number[]): string | undefined {
   if (marks.length > limitFields.warnAt.most)
     return `warn_at has at most ${limitFields.warnAt.most} marks, found ${marks.length}`;
@@ -228,7 +228,7 @@ function checkTogether(limits: readonly Limit[], { rule, support }: Checked, rep
   }
 }
 
-/** `metric`: what both are called in statistics. Empty names: that of the window stands for it. */
+/** `metric`: the name of both in statistics. If names are empty, the name of the window stands for them. */
 function equalNames(metric: string, name: string, other: string): string {
   if (name === other) return `two of its rate_limits have the name '${name}'`;
   return name === '' || other === ''
@@ -236,7 +236,7 @@ function equalNames(metric: string, name: string, other: string): string {
     : `two of its rate_limits have the names '${other}' and '${name}', which are one in statistics: '${metric}'`;
 }
 
-/** How many limits `rate_limits` may have, and that nothing stands beside it; undefined where all is well. */
+/** Checks how many limits `rate_limits` has, and that no `rate_limit` is beside it. Undefined if there is no problem. */
 export function listProblem(count: number, hasSingle: boolean): string | undefined {
   if (hasSingle) return 'a rule has either rate_limit or rate_limits, found both';
   const { least, most } = limitsOfRule;
@@ -247,7 +247,7 @@ export function listProblem(count: number, hasSingle: boolean): string | undefin
 /** The result of these fields after the whole limit is read, and which of them there are. */
 export interface WrittenWindow {
   readonly window?: string | undefined;
-  /** Undefined also where it could not be read. */
+  /** The calendar. Also undefined if it could not be read. */
   readonly calendar?: Calendar | undefined;
   readonly has: (field: OwnLimitField) => boolean;
 }
@@ -255,8 +255,9 @@ export interface WrittenWindow {
 type ReportOwn = (field: OwnLimitField, code: RuleErrorCode, text: string) => void;
 
 /**
- * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window` or `calendar`, and takes
- * back what may not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
+ * Finishes the reading of a limit with some of `ownLimitFields`. It makes unit and multiplier from its `window` or `calendar`,
+ * and removes fields that an unlimited limit may not have. After a problem the limit has some window, so that there are no
+ * further errors about it.
  */
 export function settleLimit(limit: OpenLimit, written: WrittenWindow, report: ReportOwn): void {
   const { window, calendar, has } = written;

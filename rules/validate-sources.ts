@@ -5,7 +5,7 @@ import { type RuleErrorCode, unknownWord } from './rule-error.ts';
 import { sharingField, sharingProblem } from './sharing.ts';
 import { checkLimits, type RuleSupport } from './validate-limits.ts';
 
-/** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
+/** Returns why metadata cannot be a google.protobuf.Struct. Undefined if it can. */
 function metadataProblem(value: JsonValue, place = ''): string | undefined {
   if (typeof value === 'number') {
     return Number.isFinite(value) ? undefined : `number ${value} at '${place}' has no JSON form`;
@@ -26,7 +26,7 @@ function textProblem(text: string, place: string): string | undefined {
 
 const assignedForms = ['exact', 'refilling'];
 
-/** Something wrong with the meaning of a source. The path leads to the value, or to where it is missing. */
+/** A mistake in the meaning of a source. The path leads to the value, or to the place where it is missing. */
 export interface SourceProblem {
   source: RuleSource;
   code: RuleErrorCode;
@@ -35,15 +35,13 @@ export interface SourceProblem {
 }
 
 export interface CheckOptions {
-  /** Several sources may add rules to one domain. */
+  /** Whether several sources may add rules to one domain. */
   mergeDomains: boolean;
   /** The limits that the limiter can count. All of them by default. */
   support?: RuleSupport | undefined;
 }
 
-/**
- * Checks what rules mean, wherever they were read. The first problem is the one that the Go service would report.
- */
+/** Checks the meaning of rules from any source. The first problem is the one that the Go service would report. */
 export function checkSources(
   sources: readonly RuleSource[],
   { mergeDomains, support }: CheckOptions,
@@ -85,7 +83,7 @@ class SourceCheck {
     this.#report({ source: this.#source, code, text, path: [...this.#path, ...below] });
   }
 
-  /** Checks the rules of one level; `level` holds the composite keys that it has already. */
+  /** Checks the rules of one level. `level` holds the composite keys that it already has. */
   rules(rules: readonly (Rule | undefined)[], parent: string, level: Set<string>): void {
     this.#path.push('descriptors', 0);
     const { length } = rules;

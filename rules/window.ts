@@ -1,12 +1,15 @@
 /**
- * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
+ * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, and a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
 import { calendarText } from './calendar.ts';
 import { limitFields } from './language/fields.ts';
 import { type Limit, Unit, unitName } from './model.ts';
 
-/** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
+/**
+ * Letters from the longest unit to the shortest. Weeks and shorter units combine into longer windows. A month and a year must be
+ * alone.
+ */
 const letters = [
   { letter: 'w', unit: Unit.WEEK, seconds: 604_800 },
   { letter: 'd', unit: Unit.DAY, seconds: 86_400 },
@@ -18,16 +21,16 @@ const lettersAlone = [
   { letter: 'mo', unit: Unit.MONTH, seconds: 2_592_000 },
   { letter: 'y', unit: Unit.YEAR, seconds: 31_536_000 },
 ];
-/** By the number of the unit. UNKNOWN has no length. */
+/** Lengths by the number of the unit. UNKNOWN has no length. */
 const unitSeconds = new Array<number | undefined>(Object.keys(Unit).length).fill(undefined);
 for (const { unit, seconds } of [...letters, ...lettersAlone]) unitSeconds[unit] = seconds;
 
-/** Chosen: the longest window, in seconds. Ten years. */
+/** Chosen: the longest window, in seconds: ten years. */
 export const longestWindowSeconds = 315_360_000;
 /** The largest `unit_multiplier`. */
 export const largestMultiplier = limitFields.unitMultiplier.most;
 
-/** Undefined for a number that is no unit, or UNKNOWN. */
+/** Returns undefined for UNKNOWN and for a number that is not a unit. */
 export function windowSeconds(unit: number, multiplier = 1): number | undefined {
   const seconds = unitSeconds[unit];
   return seconds === undefined ? undefined : seconds * multiplier;
@@ -43,7 +46,10 @@ export function lengthInKeys(limit: Limit): number | string {
   return limit.calendar === undefined ? secondsOfLimit(limit) : calendarText(limit.calendar);
 }
 
-/** Writes a window as people do: `5m`, and `1d` for 24 hours; windows of months and years in these. Empty if there is none. */
+/**
+ * Returns a window as people write it: `5m`, and `1d` for 24 hours. Windows of months and years have these units. Empty if there
+ * is no window.
+ */
 export function windowText(unit: number, multiplier = 1): string {
   const alone = lettersAlone.find((one) => one.unit === unit);
   if (alone !== undefined) return `${multiplier}${alone.letter}`;
@@ -64,7 +70,10 @@ function wholeUnits(seconds: number): { letter: string; unit: Unit; count: numbe
   return { ...found, count: seconds / found.seconds };
 }
 
-/** `5m`, `1h30m`, `90s`, `1mo`, `2y`: the unit that fits whole times, and how often; else what is wrong, to follow the text. */
+/**
+ * Reads `5m`, `1h30m`, `90s`, `1mo` or `2y`. Returns the longest unit that divides the window, and the multiplier. Otherwise
+ * returns the mistake, as a text that follows the written one.
+ */
 export function windowFromText(text: string): { unit: Unit; multiplier: number } | string {
   const alone = unitAlone(text);
   if (alone !== undefined) return inBounds(alone.unit, alone.count);
@@ -118,7 +127,7 @@ function mixedText(longestOf: Unit): string {
   return text;
 }
 
-/** Which rule of the spelling a text breaks. */
+/** Returns the rule of the spelling that a text breaks. */
 function noWindow(text: string): string {
   if (/^\d+(?:ms|us|µs|ns)$/.test(text)) return 'is not of whole seconds, and nothing is shorter than one';
   if (/^[\d.,]+(?:mo|[wdhmsy])/.test(text) && /[.,]/.test(text))
@@ -134,7 +143,7 @@ function noWindow(text: string): string {
   return 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
 }
 
-/** Why a window cannot be so long; undefined where it can. */
+/** Returns why a window cannot be this long. Undefined if it can. */
 export function windowProblem(unit: number, multiplier: number): string | undefined {
   const seconds = windowSeconds(unit, multiplier) ?? 0;
   if (seconds <= longestWindowSeconds) return undefined;

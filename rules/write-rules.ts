@@ -1,4 +1,4 @@
-/** Rules as people write them in a rule file or a manifest. */
+/** Writes rules as people write them in a rule file or a manifest. */
 import { algorithmNames } from './algorithms/registry.ts';
 import { writtenCalendar } from './calendar.ts';
 import type { FieldKind, FieldRows } from './language/fields.ts';
@@ -30,7 +30,7 @@ import {
 import { writtenReserve } from './reserve.ts';
 import { unitWord } from './window.ts';
 
-/** How a dialect spells names of fields, and words of enums as rule files spell them. */
+/** The spelling of a dialect: names of fields, and words of enums as rule files spell them. */
 interface Spelling {
   readonly name: (field: TableField) => string;
   readonly word: (word: string) => string;
@@ -112,11 +112,11 @@ export function ruleFileValue({
 /** The fields of a manifest other than its rules. */
 export interface ManifestIdentity {
   name: string;
-  /** Undefined: none is written, and anyone who applies it chooses. */
+  /** Undefined if none is written. Then the person who applies the object chooses it. */
   namespace: string | undefined;
   labels: Record<string, string>;
   fleet: string;
-  /** Undefined: the usual one. */
+  /** Undefined for the default class. */
   className?: string | undefined;
 }
 

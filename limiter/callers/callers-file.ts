@@ -1,6 +1,6 @@
 /**
- * CALLERS_FILE: who may use which domains and how. Every mistake of it is reported at once, with line and column. docs/callers.md
- * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
+ * CALLERS_FILE: the callers that may use domains, and their rights. All mistakes are reported at once, with line and column.
+ * docs/callers.md has the format for people. Every scalar is read as its text, so that nothing has to be quoted.
  */
 import { Right } from '../../process/grpc/handlers.ts';
 import { meantBy } from '../../rules/review/near-names.ts';
@@ -10,21 +10,21 @@ import type { PathProblem } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 
-/** One entry. Plain data: it is posted to other threads. */
+/** One entry, as plain data. It is posted to other threads. */
 export interface CallerEntry {
   name: string;
-  /** Any of them. */
+  /** The patterns, any of which may match. */
   certificates: CertificatePattern[];
-  /** SHA-256 of the secrets of its tokens, in lower hexadecimal digits: any of them. */
+  /** SHA-256 hashes of the secrets of its tokens, in lowercase hexadecimal digits. Any of them may match. */
   tokenHashes: string[];
-  /** Anyone who is nobody else. */
+  /** Whether the entry is for callers that match no other entry. */
   anonymous: boolean;
-  /** `*` stands for any text. */
+  /** Patterns in which `*` stands for any text. */
   domains: string[];
   /** Bits of `Right`. */
   rights: number;
   requestsPerSecond: number | undefined;
-  /** What a request beyond that gets: an error, or the answer of a limit that is exceeded. */
+  /** The answer to a request beyond that rate: an error, or that of a limit that is exceeded. */
   onExcess: ExcessAnswer;
 }
 
@@ -39,11 +39,11 @@ export const rightsByName = {
   admin: Right.ADMIN,
 } as const satisfies Record<string, number>;
 
-/** Of `on_excess`; the first is the default. */
+/** Values of `on_excess`. The first is the default. */
 export const excessAnswers = ['error', 'over_limit'] as const;
 export type ExcessAnswer = (typeof excessAnswers)[number];
 
-/** Of an entry. */
+/** Fields of an entry. */
 export const callerFields = [
   'name',
   'certificate',
@@ -55,15 +55,15 @@ export const callerFields = [
   'on_excess',
 ] as const;
 
-/** Chosen: each is a row of statistics. */
+/** Chosen: each caller is a row of statistics. */
 export const mostCallers = 1_000;
-/** Chosen: of a list within an entry. Aliases make long lists of short texts. */
+/** Chosen: the maximum length of a list within an entry. Aliases make long lists of short texts. */
 export const mostInList = 1_000;
-/** Names stand in tokens, statistics and logs. */
+/** The pattern of names, which are part of tokens, statistics and logs. */
 export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
-/** What those are called whom no entry knows. */
+/** The name of callers that match no entry. */
 export const unknownCaller = 'unknown';
-/** And those whom only `anonymous: true` lets in. */
+/** The name of callers that only `anonymous: true` admits. */
 export const anonymousCaller = 'anonymous';
 
 type Path = readonly (string | number)[];
@@ -79,7 +79,7 @@ export function looksLikeCallers(text: string): boolean {
   const isBefore = (line: string): boolean => /^(?:$|#|---|\{$)/.test(line);
   for (let start = 0; start < text.length; ) {
     const end = text.indexOf('\n', start);
-    // A byte order mark is white space.
+    // A byte order mark counts as white space.
     const line = text.slice(start, end === -1 ? undefined : end).trim();
     if (!isBefore(line)) {
       if (/^(?:\{\s*)?(["']?)callers\1\s*:/.test(line)) return true;
@@ -128,7 +128,7 @@ class CallersReader {
     return { path, entry };
   }
 
-  /** `anonymous` is undefined where it could not be read: then nothing is known to be missing. */
+  /** `anonymous` is undefined if it could not be read. Then it is unknown whether the name is missing. */
   #name(path: Path, value: unknown, anonymous: boolean | undefined): string {
     if (value === undefined && anonymous !== false) return anonymous === true ? anonymousCaller : '';
     const name = this.#text([...path, 'name'], value, 'name');
@@ -142,7 +142,7 @@ class CallersReader {
     return name;
   }
 
-  /** How the caller is known. */
+  /** Checks that the entry identifies its callers. */
   #identified(path: Path, map: Record<string, unknown>, anonymous: boolean | undefined): void {
     if (anonymous === undefined) return;
     const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
@@ -185,7 +185,7 @@ class CallersReader {
       const hash = this.#text(place, one, 'token_sha256')?.toLowerCase();
       if (hash === undefined) return [];
       if (/^[0-9a-f]{64}$/.test(hash)) return [hash];
-      // It may be the token itself, put there by mistake: it is not shown.
+      // The value may be the token itself, by mistake, so it is not shown.
       const what = `64 hexadecimal digits (as \`weir callers token\` prints them), this has ${hash.length} characters`;
       this.#refuse(place, `token_sha256: expected ${what}`);
       return [];
@@ -237,7 +237,10 @@ class CallersReader {
     return answer ?? 'error';
   }
 
-  /** Names are those of tokens and of statistics; of two anonymous entries the second would never be anybody's. */
+  /**
+   * Reports equal names, because they are part of tokens and statistics. Also reports a second anonymous entry, which no caller
+   * would ever match.
+   */
   #distinct(callers: readonly { path: Path; entry: CallerEntry }[]): void {
     const names = new Set<string>();
     let hasAnonymous = false;

@@ -1,7 +1,7 @@
 /**
- * The gate: who is at the other end of a connection, and whether it may ask now. What was found out stays with the
- * connection until other callers come into force, so that the usual request costs a comparison of its token, a look at
- * its domain and, where its caller has a rate, the time.
+ * Identifies the caller of a connection, and decides whether it may send requests now. The result stays with the connection until
+ * other callers come into force. So a typical request costs a comparison of its token, a lookup of its domain and, if its caller
+ * has a rate, the time.
  */
 import { hash } from 'node:crypto';
 import {
@@ -20,7 +20,7 @@ import { type CallerEntry, rightsByName, unknownCaller } from './callers-file.ts
 import { type CertificateNames, certificateMatches, namesOf, noNames } from './certificate-patterns.ts';
 import { type RequestRates, takeRequest } from './request-rates.ts';
 
-/** Callers that come into force together. Posted to every thread; `rates` has a bucket for each entry. */
+/** Callers that come into force together. Posted to every thread. `rates` has a bucket for each entry. */
 export interface CallersInForce {
   entries: readonly CallerEntry[];
   rates: RequestRates;
@@ -28,14 +28,14 @@ export interface CallersInForce {
 
 export type RefusalReason = 'unauthenticated' | 'permission_denied' | 'over_rate';
 
-/** One request that was not answered. */
+/** One request that was rejected. */
 export interface RefusedRequest {
-  /** Its name in the file, or `unknown`. */
+  /** The caller's name in the file, or `unknown`. */
   caller: string;
   reason: RefusalReason;
-  /** Of the peer. */
+  /** The address of the peer. */
   address: string;
-  /** In words, without anything of a token. */
+  /** The reason in words, without any part of a token. */
   problem: string;
 }
 
@@ -47,31 +47,31 @@ export interface CallersOptions {
   onUnknownToken(): void;
 }
 
-/** Chosen: domains that a caller's patterns are remembered to match, and the longest of these. */
+/** Chosen: the number of domains that are stored as matches of a caller's patterns, and their maximum length. */
 const rememberedDomains = 1_024;
 const longestRemembered = 256;
-/** Chosen: tokens that were verified on one connection: of a proxy with several, or one whose token changed. */
+/** Chosen: the number of verified tokens on one connection, for a proxy with several tokens, or one whose token changed. */
 const rememberedTokens = 16;
-/** Chosen: no token of ours is longer, and what is longer is not worth hashing. */
+/** Chosen: tokens that Weir creates are shorter, and a longer one is not worth hashing. */
 const longestToken = 512;
-/** Kept in the place of such a value. */
+/** Stored in place of a value that is too long. */
 const tooLong = '(too long)';
 
 export class Callers implements CallerGate {
   readonly #options: CallersOptions;
-  /** Counts the times that callers came into force; what was found out under another number is void. */
+  /** The number of times that callers came into force. Results with another number are invalid. */
   #generation = 0;
   #rates: RequestRates | undefined;
   #callers: readonly KnownCaller[] = [];
   #byName = new Map<string, KnownCaller>();
   #anonymous: KnownCaller | undefined;
 
-  /** Nobody is known before `use`. */
+  /** No caller is known before `use`. */
   constructor(options: CallersOptions) {
     this.#options = options;
   }
 
-  /** From the next request on, on connections that are open as well. */
+  /** Puts callers into force for all further requests, also on open connections. */
   use({ entries, rates }: CallersInForce): void {
     this.#generation += 1;
     this.#rates = rates;
@@ -118,7 +118,7 @@ export class Callers implements CallerGate {
     return caller && new CallerOnConnection(caller, memo.connection, this.#options);
   }
 
-  /** Another value than that of the request before. A caller that is known by its certificate needs none. */
+  /** Looks up a value that differs from that of the previous request. A caller that is known by its certificate needs none. */
   #lookAt(memo: ConnectionMemo, authorization: string): void {
     memo.authorization = authorization.length > longestToken ? tooLong : authorization;
     memo.found = memo.byCertificate ?? memo.verified.get(authorization) ?? this.#byToken(memo, authorization);
@@ -144,7 +144,7 @@ export class Callers implements CallerGate {
     const caller = this.#byName.get(token.slice(0, dot));
     if (caller === undefined) return undefined;
     const digest = hash('sha256', token.slice(dot + 1));
-    // Every one is compared, so that the time says nothing of which it is.
+    // Compares with all of them, so that the time does not show which one matches.
     let isOne = false;
     for (const wanted of caller.entry.tokenHashes) if (isSameToken(digest, wanted)) isOne = true;
     return isOne ? caller : undefined;
@@ -168,16 +168,16 @@ const noProof = unauthenticated('no token and no client certificate says who ask
 const unknownToken = unauthenticated('the token is not one of a caller');
 const unknownCertificate = unauthenticated('the client certificate is not one of a caller');
 
-/** What was found out of one connection. */
+/** Results for one connection. */
 class ConnectionMemo {
   readonly connection: CallerConnection;
   readonly names: CertificateNames;
   generation = 0;
   byCertificate: CallerOnConnection | undefined = undefined;
-  /** Of the request before, and who that was. */
+  /** The value of the previous request, and its caller. */
   authorization = '';
   found: CallerOnConnection | CallerRefusal = noProof;
-  /** By the values that were right. */
+  /** Callers by verified values. */
   readonly verified = new Map<string, CallerOnConnection>();
 
   constructor(connection: CallerConnection) {
@@ -191,7 +191,7 @@ class KnownCaller {
   readonly entry: CallerEntry;
   readonly name: string;
   readonly index: number;
-  /** 0: as many as it likes. */
+  /** The rate. 0 if there is no bound. */
   readonly perSecond: number;
   readonly overRate: GrpcStatus;
   readonly #domains: ReadonlySet<string>;
@@ -227,7 +227,7 @@ class CallerOnConnection implements AdmittedCaller {
   readonly #options: CallersOptions;
   readonly #note: string;
 
-  /** `note`: what is to be added to what it is sent when it is refused. */
+  /** `note`: a text to append to the message of a rejection. */
   constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions, note = '') {
     this.name = caller.name;
     this.caller = caller;
@@ -275,7 +275,7 @@ function lacks(missing: number): string {
   return `does not have the right ${what}`;
 }
 
-/** Bounded, as it comes from the caller. */
+/** Returns a bounded text, because the domain comes from the caller. */
 function shown(domain: string): string {
   return JSON.stringify(domain.length > 100 ? `${domain.slice(0, 100)}...` : domain);
 }

@@ -1,10 +1,10 @@
 /**
- * Which certificate is meant: patterns of one name of it, in which `*` stands for one character or more and never leaves
- * its label (between dots) or its path segment (between slashes). Pure.
+ * Patterns of one name in a certificate. `*` stands for one or more characters, and never leaves its label (between dots) or its
+ * path segment (between slashes). Pure.
  */
 import type { X509Certificate } from 'node:crypto';
 
-/** What a certificate says of its owner. */
+/** Names of the owner in a certificate. */
 export interface CertificateNames {
   uri: readonly string[];
   dns: readonly string[];
@@ -12,7 +12,7 @@ export interface CertificateNames {
   cn: readonly string[];
 }
 
-/** Each name that is given must match. At least one is. */
+/** Patterns of names. Each given pattern must match. At least one is given. */
 export type CertificatePattern = Readonly<Partial<Record<keyof CertificateNames, string>>>;
 
 export const nameKinds = ['uri', 'dns', 'cn'] as const satisfies readonly (keyof CertificateNames)[];
@@ -23,7 +23,7 @@ export function certificateMatches(pattern: CertificatePattern, names: Certifica
   const { uri, dns, cn } = pattern;
   if (uri !== undefined && !uriNameMatches(uri, names.uri)) return false;
   if (dns !== undefined && !names.dns.some((name) => labelsMatch(dns, name))) return false;
-  // A subject with several could be read as either.
+  // A subject with several common names is ambiguous.
   if (cn !== undefined && !(names.cn.length === 1 && labelsMatch(cn, names.cn[0]!))) return false;
   return uri !== undefined || dns !== undefined || cn !== undefined;
 }
@@ -36,14 +36,14 @@ function uriNameMatches(pattern: string, names: readonly string[]): boolean {
   return names.some((name) => uriMatches(pattern, name));
 }
 
-/** Nothing encoded, no port, no empty segment and none that is relative. */
+/** Returns whether the URI has no encoded characters, no port, and no empty or relative segments. */
 function isSpiffeId(uri: string): boolean {
   return /^spiffe:\/\/[a-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[a-z0-9._-]+)*$/i.test(uri);
 }
 
 const uriForm = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(\/[^?#]*)?$/i;
 
-/** Why a pattern can match nothing; undefined when it is well. */
+/** Returns why a pattern can never match. Undefined if it can. */
 export function patternProblem(kind: keyof CertificateNames, pattern: string): string | undefined {
   if (kind === 'uri') {
     if (!uriForm.test(pattern)) return 'expected scheme://host/path, such as spiffe://prod.example/ns/edge/*';
@@ -57,7 +57,7 @@ export function patternProblem(kind: keyof CertificateNames, pattern: string): s
 
 const severalStars = '`**` means no more than `*`, which never leaves its label or segment';
 
-/** Scheme and host without regard to case (RFC 3986, section 6.2.2.1), the path as it is written. Neither has a query. */
+/** Compares scheme and host case-insensitively (RFC 3986, section 6.2.2.1), and the path exactly. Neither URI has a query. */
 export function uriMatches(pattern: string, uri: string): boolean {
   const [wanted, given] = [uriForm.exec(pattern), uriForm.exec(uri)];
   if (wanted === null || given === null) return false;
@@ -70,12 +70,12 @@ export function uriMatches(pattern: string, uri: string): boolean {
   );
 }
 
-/** Label by label, without regard to the case of ASCII letters: RFC 4343, section 3. */
+/** Compares label by label, case-insensitively for ASCII letters: RFC 4343, section 3. */
 export function labelsMatch(pattern: string, name: string): boolean {
   return partsMatch(asciiLower(pattern).split('.'), asciiLower(name).split('.'));
 }
 
-/** Others stay: `toLowerCase` makes the sign of Kelvin a `k`, and so one name another. */
+/** Converts ASCII letters only. `toLowerCase` makes the Kelvin sign a `k`, which would make two names equal. */
 function asciiLower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
@@ -84,7 +84,7 @@ function partsMatch(patterns: readonly string[], parts: readonly string[]): bool
   return patterns.length === parts.length && patterns.every((one, at) => partMatches(one, parts[at]!));
 }
 
-/** Each star takes a character at least, and as few as may be. */
+/** Each star takes at least one character, and as few as possible. */
 function partMatches(pattern: string, part: string): boolean {
   if (!pattern.includes('*')) return pattern === part;
   const [first = '', ...others] = pattern.split('*');
@@ -105,10 +105,10 @@ export function namesOf(certificate: X509Certificate): CertificateNames {
   return { ...names, cn: cn === undefined ? [] : [cn].flat() };
 }
 
-/** One name as Node writes it: `URI:spiffe://a/b`; where it has characters that could mislead, between quotes as JSON has it. */
+/** One name as Node writes it: `URI:spiffe://a/b`. If it has characters that could mislead, it is quoted as in JSON. */
 const oneName = /(?:^|, )([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)/gy;
 
-/** Text that is not wholly understood has no names. */
+/** Reads alternative names. A text that is not completely understood has no names. */
 export function alternativeNames(text: string): Pick<CertificateNames, 'uri' | 'dns'> {
   const names = { uri: [] as string[], dns: [] as string[] };
   let end = 0;

@@ -1,4 +1,4 @@
-/** CALLERS_FILE: who may ask what. */
+/** CALLERS_FILE: callers and their rights. */
 import type { Capability } from '../capabilities/capability.ts';
 import { type CallersSettings, rows } from './settings.ts';
 

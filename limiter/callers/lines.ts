@@ -1,7 +1,7 @@
-/** What is logged of callers. No line has anything of a token. */
+/** Log lines about callers. No line has any part of a token. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** After a file that could not be used it is a warning: the trouble is over. */
+/** A warning if the file before could not be used, so that the end of the problem is as visible as its start. */
 export function callersLoaded(
   log: Logger,
   file: { path: string; callers: number },
@@ -10,12 +10,12 @@ export function callersLoaded(
   log[lastWasRefused ? 'warn' : 'info']('Callers are in force', file);
 }
 
-/** `reason` has every mistake with its place. */
+/** `reason` has all mistakes with their places. */
 export function callersRefused(log: Logger, reason: string): void {
   log.error('The callers file cannot be used: the last good one stays in force', { reason });
 }
 
-/** Tokens of the file may be shown at a listener without TLS that others than this machine reach. */
+/** Warns that tokens of the file may be visible at a listener without TLS that other machines can reach. */
 export function tokensInPlainText(
   log: Logger,
   listener: { listener: 'gRPC' | 'HTTP'; address: string; setting: string },
@@ -23,7 +23,10 @@ export function tokensInPlainText(
   log.warn('Tokens of callers can be read on their way: the listener answers without TLS', listener);
 }
 
-/** At most once a minute for each caller and kind of refusal; `times` counts those since the last line, it included. */
+/**
+ * Logged at most once a minute for each caller and kind of rejection. `times` counts the rejections since the last line,
+ * including this one.
+ */
 export function callerRefused(
   log: Logger,
   refused: { caller: string; peer: string; counter: string; reason: string; times: number },

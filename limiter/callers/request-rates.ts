@@ -1,20 +1,20 @@
 /**
- * Requests a second of each caller, in memory that all threads of the process share: a bucket refills at its rate and
- * holds what one second brings. Two words a bucket: what is in it, in thousandths of a request, and the millisecond
- * up to which it was refilled, so that a rate of whole requests a second brings whole thousandths each millisecond.
+ * Requests per second of each caller, in memory that all threads of the process share. A bucket refills at its rate and holds the
+ * requests of one second. It has two words: its content in thousandths of a request, and the millisecond of its last refill. So a
+ * rate of whole requests per second adds whole thousandths each millisecond.
  */
 
 const wordsPerBucket = 2;
 const wholeRequest = 1_000;
-/** Chosen: two threads' clocks never differ so much; beyond it the word of the time has come round after weeks. */
+/** Chosen: the clocks of two threads never differ by more. Beyond it, the word of the time has wrapped around after weeks. */
 const mostSkewMs = 60_000;
 
-/** So that a full bucket fits into its word. */
+/** The largest rate whose full bucket fits into its word. */
 export const mostRequestsPerSecond = 1_000_000;
 
 export type RequestRates = Int32Array<SharedArrayBuffer>;
 
-/** All full at `nowMs`, of a clock that all threads share. */
+/** Returns buckets that are full at `nowMs`, on a clock that all threads share. */
 export function newRequestRates(perSecond: readonly (number | undefined)[], nowMs: number): RequestRates {
   const rates = new Int32Array(
     new SharedArrayBuffer(perSecond.length * wordsPerBucket * Int32Array.BYTES_PER_ELEMENT),
@@ -37,7 +37,7 @@ export function carryRate(
   to.rates[target + 1] = Atomics.load(from.rates, source + 1);
 }
 
-/** Takes one request of the bucket, if it has one. */
+/** Takes one request from the bucket, if it has one. */
 export function takeRequest(rates: RequestRates, index: number, perSecond: number, nowMs: number): boolean {
   const bucket = index * wordsPerBucket;
   const now = milliseconds(nowMs);
@@ -48,7 +48,7 @@ export function takeRequest(rates: RequestRates, index: number, perSecond: numbe
   return false;
 }
 
-/** By whichever thread sets the time; the others find it done. */
+/** Refills a bucket. The thread that sets the time does it; the others find it done. */
 function refill(rates: RequestRates, bucket: number, perSecond: number, since: number, now: number): void {
   const passedMs = (now - since) | 0;
   if (passedMs < 0 && passedMs > -mostSkewMs) return;
@@ -63,7 +63,7 @@ function refill(rates: RequestRates, bucket: number, perSecond: number, since: n
   }
 }
 
-/** Whole, and turning over after 2^32. */
+/** Returns whole milliseconds, which wrap around after 2^32. */
 function milliseconds(ms: number): number {
   return Math.trunc(ms) | 0;
 }

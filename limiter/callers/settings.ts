@@ -10,7 +10,7 @@ export const rows = {
   },
 } as const;
 
-/** Besides them the listeners, which may show tokens in plain text. */
+/** The settings of callers, and the listeners that may show tokens in plain text. */
 export interface CallersSettings extends SettingsOf<typeof rows> {
   readonly grpcHost: string;
   readonly grpcPort: number;

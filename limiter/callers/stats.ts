@@ -1,17 +1,17 @@
-/** What is counted of callers. */
+/** Statistics of callers. */
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 
-/** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
+/** Functions to call for a rejected request, by its caller. Counters of `names` are shown from the start. */
 export interface CallerStats {
   show(names: readonly string[]): void;
   refused(caller: string, reason: string): void;
   unknownToken(): void;
 }
 
-/** Chosen: names of callers that are counted apart over the life of a process, whatever files come and go. */
+/** Chosen: the number of names with separate counters over the life of a process, across all files. */
 const mostCallerNames = 4_000;
 
-/** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
+/** Registers `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
 export function createCallerStats(registry: StatsRegistry): CallerStats {
   const names = new Set<string>();
   const slotOf = (caller: string, reason: string): number =>
@@ -37,7 +37,7 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
   };
 }
 
-/** Of CALLERS_FILE: how many entries are in force, and whether newer ones were refused. */
+/** Registers statistics of CALLERS_FILE: how many entries are in force, and whether newer ones were rejected. */
 export function registerCallersFile(
   registry: StatsRegistry,
   file: { callers(): number; lastWasRefused(): boolean },

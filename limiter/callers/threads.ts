@@ -18,7 +18,10 @@ import { createCallerStats, registerCallersFile } from './stats.ts';
 
 /** Messages to each thread that serves. */
 interface CallersMessages {
-  /** Lets these ask from now on; before, nobody may. Their rates lie in memory that all threads read and write. */
+  /**
+   * Puts these callers into force. Before the first call, no caller is admitted. All threads read and write the memory of their
+   * rates.
+   */
   use(callers: CallersInForce): void;
 }
 
@@ -57,10 +60,10 @@ export function thread(context: ThreadContext<CallersSettings>): ThreadPart {
   return { gate, messages };
 }
 
-/** Chosen: a caller that was taken out is turned away after so long at the most, and twice that where a write is doubted. */
+/** Chosen: a removed caller is rejected after at most this time, or twice this time if the file may still be being written. */
 const lookMs = 1_000;
 
-/** Reads the file, and again whenever it changed; what cannot be used is logged, and the last good one stays. */
+/** Reads the file, and again whenever it changes. A file that cannot be used is logged, and the last good one stays in force. */
 export function main(context: MainContext<CallersSettings>): MainPart {
   const { settings, clock, registry, log, timers } = context;
   const threads = context.threads.of<CallersMessages>();
@@ -118,7 +121,7 @@ export function main(context: MainContext<CallersSettings>): MainPart {
 interface PlainListener {
   listener: 'gRPC' | 'HTTP';
   address: string;
-  /** How to correct it. */
+  /** The setting that corrects the problem. */
   setting: string;
 }
 
@@ -143,7 +146,7 @@ function goodEntries(text: string, name: string): CallerEntry[] {
   throw new Error(problemsText(name, file.problems));
 }
 
-/** Anyone who stays goes on with the rate that is left to him. */
+/** Returns the next callers. A caller in both lists continues with the rest of its rate. */
 function nextInForce(
   entries: CallerEntry[],
   before: CallersInForce | undefined,

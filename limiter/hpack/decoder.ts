@@ -1,4 +1,4 @@
-/** Header blocks to header fields. RFC 7541, section 3.2 for the order of things, section 6 for the formats. */
+/** Decodes header blocks into header fields. RFC 7541, section 3.2 defines the order, and section 6 the formats. */
 import { decodeHuffman } from './huffman.ts';
 import {
   DynamicTable,
@@ -13,10 +13,13 @@ import {
 const latin1Slice = Buffer.prototype.latin1Slice;
 const noBytes = new Uint8Array(0);
 
-/** Chosen: a longer block is not kept. A proxy's request to a limiter has some hundred bytes, some two hundred if nothing is indexed. */
+/**
+ * Chosen: a longer block is not cached. A proxy's request to a limiter has some hundred bytes, and some two hundred if nothing is
+ * indexed.
+ */
 const mostKeptBytes = 512;
 
-/** One for each connection, as the blocks of a connection build on each other. */
+/** A decoder. Each connection has one, because the blocks of a connection depend on each other. */
 export class HpackDecoder {
   readonly #announcedTableBytes: number;
   readonly #maxListBytes: number;
@@ -26,7 +29,7 @@ export class HpackDecoder {
   #block: Uint8Array = noBytes;
   #position = 0;
   #end = 0;
-  /** Counts what may give a block another meaning. */
+  /** Counts changes that may give a block another meaning. */
   #changes = 0;
   /** The last block that changed nothing and was short: its bytes, its fields, and when that was. */
   #kept = noBytes;
@@ -44,14 +47,14 @@ export class HpackDecoder {
     this.#maxListBytes = options.maxListBytes;
   }
 
-  /** What the dynamic table holds, counted as in RFC 7541, section 4.1. */
+  /** The size of the dynamic table, as RFC 7541, section 4.1, counts it. */
   get tableBytes(): number {
     return this.#table.bytes;
   }
 
   /**
-   * The peer acknowledged our SETTINGS: from now on a table larger than announced is an error. Only matters if less
-   * than the initial 4096 was announced, which the peer may have used until it knew.
+   * Applies the announced size after the peer acknowledged our SETTINGS: from now on, a larger table is an error. This matters
+   * only if less than the initial 4096 was announced, because the peer may have used 4096 until then.
    */
   settingsAcknowledged(): void {
     this.#maxTableBytes = this.#announcedTableBytes;
@@ -59,9 +62,9 @@ export class HpackDecoder {
   }
 
   /**
-   * The fields of the complete block in `block` from `start` to `end`: the same array as the last time for one that says the
-   * same in the same bytes, as the requests of a caller mostly do. Undefined when they are more than `maxListBytes`.
-   * @throws HpackError after which the decoder is of no use
+   * Returns the fields of the complete block in `block` from `start` to `end`. For the same bytes with the same meaning, as in
+   * most requests of a caller, it returns the same array as the last time. Undefined if the fields are larger than
+   * `maxListBytes`. @throws HpackError after which the decoder cannot be used
    */
   fieldsOf(block: Uint8Array, start: number, end: number): readonly string[] | undefined {
     const length = end - start;
@@ -88,9 +91,9 @@ export class HpackDecoder {
   }
 
   /**
-   * Decodes the complete block in `block` from `start` to `end`; appends name, value, name, value to `into`, one
-   * character a byte. False when the fields are more than `maxListBytes`: the table is right, `into` lacks some.
-   * @throws HpackError after which the decoder is of no use
+   * Decodes the complete block in `block` from `start` to `end`. Appends name, value, name, value to `into`, one character for
+   * each byte. Returns false if the fields are larger than `maxListBytes`: the table is correct, but `into` is incomplete.
+   * @throws HpackError after which the decoder cannot be used
    */
   decode(block: Uint8Array, start: number, end: number, into: string[]): boolean {
     const table = this.#table;
@@ -117,7 +120,8 @@ export class HpackDecoder {
           value = table.values[slot]!;
         }
       } else {
-        // Without indexing (0x00) or never indexed (0x10): one for anyone who passes fields on, which is not done here.
+        // Without indexing (0x00) or never indexed (0x10). The difference matters only to programs that pass fields on, which
+        // this one does not.
         const isIndexed = byte >= 0x40;
         if (!isIndexed && byte >= 0x20) throw new HpackError('a table size update stands behind a field');
         const index = this.#integer(byte, isIndexed ? 0x3f : 0x0f);
@@ -136,7 +140,7 @@ export class HpackDecoder {
     return roomBytes >= 0;
   }
 
-  /** At most two, before the first field. RFC 7541, sections 4.2 and 6.3. */
+  /** Reads at most two updates before the first field. RFC 7541, sections 4.2 and 6.3. */
   #sizeUpdates(): void {
     this.#changes += 1;
     for (let count = 0; this.#position < this.#end; count++) {
@@ -157,7 +161,7 @@ export class HpackDecoder {
     }
   }
 
-  /** RFC 7541, section 5.1. `first`, already read, holds the prefix, whose bits `mask` has. At most 2^28 + 126. */
+  /** Reads an integer (RFC 7541, section 5.1) of at most 2^28 + 126. `first`, already read, holds the prefix, in the bits of `mask`. */
   #integer(first: number, mask: number): number {
     const prefix = first & mask;
     if (prefix < mask) return prefix;
@@ -171,7 +175,7 @@ export class HpackDecoder {
     throw new HpackError('an integer takes more than five bytes');
   }
 
-  /** RFC 7541, section 5.2. */
+  /** Reads a string. RFC 7541, section 5.2. */
   #string(): string {
     if (this.#position >= this.#end) throw this.#endOfBlock();
     const first = this.#block[this.#position++]!;

@@ -1,19 +1,19 @@
-/** Header fields to header blocks. RFC 7541, section 6. */
+/** Encodes header fields into header blocks. RFC 7541, section 6. */
 import { byteAt, encodeHuffman, huffmanEncodedBytes } from './huffman.ts';
 import { DynamicTable, initialTableBytes, staticIndexes, staticNames, staticValues } from './tables.ts';
 
-/** How a field that is in no table goes out. RFC 7541, section 6.2; the values are the first bytes of the formats. */
+/** How a field that is in no table is sent. RFC 7541, section 6.2. The values are the first bytes of the formats. */
 export const Indexing = {
-  /** Enters the table: one byte from the next time on. */
+  /** Adds the field to the table: it takes one byte from the next time on. */
   INCREMENTAL: 0x40,
   NONE: 0x00,
-  /** Nobody on the way may ever index it: for what must not be guessed. RFC 7541, section 7.1.3. */
+  /** No intermediary may index the field, because its value must not be guessed. RFC 7541, section 7.1.3. */
   NEVER: 0x10,
 } as const;
 export type Indexing = (typeof Indexing)[keyof typeof Indexing];
 
 const byName = new Map<string, Indexing>([
-  // The fields of a response whose values are few, so that they do not drive each other out of the table.
+  // Response fields with few values, so that they do not evict each other from the table.
   [':status', Indexing.INCREMENTAL],
   ['content-type', Indexing.INCREMENTAL],
   ['grpc-status', Indexing.INCREMENTAL],
@@ -26,7 +26,7 @@ const byName = new Map<string, Indexing>([
   ['set-cookie', Indexing.NEVER],
 ]);
 
-/** For a gRPC server's responses: what is the same in most of them is indexed, all else is not. */
+/** Returns the indexing for a gRPC server's responses: fields that are the same in most responses are indexed, and others are not. */
 function responseIndexing(name: string): Indexing {
   return byName.get(name) ?? Indexing.NONE;
 }
@@ -34,7 +34,7 @@ function responseIndexing(name: string): Indexing {
 /** A prefix of one byte and four more, twice a field and for two size updates: more than is ever needed. */
 const integerBytes = 5;
 
-/** Room that `HpackEncoder.encode` may need for these fields. */
+/** Returns the number of bytes that `HpackEncoder.encode` may need for these fields. */
 export function maxEncodedBytes(fields: readonly string[]): number {
   let bytes = 2 * integerBytes;
   for (let index = 0; index < fields.length; index++) bytes += fields[index]!.length + 2 * integerBytes;
@@ -44,18 +44,18 @@ export function maxEncodedBytes(fields: readonly string[]): number {
 export interface HpackEncoderOptions {
   /** The most that the dynamic table may take, whatever the peer allows. */
   maxTableBytes: number;
-  /** By name, for fields in no table. By default `responseIndexing`. */
+  /** Returns the indexing by name, for fields in no table. Defaults to `responseIndexing`. */
   indexing?: (name: string) => Indexing;
   /** Whether strings that get no longer by it are Huffman-coded. True by default. */
   huffman?: boolean;
 }
 
 /**
- * Header fields to header blocks. RFC 7541, section 6.
- * One for each connection. Fields go out in the order given: one character a byte, names in lower case.
+ * Encodes header fields into header blocks (RFC 7541, section 6). Each connection has one encoder. Fields are sent in the given
+ * order, with one character for each byte and names in lowercase.
  */
 export class HpackEncoder {
-  /** Counts what may give fields another encoding: as long as it stays the same, so do their bytes. For reading alone. */
+  /** Counts changes that may give fields another encoding. While it stays the same, so do their bytes. Read-only for others. */
   changes = 0;
   readonly #maxTableBytes: number;
   readonly #indexing: (name: string) => Indexing;
@@ -76,7 +76,7 @@ export class HpackEncoder {
     this.#isResized = this.#tableBytes !== initialTableBytes;
   }
 
-  /** What the dynamic table holds, counted as in RFC 7541, section 4.1. */
+  /** The size of the dynamic table, as RFC 7541, section 4.1, counts it. */
   get tableBytes(): number {
     return this.#table.bytes;
   }
@@ -90,7 +90,7 @@ export class HpackEncoder {
   }
 
   /**
-   * Writes one block of name, value, name, value at `offset`; returns the offset behind it. `target` has room for
+   * Writes one block of name, value, name, value at `offset`. Returns the offset behind it. `target` has room for
    * `maxEncodedBytes(fields)`.
    */
   encode(fields: readonly string[], target: Uint8Array, offset: number): number {
@@ -113,7 +113,7 @@ export class HpackEncoder {
     return position;
   }
 
-  /** RFC 7541, section 4.2: the smallest size since the last block, where entries were lost, then the one in force. */
+  /** Writes the smallest size since the last block, if entries were lost, and then the current size. RFC 7541, section 4.2. */
   #sizeUpdates(target: Uint8Array, offset: number): number {
     let position = offset;
     if (this.#smallestTableBytes < Math.min(this.#table.maxBytes, this.#tableBytes)) {
@@ -152,7 +152,7 @@ export class HpackEncoder {
     return position;
   }
 
-  /** RFC 7541, section 5.2. */
+  /** Writes a string. RFC 7541, section 5.2. */
   #string(text: string, target: Uint8Array, offset: number): number {
     const length = text.length;
     if (this.#huffman) {
@@ -167,7 +167,7 @@ export class HpackEncoder {
   }
 }
 
-/** RFC 7541, section 5.1: behind the bits of `first`, in a prefix whose bits `mask` has. */
+/** Writes an integer behind the bits of `first`, in a prefix with the bits of `mask`. RFC 7541, section 5.1. */
 function writeInteger(
   first: number,
   mask: number,

@@ -57,12 +57,15 @@ const HAS_EOS = 0x2_00_00;
 const latin1Slice = Buffer.prototype.latin1Slice;
 
 /**
- * Huffman decoding, four bits at a time. A state is an inner node of the code's tree: what was read of the symbol
- * under way. As no code is shorter than five bits, four bits end one symbol at most.
+ * Huffman decoding, four bits at a time. A state is an inner node of the code's tree: the bits of the current symbol so far. No
+ * code is shorter than five bits, so four bits end at most one symbol.
  */
 const { transitions, mayEnd } = buildTables();
 
-/** What one state and four bits lead to, at `state * 16 + bits`; and in which states a string may end. */
+/**
+ * Builds the transitions: the result for a state and four bits is at `state * 16 + bits`. Also returns the states in which a
+ * string may end.
+ */
 function buildTables(): { transitions: Int32Array; mayEnd: Uint8Array } {
   const tree = buildTree();
   const count = tree.length / 2;
@@ -79,7 +82,7 @@ function buildTables(): { transitions: Int32Array; mayEnd: Uint8Array } {
   return { transitions: table, mayEnd: ends };
 }
 
-/** Two children a node, the root first: an inner node by its number, a symbol as -1 - symbol. */
+/** Returns two children for each node, the root first: an inner node by its number, a symbol as -1 - symbol. */
 function buildTree(): number[] {
   const tree = [0, 0];
   for (let symbol = 0; symbol <= EOS; symbol++) {
@@ -112,7 +115,7 @@ function transition(tree: readonly number[], state: number, bits: number): numbe
   return emitted | node;
 }
 
-/** What strings are decoded into; a longer one gets its own array, so that this one stays small. */
+/** The buffer into which strings are decoded. A longer string gets its own array, so that this one stays small. */
 const scratch = Buffer.allocUnsafeSlow(16_384);
 
 /** The string that `bytes` hold from `start` to `end`. @throws HpackError */
@@ -139,25 +142,25 @@ export function decodeHuffman(bytes: Uint8Array, start: number, end: number): st
 }
 
 /**
- * The octet that stands for a character: header fields are strings of one character a byte. What is none becomes a
- * question mark, rather than whatever its low byte happens to mean.
+ * Returns the octet of a character, because header fields are strings of one character for each byte. Any other character becomes
+ * a question mark, instead of its low byte.
  */
 export function byteAt(text: string, index: number): number {
   const code = text.charCodeAt(index);
   return code <= 0xff ? code : 0x3f;
 }
 
-/** Bytes that the Huffman code of `text` takes. */
+/** Returns the number of bytes of the Huffman code of `text`. */
 export function huffmanEncodedBytes(text: string): number {
   let bits = 0;
   for (let index = 0; index < text.length; index++) bits += huffmanLengths[byteAt(text, index)]!;
   return (bits + 7) >>> 3;
 }
 
-/** Writes the Huffman code of `text` at `offset`; returns the offset behind it. RFC 7541, section 5.2. */
+/** Writes the Huffman code of `text` at `offset`. Returns the offset behind it. RFC 7541, section 5.2. */
 export function encodeHuffman(text: string, target: Uint8Array, offset: number): number {
   let position = offset;
-  // Bits that wait for a whole byte, at most seven between two symbols; those above them have gone out.
+  // Bits that wait for a whole byte, at most seven between two symbols. The bits above them were written.
   let pending = 0;
   let pendingBits = 0;
   for (let index = 0; index < text.length; index++) {
@@ -165,7 +168,7 @@ export function encodeHuffman(text: string, target: Uint8Array, offset: number):
     const code = huffmanCodes[symbol]!;
     let bits = huffmanLengths[symbol]!;
     if (bits > 24) {
-      // Beside those that wait it would not fit in 32 bits: its first byte goes ahead.
+      // Together with the waiting bits, the code would not fit in 32 bits, so its first byte is written first.
       bits -= 8;
       pending = (pending << 8) | (code >>> bits);
       target[position++] = pending >>> pendingBits;

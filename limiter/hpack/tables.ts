@@ -1,33 +1,33 @@
 /** The tables of fields, dynamic and static, and the error of anyone who reads by them. RFC 7541, section 2.3. */
 
-/** Octets that an entry counts beside its name and value. RFC 7541, section 4.1. */
+/** The octets that an entry counts in addition to its name and value. RFC 7541, section 4.1. */
 export const entryOverheadBytes = 32;
 
-/** SETTINGS_HEADER_TABLE_SIZE before anything was said of it. RFC 9113, section 6.5.2. */
+/** The value of SETTINGS_HEADER_TABLE_SIZE before any SETTINGS. RFC 9113, section 6.5.2. */
 export const initialTableBytes = 4096;
 
-/** Bytes that are no header block. It ends the connection with COMPRESSION_ERROR. RFC 9113, section 4.3. */
+/** The bytes are not a header block. This ends the connection with COMPRESSION_ERROR. RFC 9113, section 4.3. */
 export class HpackError extends Error {
   override readonly name = 'HpackError';
 }
 
 /**
- * The dynamic table of RFC 7541, section 2.3.2: a ring whose room doubles as it is needed. An entry is named by its
- * age: 0 is the newest, which is index 62 on the wire.
+ * The dynamic table of RFC 7541, section 2.3.2: a ring whose capacity doubles when needed. An entry is named by its age: 0 is the
+ * newest, which is index 62 on the wire.
  */
 export class DynamicTable {
-  /** By `slotOf`. For reading alone, as are the next ones. */
+  /** Names by `slotOf`. Read-only for others, like the next fields. */
   names: string[] = new Array<string>(8).fill('');
   values: string[] = new Array<string>(8).fill('');
   length = 0;
-  /** As RFC 7541 counts them, section 4.1. */
+  /** The size, as RFC 7541, section 4.1, counts it. */
   bytes = 0;
   maxBytes = initialTableBytes;
   #mask = 7;
-  /** Where the next entry goes. */
+  /** The position of the next entry. */
   #next = 0;
 
-  /** Where the entry with this index on the wire stands in `names` and `values`. @throws HpackError when there is none */
+  /** Returns the position in `names` and `values` of the entry with this index on the wire. @throws HpackError if there is none */
   slotOf(index: number): number {
     const age = index - staticTableLength - 1;
     if (age >= this.length) {
@@ -38,7 +38,7 @@ export class DynamicTable {
     return (this.#next - 1 - age) & this.#mask;
   }
 
-  /** Index on the wire of the newest entry with this name and value, or 0. */
+  /** Returns the index on the wire of the newest entry with this name and value, or 0. */
   find(name: string, value: string): number {
     for (let age = 0; age < this.length; age++) {
       const at = (this.#next - 1 - age) & this.#mask;
@@ -55,7 +55,7 @@ export class DynamicTable {
     return 0;
   }
 
-  /** Evicts the oldest until the entry fits; one that is larger than the table only empties it. */
+  /** Evicts the oldest entries until the entry fits. One that is larger than the table only empties it. */
   insert(name: string, value: string): void {
     const bytes = name.length + value.length + entryOverheadBytes;
     this.#evictTo(this.maxBytes - bytes);

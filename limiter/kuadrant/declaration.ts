@@ -1,4 +1,4 @@
-/** Kuadrant's service, beside Envoy's on the gRPC listener: its gateways ask Weir as they ask limitador. */
+/** Kuadrant's service, beside Envoy's on the gRPC listener. Its gateways send Weir the requests that they send limitador. */
 import type { Capability } from '../capabilities/capability.ts';
 import type { KuadrantSettings } from './threads.ts';
 

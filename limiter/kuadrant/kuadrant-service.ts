@@ -1,5 +1,5 @@
 /**
- * `kuadrant.service.ratelimit.v1.RateLimitService` (proto/kuadrant), by which Kuadrant's gateways ask limitador: checks,
+ * `kuadrant.service.ratelimit.v1.RateLimitService` (proto/kuadrant), which Kuadrant's gateways use with limitador: checks,
  * reports, reservations and their commits. The first two fields of its own messages are those of a `RateLimitRequest`.
  */
 import {
@@ -37,7 +37,7 @@ import {
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;
   excess: Excess;
-  /** BUDGET_MAX_TTL: a longer TTL is cut to it, as one below a second is made that. */
+  /** BUDGET_MAX_TTL: a longer TTL is cut to it. A TTL below a second becomes a second. */
   maxTtlMs: number;
 }
 
@@ -46,7 +46,7 @@ export const kuadrantMethods = ['CheckRateLimit', 'Report', 'Reserve', 'Commit']
 
 interface Method {
   handle(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void;
-  /** What a request of too many bytes gets. */
+  /** The answer to a request that is too long. */
   refuseLonger(
     error: RequestTooLarge,
     origin: RequestOrigin | undefined,
@@ -78,7 +78,7 @@ function refuseAsError(
   return tooLargeStatus(error);
 }
 
-/** By path. Every call is answered, whatever the bytes. */
+/** Returns the methods by path. Every call is answered, whatever its bytes. */
 export function createKuadrantMethods(options: KuadrantOptions): Map<string, UnaryMethod> {
   return new Map(
     kuadrantMethods.map((name): [string, UnaryMethod] => {
@@ -124,7 +124,7 @@ function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): 
   });
 }
 
-/** As decisions have it: a descriptor over its limit is enough, of quotas all have to be. */
+/** Returns whether the request is over limit, as in decisions: one descriptor over its limit is enough, but all quotas must be over. */
 function isOver({ descriptors }: RateLimitRequest, scopes: readonly BudgetScope[]): boolean {
   const quotas: boolean[] = [];
   for (const index of descriptors.keys()) {
@@ -175,7 +175,10 @@ function reportProblem(request: RateLimitRequest): GrpcStatus | undefined {
   return request.descriptors.length === 0 ? noDescriptors : undefined;
 }
 
-/** Descriptors by their hits; a crowded one by itself, so that the others are counted whatever becomes of it. */
+/**
+ * Returns descriptors by their hits. A descriptor on a hot counter is separate, so that the others are counted regardless of its
+ * result.
+ */
 function reportParts(request: RateLimitRequest): (BudgetQuestion & { actual: number })[] {
   const { domain, leftOut } = request;
   const byHits = new Map<number, Descriptor[]>();
@@ -221,7 +224,7 @@ function reserve(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
   options.budgets.reserve(question, reply, (answer) => {
     if (!('failure' in answer)) reply.send(reserveResponse(answer.allowed, answer.id));
     else if (answer.failure === 'no-domain') reply.send(reserveResponse(true, ''));
-    // The message has no room for a reason; what it asked for cannot be held.
+    // The message has no field for a reason. The requested amount cannot be held.
     else if (answer.failure === 'full') reply.send(reserveResponse(false, ''));
     else reply.fail(statusOf(answer));
   });
@@ -240,24 +243,24 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
   options.budgets.settle({ ...questionOf(request), id, actual, unknown: 'charge' }, reply, (answer) => {
     if (!('failure' in answer)) {
       const { outcome } = answer;
-      // The same again is shown the same.
+      // A repeated commit gets the same answer.
       reply.send(commitResponse(outcome === 'settled' || outcome === 'repeated'));
     } else if (answer.failure === 'no-domain') reply.send(commitResponse(false));
     else reply.fail(statusOf(answer));
   });
 }
 
-/** Descriptors with `hits_addend` have an amount of their own. */
+/** Descriptors with `hits_addend` have their own amount. */
 function questionOf({ domain, descriptors }: RateLimitRequest): BudgetQuestion {
   const amounts = descriptors.map(({ hitsAddend }) => hitsAddend);
   const hasOwn = amounts.some((amount) => amount !== undefined);
   return { domain, descriptors, amounts: hasOwn ? amounts : undefined };
 }
 
-/** What `ReserveRequest` and `CommitRequest` have beside domain and descriptors: 3 and 4, either way round. */
+/** Fields of `ReserveRequest` and `CommitRequest` besides domain and descriptors: 3 and 4, in either order. */
 interface OwnFields {
   request: RateLimitRequest;
-  /** `amount` or `actual_amount`. Rounded above 2^53 - 1. */
+  /** The value of `amount` or `actual_amount`. Rounded above 2^53 - 1. */
   number: number;
   id: string;
   ttlMs: number;
@@ -267,13 +270,13 @@ const reader = new WireReader();
 const varint = 0;
 const lengthDelimited = 2;
 
-/** Undefined: the call was refused. */
+/** Returns undefined if the call was rejected. */
 function readOwn(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): OwnFields | undefined {
   let number = 0;
   let id = '';
   let ttlMs = 0;
   const shared: Uint8Array[] = [];
-  // From every usual client they stand side by side.
+  // All common clients write them next to each other.
   let sharedStart = 0;
   let sharedEnd = 0;
   try {
@@ -318,7 +321,7 @@ function readDurationMs(): number {
     else if (field === 2) nanos = reader.int32();
     else reader.skip(field, 2);
   }
-  // As unsigned numbers those below 0 are above 2^63.
+  // As unsigned numbers, negative numbers are above 2^63.
   if (seconds === Number.POSITIVE_INFINITY || nanos < 0) return -1;
   return Math.ceil(seconds * 1000 + nanos / 1_000_000);
 }
@@ -335,7 +338,7 @@ function codeMessage(overallCode: Code): Uint8Array {
 function reserveResponse(allowed: boolean, id: string): Uint8Array {
   const code = [0x08, allowed ? Code.OK : Code.OVER_LIMIT];
   if (!allowed || id === '') return Uint8Array.from(code);
-  // An id of ours is much shorter than 128 bytes.
+  // An id that Weir makes is much shorter than 128 bytes.
   return Uint8Array.from([...code, 0x12, id.length, ...Buffer.from(id, 'latin1')]);
 }
 
@@ -365,7 +368,10 @@ function amountProblem(field: string, amount: number): GrpcStatus | undefined {
   return amount > most ? invalid(`${field} must be at most ${most}`) : undefined;
 }
 
-/** Counters of one descriptor and several limits of requests are reserved as one, which has one amount. */
+/**
+ * Returns why the amounts are invalid. Counters of one descriptor and several limits of requests are reserved as one, which has
+ * one amount.
+ */
 function amountsProblem(field: string, { request, number }: OwnFields): GrpcStatus | undefined {
   for (const { hitsAddend, isNegativeHits, limit } of request.descriptors) {
     if (hitsAddend === undefined) continue;

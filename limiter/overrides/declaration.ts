@@ -1,4 +1,4 @@
-/** Overrides: temporary changes of limits, by files (OVERRIDES_DIR), by `/v1/overrides` and by a control plane. */
+/** Overrides: temporary changes of limits, from files (OVERRIDES_DIR), from `/v1/overrides` and from a control plane. */
 import type { Capability } from '../capabilities/capability.ts';
 import { type OverrideSettings, rows } from './settings.ts';
 

@@ -1,8 +1,9 @@
 /**
- * Overrides that the API set, in the store: a record each, whose field is the place that only one can have, and a revision that
- * changes with them. Limiters learn of a change by its message, which names the records and the revision before: who has
- * that one reads these records, and all others all. Who missed it learns by the revision, which each looks at every second. While the store is away the last ones known stay, and one that comes back empty gets them again: it has a
- * name of its own beside the revision, which is gone then.
+ * Overrides of the API in the store. Each has a record, whose field is the place that only one override can have. A revision
+ * changes with the records. Limiters learn of a change by a message, which names the records and the revision before. A limiter
+ * that has this revision reads these records, and all others read all records. A limiter that missed the message notices the
+ * revision, which each limiter reads every second. While the store is unavailable, the last known overrides stay in force. A
+ * store that comes back empty gets them again. It is recognized by a name that is stored beside the revision and lost with it.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -12,35 +13,35 @@ import { StoreError } from '../stores/store-error.ts';
 
 export interface KeptOverridesOptions {
   storeAdmin: StoreAdmin;
-  /** Settles when they are in force here. `soon`: nobody waits for it. */
+  /** Settles when the overrides are in force in this limiter. `soon`: no caller waits for it. */
   use(overrides: readonly Override[], when: 'now' | 'soon'): Promise<void>;
   /** The store came back without them, and has so many again. */
   onGivenBack(overrides: number): void;
   clock: Clock;
   timers: Timers;
-  /** OVERRIDES_POLL_INTERVAL. */
+  /** The value of OVERRIDES_POLL_INTERVAL. */
   pollMs: number;
 }
 
-/** Chosen: for so long the id of a grant stays known after its end, so that it happens once. */
+/** Chosen: the id of a grant is stored for this time after its end, so that it applies only once. */
 const rememberedMs = 24 * 3_600_000;
-/** Chosen: where a revision was lost with who wrote it, the records are read all the same after so many looks. */
+/** Chosen: if a revision was lost together with its writer, the records are read after this many polls. */
 const looksPerReading = 60;
-/** Chosen: records that are written at once. */
+/** Chosen: the number of records that are written at once. */
 const recordsAtOnce = 500;
 
-/** Chosen: records that a message names; of more than these it is quicker to read all. */
+/** Chosen: the number of records that a message names. For more, it is quicker to read all records. */
 const mostNamed = 100;
-/** Chosen: so often a revision that others change meanwhile is tried to be the next one. */
+/** Chosen: how often to try the next revision while others change it. */
 const mostTries = 3;
 
-/** `override`: undefined for what nobody of this version wrote. */
+/** `override`: undefined if this version did not write the record. */
 interface KeptRecord {
   readonly text: string;
   readonly override: Override | undefined;
 }
 
-/** What a message reports. Without `after` nobody knows what else changed. */
+/** The content of a message. Without `after`, it is unknown what else changed. */
 interface News {
   readonly revision: string;
   readonly after: string | undefined;
@@ -49,7 +50,7 @@ interface News {
 
 export class KeptOverrides {
   readonly #options: KeptOverridesOptions;
-  /** By field. */
+  /** Records by field. */
   #records = new Map<string, KeptRecord>();
   #overrides: readonly Override[] = [];
   #revision: string | undefined;
@@ -57,12 +58,12 @@ export class KeptOverrides {
   #store: string | undefined;
   #looks = 0;
   #reading: Promise<void> | undefined;
-  /** What the next reading is for. */
+  /** The scope of the next reading. */
   #toRead = { all: false, isAwaited: false, news: [] as News[] };
-  /** Fields that were written, and nobody was reported. */
+  /** Fields that were written, but not reported yet. */
   readonly #unread = new Set<string>();
   #reporting: Promise<void> = Promise.resolve();
-  /** One that has not begun. */
+  /** A report that has not begun. */
   #nextReport: Promise<void> | undefined;
   #ends: (() => void)[] = [];
 
@@ -70,7 +71,7 @@ export class KeptOverrides {
     this.#options = options;
   }
 
-  /** Those known, ended ones among them. */
+  /** All known overrides, including ended ones. */
   get all(): readonly Override[] {
     return this.#overrides;
   }
@@ -98,7 +99,10 @@ export class KeptOverrides {
     return found && { override: found, text: text! };
   }
 
-  /** False: another one is at its place, or not the one that was to be replaced. In force here when it settles. */
+  /**
+   * Writes an override. Resolves with false if another one is at its place, or if it is not the one to replace. Otherwise the
+   * override is in force in this limiter when it settles.
+   */
   async put(override: Override, when: 'always' | 'absent' | { is: string }): Promise<boolean> {
     const isPut = await this.#options.storeAdmin.putRecord(
       'overrides',
@@ -110,7 +114,7 @@ export class KeptOverrides {
     return isPut;
   }
 
-  /** Gives those that were removed: not what somebody replaced since it was read. */
+  /** Removes overrides. Returns those that were removed, without any that were replaced since they were read. */
   async remove(overrides: readonly Override[]): Promise<Override[]> {
     const { storeAdmin } = this.#options;
     const removed: Override[] = [];
@@ -118,7 +122,7 @@ export class KeptOverrides {
       const field = fieldOf(override);
       const known = this.#records.get(field);
       const text = known?.override === override ? known.text : JSON.stringify(override);
-      // Where the store takes no scripts it is removed whatever it is.
+      // If the store accepts no scripts, the record is removed regardless of its content.
       const isGone =
         (await storeAdmin.removeRecord('overrides', field, text).catch(orRefused)) ??
         (await storeAdmin.removeRecord('overrides', field));
@@ -128,7 +132,7 @@ export class KeptOverrides {
     return removed;
   }
 
-  /** Settles when what the store has is in force here; rejects as the store admin does. */
+  /** Settles when the overrides of the store are in force in this limiter. Rejects as the store admin does. */
   async read(): Promise<void> {
     this.#toRead.all = true;
     this.#toRead.isAwaited = true;
@@ -141,7 +145,7 @@ export class KeptOverrides {
   }
 
   async #readOn(): Promise<void> {
-    // One that began before may have missed what this is for.
+    // A reading that began before may have missed the change.
     await this.#reading?.catch(() => {});
     this.#reading ??= this.#readNext().finally(() => {
       this.#reading = undefined;
@@ -149,7 +153,10 @@ export class KeptOverrides {
     await this.#reading;
   }
 
-  /** Settles when the fields are in force here and the others were reported; changes that come meanwhile are reported as one. */
+  /**
+   * Settles when the fields are in force in this limiter and were reported to the others. Changes that arrive meanwhile are
+   * reported as one.
+   */
   #changed(fields: readonly string[]): Promise<void> {
     for (const field of fields) this.#unread.add(field);
     this.#nextReport ??= this.#reporting
@@ -196,7 +203,7 @@ export class KeptOverrides {
     return { revision, after: undefined, fields: [] };
   }
 
-  /** Later ones have a higher number, which goes on where a store lost its own. */
+  /** Returns the next revision. Later ones have a higher number, which continues if a store lost its own. */
   #revisionAfter(after: string | undefined): string {
     return `${Math.max(numberOf(after), numberOf(this.#revision)) + 1} ${randomUUID()}`;
   }
@@ -208,7 +215,7 @@ export class KeptOverrides {
       if (revision === this.#revision && this.#looks % looksPerReading !== 0) return;
       await this.read();
     } catch {
-      // The store is away: the next look comes soon.
+      // The store is unavailable. The next poll comes soon.
     }
   }
 
@@ -240,7 +247,7 @@ export class KeptOverrides {
 
   async #readAll(when: 'now' | 'soon'): Promise<void> {
     const { storeAdmin } = this.#options;
-    // The revision first: a change meanwhile has another one.
+    // Reads the revision first, because a later change has another one.
     let revisions = await storeAdmin.records('revisions');
     if (this.#store !== undefined && revisions.get('store') !== this.#store) {
       await this.#giveBack();
@@ -272,7 +279,7 @@ export class KeptOverrides {
     else used.catch(() => {});
   }
 
-  /** To a store that has lost them, as one does that keeps nothing over its restart. */
+  /** Writes the records again to a store that has lost them, such as a store without persistence after a restart. */
   async #giveBack(): Promise<void> {
     const { storeAdmin, onGivenBack } = this.#options;
     try {
@@ -287,7 +294,7 @@ export class KeptOverrides {
       await this.#publish(await this.#newRevision(lost.map(([field]) => field)));
       if (lost.length > 0) onGivenBack(lost.length);
     } catch (error) {
-      // Where that is refused the store is followed as it is.
+      // If the store rejects this, its content applies unchanged.
       if (!(error instanceof StoreError) || error.transient) throw error;
     }
   }
@@ -305,7 +312,7 @@ function fieldOf(override: Override): string {
   return createHash('sha256').update(overridePlace(override)).digest('base64url');
 }
 
-/** What changed from this revision on; undefined: that cannot be determined by these messages. */
+/** Returns the changes since this revision. Undefined if these messages do not determine them. */
 function changesBy(
   news: readonly News[],
   known: string | undefined,
@@ -313,7 +320,7 @@ function changesBy(
   const fields = new Set<string>();
   let revision = known;
   for (const one of news) {
-    // Read already: by who made the change, or with all others.
+    // The change was read already, by its author or with all records.
     if (one.revision === revision || isBefore(one.revision, revision)) continue;
     if (one.after === undefined || one.after !== revision) return undefined;
     for (const field of one.fields) fields.add(field);
@@ -326,18 +333,18 @@ function isBefore(one: string, other: string | undefined): boolean {
   return numberOf(one) > 0 && numberOf(one) < numberOf(other);
 }
 
-/** 0: written by a version whose revisions had none. */
+/** Returns 0 for a revision of a version that wrote no numbers. */
 function numberOf(revision: string | undefined): number {
   return Number(/^(\d{1,15}) /.exec(revision ?? '')?.[1] ?? 0);
 }
 
-/** Where the store takes no scripts a revision is set whatever it was. */
+/** Handles a store without scripts: it sets a revision regardless of its old value. */
 function orRefused(error: unknown): undefined {
   if (!(error instanceof StoreError) || error.transient) throw error;
   return undefined;
 }
 
-/** Undefined for other messages. */
+/** Returns undefined for other messages. */
 function newsOf(text: string): News | undefined {
   try {
     const { is, revision, after, fields } = JSON.parse(text) as Record<string, unknown>;
@@ -349,7 +356,7 @@ function newsOf(text: string): News | undefined {
   }
 }
 
-/** Undefined for what nobody of this version wrote. */
+/** Returns undefined if this version did not write the text. */
 function overrideOf(text: string): Override | undefined {
   try {
     const override = JSON.parse(text) as Override;

@@ -1,7 +1,7 @@
-/** What is logged of overrides. */
+/** Log lines about overrides. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** `isMended`: what was in the files before was refused. */
+/** `isMended`: whether the files before were rejected. */
 export function overridesLoaded(log: Logger, fields: { overrides: number }, isMended: boolean): void {
   if (isMended) log.warn('The files of overrides are good again', fields);
   else log.info('Overrides of files are in force', fields);

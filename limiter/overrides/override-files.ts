@@ -1,7 +1,7 @@
 /**
- * The files of OVERRIDES_DIR, looked at twice a second: the folder need not be there, may be a mount of Kubernetes or a link that is
- * swapped, and what changed is read when it has stood still for a look. While anything is wrong with them the last good ones
- * stay.
+ * The files of OVERRIDES_DIR, polled twice a second. The folder may be missing, may be a Kubernetes mount or a link that is
+ * swapped. Changed files are read when they did not change between two polls. While they have mistakes, the last good ones stay
+ * in force.
  */
 import { existsSync, statSync } from 'node:fs';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -14,7 +14,7 @@ import { readFiles } from '../config-source/file/load-rules.ts';
 export interface OverrideFilesOptions {
   directory: string;
   ignoreDotFiles: boolean;
-  /** OVERRIDES_MAX_SECONDS. */
+  /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
   use(overrides: readonly Override[]): void;
   loaded(overrides: number, isMended: boolean): void;
@@ -24,7 +24,7 @@ export interface OverrideFilesOptions {
 }
 
 const lookMs = 500;
-/** Chosen: of all files together. */
+/** Chosen: the maximum size of all files together. */
 const maxBytes = 32 * 1024 * 1024;
 const shownProblems = 20;
 
@@ -60,7 +60,7 @@ export class OverrideFiles {
     if (this.#seen === before && this.#seen !== this.#read) this.#load();
   }
 
-  /** What reports one state of the files from another; empty without any. */
+  /** Returns a text that distinguishes states of the files. Empty if there are none. */
   #look(): string {
     const { directory } = this.#options;
     if (!existsSync(directory)) return '';

@@ -1,4 +1,4 @@
-/** `/v1/overrides`: sets, lists and removes overrides. Those of objects and files are changed where they came from. */
+/** `/v1/overrides`: sets, lists and removes overrides. Those of objects and files must be changed at their source. */
 import { randomUUID } from 'node:crypto';
 import {
   type ApiAnswer,
@@ -31,9 +31,9 @@ export interface OverrideParts {
   settings: PlanSettings;
   clock: Clock;
   report: ReportChange;
-  /** OVERRIDES_MAX. */
+  /** The value of OVERRIDES_MAX. */
   most: number;
-  /** OVERRIDES_MAX_SECONDS. */
+  /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
 }
 
@@ -79,11 +79,11 @@ function list({ inForce, storeAdmin, clock }: OverrideParts, { query, actor }: A
     storeAdmin.kind === 'memcache'
       ? ['BACKEND_TYPE=memcache keeps no overrides: those of files and objects are listed alone']
       : [];
-  // Stores keep them in no order.
+  // Stores return them in no order.
   return { lines: listLines({ inForce, clock }, shownOnes.toSorted(byAge), notes) };
 }
 
-/** Ten thousand of them would hold up decisions, were they made into text at once. */
+/** Yields lines one by one. Converting ten thousand at once would delay decisions. */
 function* listLines(
   { inForce, clock }: Pick<OverrideParts, 'inForce' | 'clock'>,
   overrides: readonly Override[],
@@ -154,7 +154,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   await parts.kept.read();
   const found = parts.inForce.all().filter((one) => {
     if (hasEnded(parts, one) || (id !== undefined && one.id !== id)) return false;
-    // Nobody learns by an id what others have.
+    // An id must not reveal the overrides of other callers.
     if (id !== undefined && !mayKnow(actor, one)) return false;
     if (id === undefined && one.effect.kind === 'grant') return false;
     if (domain !== undefined && one.domain !== domain) return false;
@@ -180,7 +180,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   return { body: { removed: Array.from(gone, (one) => texts.get(one)) } };
 }
 
-/** Grants are many for the same entries, and none of them is meant by these alone. */
+/** Returns the text for an absent override. There can be many grants for the same entries, so entries alone do not identify one. */
 function absenceText(
   parts: OverrideParts,
   { id, domain, entries }: { id: string | undefined; domain: string | undefined; entries: Override['match'] },
@@ -233,7 +233,7 @@ function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
     );
   const table = rules();
   if (override.effect.kind !== 'grant') return override;
-  // Its end is that of the window that its rule has now.
+  // It ends with the current window of its rule.
   const limits = table === undefined ? [] : limitsOf(override, table);
   const problem = table === undefined ? 'no rules are in force yet' : ruleProblem(override, table, limits);
   if (problem !== undefined) throw new ApiProblem(400, `nothing can be granted: ${problem}`);
@@ -289,7 +289,7 @@ function reported(parts: OverrideParts, { actor }: ApiCall, override: Override, 
   return json;
 }
 
-/** As the limiter knows it now, which has read it from the store since. */
+/** Returns the override as the limiter knows it now, after it read it from the store. */
 function jsonOf({ inForce, clock }: OverrideParts, override: Override): Record<string, unknown> {
   const known =
     inForce.all().find(({ id, source }) => id === override.id && source === override.source) ?? override;

@@ -1,6 +1,7 @@
 /**
- * All overrides of this process, whatever they came by: who of two with the same place holds, what the serving threads are
- * reported, and how each of them stands. Threads end them by themselves; here a timer lets those follow that were Conflicted.
+ * All overrides of this process from all sources. It decides which of two overrides with the same place is in force, publishes
+ * them to the serving threads, and reports their status. Threads end overrides by themselves. A timer here puts Conflicted
+ * overrides in force afterwards.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { limitLabel, overrideWords, unusedUnitWords } from '../../rules/describe.ts';
@@ -20,27 +21,27 @@ import { unknownDomainWords } from '../../rules/review/near-names.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 
-/** What is asked of the rules in force. */
+/** The methods of the rules in force that are needed here. */
 export type OverriddenRules = RuleMatcher & Pick<RuleTable, 'rulesAlong'>;
 
 export interface OverridesInForceOptions {
-  /** Has every thread of this process decide with these. */
+  /** Makes every thread of this process decide with these overrides. */
   publish(overrides: readonly Override[]): Promise<void>;
-  /** Those in force; undefined: there are none yet. */
+  /** Returns the rules in force. Undefined if there are none yet. */
   rules(): OverriddenRules | undefined;
   clock: Clock;
   timers: Timers;
 }
 
-/** Chosen: ends, and arrivals that nobody waits for, are one change where they follow each other faster. */
+/** Chosen: ends and arrivals that no caller waits for become one change if they follow each other faster. */
 const leastGapMs = 100;
-/** What a timer can wait. */
+/** The longest wait of a timer. */
 const mostWaitMs = 2 ** 31 - 1;
 
 export class OverridesInForce {
   readonly #options: OverridesInForceOptions;
   readonly #bySource = new Map<Override['source'], readonly Override[]>();
-  /** What stands for the place of one, which takes long to write. */
+  /** The text of an override's place, because computing it takes long. */
   readonly #places = new WeakMap<Override, string>();
   #winning: readonly Override[] = [];
   #conflicts = new Map<Override, Override>();
@@ -58,7 +59,7 @@ export class OverridesInForce {
     this.#options = options;
   }
 
-  /** How many have not ended and hold. */
+  /** The number of overrides that are in force and have not ended. */
   get count(): number {
     const nowMs = this.#options.clock.nowMs();
     return this.#winning.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
@@ -68,13 +69,13 @@ export class OverridesInForce {
     return this.#conflicts.size;
   }
 
-  /** All of this source, in place of those before. Settles when every thread decides by them. */
+  /** Replaces all overrides of this source. Settles when every thread decides with them. */
   use(source: Override['source'], overrides: readonly Override[]): Promise<void> {
     this.#bySource.set(source, overrides);
     return this.#settle();
   }
 
-  /** As `use`, and nobody waits for it: the first at once, and then one in `leastGapMs`. */
+  /** Does the same as `use`, but no caller waits for it: the first change applies at once, and then one every `leastGapMs`. */
   useSoon(source: Override['source'], overrides: readonly Override[]): void {
     this.#bySource.set(source, overrides);
     const waitMs = this.#decidedAtMs + leastGapMs - this.#options.clock.monotonicMs();
@@ -105,7 +106,7 @@ export class OverridesInForce {
     return { ...this.#standingOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
   }
 
-  /** `limits`: those that it stands for by these rules. */
+  /** `limits`: the limits that it replaces by these rules. */
   #standingOf(
     override: Override,
     rules: OverriddenRules | undefined,
@@ -134,7 +135,7 @@ export class OverridesInForce {
     this.#later?.callOff();
   }
 
-  /** One change at a time; what comes meanwhile is the next one. */
+  /** Applies one change at a time. Changes that arrive meanwhile become the next one. */
   #settle(): Promise<void> {
     this.#next ??= this.#last
       .catch(() => {})
@@ -163,7 +164,7 @@ export class OverridesInForce {
     }
     const overrides = [...holders.values()];
     this.#wake(nowMs);
-    // What only ended is known to the threads.
+    // The threads know about overrides that only ended.
     const known = new Set(this.#winning);
     const isNews = overrides.some((one) => !known.has(one)) || this.#hasLost(holders, nowMs);
     this.#winning = overrides;
@@ -172,14 +173,14 @@ export class OverridesInForce {
     await publish(overrides);
   }
 
-  /** One that held is gone before its end. */
+  /** Returns whether an override that was in force was removed before its end. */
   #hasLost(holders: ReadonlyMap<string, Override>, nowMs: number): boolean {
     return this.#winning.some(
       (one) => (one.endsMs === undefined || one.endsMs > nowMs) && holders.get(this.#placeOf(one)) !== one,
     );
   }
 
-  /** At the next end of one that others wait for. */
+  /** Sets a timer for the next end of an override that others wait for. */
   #wake(nowMs: number): void {
     this.#callOff();
     let endsMs = Number.POSITIVE_INFINITY;
@@ -204,17 +205,17 @@ export function limitsOf({ domain, match }: Override, rules: RuleMatcher): reado
   return rules.match(domain, match)?.rule.limits ?? [];
 }
 
-/** Says that rules have no such domain or no such key, which may be mistyped; undefined if they have both. */
+/** Returns a note that the rules have no such domain or key, which may be mistyped. Undefined if they have both. */
 function unmatchedWords({ domain, match }: Override, rules: OverriddenRules): string | undefined {
   const along = rules.rulesAlong(domain, match);
-  // Which domains there are is not for everybody who may change this one.
+  // The list of domains must not be shown to all callers that may change this override.
   if (along === undefined) return unknownDomainWords(domain, []);
   return unknownKeyWords(domain, along.rules, match);
 }
 
 /**
- * Why an override changes nothing by these rules; undefined if it changes something, and for patterns, whose matches are unknown.
- * `limits`: of the rule that matches it.
+ * Returns why an override has no effect with these rules. Undefined if it has one, and for patterns, whose matches are unknown.
+ * `limits`: the limits of the rule that matches it.
  */
 export function ruleProblem(
   override: Override,

@@ -32,7 +32,7 @@ export const rows = {
   },
 } as const satisfies SettingsTable;
 
-/** Besides them where rule files are, and which of them are none. */
+/** The settings of overrides, and the settings that say where rule files are. */
 export interface OverrideSettings extends SettingsOf<typeof rows> {
   readonly runtimeRoot: string;
   readonly runtimeSubdirectory: string;

@@ -1,4 +1,4 @@
-/** Overrides of this process: by files, by the API and by a control plane, joined and published to the threads that serve. */
+/** Overrides of this process from files, the API and a control plane. They are joined and published to the threads that serve. */
 import { join, resolve } from 'node:path';
 import type { Override } from '../../rules/override.ts';
 import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/capability.ts';
@@ -13,7 +13,7 @@ import type { OverrideSettings } from './settings.ts';
 
 /** Messages to each thread that serves. */
 interface OverrideMessages {
-  /** Decides with these over the rules from now on, in place of all before. */
+  /** Makes the thread decide with these overrides over the rules from now on. Replaces all earlier ones. */
   use(overrides: readonly Override[]): void;
 }
 
@@ -76,7 +76,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
         most: settings.overridesMax,
         maxSeconds: settings.overridesMaxSeconds,
       }),
-    // They are in force from the first decision on.
+    // The overrides are in force from the first decision on.
     start: async () => files.start(),
     storeAnswers: () => kept.start(),
     close: () => {
@@ -87,12 +87,12 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
   };
 }
 
-/** Beside the rules and never in them: a limiter of another maker would take it for a rule file. */
+/** Returns a directory beside the rules and never inside them, because a limiter of another maker would read it as a rule file. */
 function overridesDirectory({ overridesDir, runtimeRoot, runtimeSubdirectory }: OverrideSettings): string {
   return overridesDir === '' ? join(resolve(runtimeRoot), runtimeSubdirectory, 'overrides') : overridesDir;
 }
 
-/** Of the main thread. */
+/** Registers statistics of the main thread. */
 export function registerOverrideStats(
   registry: StatsRegistry,
   {

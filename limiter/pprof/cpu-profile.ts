@@ -1,10 +1,10 @@
-/** CPU profiles of V8: how they are taken, and as pprof profiles. */
+/** Takes CPU profiles of V8 and converts them to pprof profiles. */
 import type { Profiler } from 'node:inspector';
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../../process/time/clock.ts';
 import { PprofBuilder } from './pprof-builder.ts';
 
-/** Time in which the process had nothing to do is no CPU time. */
+/** The names of idle time, which is not CPU time. */
 const notCpu = new Set(['(idle)', '(root)']);
 
 /** A CPU profile of V8 as a pprof profile. Pure. */
@@ -76,11 +76,11 @@ function microsByNode({
   return micros;
 }
 
-/** Chosen: this many samples keep the end of a profile, which holds the event loop, short. */
+/** Chosen: this many samples bound the end of a profile, which blocks the event loop. */
 const mostSamples = 60_000;
 const shortestIntervalMicros = 1000;
 
-/** Takes CPU profiles of this thread. Costs nothing while none is asked for. */
+/** Takes CPU profiles of this thread. It costs nothing while no profile is requested. */
 export class CpuProfiler {
   readonly #clock: Clock;
   #busy = false;
@@ -89,12 +89,12 @@ export class CpuProfiler {
     this.#clock = clock;
   }
 
-  /** One profile at a time: V8 samples for all at once, at the interval of the first. */
+  /** Whether a profile is running. V8 samples for all profiles at once, at the interval of the first, so there is one at a time. */
   get busy(): boolean {
     return this.#busy;
   }
 
-  /** Profiles for that long, or until `ended` settles, and gives back gzipped pprof. */
+  /** Profiles for that time, or until `ended` settles. Returns gzipped pprof. */
   async profile(seconds: number, ended: Promise<void>): Promise<Uint8Array> {
     this.#busy = true;
     const session = new Session();

@@ -1,9 +1,9 @@
-/** Sampled heap profiles of V8: how they are taken, and as pprof profiles. */
+/** Takes sampled heap profiles of V8 and converts them to pprof profiles. */
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../../process/time/clock.ts';
 import { type CallFrame, PprofBuilder } from './pprof-builder.ts';
 
-/** As V8 gives it, in fuller form than Node's types say. */
+/** A profile as V8 returns it, with more fields than Node's types have. */
 interface SampledHeap {
   head: HeapNode;
   samples: { nodeId: number }[];
@@ -23,8 +23,8 @@ export interface HeapProfileOptions {
 }
 
 /**
- * As a pprof profile. Pure. `inuse_space` is V8's estimate of the bytes alive. V8 reports no number of objects, only how
- * many of them it sampled, so that is what `samples` counts.
+ * Converts to a pprof profile. Pure. `inuse_space` is V8's estimate of the live bytes. V8 does not report a number of objects,
+ * only how many of them it sampled, so `samples` counts these.
  */
 export function heapProfileToPprof(
   profile: SampledHeap,
@@ -54,10 +54,10 @@ export function heapProfileToPprof(
   });
 }
 
-/** Go's interval, too. Measured with 1 KB of garbage a request: no cost that shows beside the noise of 5%. */
+/** The sampling interval, which is also Go's. Measured with 1 KB of garbage for each request, the cost is within the noise of 5%. */
 const intervalBytes = 512 * 1024;
 
-/** Samples allocations of this thread from its start on, so that the first question already has an answer. */
+/** Samples allocations of this thread from its start, so that the first request already has a result. */
 export class HeapSampler {
   readonly #clock: Clock;
   readonly #session = new Session();
@@ -74,7 +74,7 @@ export class HeapSampler {
     await this.#session.post('HeapProfiler.startSampling', { samplingInterval: intervalBytes });
   }
 
-  /** What is alive, as gzipped pprof; V8 forgets what a collection finds dead, and `collect` runs one first. */
+  /** Returns live objects as gzipped pprof. V8 drops objects that a collection finds dead; `collect` runs one first. */
   async profile({ collect }: { collect: boolean }): Promise<Uint8Array> {
     await this.start();
     if (collect) await this.#session.post('HeapProfiler.collectGarbage');

@@ -1,4 +1,4 @@
-/** What is asked of a worker: gzipped pprof. */
+/** Requests to a worker. The results are gzipped pprof. */
 export interface ProfileMessages {
   cpu(question: { seconds: number }): Promise<Uint8Array>;
   heap(question: { collect: boolean }): Promise<Uint8Array>;

@@ -1,4 +1,4 @@
-/** Builds a profile that `go tool pprof` reads, from call frames as V8 gives them. */
+/** Builds a profile that `go tool pprof` reads from V8's call frames. */
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -12,7 +12,7 @@ import {
   ValueType,
 } from 'pprof-format';
 
-/** V8's view of a function; lines and columns count from 0, and are -1 for what is no JavaScript. */
+/** A function in V8. Lines and columns count from 0. They are -1 for frames outside JavaScript. */
 export interface CallFrame {
   functionName: string;
   url: string;
@@ -62,7 +62,7 @@ export class PprofBuilder {
     return id;
   }
 
-  /** `stack` begins with the innermost place; one value per kind. */
+  /** `stack` begins with the innermost location. There is one value for each kind. */
   addSample(stack: number[], values: number[]): void {
     this.#samples.push(new Sample({ locationId: stack, value: values.map(Math.round) }));
   }
@@ -84,7 +84,7 @@ export class PprofBuilder {
     return compress(await profile.encodeAsync());
   }
 
-  /** Reports pprof that every name is known, so that it does not look for a binary. */
+  /** Returns a mapping that tells pprof that all names are known, so that it does not look for a binary. */
   #mapping(): Mapping {
     return new Mapping({
       id: 1,
@@ -127,7 +127,7 @@ function fileName(url: string): string {
   return url.startsWith('file://') ? fileURLToPath(url) : url;
 }
 
-/** With the place, because pprof adds up functions of one name. `(idle)` and the like are V8's own names. */
+/** Returns the name with its location, because pprof adds up functions of one name. Names such as `(idle)` are V8's own. */
 function displayName(frame: CallFrame, file: string): string {
   if (file === '') return frame.functionName || '(native)';
   const place = file.split('/').slice(-2).join('/');

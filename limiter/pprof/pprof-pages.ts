@@ -12,7 +12,7 @@ import type { ProfileMessages } from './messages.ts';
 
 const pprofRoot = '/debug/pprof/';
 
-/** As in Go. */
+/** The default duration, as in Go. */
 const defaultSeconds = 30;
 const mostSeconds = 300;
 
@@ -26,7 +26,7 @@ export class PprofPages implements DebugPages {
   readonly #cpu: CpuProfiler;
   readonly #heap: HeapSampler;
   readonly #workers: ThreadsOf<ProfileMessages>;
-  /** Workers whose CPU profile is under way. */
+  /** Workers with a running CPU profile. */
   readonly #busyWorkers = new Set<number>();
   readonly #ended: Promise<void>;
   #end = (): void => {};
@@ -49,7 +49,7 @@ export class PprofPages implements DebugPages {
     return this.#heap.start();
   }
 
-  /** Ends a running CPU profile, which is then answered with what it has. */
+  /** Ends a running CPU profile. Its response contains the samples so far. */
   closing(): void {
     this.#end();
   }
@@ -128,7 +128,7 @@ export class PprofPages implements DebugPages {
   }
 }
 
-/** With the header that lets `go tool pprof` show the text. */
+/** Answers with an error, and with the header that lets `go tool pprof` show the text. */
 function refuse(response: ServerResponse, status: number, text: string): void {
   response.setHeader('X-Go-Pprof', '1');
   sendError(response, status, text);

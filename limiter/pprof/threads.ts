@@ -1,4 +1,4 @@
-/** Who takes profiles: the main thread its own, and each worker its own. */
+/** Profiles of the main thread and of each worker, which each takes itself. */
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
 import { CpuProfiler } from './cpu-profile.ts';
 import { HeapSampler } from './heap-profile.ts';

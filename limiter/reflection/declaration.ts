@@ -1,4 +1,4 @@
-/** GRPC_REFLECTION: callers may ask what services there are. */
+/** GRPC_REFLECTION: callers may list the services. */
 import { bool } from '../../process/settings/settings-kinds.ts';
 import type { SettingsOf } from '../../process/settings/settings-reader.ts';
 import type { Capability } from '../capabilities/capability.ts';

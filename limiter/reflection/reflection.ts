@@ -25,11 +25,11 @@ import type { DuplexMethod } from '../grpc/stream-call.ts';
 
 export const thread = (): ThreadPart => ({ grpc: (_, served) => reflectionMethods(served) });
 
-/** Finds proto files by what is in them. All files that the given ones import are among them. */
+/** Finds proto files by their content, including all files that the given ones import. */
 export class DescribedFiles {
   readonly #byName = new Map<string, DescFile>();
   readonly #bySymbol = new Map<string, DescFile>();
-  /** By the extended message, then by number. */
+  /** Extensions by the extended message, then by number. */
   readonly #extensions = new Map<string, Map<number, DescFile>>();
   readonly #messages = new Set<string>();
 
@@ -37,12 +37,12 @@ export class DescribedFiles {
     for (const root of roots) this.#addFile(root);
   }
 
-  /** As imports name it. */
+  /** Returns a file by its name in imports. */
   named(name: string): DescFile | undefined {
     return this.#byName.get(name);
   }
 
-  /** By the full name of a message, field, enum, value, extension, service or method. */
+  /** Returns a file by the full name of a message, field, enum, value, extension, service or method. */
   withSymbol(name: string): DescFile | undefined {
     return this.#bySymbol.get(name);
   }
@@ -51,7 +51,7 @@ export class DescribedFiles {
     return this.#extensions.get(messageName)?.get(number);
   }
 
-  /** Rising; undefined when there is no such message. */
+  /** Returns ascending numbers. Undefined if there is no such message. */
   extensionNumbersOf(messageName: string): number[] | undefined {
     if (!this.#messages.has(messageName)) return undefined;
     return [...(this.#extensions.get(messageName)?.keys() ?? [])].sort((a, b) => a - b);
@@ -104,8 +104,8 @@ export function fileName(file: DescFile): string {
 }
 
 /**
- * The file and all that it imports, encoded. What is in `sent` already is left out, the file asked for excepted; what is
- * given joins it.
+ * Encodes the file and all files that it imports. Files in `sent` are left out, except the requested one. Encoded files are added
+ * to `sent`.
  */
 function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
   const encoded: Uint8Array[] = [];
@@ -125,14 +125,14 @@ function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
 }
 
 interface Described {
-  /** Full names of what is served, sorted. */
+  /** The sorted full names of the services. */
   services: readonly string[];
   files: DescribedFiles;
 }
 
 type Answer = ServerReflectionResponse['messageResponse'];
 
-/** Undefined for a request that asks nothing. `sent` are the names of the files that the caller has already. */
+/** Returns undefined for an empty request. `sent`: the names of the files that the caller already has. */
 function answerReflection(
   request: ServerReflectionRequest,
   { services, files }: Described,
@@ -227,9 +227,8 @@ const describableFiles = [
 ];
 
 /**
- * The reflection service in both of its versions, whose messages are alike on the wire.
- * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
- * The methods of reflection by path. They report the services of `servedPaths`, and of their own.
+ * Returns the reflection service in both of its versions, whose messages are equal on the wire, as methods by path. They report
+ * the services of `servedPaths`, and their own. https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
  */
 export function reflectionMethods(servedPaths: readonly string[]): Map<string, DuplexMethod> {
   const described: Described = {

@@ -1,4 +1,4 @@
-/** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
+/** Recently rate-limited requests of one thread: a row for each counter and second, in memory of a fixed size. */
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { boundedText } from '../../rules/bounded-text.ts';
 import { type MoreOfLimit, moreJson } from '../../rules/describe.ts';
@@ -8,7 +8,7 @@ import { windowSeconds } from '../../rules/window.ts';
 
 /** A refused hit as far as it is remembered. */
 export interface RefusedHit {
-  /** Of the limit that refused. */
+  /** The counter of the limit that rejected the request. */
   readonly counter: {
     readonly rule: { readonly domain: string; readonly path: string };
     readonly limit: Limit;
@@ -16,56 +16,56 @@ export interface RefusedHit {
     readonly key: string;
     refusal: number;
   };
-  /** 0: its counter has no window that ends. */
+  /** The end of the window. 0 if the counter has no window that ends. */
   readonly windowEndSeconds: number;
-  /** From the moment of the request to that end. */
+  /** The time from the request to that end. */
   readonly secondsToReset: number;
 }
 
-/** Whose request it was: its header section, name, value, name, value. */
+/** The caller of the request: its header section, as name, value, name, value. */
 export interface RefusedCaller {
   readonly fields?: readonly string[] | undefined;
 }
 
-/** One row, or those of several threads for one counter and second. Plain data. */
+/** One row, or the joined rows of several threads for one counter and second. Plain data. */
 export interface Refusal {
-  /** Seconds since 1970. */
+  /** The time in seconds since 1970. */
   readonly second: number;
   readonly domain: string;
-  /** Null for a limit that no rule has. */
+  /** The rule. Null for a limit that belongs to no rule. */
   readonly rule: string | null;
   readonly limitName: string;
-  /** Null where they are too many to be kept. */
+  /** The entries. Null if they are too many to be stored. */
   readonly entries: readonly Entry[] | null;
   readonly used: number;
   readonly limit: number;
   readonly unit: number;
   readonly unitMultiplier: number;
   readonly algorithm: number;
-  /** What else the limit says. */
+  /** More fields of the limit. */
   readonly more: MoreOfLimit;
   readonly override: string | null;
   /** The override refuses all, whatever is used. */
   readonly blocked?: true;
-  /** Of the rules by which it was refused; null where too many came since. */
+  /** The version of the rules that rejected the request. Null if too many versions followed since. */
   readonly rulesVersion: string | null;
   readonly count: number;
-  /** Of the last one; null where its call says none. */
+  /** The id of the last request. Null if its call had none. */
   readonly requestId: string | null;
   readonly traceId: string | null;
-  /** Of the counter, where there is room for it. */
+  /** The key of the counter, if there is room for it. */
   readonly key: string | null;
 }
 
 export interface RefusalQuestion {
   readonly domain?: string | undefined;
-  /** What is not of these is as if it were not there. Undefined: of all. */
+  /** The domains to search. All others are treated as absent. Undefined for all domains. */
   readonly domains?: readonly string[] | undefined;
-  /** All of them, in any order; others may be there, too. */
+  /** Entries that a row must have, in any order. It may have others, too. */
   readonly entries?: readonly Entry[] | undefined;
-  /** `x-request-id`, or the trace id of `traceparent`. */
+  /** The value of `x-request-id`, or the trace id of `traceparent`. */
   readonly requestId?: string | undefined;
-  /** Seconds since 1970, both included. */
+  /** The bounds in seconds since 1970, both included. */
   readonly since?: number | undefined;
   readonly until?: number | undefined;
   readonly limit: number;
@@ -73,25 +73,28 @@ export interface RefusalQuestion {
 
 export interface RefusalsFound {
   readonly rows: Refusal[];
-  /** Rows that are remembered, of these domains. */
+  /** The number of stored rows of these domains. */
   readonly kept: number;
-  /** Second of the oldest of these; undefined without any. */
+  /** The second of the oldest of these rows. Undefined if there are none. */
   readonly since: number | undefined;
-  /** What rows are remembered of, whichever were asked for. */
+  /** All domains with stored rows, regardless of the question. */
   readonly domains: string[];
 }
 
-/** Of a row, its numbers included. */
+/** The size of a row, including its numbers. */
 export const refusalBytes = 512;
-/** What the numbers of a row take in the arrays below, and some room. */
+/** The size of a row's numbers in the arrays below, with some room. */
 const numberBytes = 48;
-/** Chosen: of a longer id its beginning is kept. A version 00 of `traceparent` has 55. */
+/** Chosen: the stored length of an id. A longer id is cut. A version 00 of `traceparent` has 55 characters. */
 const idCharacters = 64;
 /** The two of a row: what V8 takes for such a string, and for a reference to it. */
 const idBytes = 2 * (16 + idCharacters + 8);
 const textBytes = refusalBytes - numberBytes - idBytes;
 
-/** Chosen: so much of what is kept may be new within a second, so that a flood of made-up values leaves some seconds standing. */
+/**
+ * Chosen: the divisor that gives the share of rows that may be new within a second, so that a flood of made-up values leaves rows
+ * of earlier seconds.
+ */
 const newPart = 8;
 const fewestNew = 16;
 /** Chosen. */
@@ -104,7 +107,7 @@ export class RefusalMemory {
   readonly #kept: number;
   readonly #clock: { nowMs(): number };
   readonly #maxTextBytes: number;
-  /** Which row it is, counted from 1 on; 0: nothing is there. */
+  /** The serial number of each row, from 1. 0 if the row is empty. */
   readonly #serials: Float64Array;
   readonly #seconds: Uint32Array;
   readonly #counts: Uint32Array;
@@ -113,15 +116,15 @@ export class RefusalMemory {
   /** Unit, algorithm and multiplier, from the lowest bits on. */
   readonly #windows: Uint32Array;
   readonly #versions: Uint32Array;
-  /** Ids of `#domainIds`. */
+  /** Ids of domains in `#domainIds`. */
   readonly #domains: Uint32Array;
-  /** Those with rows, by their names. */
+  /** Ids of the domains with rows, by name. */
   readonly #domainIds = new Map<string, number>();
   readonly #domainRows = new Map<number, { readonly name: string; rows: number }>();
   #lastDomain = 0;
   readonly #lengths: Uint16Array;
   readonly #texts: Buffer;
-  /** As their calls brought them: to write them among the texts would take a third of what a refusal takes. */
+  /** Request ids as strings of their calls. Writing them among the texts would take a third of the time of a rejection. */
   readonly #requestIds: (string | undefined)[];
   readonly #traceParents: (string | undefined)[];
   readonly #versionNames = new Map<number, string>();
@@ -131,7 +134,7 @@ export class RefusalMemory {
   #newSecond = 0;
   #leftOut = 0;
 
-  /** `kept` rows, at least 1; `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
+  /** `kept`: the number of rows, at least 1. `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
   constructor(kept: number, clock: { nowMs(): number }, maxTextBytes = defaultTextBytes) {
     this.#maxTextBytes = maxTextBytes;
     this.#kept = kept;
@@ -147,11 +150,11 @@ export class RefusalMemory {
     this.#lengths = new Uint16Array(kept);
     this.#requestIds = new Array<string | undefined>(kept).fill(undefined);
     this.#traceParents = new Array<string | undefined>(kept).fill(undefined);
-    // Rows that were never written take no memory of the machine.
+    // Rows that were never written occupy no physical memory.
     this.#texts = Buffer.alloc(kept * textBytes);
   }
 
-  /** Rows that are remembered. */
+  /** The number of stored rows. */
   get size(): number {
     return Math.min(this.#last, this.#kept);
   }
@@ -163,12 +166,12 @@ export class RefusalMemory {
     return [...arrays, ...more].reduce((sum, { byteLength }) => sum + byteLength, this.#kept * idBytes);
   }
 
-  /** Refusals that got no row, as their second had too many new ones. */
+  /** The number of rejections without a row, because their second had too many new rows. */
   get leftOut(): number {
     return this.#leftOut;
   }
 
-  /** Refusals are by these rules from now on. */
+  /** Sets the version of the rules for all further rejections. */
   useRules(version: string): void {
     this.#version++;
     this.#versionNames.set(this.#version, version);
@@ -188,7 +191,10 @@ export class RefusalMemory {
     }
   }
 
-  /** Asked for its time, the system takes half as long as all else here: the hit knows it, mostly. */
+  /**
+   * Returns the second of a hit. Reading the system's clock takes half as long as all other work here, and the hit mostly has the
+   * time.
+   */
   #secondOf({ windowEndSeconds, secondsToReset }: RefusedHit): number {
     if (windowEndSeconds !== 0) return windowEndSeconds - secondsToReset;
     return Math.floor(this.#clock.nowMs() / 1000);
@@ -199,7 +205,7 @@ export class RefusalMemory {
     entries: readonly Entry[],
     { used, fields, second }: { used: number; second: number } & RefusedCaller,
   ): void {
-    // Replies of a store that come late are of the second before.
+    // A late reply of a store belongs to the second before.
     if (second !== this.#newSecond && second !== this.#newSecond - 1) {
       this.#newSecond = second;
       this.#newIn = 0;
@@ -345,11 +351,11 @@ function isSame(asked: Entry, kept: Entry): boolean {
   return asked.value === kept.value || boundedText(asked.value, longestValue) === kept.value;
 }
 
-/** In characters, as `boundedText` cuts. */
+/** The maximum length in characters, as `boundedText` cuts. */
 const longestValue = 128;
 const longestName = 96;
 
-/** As much of it as a row has room for: without the key, without entries, with short names, at last without any. */
+/** Returns as much of the row's text as fits: without the key, then without entries, with short names, and finally without names. */
 function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries: readonly Entry[]): string {
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
@@ -371,7 +377,7 @@ function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries:
   return Buffer.byteLength(text) <= textBytes ? text : JSON.stringify(['', '', '', '', '', null]);
 }
 
-/** One row in the words of the admin API. */
+/** Returns one row in the words of the admin API. */
 export function refusalJson(refusal: Refusal, limiter: string): Record<string, unknown> {
   const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
   const { calendar, ...others } = more;

@@ -1,4 +1,4 @@
-/** `/v1/refusals`: who was refused of late, by which limit, over all threads. */
+/** `/v1/refusals`: recently rate-limited requests and their limits, over all threads. */
 import {
   type ApiCall,
   ApiProblem,
@@ -10,9 +10,9 @@ import {
 import { type Refusal, type RefusalQuestion, type RefusalsFound, refusalJson } from './refusal-memory.ts';
 
 export interface RefusalParts {
-  /** This limiter. */
+  /** The name of this limiter. */
   name: string;
-  /** In each thread that answers callers. */
+  /** Searches in each thread that answers callers. */
   find(question: RefusalQuestion): Promise<readonly RefusalsFound[]>;
 }
 
@@ -41,7 +41,7 @@ export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
         let found = await find(question);
         const domains = [...new Set(found.flatMap((one) => one.domains))];
         const readable = domains.filter((one) => call.actor.mayRead(one));
-        // What others are refused pushes nothing out of the answer, and is not counted in it.
+        // Rows of other domains must not push rows out of the answer, and are not counted in it.
         if (readable.length < domains.length) found = await find({ ...question, domains: readable });
         const rows = joined(found.flatMap((one) => one.rows));
         const since = found.flatMap((one) => one.since ?? []);
@@ -57,7 +57,7 @@ export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
   ];
 }
 
-/** One for each counter and second, whichever threads refused, the newest first. */
+/** Joins rows to one for each counter and second, over all threads. The newest come first. */
 export function joined(rows: readonly Refusal[]): Refusal[] {
   const found = new Map<string, Refusal>();
   for (const row of rows) {

@@ -1,11 +1,11 @@
-/** Each thread that answers callers remembers whom it refused; the main thread joins what they find. */
+/** Each thread that answers callers stores its rate-limited requests. The main thread joins the rows that they find. */
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { RefusalMemory, type RefusalQuestion, type RefusalsFound } from './refusal-memory.ts';
 import { refusalRoutes } from './refusal-routes.ts';
 import type { RefusalSettings } from './settings.ts';
 
-/** What the main thread asks the others. */
+/** Requests from the main thread to the others. */
 interface RefusalMessages {
   find(question: RefusalQuestion): RefusalsFound;
 }

@@ -1,4 +1,4 @@
-/** PROMETHEUS_MAPPER_YAML: read once at the start. A file that cannot be used ends the start, with file, line and reason. */
+/** PROMETHEUS_MAPPER_YAML, read once at the start. A file that cannot be used ends the start, with file, line and reason. */
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
@@ -23,7 +23,7 @@ export interface MapperFile {
   warnings: string[];
 }
 
-/** Chosen: the first few are enough to begin with. */
+/** Chosen: the first few problems are enough to start with. */
 const maxProblems = 10;
 
 /** Throws a MapperFileError. */
@@ -64,7 +64,7 @@ export function readMapperText(text: string, file: string): MapperFile {
   return { mapping, warnings: [...empty, ...reported(warnings)] };
 }
 
-/** What else is wrong, in the mappings that are in a form that can be read: one at a time, without the defaults. */
+/** Returns further problems, in the mappings whose form can be read. It reads them one at a time, without the defaults. */
 function problemsBeside(issues: readonly PathProblem[], value: unknown): PathProblem[] {
   const mappings = (value as { mappings?: unknown } | undefined)?.mappings;
   if (!Array.isArray(mappings)) return [];

@@ -1,7 +1,7 @@
 /**
- * The keys of a mapper file and what they hold. Every scalar arrives as its text. Keys that statsd_exporter does not
- * know are refused, as it does; its older spellings (timer_type, buckets and quantiles beside match, the metric type
- * timer) are known.
+ * The keys of a mapper file and their values. Every scalar is read as its text. Keys that statsd_exporter does not know are
+ * rejected, as it rejects them. Its older spellings (timer_type, buckets and quantiles beside match, the metric type timer) are
+ * accepted.
  */
 import { z } from 'zod';
 import { parseGoDuration, parseGoFloat, parseGoInteger } from '../../process/settings/go-values.ts';
@@ -32,9 +32,9 @@ const quantile = z.strictObject({
 });
 
 const quantiles = z.array(quantile);
-/** In YAML's words, or in Prometheus'. */
+/** Infinity in the words of YAML or of Prometheus. */
 const infinite = /^\+?(?:\.inf|\.Inf|\.INF|Inf)$/;
-/** That of +Inf may stand at the end: it is there in any case. */
+/** A bucket. The last one may be +Inf, which exists in any case. */
 const bucket = z.string().transform((text, context) => {
   if (infinite.test(text)) return Number.POSITIVE_INFINITY;
   return finite(text) ?? refuse(context, 'a number');
@@ -60,7 +60,7 @@ const histogramOptions = z.strictObject({
   native_histogram_max_buckets: count.optional(),
 });
 
-/** What may stand both in a mapping and in the defaults. */
+/** Fields that both a mapping and the defaults may have. */
 const common = {
   observer_type: observerType.optional(),
   timer_type: observerType.optional(),

@@ -1,4 +1,4 @@
-/** From the content of a mapper file to the rules that apply, with its defaults filled in. */
+/** Converts the content of a mapper file to the rules that apply, including its defaults. */
 import { type CostBudget, newCostBudget, spend } from '../../rules/regex/expression.ts';
 import type { PathProblem } from '../../rules/yaml/places.ts';
 import {
@@ -16,7 +16,7 @@ import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-sche
 export interface ReadMapping {
   mapping: Mapping;
   problems: PathProblem[];
-  /** Worth a word, but no reason to refuse the file. */
+  /** Problems that are reported, but do not reject the file. */
   warnings: PathProblem[];
 }
 
@@ -106,7 +106,7 @@ function firstFilled<T>(lists: readonly (readonly T[] | undefined)[]): readonly 
   return lists.find((list) => list !== undefined && list.length > 0);
 }
 
-/** What names and labels may refer to; undefined for an expression that cannot be read. */
+/** The groups that names and labels may refer to. Undefined if the expression cannot be read. */
 interface Match {
   invalid?: string;
   references: ReadonlySet<string> | undefined;
@@ -132,7 +132,7 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): Pa
   const found: PathProblem[] = [];
   const type = observerType(one, defaults);
   const foreign = type === 'histogram' ? 'summary_options' : 'histogram_options';
-  // Where nobody says so, the type is a summary by default alone, and both may stand there.
+  // If no type is written, the type is a summary only by default, and both may be present.
   const isSaid = one.observer_type ?? one.timer_type ?? defaults.observer_type ?? defaults.timer_type;
   if (isSaid !== undefined && one[foreign] !== undefined) {
     found.push({ path: [...path, foreign], message: `a ${type} has no ${foreign}` });
@@ -146,7 +146,7 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): Pa
   return found;
 }
 
-/** Options of statsd_exporter that this program takes and has no use for. */
+/** Reports options of statsd_exporter that this program accepts but does not use. */
 function effectless(one: Common, path: Path): PathProblem[] {
   const reasons = {
     native_histogram_bucket_factor: 'native histograms are not served',
@@ -163,7 +163,7 @@ function effectless(one: Common, path: Path): PathProblem[] {
   );
 }
 
-/** `$1_total` where `${1}_total` was meant: it is always empty. */
+/** Reports `$1_total` in place of `${1}_total`, because it is always empty. */
 function lostReferences(
   one: WrittenMapping,
   known: ReadonlySet<string> | undefined,
@@ -187,7 +187,7 @@ function lostReferences(
   );
 }
 
-/** statsd_exporter leaves such counters out too. */
+/** Reports counters that can fall. statsd_exporter leaves such counters out, too. */
 function fallingCounters({ scale = 1, match_metric_type: type }: WrittenMapping, path: Path): PathProblem[] {
   if (scale >= 0 || (type !== undefined && type !== 'counter')) return [];
   return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];

@@ -12,7 +12,7 @@ export const mapperSettings = {
 
 export type MapperSettings = SettingsOf<typeof mapperSettings>;
 
-/** Empty: there is none. */
+/** Returns the path. Empty if there is no file. */
 export function mapperFileOf({ prometheusMapperYaml }: MapperSettings): string {
   return prometheusMapperYaml;
 }

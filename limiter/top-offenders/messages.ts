@@ -1,9 +1,9 @@
 import type { TopSummary } from './space-saving.ts';
 import type { TopDomains } from './top-offenders.ts';
 
-/** What the main thread asks the threads that answer callers. */
+/** Requests from the main thread to the threads that answer callers. */
 export interface TopMessages {
   topDomains(): TopDomains;
-  /** None where nothing of the domain was over. */
+  /** Returns an empty list if no hits of the domain were over limit. */
   summariesOf(domain: string): TopSummary[];
 }

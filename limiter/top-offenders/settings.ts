@@ -32,6 +32,6 @@ export const topSettings = {
 } as const;
 
 export interface TopSettings extends SettingsOf<typeof topSettings> {
-  /** With which keys begin. */
+  /** The prefix of all keys. */
   readonly cacheKeyPrefix: string;
 }

@@ -12,11 +12,11 @@
 
 export interface HeavyKey {
   readonly key: string;
-  /** Its true weight is at most this ... */
+  /** The upper bound of its true weight. */
   readonly count: number;
-  /** ... and at least this much less. */
+  /** The amount by which the true weight can be lower, at most. */
   readonly error: number;
-  /** Of the rule by which it was over last. */
+  /** The rule by which it was over limit last. */
   readonly rule: string;
   /** Whether that rule is in shadow mode. */
   readonly shadowMode: boolean;
@@ -28,7 +28,7 @@ class Place implements HeavyKey {
   error: number;
   rule: string;
   shadowMode: boolean;
-  /** Where it is in the heap. */
+  /** The position in the heap. */
   at: number;
 
   constructor(key: string, rule: string, at: number) {
@@ -41,13 +41,13 @@ class Place implements HeavyKey {
   }
 }
 
-/** What an entry occupies besides its two texts: 111 measured, the rest for a key that is a piece of a longer text. */
+/** The size of an entry besides its two texts: 111 bytes measured, and the rest for a key that is a slice of a longer text. */
 const entryBytes = 192;
 
 export class SpaceSaving {
   readonly #capacity: number;
   readonly #places = new Map<string, Place>();
-  /** No place is lighter than its parent, at (n - 1) / 2. */
+  /** A binary heap: no place is lighter than its parent, at (n - 1) / 2. */
   readonly #heap: Place[] = [];
   #total = 0;
   #bytes = 0;
@@ -56,22 +56,22 @@ export class SpaceSaving {
     this.#capacity = capacity;
   }
 
-  /** Exact, keys that are not held included. */
+  /** The exact total, including keys that are not held. */
   get total(): number {
     return this.#total;
   }
 
-  /** What a key that is not held can weigh at most. */
+  /** The maximum weight of a key that is not held. */
   get missed(): number {
     return this.#heap.length < this.#capacity ? 0 : this.#heap[0]!.count;
   }
 
-  /** About what it occupies; texts are taken for two bytes a character. */
+  /** The approximate size, with two bytes for each character of a text. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** In no order. */
+  /** Returns the keys in no order. */
   keys(): Iterable<HeavyKey> {
     return this.#heap;
   }
@@ -110,7 +110,7 @@ export class SpaceSaving {
     place.rule = rule;
   }
 
-  /** Moves it up to where no place above is heavier. A new one weighs nothing. */
+  /** Moves a place up until no place above it is heavier. A new place has no weight. */
   #rise(place: Place): void {
     const heap = this.#heap;
     let at = place.at;
@@ -125,7 +125,7 @@ export class SpaceSaving {
     place.at = at;
   }
 
-  /** Moves it down to where no place below is lighter. */
+  /** Moves a place down until no place below it is lighter. */
   #sink(place: Place): void {
     const heap = this.#heap;
     let at = place.at;
@@ -144,15 +144,15 @@ export class SpaceSaving {
   }
 }
 
-// What sketches of different times and threads say together. Their bounds add up: the sum stays true.
+// The combined summary of sketches of different times and threads. Their bounds add up, and the sum stays true.
 
 /** A sketch as plain data, which threads can hand to each other. */
 export interface TopSummary {
-  /** When its observation began, in milliseconds since 1970. */
+  /** The start of the observation, in milliseconds since 1970. */
   sinceMs: number;
-  /** Of all keys, exactly. */
+  /** The exact total of all keys. */
   total: number;
-  /** What a key that is not among `keys` can weigh at most. */
+  /** The maximum weight of a key that is not among `keys`. */
   missed: number;
   keys: HeavyKey[];
 }
@@ -165,8 +165,8 @@ export function summaryOf(sketch: SpaceSaving, sinceMs: number): TopSummary {
 }
 
 /**
- * At least one, the newest last. The heaviest key comes first, equal ones by name. A summary without a key stands for
- * up to its `missed` of it.
+ * Joins summaries, of which there is at least one; the newest is last. The heaviest key comes first, and equal keys are sorted by
+ * name. A summary without a key may hide up to its `missed` of that key.
  */
 export function joinedSummaries(summaries: readonly TopSummary[]): TopSummary {
   const missed = sumOf(summaries, 'missed');

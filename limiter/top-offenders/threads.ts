@@ -1,4 +1,4 @@
-/** Each thread that answers callers keeps its own top offenders; the main thread joins and shows them. */
+/** Each thread that answers callers has its own top offenders. The main thread joins and shows them. */
 import { type ApiCall, ApiProblem, checkDomain } from '../../process/http/api-route.ts';
 import { sendLines } from '../../process/http/text-response.ts';
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
@@ -69,7 +69,7 @@ export function thread({ settings, clock, timers, registry }: ThreadContext<TopS
   };
 }
 
-/** Counts rather than names, so that a sink sees how full it is and not who is in it. */
+/** Registers counts rather than names, so that a metrics sink sees how full the sketches are, but no names. */
 function registerTopStats(registry: StatsRegistry, top: TopOffenders): void {
   registry.gauge('ratelimit.top_offenders.domains', () => top.domainCount);
   registry.gauge('ratelimit.top_offenders.bytes', () => top.bytes);

@@ -1,4 +1,4 @@
-/** Who is over limit most often, of one thread. */
+/** The top offenders of one thread: the keys that are most often over limit. */
 import { boundedText } from '../../rules/bounded-text.ts';
 import { limitLabel } from '../../rules/describe.ts';
 import { shownKey } from '../../rules/long-text.ts';
@@ -6,9 +6,9 @@ import type { CountedHit } from '../service/decision.ts';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 
 export interface TopOffendersOptions {
-  /** Keys that a sketch holds; two sketches a domain. At least 1. */
+  /** The number of keys in a sketch, at least 1. There are two sketches for each domain. */
   keysPerDomain: number;
-  /** Of all domains together; those that were over longest ago leave. One domain may always stay. */
+  /** The maximum size of all domains together. The domains that were over limit longest ago are dropped. One domain may always stay. */
   maxBytes: number;
   clock: { nowMs(): number };
 }
@@ -16,7 +16,7 @@ export interface TopOffendersOptions {
 /** Hits beyond a limit, as the statistic `over_limit` counts them. */
 export interface Offence {
   domain: string;
-  /** Names the counter: what callers sent. */
+  /** The name of the counter, from the request. */
   key: string;
   hits: number;
   /** The metric key of the rule. */
@@ -27,10 +27,10 @@ export interface Offence {
 
 export function offence(domain: string, { key, counter }: CountedHit, hits: number): Offence {
   const { counterStem, limit, metric, rule } = counter;
-  // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
-  // the store, or the local cache, looked for it.
+  // The stem is still in pieces, and joining them takes longer than all the rest. The key is already joined, because the store
+  // or the local cache looked it up.
   let name = key.slice(0, counterStem.length);
-  // Counters of one stem.
+  // Several counters share the stem.
   if (rule.limits.length > 1) name += limitLabel(rule.limits, limit);
   return { domain, key: shownKey(name), hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
@@ -44,7 +44,7 @@ interface DomainTop {
 /** All domains of one thread, in no order. */
 export interface TopDomains {
   sinceMs: number;
-  /** Names and hits over limit. */
+  /** Names, and numbers of hits over limit. */
   totals: [domain: string, total: number][];
 }
 
@@ -52,13 +52,13 @@ export interface TopDomains {
 const domainBytes = 700;
 
 /**
- * Who is being limited: the keys most often over their limit, a sketch for each domain. Memory is bounded whatever
- * callers send: so many keys a domain, so many bytes in all. Two sketches a domain take turns, so that an answer is
- * about the last one to two periods. A request pays only when it is over a limit.
+ * The keys that are most often over their limit, with sketches for each domain. Memory is bounded regardless of requests: by a
+ * number of keys for each domain, and by bytes in total. The two sketches of a domain take turns, so that a report covers the
+ * last one to two periods. A request costs time only if it is over a limit.
  */
 export class TopOffenders {
   readonly #options: TopOffendersOptions;
-  /** From the one that was over longest ago. */
+  /** Domains, in the order in which they were last over limit, the oldest first. */
   readonly #domains = new Map<string, DomainTop>();
   /** The last of them. */
   #latest: DomainTop | undefined;
@@ -81,7 +81,7 @@ export class TopOffenders {
     return this.#bytes;
   }
 
-  /** How often a domain's keys were forgotten for `maxBytes`. */
+  /** How often the keys of a domain were dropped because of `maxBytes`. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -94,7 +94,7 @@ export class TopOffenders {
     if (this.#bytes > this.#options.maxBytes) this.#makeRoom();
   }
 
-  /** To be called once a period: what is older than the one that ends now is forgotten. */
+  /** Starts a new period. Call it once a period. Data older than the period that ends now is dropped. */
   rotate(): void {
     this.#sinceMs = this.#currentSinceMs;
     this.#currentSinceMs = this.#options.clock.nowMs();
@@ -119,7 +119,7 @@ export class TopOffenders {
     return { sinceMs: this.#sinceMs, totals };
   }
 
-  /** One for each of the two sketches; none for a domain where nothing was over. */
+  /** Returns one summary for each of the two sketches. Empty for a domain where nothing was over limit. */
   summariesOf(name: string): TopSummary[] {
     const domain = this.#domains.get(name);
     if (domain === undefined) return [];

@@ -1,4 +1,4 @@
-/** `/top` of the debug listener: its parameters, and its two forms. */
+/** `/top` of the debug listener: its parameters, and its two formats. */
 import type { TopDomain, TopKey, TopQuestion, TopReport } from './top-report.ts';
 
 export interface TopPage {
@@ -12,13 +12,13 @@ export interface TopPageQuestion extends TopQuestion {
 }
 
 const defaultKeys = 10;
-/** Chosen: more than a sketch can hold, as several are joined. */
+/** Chosen: more keys than a sketch can hold, because several are joined. */
 const mostKeys = 100_000;
 const plainText = 'text/plain; charset=utf-8';
 
 const parameters = ['domain', 'n', 'format'];
 
-/** `domain`, `n` and `format`; an Error in their place says what of them is wrong. */
+/** Reads `domain`, `n` and `format`. Returns an Error if one of them is invalid. */
 export function topQuestion(query: URLSearchParams): TopPageQuestion | Error {
   const unknown = [...query.keys()].find((name) => !parameters.includes(name));
   if (unknown !== undefined) {
@@ -32,7 +32,7 @@ export function topQuestion(query: URLSearchParams): TopPageQuestion | Error {
   return { domain: query.get('domain') ?? undefined, keys, format };
 }
 
-/** Answers one request; what is asked wrongly with 400. */
+/** Answers one request. An invalid request gets 400. */
 export async function topPage(
   query: URLSearchParams,
   reporter: { report(question: TopQuestion): Promise<TopReport> } | undefined,
@@ -91,7 +91,7 @@ function shareText({ atMost }: TopKey, overLimit: number): string {
   return `${((100 * atMost) / overLimit).toFixed(1)}%`;
 }
 
-/** Callers choose these texts: nothing of them may act on a terminal. */
+/** Quotes a text of a caller, so that no part of it affects a terminal. */
 function quoted(text: string): string {
   const escaped = (character: string): string =>
     `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -1,4 +1,4 @@
-/** Who is over limit, over all threads and both sketches of a domain. */
+/** Reports the top offenders over all threads and both sketches of a domain. */
 import { unambiguousStem } from '../../rules/counter-keys.ts';
 import type { ThreadsOf } from '../capabilities/messages.ts';
 import type { TopMessages } from './messages.ts';
@@ -7,17 +7,17 @@ import { joinedSummaries, type TopSummary } from './space-saving.ts';
 export interface TopReport {
   sinceMs: number;
   untilMs: number;
-  /** Domains with hits over limit. */
+  /** The number of domains with hits over limit. */
   domainCount: number;
-  /** Those that were asked for, the one with most hits first. */
+  /** The requested domains, the one with the most hits first. */
   domains: TopDomain[];
 }
 
 export interface TopDomain {
   domain: string;
-  /** Hits over limit of all keys, exactly. */
+  /** The exact number of hits over limit of all keys. */
   overLimit: number;
-  /** What a key that is not held can have at most. */
+  /** The maximum number for a key that is not held. */
   missed: number;
   /** The heaviest first. */
   keys: TopKey[];
@@ -27,27 +27,27 @@ export interface TopKey {
   key: string;
   rule: string;
   shadowMode: boolean;
-  /** Between these two is the number of its hits over limit. */
+  /** The lower bound of its hits over limit. */
   atLeast: number;
   atMost: number;
 }
 
-/** What of it all is shown. Without a domain: the first ones by hits. */
+/** The part of the report to show. Without a domain, it shows the first domains by hits. */
 export interface TopQuestion {
   domain: string | undefined;
   keys: number;
-  /** Others are left out, and not counted. Undefined: none are. */
+  /** Domains for which this returns false are left out, and not counted. Undefined if none are left out. */
   mayShow?: (domain: string) => boolean;
 }
 
-/** Chosen: a page that fits a screen or two. Who wants more asks for a domain. */
+/** Chosen: a page that fits a screen or two. To see more, ask for a domain. */
 const mostDomains = 10;
 
 export interface TopReporterOptions {
-  /** Whose sketches are looked at. */
+  /** The threads whose sketches are read. */
   source: Pick<ThreadsOf<TopMessages>, 'ask'>;
   clock: { nowMs(): number };
-  /** CACHE_KEY_PREFIX, with which keys begin. */
+  /** CACHE_KEY_PREFIX, the prefix of all keys. */
   cacheKeyPrefix: string;
 }
 
@@ -84,8 +84,8 @@ export class TopReporter {
   }
 
   /**
-   * The counter's name without what all of the domain have in common. `key` is the stem of one of either form; of one of
-   * several limits of a rule, the limit's label stands behind it.
+   * Returns the counter's name without the part that all keys of the domain share. `key` is a stem in either form. For one of
+   * several limits of a rule, the limit's label follows.
    */
   #entriesOf(domain: string, key: string): string {
     const { cacheKeyPrefix: prefix } = this.#options;

@@ -1,6 +1,6 @@
 /** Types of the library. They import nothing, so that `index.d.ts` stands alone. */
 
-/** What happens when the store cannot answer. */
+/** What happens if the store cannot answer. */
 export type OnError = 'allow' | 'deny' | 'throw';
 
 /** A client of `ioredis`: an own connection is faster, because it writes and reads what it needs alone. */
@@ -23,7 +23,7 @@ export interface RedisStoreOptions {
   redis: string | IoredisClient | NodeRedisClient;
   /** `sentinel`: `redis` is `name,host:port,...`; `cluster`: `host:port,...`. Defaults to `single`. */
   type?: 'single' | 'sentinel' | 'cluster';
-  /** How long connecting and every command to the store may take. Defaults to 250; `reset` waits at least 1000. */
+  /** The timeout for connecting, and for every command to the store. Defaults to 250; `reset` waits at least 1000. */
   timeoutMs?: number;
 }
 
@@ -48,7 +48,7 @@ export type LimiterEvent =
   | { readonly type: 'store-error'; readonly message: string }
   /** A domain that has no rules was asked for, so that nothing is limited; once for each. */
   | { readonly type: 'no-domain'; readonly domain: string }
-  /** Something about requests that lets clients avoid their limits; once for each cause. */
+  /** A property of requests that lets clients avoid their limits. Reported once for each cause. */
   | { readonly type: 'warning'; readonly message: string }
   /** Everything that a limiter would log. */
   | {
@@ -60,13 +60,13 @@ export type LimiterEvent =
 
 export interface LimiterOptions {
   rules: Rules;
-  /** Defaults to memory. */
+  /** The store. Defaults to memory. */
   store?: RedisStoreOptions | undefined;
-  /** Defaults to `allow`. */
+  /** What happens if the store fails. Defaults to `allow`. */
   onError?: OnError | undefined;
-  /** What it throws, or rejects with, is lost. */
+  /** A function that receives events. Its errors and rejections are ignored. */
   onEvent?: ((event: LimiterEvent) => unknown) | undefined;
-  /** Settings of a limiter by their names, such as `CACHE_KEY_PREFIX`. Limiters that share its counters need the same. */
+  /** Settings of a limiter by their names, such as `CACHE_KEY_PREFIX`. Limiters that share its counters need the same settings. */
   settings?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -80,40 +80,43 @@ export type Entries = Readonly<Record<string, Value>> | readonly (readonly [key:
 export type Descriptors = Entries | readonly Entries[];
 
 export interface CallOptions {
-  /** Defaults to 1. */
+  /** The number of hits. Defaults to 1. */
   hits?: number | undefined;
   /** The call rejects with its reason. Hits that were sent to the store may be counted all the same. */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * `limit`: over a limit, `store`: decided by `onError`, `too-large`: the request has more descriptors, entries or bytes than a limiter
- * takes, `no-rule`: no rule matches, `unlimited`: the rule that matches says so, `shadow`: over the limit of a rule in shadow mode,
- * which lets pass. Undefined: within the limits.
+ * `limit`: over a limit, `store`: decided by `onError`, `too-large`: the request has more descriptors, entries or bytes than a
+ * limiter accepts, `no-rule`: no rule matches, `unlimited`: the matching rule is unlimited, `shadow`: over the limit of a rule in
+ * shadow mode, which allows the request. Undefined if the request is within the limits.
  */
 export type Reason = 'limit' | 'store' | 'too-large' | 'no-rule' | 'unlimited' | 'shadow' | undefined;
 
 interface Outcome {
   readonly allowed: boolean;
   readonly reason: Reason;
-  /** Where the rule stands: `shop.account`. */
+  /** The path of the rule: `shop.account`. */
   readonly rule: string | undefined;
-  /** Hits per window. Undefined, as the following, where no counter was asked. */
+  /** Hits per window. Like the following fields, undefined if no counter was read. */
   readonly limit: number | undefined;
   readonly remaining: number | undefined;
-  /** Until the window ends, or a token is there again. */
+  /** The time until the window ends, or until a token is available again. */
   readonly resetMs: number | undefined;
 }
 
 export type DescriptorDecision = Outcome;
 
-/** Of several descriptors or limits, the numbers are those of the limit that refuses longest, else of the one with the least remaining. */
+/**
+ * A decision. For several descriptors or limits, the numbers are those of the limit that rejects for the longest time. If none
+ * rejects, they are those of the limit with the least remaining.
+ */
 export interface Decision extends Outcome {
-  /** Undefined where the request is allowed, or waiting does not help. */
+  /** Undefined if the request is allowed, or if waiting does not help. */
   readonly retryAfterMs: number | undefined;
   /** The limit headers, and on a refusal Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
-  /** In the order of the descriptors. */
+  /** One decision for each descriptor, in their order. */
   readonly perDescriptor: readonly DescriptorDecision[];
 }
 
@@ -123,58 +126,59 @@ export interface DescriptorAmount {
   readonly amount: number;
 }
 
-/** One descriptor, or several, each with or without an amount of its own. */
+/** One descriptor, or several, each with or without its own amount. */
 export type ReservedDescriptors = Entries | DescriptorAmount | readonly (Entries | DescriptorAmount)[];
 
 export interface ReserveOptions {
-  /** What the request may cost at most. Required unless every descriptor has its own amount. */
+  /** The maximum cost of the request. Required unless every descriptor has its own amount. */
   amount?: number | undefined;
-  /** When an uncommitted reservation expires. Defaults to a minute. */
+  /** The time after which an uncommitted reservation expires. Defaults to a minute. */
   ttlMs?: number | undefined;
-  /** Yours, which makes the call repeatable in its domain. */
+  /** Your id, which makes the call repeatable in its domain. */
   id?: string | undefined;
   signal?: AbortSignal | undefined;
 }
 
 export interface Reservation {
   readonly allowed: boolean;
-  /** As of a decision; `full`: a bound on the number of reservations is reached. */
+  /** The reason, as in a decision. `full`: a bound on the number of reservations is reached. */
   readonly reason: Reason | 'full';
-  /** Undefined where nothing is reserved. */
+  /** Undefined if nothing is reserved. */
   readonly id: string | undefined;
-  /** That of the options. */
+  /** The amount in the options. */
   readonly amount: number | undefined;
   readonly expiresAt: Date | undefined;
   readonly retryAfterMs: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * Charges what the request cost, one number or one for each descriptor; defaults to the amounts. Resolves with what was charged, to the
-   * first descriptor where they differ.
+   * Charges the cost of the request, as one number or one for each descriptor. Defaults to the amounts. Resolves with the charged
+   * amount, or with that of the first descriptor if they differ.
    */
   commit(actual?: number | readonly number[]): Promise<number>;
-  /** Gives all of it back. */
+  /** Returns the whole amount. */
   release(): Promise<void>;
 }
 
 export interface Limiter {
-  /** Counts, and says whether the request may pass. A refusal is a value. */
+  /** Counts hits, and returns whether the request may pass. A rejection is a value, not an error. */
   check(domain: string, descriptors: Descriptors, options?: CallOptions): Promise<Decision>;
-  /** Says the same, and counts nothing. */
+  /** Returns the same decision, and counts nothing. */
   peek(domain: string, descriptors: Descriptors, options?: CallOptions): Promise<Decision>;
-  /** Takes hits back. */
+  /** Returns hits to the counters. */
   refund(domain: string, descriptors: Descriptors, options?: CallOptions): Promise<Decision>;
-  /** Removes the counters of these descriptors. Resolves with how many there were. */
+  /** Removes the counters of these descriptors. Resolves with the number of removed counters. */
   reset(domain: string, descriptors: Descriptors): Promise<number>;
   /** Holds an amount on all limits, or on none of them. */
   reserve(domain: string, descriptors: ReservedDescriptors, options?: ReserveOptions): Promise<Reservation>;
   /**
-   * Takes new rules, or reads the path again. Bad rules change nothing: `rules-rejected` says why, and the result is false.
+   * Takes new rules, or reads the path again. Bad rules change nothing: the event `rules-rejected` has the reason, and the result
+   * is false.
    */
   reload(rules?: Rules): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** `invalid`: what was asked, or given to `createLimiter`, makes no sense; `store`: the store failed, with `onError: 'throw'`. */
+/** `invalid`: the arguments of a call or of `createLimiter` are invalid; `store`: the store failed, with `onError: 'throw'`. */
 export interface LimiterErrorDetails {
   readonly code: 'invalid' | 'store' | 'conflict' | 'unsupported' | 'closed';
 }

@@ -5,7 +5,10 @@ export function checkDomain(domain: string): void {
   if (typeof domain !== 'string') throw new LimiterError('invalid', `domain is text, not ${typeof domain}`);
 }
 
-/** A misspelled option would be ignored, and `hit: 5` for `hits: 5` let five times as much pass. Undefined is no options. */
+/**
+ * Rejects unknown options. A misspelled one would be ignored, and `hit: 5` for `hits: 5` would allow five times as many requests.
+ * Undefined means no options.
+ */
 export function checkOptions(of: string, options: object | undefined, known: readonly string[]): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null)
@@ -18,7 +21,7 @@ export function checkOptions(of: string, options: object | undefined, known: rea
 /** Throws the signal's reason if it is aborted. */
 export function checkSignal(signal: AbortSignal | undefined): void {
   if (signal === undefined) return;
-  // Of another realm, it is an instance of another class.
+  // A signal from another realm is an instance of another class.
   if (typeof signal?.throwIfAborted !== 'function')
     throw new LimiterError(
       'invalid',

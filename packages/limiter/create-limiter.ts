@@ -58,12 +58,12 @@ import { type RulesRead, readRules } from './read-rules.ts';
 import { Reservations, retryFailedSeconds } from './reservations.ts';
 import { warn } from './warn.ts';
 
-/** Chosen: how many domains without rules are reported. */
+/** Chosen: the number of domains without rules that are reported. */
 const mostUnknownDomains = 100;
 
 /**
- * Rejects with a `LimiterError` for rules or options that cannot be used. If Redis does not answer within `timeoutMs`, the limiter opens
- * all the same, and `onError` decides until Redis answers.
+ * Rejects with a `LimiterError` if rules or options cannot be used. If Redis does not answer within `timeoutMs`, the limiter
+ * opens nevertheless, and `onError` decides until Redis answers.
  */
 export async function createLimiter(options: LimiterOptions): Promise<Limiter> {
   if (typeof options !== 'object' || options === null)
@@ -94,15 +94,15 @@ async function redisModule({ store }: LimiterOptions): Promise<ServingModules['r
   return givenClientModule(store.redis, timeoutOf(store));
 }
 
-/** One call. */
+/** One call of a method. */
 class Call implements Caller {
   readonly #signal: AbortSignal | undefined;
   readonly #decision = Promise.withResolvers<Decision>();
-  /** Among which it waits for the store. */
+  /** The open calls that it belongs to while it waits for the store. */
   #waiting: OpenCalls | undefined;
   #isOver = false;
   readonly request: RateLimitRequest;
-  /** Hits that have to fit, counted or not. Undefined: the call is a refund. */
+  /** Hits that must fit, counted or not. Undefined if the call is a refund. */
   readonly asked: number | undefined;
 
   constructor(request: RateLimitRequest, signal: AbortSignal | undefined, asked: number | undefined) {
@@ -115,7 +115,7 @@ class Call implements Caller {
     return this.#signal?.aborted === true;
   }
 
-  /** To be called once, after the service was asked. */
+  /** Resolves with the decision. Call it once, after the service has the request. */
   decided(calls: OpenCalls): Promise<Decision> {
     if (!this.#isOver) {
       this.#waiting = calls;
@@ -323,7 +323,7 @@ class ProcessLimiter implements Limiter {
     await this.#store.close();
   }
 
-  /** For middleware. */
+  /** Reports a warning of the middleware. */
   [warn](message: string): void {
     if (this.#options.onEvent === undefined) process.emitWarning(message, 'WeirWarning');
     else this.#emit({ type: 'warning', message });
@@ -336,7 +336,7 @@ class ProcessLimiter implements Limiter {
     this.#emit({ type: 'rules-loaded', domains: table.domainNames(), warnings });
   }
 
-  /** Written with as few promises as possible: others cost a fifth of a decision in memory. */
+  /** Uses as few promises as possible, because others cost a fifth of a decision in memory. */
   #ask(method: Asking, domain: string, given: Descriptors, options?: CallOptions): Promise<Decision> {
     try {
       return this.#decide(method, domain, given, options);
@@ -360,7 +360,7 @@ class ProcessLimiter implements Limiter {
     return call.decided(this.#calls);
   }
 
-  /** Decodes a request as a limiter does, so that long texts are counted by their hash. Undefined: it is too large. */
+  /** Decodes a request as a limiter does, so that long texts are counted by their hash. Undefined if it is too large. */
   #decoded(domain: string, descriptors: Entry[][], hits: number): RateLimitRequest | undefined {
     checkDomain(domain);
     try {
@@ -376,7 +376,7 @@ class ProcessLimiter implements Limiter {
     const { foreseenHits = 0 } = call.request;
     for (const { plan, limitRemaining } of response.statuses)
       if (plan !== undefined && limitRemaining < foreseenHits) exceeded.push(plan);
-    // The next decision has its own.
+    // The next decision gets a new list.
     if (exceeded.length > 0) this.#exceeded = [];
     this.#isUncounted = false;
     if (plans.some(({ kind }) => kind === 'domain-not-found')) this.#noteNoDomain(call.request.domain);

@@ -9,7 +9,7 @@ import type { Decision, DescriptorDecision, Reason } from './api.ts';
 
 /** Facts about a decision that the answer does not contain. */
 export interface Observed {
-  /** Limits that were exceeded, and may have let that pass. */
+  /** Limits that were exceeded. They may have allowed the request nevertheless. */
   readonly exceeded: readonly LimitPlan[];
   /** The store failed for at least one counter. */
   readonly isUncounted: boolean;
@@ -75,7 +75,7 @@ function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: Obse
   return observed.exceeded.some((limit) => plan.limits.includes(limit)) ? 'shadow' : undefined;
 }
 
-/** In the order of precedence. */
+/** Reasons that reject, in the order of precedence. */
 const refusing: readonly Reason[] = ['limit', 'store'];
 const passing: readonly Reason[] = ['store', 'shadow', 'limit', undefined, 'unlimited', 'no-rule'];
 
@@ -86,7 +86,7 @@ function reasonOf(allowed: boolean, all: readonly DescriptorDecision[]): Reason 
   return undefined;
 }
 
-/** SHADOW_MODE lets everything pass, and a quota of several is no refusal. */
+/** Returns the reason to show. SHADOW_MODE allows everything, and a quota among several descriptors does not reject. */
 function shown(allowed: boolean, reason: Reason): Reason {
   return allowed && reason === 'limit' ? 'shadow' : reason;
 }

@@ -1,4 +1,4 @@
-/** Converts descriptors as a program writes them into entries. */
+/** Converts descriptors, as a program writes them, into entries. */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { DescriptorAmount, Descriptors, Entries, ReservedDescriptors, Value } from './api.ts';
@@ -13,7 +13,7 @@ type Pairs = readonly (readonly [key: string, value: Value])[];
 export function descriptorsOf(given: Descriptors): Entry[][] {
   if (isOne(given)) return [entriesOf(given)];
   if (given.length === 0) throw noDescriptors();
-  // Holes of a list are no descriptors, either.
+  // Holes in a list are not descriptors, either.
   return Array.from(given, entriesOf);
 }
 
@@ -34,7 +34,7 @@ function isReservedList(given: ReservedDescriptors): given is readonly (Entries 
   return Array.isArray(given) && !isPairs(given);
 }
 
-/** Distinguishes it from a descriptor whose keys have these names: there, the values are strings and numbers. */
+/** Distinguishes a descriptor with an amount from a descriptor whose keys have these names. There, the values are strings and numbers. */
 function hasAmount(one: Entries | DescriptorAmount): one is DescriptorAmount {
   if (typeof one !== 'object' || one === null || Array.isArray(one)) return false;
   const { entries, amount, ...others } = one as Readonly<Record<string, Value>>;
@@ -83,8 +83,8 @@ function kindOf(value: unknown): string {
 }
 
 /**
- * A client that sends a number, a list or nothing must not get around its limit, or cause an error. A list of one value becomes the
- * same text as the value wherever a program makes a text of it, so it counts as the value.
+ * Returns the text of a value. A client that sends a number, a list or nothing must not avoid its limit, or cause an error. A
+ * program makes the same text of a list of one value as of the value, so the list counts as the value.
  */
 function textOf(value: unknown): string {
   let single = value;

@@ -1,12 +1,15 @@
 import type { Limiter, Value } from './api.ts';
 import { createGate, type MiddlewareOptions, type RequestView } from './middleware.ts';
 
-/** What the middleware reads of a request, which other frameworks have, too. */
+/** The properties of a request that the middleware reads. Other frameworks have them, too. */
 export interface AskedRequest extends RequestView {
   readonly app?: { get(setting: string): unknown } | undefined;
 }
 
-/** What Express's requests have in all versions, so that none of its types is needed. Annotate `describe` with yours for more. */
+/**
+ * The properties that Express's requests have in all versions, so that no types of Express are needed. Annotate `describe` with
+ * your type for more.
+ */
 export interface ExpressRequest extends AskedRequest {
   readonly method: string;
   readonly url: string;
@@ -14,7 +17,7 @@ export interface ExpressRequest extends AskedRequest {
   readonly path: string;
   readonly params: Readonly<Record<string, Value>>;
   readonly query: Readonly<Record<string, Value>>;
-  /** Of a body parser. */
+  /** The body, if a body parser set it. */
   readonly body?: Readonly<Record<string, Value>> | undefined;
   get(header: string): string | undefined;
 }
@@ -41,7 +44,7 @@ export function limitRequests<
     trustsAnybody: (request) => request.app?.get('trust proxy') === true,
   });
   return (request, response, next) => {
-    // Express hands over its own, whatever type of them the options are written for.
+    // Express passes its own objects, whatever types the options are written for.
     const decided = decide(request as Request, response as Response).then((passage) => {
       if (passage === 'pass') next();
     });

@@ -1,13 +1,16 @@
 import type { Limiter } from './api.ts';
 import { createGate, type MiddlewareOptions, type RequestView } from './middleware.ts';
 
-/** What the hook reads of a request. */
+/** The properties of a request that the hook reads. */
 export interface AskedRequest extends RequestView {
-  /** Of Node, which Fastify takes the address from. */
+  /** Node's request, from which Fastify takes the address. */
   readonly raw?: object | undefined;
 }
 
-/** What Fastify's requests have in all versions, so that none of its types is needed. Annotate `describe` with yours for more. */
+/**
+ * The properties that Fastify's requests have in all versions, so that no types of Fastify are needed. Annotate `describe` with
+ * your type for more.
+ */
 export interface FastifyRequest extends AskedRequest {
   readonly method: string;
   readonly url: string;
@@ -38,16 +41,17 @@ export function limitRequests<
     trustsAnybody,
   });
   return async (request, reply) => {
-    // Fastify hands over its own, whatever type of them the options are written for.
+    // Fastify passes its own objects, whatever types the options are written for.
     const passage = await decide(request as Request, reply as Reply);
-    // It continues unless a hook returns the reply.
+    // The request continues unless a hook returns the reply.
     return passage === 'answered' ? reply : undefined;
   };
 }
 
 /**
- * Fastify does not report its option `trustProxy`, so it is asked for the client of a request that came through more proxies than
- * anybody has, all of addresses that are for documents (RFC 5737): only who trusts all of them believes in the first.
+ * Returns whether Fastify trusts all proxies. Fastify does not report its option `trustProxy`. So the hook asks it for the client
+ * of a request through more proxies than any deployment has, all with documentation addresses (RFC 5737). Only a Fastify that
+ * trusts all of them returns the first address.
  */
 function trustsAnybody(request: AskedRequest): boolean {
   const first = '192.0.2.1';

@@ -103,7 +103,7 @@ class GivenConnection implements ServerConnection {
   }
 }
 
-/** Errors of Redis begin with a word in capitals; those of a client do not. */
+/** Returns whether the error is a reply of Redis. These errors begin with a word in capitals; errors of a client do not. */
 function isReply(error: Error): boolean {
   return /^[A-Z]+(?: |$)/.test(error.message);
 }
@@ -116,7 +116,7 @@ function replyOf(reply: unknown): Reply {
   return reply as Reply;
 }
 
-/** Opens stores on the given client instead of connections of their own. */
+/** Opens stores on the given client instead of on new connections. */
 export function givenClientModule(
   client: IoredisClient | NodeRedisClient,
   timeoutMs: number,

@@ -11,7 +11,7 @@ import { LimiterError } from './limiter-error.ts';
 
 const tables = [budgetSettings, counterSettings, decisionSettings, headerSettings, requestSettings];
 const tlsNames = Object.values(redisSettings).filter(({ name }) => name.startsWith('REDIS_TLS_'));
-/** Settings of counting, answers and TLS for Redis. All others concern the server, or are options of their own. */
+/** Settings of counting, responses and TLS for Redis. All others concern the server, or are options of the library. */
 const settingNames: ReadonlySet<string> = new Set(
   [...tables.flatMap((table) => Object.values(table)), ...tlsNames].map(({ name }) => name),
 );
@@ -42,7 +42,7 @@ export function librarySettings(options: LimiterOptions): LimiterSettings {
   return withStore(parsed, placeOf(store), failureModes[onError]);
 }
 
-/** Undefined: memory. */
+/** Returns the place of the store. Undefined for memory. */
 function placeOf(store: LimiterOptions['store']): RedisPlace | undefined {
   if (store === undefined) return undefined;
   checkOptions('store', store, ['redis', 'type', 'timeoutMs']);
@@ -60,7 +60,7 @@ function checkRedis(redis: unknown): void {
   if (typeof redis === 'string') return;
   if (typeof redis !== 'object' || redis === null || !('callBuffer' in redis || 'sendCommand' in redis))
     throw new LimiterError('invalid', 'store.redis is an address, or a client of ioredis or redis');
-  // Its commands go where their first key is, and a call of ours has many keys.
+  // A cluster client sends a command to the node of its first key, and a call of this library has many keys.
   if (('isCluster' in redis && redis.isCluster === true) || 'slots' in redis)
     throw new LimiterError(
       'invalid',
@@ -79,7 +79,7 @@ function keyPrefixOf(client: object): string {
   return String(options.keyPrefix ?? '');
 }
 
-/** Of connecting and of every call. */
+/** Returns the timeout of connecting and of every call. */
 export function timeoutOf({ timeoutMs = defaultTimeoutMs }: RedisStoreOptions): number {
   return timeoutMs;
 }

@@ -7,7 +7,7 @@ import { isOne } from './descriptors.ts';
 import { LimiterError } from './limiter-error.ts';
 import { warnOnce } from './warn.ts';
 
-/** What middleware reads of a request. */
+/** The properties of a request that middleware reads. */
 export interface RequestView {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The client's address, by the framework's rules for proxies. */
@@ -17,24 +17,24 @@ export interface RequestView {
 
 export interface MiddlewareOptions<Request, Response> {
   /**
-   * The descriptors that a request counts for; undefined: none, so that it passes. Defaults to the client's address as
-   * `remote_address`.
+   * Returns the descriptors that a request counts for. If it returns undefined, the request passes. Defaults to the client's
+   * address as `remote_address`.
    */
   describe?: ((request: Request) => Descriptors | undefined | Promise<Descriptors | undefined>) | undefined;
-  /** Requests that pass without being counted. */
+  /** Returns whether a request passes without being counted. */
   skip?: ((request: Request) => boolean | Promise<boolean>) | undefined;
-  /** Answers a request that may not pass. Defaults to 429, or to 503 where the store failed. Headers are set before. */
+  /** Answers a request that is rejected. Defaults to 429, or to 503 if the store failed. Headers are set before. */
   onLimited?: ((request: Request, response: Response, decision: Decision) => unknown) | undefined;
   /**
-   * What happens to a request when `describe` or `skip` fails, or the limiter throws. `deny` answers 503, `throw` hands the error to
-   * the framework. Defaults to `throw`.
+   * What happens to a request if `describe` or `skip` fails, or if the limiter throws. `deny` answers 503, and `throw` passes the
+   * error to the framework. Defaults to `throw`.
    */
   onError?: 'allow' | 'deny' | 'throw' | undefined;
   /** IPv6 clients are grouped by the first bits of their address, because a client can choose the others. Defaults to 56. */
   ipv6Prefix?: number | undefined;
 }
 
-/** What the middleware needs of a framework. */
+/** The functions of a framework that the middleware needs. */
 export interface Framework<Request, Response> {
   setHeader(response: Response, name: string, value: string): void;
   answer(response: Response, status: number, body: { error: string }): void;
@@ -201,7 +201,7 @@ class Addresses {
   }
 }
 
-/** What is no descriptor is left to the limiter, which rejects it. */
+/** Adjusts descriptors. A value that is not a descriptor is left for the limiter to reject. */
 function counted(descriptors: Descriptors, values: Addresses): Descriptors {
   if (typeof descriptors !== 'object' || descriptors === null) return descriptors;
   if (isOne(descriptors)) return countedEntries(descriptors, values);

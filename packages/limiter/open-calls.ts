@@ -14,7 +14,7 @@ export class OpenCalls {
     }
   }
 
-  /** `ended` has to follow, once. */
+  /** Registers a call. `ended` must follow, once. */
   began(): void {
     if (this.#open === 0) this.#alive.ref();
     this.#open += 1;
@@ -27,7 +27,7 @@ export class OpenCalls {
     this.#idle?.();
   }
 
-  /** Resolves when no call is open. That takes no longer than the store's timeout. */
+  /** Resolves when no call is open. This takes no longer than the store's timeout. */
   async end(): Promise<void> {
     if (this.#open > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -38,7 +38,7 @@ export class OpenCalls {
   }
 }
 
-/** Rejects with the reason of the signal as soon as it is aborted. */
+/** Rejects with the signal's reason as soon as the signal is aborted. */
 export function unlessAborted<Value>(
   signal: AbortSignal | undefined,
   pending: Promise<Value>,

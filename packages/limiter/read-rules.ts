@@ -57,7 +57,7 @@ function warningsOf(sources: readonly RuleSource[], warnings: readonly RuleError
   return [...warnings.map(formatRuleError), ...idle];
 }
 
-/** Text of a rule file has several lines, or begins with a brace; anything else is a path. */
+/** Returns whether `rules` is the text of a rule file: it has several lines, or begins with a brace. Anything else is a path. */
 function isText(rules: string): boolean {
   return /^\s*\{|\n/.test(rules);
 }

@@ -17,7 +17,7 @@ import { reservedOf } from './descriptors.ts';
 import { LimiterError } from './limiter-error.ts';
 import { type OpenCalls, unlessAborted } from './open-calls.ts';
 
-/** Chosen: the wait that callers are given after a store failure. */
+/** Chosen: the wait that callers get after a store failure. */
 export const retryFailedSeconds = 1;
 
 export interface ReservationParts {
@@ -26,7 +26,7 @@ export interface ReservationParts {
   readonly onError: OnError;
   /** Throws a `LimiterError` once the limiter is closed. */
   throwIfClosed(): void;
-  /** Undefined: the request is too large. */
+  /** Returns undefined if the request is too large. */
   decode(domain: string, descriptors: Entry[][]): RateLimitRequest | undefined;
   noteNoDomain(domain: string): void;
   storeFailed(message: string): void;
@@ -168,7 +168,7 @@ function isChosenId(id: unknown): boolean {
   return typeof id === 'string' && reservationIdForm.test(id) && kindOfId(id) === 'chosen';
 }
 
-/** Why an amount is held although a limit may be exceeded; undefined: it fits. */
+/** Returns why an amount is held although a limit may be exceeded. Undefined if it fits. */
 function whyReserved({ amount, plans, scopes }: ReserveAnswer): Reason {
   if (plans.every(({ kind }) => kind !== 'limited'))
     return plans.some(({ kind }) => kind === 'unlimited') ? 'unlimited' : 'no-rule';

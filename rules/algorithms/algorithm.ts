@@ -16,24 +16,24 @@ export type ChangedNumbers = Pick<LimitNumbers, 'requests' | 'burst'>;
 
 /** How a rule states the numbers of a limit. */
 export interface WrittenNumbers {
-  /** `20 per minute`. */
+  /** The rate in words, such as `20 per minute`. */
   readonly rate: string;
   readonly hasBurst: boolean;
 }
 
-/** One counter that counts for good: no window's start is in its key. */
+/** One counter without windows: its key does not contain the start of a window. */
 export interface SteadyCounter {
-  /** Stands in a counter key in place of a window's start. Small letters only. */
+  /** Replaces the start of a window in a counter key. Small letters only. */
   readonly keyWord: string;
-  /** Says how it counts: `bucket: 5 when full, filled at 1 per second`. `window` is `1s`, `rate` is `1 per second`. */
+  /** Describes how the counter counts: `bucket: 5 when full, filled at 1 per second`. `window` is `1s`, `rate` is `1 per second`. */
   words(limit: { readonly window: string; readonly rate: string; readonly burst: number }): string;
 }
 
-/** In seconds. A month may be one of the calendar, so lengths may differ. */
+/** Lengths of windows in seconds. Windows of a calendar month differ in length. */
 export interface Windows {
   readonly shortest: number;
   readonly longest: number;
-  /** All windows begin at multiples of it. */
+  /** All windows begin at multiples of this number. */
   readonly step: number;
 }
 
@@ -46,7 +46,7 @@ export interface Traffic {
 }
 
 export interface RuleAlgorithm {
-  /** Undefined: windows are aligned to the epoch or a calendar, and each has a counter of its own. */
+  /** Undefined if windows are aligned to the epoch or a calendar, and each has its own counter. */
   readonly steady: SteadyCounter | undefined;
   /**
    * True if a limit that is alone in its rule counts all hits, also rejected ones. Then any store can count it, and limiters can
@@ -58,15 +58,15 @@ export interface RuleAlgorithm {
   /** The words of `weir diff` for a limit that gets this algorithm. */
   readonly effect: string;
   /**
-   * True if hits pass at a rate: in any time at most a burst and what the rate allows. Otherwise at most the requests pass in
-   * each window.
+   * True if the limit is a rate: in any interval, at most the burst and what the rate allows pass. Otherwise, at most the limit's
+   * requests pass in each window.
    */
   readonly isRate: boolean;
-  /** How many hits pass at once where none passed before. */
+  /** Returns how many hits can pass at once if none passed before. */
   mostAtOnce(numbers: ChangedNumbers): number;
   /** Returns whether a limit with these numbers can be counted exactly. */
   isExact(numbers: LimitNumbers): boolean;
-  /** Says why it cannot; undefined where it can. */
+  /** Returns why a limit cannot have these numbers. Undefined if it can. */
   problem(numbers: LimitNumbers, written: WrittenNumbers): string | undefined;
   /** Returns the limit that an override with this number of requests makes of a limit. */
   withRequests(numbers: LimitNumbers, requests: number): ChangedNumbers;
@@ -93,7 +93,7 @@ export const withoutBurst = {
   },
 } as const satisfies Partial<RuleAlgorithm>;
 
-/** Stops at the largest exact number. */
+/** Adds two counts, up to the largest exact number. */
 export function sumOf(count: number, more: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, count + more);
 }
@@ -104,7 +104,7 @@ export function rateFits({ requests, atOnce, windows }: Traffic, window: number,
   return most <= room * BigInt(windows.longest);
 }
 
-/** How many windows of the traffic one window of the other limit can have a part of. */
+/** Returns how many windows of the traffic one window of the other limit can overlap. */
 export function touchedWindows({ shortest, step }: Windows, other: Windows, apart: number): number {
   if (apart > 0) return Math.floor((other.longest + apart) / shortest) + 2;
   const common = commonDivisor(step, other.step);
@@ -115,7 +115,7 @@ function commonDivisor(a: number, b: number): number {
   return b === 0 ? a : commonDivisor(b, a % b);
 }
 
-/** Exact. */
+/** Returns the exact product. */
 export function product(a: number, b: number): bigint {
   return BigInt(a) * BigInt(b);
 }

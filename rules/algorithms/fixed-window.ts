@@ -1,6 +1,6 @@
 import { product, type RuleAlgorithm, rateFits, touchedWindows, withoutBurst } from './algorithm.ts';
 
-/** Hits of each window are counted apart. */
+/** Counts the hits of each window separately. */
 export const fixedWindow: RuleAlgorithm = {
   ...withoutBurst,
   steady: undefined,

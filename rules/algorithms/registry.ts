@@ -4,7 +4,7 @@ import { fixedWindow } from './fixed-window.ts';
 import { slidingWindow } from './sliding-window.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/** How the hits of a limit are counted. The numbers are those of the enum in resources, from 0 on without a gap. */
+/** The algorithm that counts the hits of a limit. The numbers are those of the enum in resources, from 0 without gaps. */
 export const Algorithm = { FIXED_WINDOW: 0, SLIDING_WINDOW: 1, TOKEN_BUCKET: 2 } as const;
 export type AlgorithmKey = keyof typeof Algorithm;
 export type Algorithm = (typeof Algorithm)[AlgorithmKey];
@@ -30,12 +30,12 @@ export function inOrder<T>(values: { readonly [key in AlgorithmKey]: T }): reado
     .map(([key]) => values[key as AlgorithmKey]);
 }
 
-/** Undefined for a number that no algorithm has. */
+/** Returns undefined if no algorithm has the number. */
 export function findAlgorithm(number: number): RuleAlgorithm | undefined {
   return byNumber[number];
 }
 
-/** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */
+/** Throws if no algorithm has the number, so that such a limit is never counted in another way. */
 export function algorithmOf({ algorithm }: { readonly algorithm: number }): RuleAlgorithm {
   return known(byNumber[algorithm], algorithm);
 }
@@ -46,7 +46,7 @@ export function algorithmNumber(number: number): Algorithm {
   return number as Algorithm;
 }
 
-/** Throws where a registry has nothing for a number. */
+/** Throws if a registry has no entry for the number. */
 export function known<T>(found: T | undefined, number: number): T {
   if (found === undefined) throw new RangeError(`there is no algorithm with the number ${number}`);
   return found;
@@ -58,7 +58,10 @@ export function hasWindows({ algorithm }: { readonly algorithm: number }): boole
   return found !== undefined && found.steady === undefined;
 }
 
-/** Finds the algorithm by the end of a counter key: the start of a window, or the word of an algorithm. Undefined for other endings. */
+/**
+ * Finds the algorithm by the end of a counter key, which is the start of a window or the word of an algorithm. Undefined for
+ * other endings.
+ */
 export function algorithmOfKeyEnd(end: string): Algorithm | undefined {
   if (/^\d+$/.test(end)) return defaultAlgorithm;
   return Object.values(Algorithm).find((number) => byNumber[number]?.steady?.keyWord === end);
@@ -69,7 +72,7 @@ export function algorithmsWith(has: (algorithm: RuleAlgorithm) => boolean): stri
   return algorithmNames.filter((_, number) => has(byNumber[number]!));
 }
 
-/** `token bucket`, as people read it. */
+/** Returns the name for people, such as `token bucket`. */
 export function algorithmTitle({ algorithm }: { readonly algorithm: number }): string {
   return known(algorithmNames[algorithm], algorithm).replaceAll('_', ' ');
 }

@@ -25,7 +25,7 @@ export const slidingWindow: RuleAlgorithm = {
   },
 };
 
-/** Hits that the arithmetic of a large window may count too many: a tick of the former window, which it counts in. */
+/** Returns how many hits the arithmetic of a large window may count too many: one tick of the former window. */
 function roundedOff({ requests, windows }: Traffic): number {
   const exactMost = Number.MAX_SAFE_INTEGER;
   const isExact = requests * windows.longest * 1e6 <= exactMost;

@@ -1,6 +1,6 @@
 import { type ChangedNumbers, type LimitNumbers, product, type RuleAlgorithm, sumOf } from './algorithm.ts';
 
-/** Tokens come back evenly, up to `burst` of them. */
+/** Refills tokens evenly, up to `burst`. */
 export const tokenBucket: RuleAlgorithm = {
   steady: {
     keyWord: 'bucket',
@@ -29,7 +29,7 @@ export const tokenBucket: RuleAlgorithm = {
     const isSlower = product(requests, own.windows.longest) <= product(own.requests, shortest);
     if (!isSlower) return false;
     if (algorithm.isRate) return atOnce <= own.atOnce;
-    // The ends of two neighbouring windows meet, and of more where clocks differ.
+    // Two neighboring windows meet at their ends. If clocks differ, more windows can meet.
     return product(requests, 2 * shortest + apart) <= product(own.atOnce, shortest);
   },
 };
@@ -38,21 +38,21 @@ export const tokenBucket: RuleAlgorithm = {
 const latestMicros = Date.UTC(2100, 0) * 1000;
 
 /**
- * Returns whether a bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of
- * one.
+ * Returns whether a bucket with these numbers can be counted, in microseconds and `requests`ths of a microsecond, without a
+ * number beyond 2^53.
  */
 export function isExactBucket({ requests, burst, windowMicros }: LimitNumbers): boolean {
   if (requests === 0) return true;
   const rest = burst * (windowMicros % requests);
   const whole = burst * Math.floor(windowMicros / requests);
-  // Two rests are added, each of them less than `requests`.
+  // The sum has two remainders, each less than `requests`.
   return (
     Math.max(2 * requests, rest, whole + Math.floor(rest / requests) + latestMicros) <=
     Number.MAX_SAFE_INTEGER
   );
 }
 
-/** Up to the burst of these numbers; 0 where none is exact. */
+/** Returns the largest exact burst, up to the burst of these numbers. 0 if no burst is exact. */
 function mostExactBurst(numbers: LimitNumbers): number {
   let [most, tooMany] = [0, numbers.burst];
   while (tooMany - most > 1) {

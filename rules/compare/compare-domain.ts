@@ -1,4 +1,4 @@
-/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot distinguish them. */
+/** Compares the rules of one domain in two versions, level by level. Rules are the same if the matcher cannot distinguish them. */
 import { changeWords, limitLabel, limitsWords, limitWords } from '../describe.ts';
 import { defaultNames, type NameForm, type RuleMatch } from '../match-result.ts';
 import {
@@ -29,7 +29,7 @@ import {
   sharingBelow,
 } from './limit-effect.ts';
 
-/** Fields that differ, as rule files spell them; without `descriptors`. An undefined rule has none. */
+/** Returns the fields that differ, as rule files spell them, without `descriptors`. An undefined rule has no fields. */
 function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldChange[] {
   const was = before === undefined ? new Map<string, string>() : written(before);
   const is = after === undefined ? new Map<string, string>() : written(after);
@@ -52,7 +52,7 @@ function fieldText({ limits }: Rule, name: string, value: JsonValue): string {
   return typeof value === 'string' ? value : JSON.stringify(sortedValue(value));
 }
 
-/** One of several: `1000 per day (name daily, replaces x)`. */
+/** Returns one of several limits in words: `1000 per day (name daily, replaces x)`. */
 function limitText(limit: Limit): string {
   const { name, replaces } = limit;
   const more = [
@@ -111,7 +111,7 @@ class DomainComparison {
     for (const below of rule.descriptors) this.#single(kind, [...path, below], crossings);
   }
 
-  /** Patterns that both versions have in another order, where some text fits both. */
+  /** Reports patterns whose order differs between the versions, if some text matches several of them. */
   #order(
     was: readonly Rule[],
     is: readonly Rule[],
@@ -128,7 +128,7 @@ class DomainComparison {
     this.#add('moved', after, [], meaningOf([{ effect: 'mixed', note }]), '*');
   }
 
-  /** `below`: what stands for rules below the path. */
+  /** `below`: the text for rules below the path. */
   #add(
     kind: RuleChange['kind'],
     path: RulePath,
@@ -141,7 +141,7 @@ class DomainComparison {
   }
 }
 
-/** Compares what limiters of one fleet load. Sources of one domain add up; how they are split into files says nothing. */
+/** Compares what limiters of one fleet load. Sources of one domain add up; how they are split into files makes no difference. */
 export function compareSources(
   before: readonly RuleSource[],
   after: readonly RuleSource[],
@@ -159,8 +159,8 @@ export function compareSources(
 const fillings = ['<any>', '', '<x>', 'a', '0'];
 
 /**
- * Entries that find the last of these rules, each being on the level below the one before; undefined when none of those
- * tried does, so that the rule is hardly ever found.
+ * Returns entries that find the last of these rules; each rule is on the level below the one before. Undefined if no tried
+ * entries find it. Then the rule is hardly ever found.
  */
 function sampleRequest(path: readonly Rule[], side: DomainSide): Entry[] | undefined {
   for (const filling of fillings) {
@@ -180,7 +180,7 @@ function entryFor({ key, value }: Rule, filling: string): Entry {
   return { key: fill(first), value: fill(rest.join('_')) };
 }
 
-/** Counters and metrics that are called otherwise. */
+/** Returns counters and metrics whose names changed. */
 function ownNames(after: readonly Rule[], sides: Sides): string[] {
   const sample = sampleRequest(after, sides.after);
   const was = sample === undefined ? undefined : sides.before.match(sample);
@@ -212,7 +212,7 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
   const [oldNames, newNames] = [metricNames(was), metricNames(is)];
   const gone = oldNames.filter((name) => !newNames.includes(name));
   const come = newNames.filter((name) => !oldNames.includes(name));
-  // A limit more or less gives no other one a new name.
+  // One limit more or fewer changes no name of another limit.
   if (gone.length > 0 && come.length > 0)
     notes.push(`other metric name: ${gone.join(', ')} -> ${come.join(', ')}`);
   return notes;
@@ -228,7 +228,7 @@ function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolea
   return before.match(entries, names)?.counterStem === after.match(entries, names)?.counterStem;
 }
 
-/** Each limit of several has its own. */
+/** Returns the metric names. Each of several limits has its own. */
 function metricNames({ metricKey, rule: { limits } }: RuleMatch): string[] {
   if (limits.length === 1) return [metricKey];
   return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`);
@@ -298,7 +298,7 @@ function changedMeaning(
   return meaningOf(found, [...ownNames(after, sides), ...changeWords(is, names)]);
 }
 
-/** `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
+/** Returns a note such as `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
 function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: CrossingEffect): string {
   if (longerKey !== undefined) return `of requests with a longer key, such as '${longerKey}': ${note}`;
   const limits = other?.at(-1)?.limits ?? [];

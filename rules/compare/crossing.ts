@@ -1,4 +1,4 @@
-/** Requests that go to rules of different names in the two versions, and what that means for them. */
+/** Requests that match rules of different names in the two versions, and the effect on them. */
 import { compositeOf, type Rule } from '../model.ts';
 import { patternsOverlap } from '../review/rule-level.ts';
 import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
@@ -14,7 +14,7 @@ import { isPrefix, type Overlaps, overlappingRules } from './overlapping-rules.t
 
 /** The rules that some requests find, level by level; a shorter path found no more. */
 export interface Crossing {
-  /** On the side that has the rule in question. */
+  /** Rules on the side that has the rule in question. */
   own: readonly Rule[];
   other: readonly Rule[];
   /** The requests have a longer key than the last of `own`, one that no rule names. */
@@ -37,9 +37,9 @@ function isSamePath(own: readonly Rule[], other: readonly Rule[]): boolean {
   );
 }
 
-/** Looks from the side that has a rule, `after` for an added one, at what its requests find on the other. */
+/** Looks from the side that has a rule (`after` for an added one) at what its requests find on the other side. */
 export class Crossings {
-  /** True if all of them were found so far. */
+  /** True if all crossings were found so far. */
   isComplete = true;
   readonly #sides: Sides;
   readonly #own: DomainSide;
@@ -58,7 +58,7 @@ export class Crossings {
       const level = this.#own.levelBelow(own.at(-1));
       const beside = this.#levelBeside({ own, other });
       const { rules: met, byLongerKey } = this.#overlaps(rule, level, beside);
-      // Compares one level in two versions. A rule for one value that only one version has is a change of its own.
+      // Compares one level in two versions. A rule for one value that only one version has is a separate change.
       const singles = isSamePath(own, other) ? undefined : level.singleCollisions(beside).get(rule);
       for (const single of singles ?? []) met.add(single);
       for (const one of met) {
@@ -73,7 +73,7 @@ export class Crossings {
     return [...found.values()];
   }
 
-  /** For requests that end with the rule, and for those that only the other side has a rule for. */
+  /** Returns effects on requests that end with the rule, and on requests for which only the other side has a rule. */
   effects(crossing: Crossing): CrossingEffect[] {
     const { own, other } = crossing;
     const met = other.length === own.length ? other : undefined;
@@ -83,7 +83,7 @@ export class Crossings {
     return [...found, ...left.map((path) => ({ ...this.#limitEffect(undefined, path.at(-1)), other: path }))];
   }
 
-  /** For requests with rules further down, too. */
+  /** Returns effects, also on requests with rules further down. */
   deepEffects(crossing: Crossing): CrossingEffect[] {
     const below = crossing.own.at(-1)!.descriptors.flatMap((rule) => this.of(rule, [crossing]));
     return [...this.effects(crossing), ...below.flatMap((one) => this.deepEffects(one))];
@@ -102,7 +102,7 @@ export class Crossings {
     return [limit, ...more];
   }
 
-  /** Rules with a limit on the other side for requests that find nothing any further on this one. */
+  /** Returns rules with a limit on the other side, for requests that find nothing further on this side. */
   #left(crossing: Crossing): Rule[][] {
     const theirs = this.#levelBeside(crossing);
     const mine = this.#own.levelBelow(crossing.own.at(-1));
@@ -139,18 +139,18 @@ export class Crossings {
 }
 
 interface OvertakenPatterns {
-  /** `overtaken`: as the earlier version has them. */
+  /** `overtaken`: rules as in the earlier version. */
   moves: { rule: Rule; overtaken: Rule[] }[];
-  /** True if these are all. */
+  /** True if the list has all moves. */
   isComplete: boolean;
-  /** Patterns of a level too large to be compared, of which some moved. */
+  /** The number of patterns that moved in a level that is too large to compare. */
   moved: number;
 }
 
-/** Chosen: comparing this many two by two takes about a second. */
+/** Chosen: this many comparisons of pairs take about a second. */
 const mostSteps = 20_000_000;
 
-/** Patterns of a level that stand before others now which some of the same texts fit, and stood behind them. */
+/** Finds patterns of a level that now come before others, but came after them, if some text matches both. */
 export function overtakenPatterns(before: readonly Rule[], after: readonly Rule[]): OvertakenPatterns {
   const position = new Map(before.map((rule, index) => [compositeOf(rule), index]));
   const common = after.filter((rule) => {

@@ -4,7 +4,7 @@ import { characterOutside, FirstPattern } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 
-/** Finds rules of one level as the matcher does, with the rules as written as the answer. */
+/** Finds rules of one level as the matcher does, and returns them as written. */
 export class IndexedLevel {
   readonly rules: readonly Rule[];
   readonly #byComposite: ReadonlyMap<string, Rule>;
@@ -36,7 +36,10 @@ export class IndexedLevel {
     return index === undefined ? this.#byComposite.get(key) : this.rules[index];
   }
 
-  /** Rules of another level for one key and value, by the rule for more than that which their requests find here. */
+  /**
+   * Returns rules of another level for one key and value, by the rule that their requests find here. That rule matches more than
+   * this key and value.
+   */
   singleCollisions(other: IndexedLevel): ReadonlyMap<Rule, readonly Rule[]> {
     let found = this.#singles.get(other);
     if (found === undefined) {
@@ -55,7 +58,10 @@ export class IndexedLevel {
     return found;
   }
 
-  /** Patterns that begin as the given one, up to the first star of either: all that fit some of the same texts are among them. */
+  /**
+   * Returns the patterns that begin as the given one, up to the first star of either. They include all that match some of the
+   * same texts.
+   */
   patternsLike(pattern: string): Rule[] {
     const [prefix = ''] = pattern.split('*', 1);
     const found: Rule[] = [];
@@ -86,7 +92,7 @@ export class IndexedLevel {
 
 /** The rules of one domain on one side of a comparison, and their matcher. */
 export class DomainSide {
-  /** Its first level. */
+  /** The rules of the first level. */
   readonly rules: readonly Rule[];
   readonly #top: IndexedLevel;
   readonly #below = new Map<Rule, IndexedLevel>();
@@ -145,7 +151,7 @@ export class DomainSide {
   }
 }
 
-/** Both sides of a comparison. */
+/** The two sides of a comparison. */
 export class Sides {
   readonly before: DomainSide;
   readonly after: DomainSide;

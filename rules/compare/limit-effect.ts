@@ -9,13 +9,13 @@ import type { Sides } from './domain-side.ts';
 
 /** The effect of a change on the requests that the rule is for. */
 export type Effect =
-  /** Limited, and were not. */
+  /** The requests are limited, and were not before. */
   | 'new'
-  /** Not limited any more. */
+  /** The requests are not limited any more. */
   | 'gone'
   | 'stricter'
   | 'looser'
-  /** Stricter for some requests and looser for others. */
+  /** The limit is stricter for some requests and looser for others. */
   | 'mixed'
   /** The same requests are refused; what counts or reports them may be called otherwise. */
   | 'same';
@@ -29,17 +29,17 @@ export interface RuleChange {
   className?: string;
   fleet: string;
   domain: string;
-  /** Names of the rules that lead to it, itself the last: `path=/search*`, `plan`. */
+  /** Names of the rules on the path to the rule, and its own name last: `path=/search*`, `plan`. */
   rule: string[];
-  /** Fields as rule files spell them, with `undefined` for what is not written. */
+  /** Fields as rule files spell them. `undefined` stands for a field that is not written. */
   fields: FieldChange[];
   /** The effect of all together. */
   effect: Effect;
-  /** Each that the change has for some requests; `same` only where it is all. */
+  /** All effects that the change has on some requests. `same` only if it is the only effect. */
   effects: Effect[];
-  /** Why what was refused passes now, where the limit itself is still there. */
+  /** Reasons why requests that were over limit pass now, although the limit still exists. */
   passes: Passing[];
-  /** Why, in words; the first says what the effect is. */
+  /** Reasons in words. The first one names the effect. */
   notes: string[];
 }
 
@@ -172,8 +172,8 @@ function isWithin(limit: Limit, other: Limit): boolean {
 }
 
 /**
- * Compares fixed windows: no more hits, in no less time. It ignores hits of two windows that meet within one window of the other
- * limit.
+ * Compares fixed windows: no more hits, and no shorter window. It ignores hits of two windows that meet within one window of the
+ * other limit.
  */
 function isFewer(limit: Limit, other: Limit): boolean {
   const isLonger = limit.requestsPerUnit === 0 || secondsOfLimit(limit) >= secondsOfLimit(other);
@@ -200,7 +200,7 @@ function algorithmNote(before: readonly Limit[], after: readonly Limit[]): strin
   return [...added].sort((a, b) => a - b).map((algorithm) => algorithmOf({ algorithm }).effect);
 }
 
-/** Undefined for a rule without a limit, and for no rule. */
+/** Returns undefined if there is no rule, or if the rule has no limit. */
 export function limitedRule(rule: Rule | undefined): Rule | undefined {
   return rule !== undefined && rule.limits.length > 0 ? rule : undefined;
 }
@@ -208,10 +208,10 @@ export function limitedRule(rule: Rule | undefined): Rule | undefined {
 /** The effect of a change, from all its effects on some requests. */
 export type Meaning = Pick<RuleChange, 'effect' | 'effects' | 'notes' | 'passes'>;
 
-/** Chosen: lines that one change may have. */
+/** Chosen: the maximum number of lines for one change. */
 const mostNotes = 6;
 
-/** Puts effects together; `moreNotes` say what does not decide whether requests are refused. */
+/** Combines effects. `moreNotes` are notes that do not decide whether requests are rate-limited. */
 export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly string[] = []): Meaning {
   const changed = found.filter(({ effect }) => effect !== 'same');
   const effects = [...new Set(changed.map(({ effect }) => effect))];
@@ -226,7 +226,7 @@ export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly str
   };
 }
 
-/** Joins several effects, none of which is `same`. */
+/** Joins several effects. None of them is `same`. */
 function effectOfAll(found: readonly LimitEffect[]): Effect {
   const [first, ...others] = new Set(found.map(({ effect }) => effect));
   if (first === undefined || others.length === 0) return first ?? 'same';

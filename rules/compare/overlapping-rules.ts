@@ -1,14 +1,14 @@
 import { compositeOf, type Entry, type Rule } from '../model.ts';
 import type { IndexedLevel } from './domain-side.ts';
 
-/** Chosen: patterns with so many stars, or so long, are rare, and their merges many. */
+/** Chosen: patterns with this many stars, or this long, are rare, and have many merges. */
 const mostMerges = 64;
 const longestPair = 2_000;
 
 /**
- * Returns what two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that is in both, and in none of some
- * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either. `isComplete`:
- * there are no others.
+ * Returns what two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that matches both patterns, and none of
+ * some other patterns, exists exactly if a merge with a foreign character for each star matches none of these others.
+ * `isComplete`: there are no other merges.
  */
 function patternMerges(a: string, b: string): { merges: string[]; isComplete: boolean } {
   if (!canBeginAlike(a, b)) return { merges: [], isComplete: true };
@@ -33,7 +33,7 @@ class Merger {
   isComplete = true;
   readonly #a: string;
   readonly #b: string;
-  /** Merges of the rest of both, by where the rests begin. */
+  /** Merges of the remainders of both patterns, by where the remainders begin. */
   readonly #rests = new Map<number, ReadonlySet<string>>();
 
   constructor(a: string, b: string) {
@@ -83,20 +83,20 @@ class Merger {
 }
 
 /**
- * Which rules of another level the requests of a rule find. The requests asked about are enough for all there are, those
- * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key; longer
- * keys that a pattern such as `user=*` takes as well are asked about, too.
+ * The rules of another level that the requests of a rule find. The requests that are tried stand for all requests. Exceptions are
+ * requests that contain a star, and requests whose key and value, joined by `_`, look like a rule of another key. Longer keys
+ * that a pattern such as `user=*` also matches are tried, too.
  */
 export interface Overlaps {
-  /** Each once, the one of the plainest request first; undefined stands for none. */
+  /** The rules without repetition; the rule of the plainest request is first. Undefined stands for no rule. */
   rules: Set<Rule | undefined>;
   /** The rules that only requests with a longer key find, which no rule names. */
   byLongerKey: ReadonlySet<Rule | undefined>;
-  /** True if there can be no other. */
+  /** True if there cannot be other rules. */
   isComplete: boolean;
 }
 
-/** Chosen: patterns of one level that a rule is compared with. */
+/** Chosen: the number of patterns of one level that a rule is compared with. */
 const mostPatterns = 500;
 
 /** The rules of `other` for entries that find `rule` in `own`, its level. */
@@ -131,21 +131,24 @@ export function overlappingRules(
   return { rules, byLongerKey, isComplete: candidates.isComplete && patterns.length <= mostPatterns };
 }
 
-/** Stands for all longer keys that no rule names and whose requests the rule takes, as `user=*` does those of `user_id`. */
+/**
+ * Returns a key that stands for all longer keys that no rule names and whose requests the rule matches, as `user=*` matches those
+ * of `user_id`.
+ */
 function unnamedKey({ key, value }: Rule, filling: string): string | undefined {
   return !key.includes('*') && value.startsWith('*') ? `${key}_${filling}` : undefined;
 }
 
 /**
- * Returns whether a rule is for requests of a key: by its own, by a pattern in it, or by one that a longer key matches, as
- * `user=*` does with `user_id`.
+ * Returns whether a rule matches requests of a key: through its own key, through a pattern in its key, or because it also matches
+ * a longer key, as `user=*` does with `user_id`.
  */
 function takesKey(rule: Rule, key: string): boolean {
   if (rule.key === key) return true;
   return compositeOf(rule).includes('*') && (rule.key.includes('*') || key.startsWith(`${rule.key}_`));
 }
 
-/** Entries whose key and value joined are that text: they find a rule that its own key does not find. */
+/** Returns the entries whose joined key and value are this text. They find a rule that its own key does not find. */
 function spellings(composite: string): Entry[] {
   const entries: Entry[] = [];
   if (composite.includes('*')) return entries;
@@ -158,12 +161,12 @@ function spellings(composite: string): Entry[] {
 /** Entries that may find a rule. */
 class Candidates {
   readonly entries: Entry[] = [];
-  /** Fits the joined text of each of them. */
+  /** A pattern that matches the joined text of each entry. */
   readonly pattern: string;
   isComplete = true;
   readonly #rule: Rule;
   readonly #filling: string;
-  /** Keys of other rules whose requests the rule can take: `user_id`, where it is `user=*`. */
+  /** Keys of other rules whose requests the rule can match: `user_id` if the rule is `user=*`. */
   readonly #otherKeys: string[];
 
   constructor(rule: Rule, filling: string, keys: ReadonlySet<string>) {
@@ -207,7 +210,7 @@ class Candidates {
     return merges;
   }
 
-  /** With each `_` between key and value, one within a star also. */
+  /** Adds an entry for each `_` that can separate key and value, including one within a star. */
   #addSplit(pattern: string): void {
     for (const merge of this.#merges(pattern, '*_*')) {
       for (let at = merge.indexOf('_'); at !== -1; at = merge.indexOf('_', at + 1)) {

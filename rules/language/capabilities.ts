@@ -15,7 +15,7 @@ export const capabilities = [
 ] as const;
 export type Capability = (typeof capabilities)[number];
 
-/** In the order of `capabilities`, each once. */
+/** Capabilities in the order of `capabilities`, without repetition. */
 export type Capabilities = readonly Capability[];
 
 /** The capabilities of limiters that report none, such as envoyproxy/ratelimit, and the needs of rules that every limiter supports. */

@@ -32,7 +32,7 @@ export type FieldKind =
 export interface ValueFacts {
   /** A sentence or two. */
   readonly description: string;
-  /** One of its words as rule files spell it, or a value as manifests spell it. */
+  /** One of the field's words as rule files spell it, or a value as manifests spell it. */
   readonly example: unknown;
   readonly isRequired?: true;
   /** Null counts as not written in objects, too. */
@@ -43,7 +43,7 @@ export interface ValueFacts {
   readonly least?: number;
   /** The largest number, the most characters, elements or levels. */
   readonly most?: number;
-  /** The pattern that the whole text has to match. Only the API server and editors check it; the validator has its own words. */
+  /** The pattern that the whole text must match. Only the API server and editors check it; the validator has its own messages. */
   readonly pattern?: string;
   /** The form of a text that matches `pattern`, in the words of the reader of manifests. */
   readonly form?: string;
@@ -53,7 +53,7 @@ export interface ValueFacts {
   readonly words?: readonly string[];
   /** Describes an element of a list. */
   readonly element?: string;
-  /** Its fields in the messages of xDS, where that is not one of its own name. */
+  /** The fields that hold the value in xDS messages, if there is no field of the same name. */
   readonly sentAs?: readonly string[];
 }
 
@@ -67,7 +67,10 @@ export interface FieldRow extends ValueFacts {
   readonly isOptional?: true;
   /** The field spells another property of the rule or limit, and has none of its own. */
   readonly isSpelling?: true;
-  /** Rule files of envoyproxy/ratelimit do not have the field. Where it means nothing it is an error, and theirs are warnings. */
+  /**
+   * True if rule files of envoyproxy/ratelimit do not have the field. A misplaced field of this kind is an error, and a misplaced
+   * field of envoyproxy/ratelimit is a warning.
+   */
   readonly isOwn?: true;
   /**
    * The behavior of a limiter that does not know the field, as envoyproxy/ratelimit does not know it over xDS: it ignores the
@@ -78,21 +81,24 @@ export interface FieldRow extends ValueFacts {
   readonly ifUnknown?: 'ignore' | Withheld;
   /** The same for numbers above 4294967295, for which xDS has another field. */
   readonly ifWide?: Withheld;
-  /** What is reported where an object lacks the field, unless another one is true. */
+  /** The error if an object lacks the field, unless another field is true. */
   readonly ifMissing?: { readonly unless: string; readonly text: string };
-  /** Fields that it takes the place of: none of them may stand beside it. */
+  /** Fields that the field replaces. None of them may be present with it. */
   readonly insteadOf?: readonly string[];
-  /** Fields of which one has to stand beside it. */
+  /** Fields of which one must be present with it. */
   readonly needs?: readonly string[];
   /** The algorithms that it is for. */
   readonly isFor?: (algorithm: RuleAlgorithm) => boolean;
-  /** In words about a rule or limit, where the field is not as if it was not written; `{}` stands for its value. */
+  /** Describes the field within the words for a rule or limit, if its value differs from the default; `{}` stands for the value. */
   readonly phrase?: string;
   /** The effect of a change on callers: if the field has another value now, and if it is no longer written. */
   readonly change?: { readonly set: string; readonly unset: string };
   /** The effect of a change on the rules below. */
   readonly changeBelow?: string;
-  /** For quota clients: why nothing of such a rule can be assigned, that all requests pass, or that it says which form assignments have. */
+  /**
+   * The field's effect on quota clients: why no part of such a rule can be assigned, that all requests pass, or that the field
+   * sets the form of assignments.
+   */
   readonly forQuotaClients?: { readonly unassignable: string } | 'pass' | 'form';
   /** The value that applies if the field is not written, unless it has words or is a boolean. */
   readonly unwritten?: string;
@@ -104,14 +110,14 @@ export type FieldRows = Readonly<Record<string, FieldRow>>;
 const unitPattern = '^(?i:second|minute|hour|day|week|month|year)$';
 
 /**
- * Levels of `descriptors` below `spec`. Chosen as the other bounds of objects are: far above what rules in use need, low enough that
- * nothing gets out of hand. Each adds to the CRD, because its schema knows no recursion.
+ * The number of levels of `descriptors` below `spec`. Chosen like the other bounds of objects: far above what rules in use need,
+ * and low enough to bound their cost. Each level adds to the CRD, because its schema has no recursion.
  */
 export const descriptorLevels = 8;
-/** Rules of one level. An object of such size is near what etcd takes (1.5 MiB). */
+/** The maximum number of rules on one level. An object of this size is near the limit of etcd (1.5 MiB). */
 const descriptorsPerLevel = 10_000;
 
-/** How many limits `rateLimits` has. */
+/** The number of limits in `rateLimits`. */
 export const limitsOfRule = { least: 2, most: 8 } as const;
 
 const limit = { unit: 'minute', requestsPerUnit: 20 };
@@ -146,7 +152,7 @@ export const ruleFields = {
     description: 'Key of the entry that this rule applies to, compared with its case.',
     example: 'path',
   },
-  /** Empty: any value matches. May contain `*`. */
+  /** The value to match; it may contain `*`. Empty if any value matches. */
   value: {
     kind: 'text',
     most: 4096,
@@ -172,7 +178,10 @@ export const ruleFields = {
     element: 'One of the limits.',
     example: [limit, { unit: 'day', requestsPerUnit: 5000, name: 'daily' }],
   },
-  /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
+  /**
+   * The maximum share of its limit that one limiter may lease, in millionths; 0 for none. Undefined if the limiter's setting
+   * applies. See `lease.ts`.
+   */
   lease: {
     kind: 'share',
     unwritten: 'LEASE_SHARE',
@@ -186,7 +195,7 @@ export const ruleFields = {
       "Share of the limit that one limiter may take in advance, such as 2%; 0 for none. Defaults to the limiter's setting. Supported only by Weir.",
     example: '10%',
   },
-  /** Undefined: no marker entries are looked for. */
+  /** Undefined if the limiter does not look for marker entries. */
   reserve: {
     kind: 'reserve',
     change: {
@@ -204,7 +213,7 @@ export const ruleFields = {
       'Terms of reservations by the entries reservation_id and settle of a request. Supported only by Weir.',
     example: { ttl: '60s', estimate: 2000, onExpiry: 'Release' },
   },
-  /** Undefined: as its limits suggest. */
+  /** Undefined if the limits determine the form. */
   assign: {
     kind: 'text',
     isOptional: true,
@@ -254,7 +263,7 @@ export const ruleFields = {
     description: 'Whether all values that match the * in value share one counter. Supported only by Weir.',
     example: true,
   },
-  /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
+  /** Responses show no more of the rule than they do without RESPONSE_RULE_IDENTITY. */
   hideIdentity: {
     kind: 'boolean',
     phrase: 'hidden: answers do not name the rule',
@@ -264,12 +273,12 @@ export const ruleFields = {
       'Whether answers never name this rule, even if the limiter is set to name rules. Supported only by Weir.',
     example: true,
   },
-  /** Copied into the dynamic metadata of an answer. */
+  /** Metadata that is copied into the dynamic metadata of a response. */
   metadata: {
     kind: 'metadata',
     change: { set: 'answers carry other dynamic metadata', unset: 'answers carry other dynamic metadata' },
     isOptional: true,
-    // Nested objects and lists. Limiters read at most 100 nested messages, and each takes up to three.
+    // Nested objects and lists. Limiters read at most 100 nested messages, and each level takes up to three.
     most: 16,
     description: 'Any content. The limiter adds it to the dynamic metadata of answers if it is set to.',
     example: { team: 'search' },
@@ -287,7 +296,7 @@ export const ruleFields = {
 export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
 
 export const limitFields = {
-  /** UNKNOWN when there is none, or what is written names none: see `unitText`. */
+  /** UNKNOWN if there is no unit, or if the written text names none: see `unitText`. */
   unit: {
     kind: 'unit',
     most: 16,
@@ -309,7 +318,7 @@ export const limitFields = {
       'Window such as 30s, 1h30m, 2w, 1mo or 1y, in place of unit and unitMultiplier. At most ten years; 390w15h with hours, 6w3d12h15m with minutes, 18h12m15s with seconds. Only Weir.',
     example: '1h30m',
   },
-  /** In place of a window of the unit's length; `unit` is then its own. */
+  /** A calendar in place of a window of the unit's length. `unit` is then the unit of the calendar. */
   calendar: {
     kind: 'calendar',
     isOptional: true,
@@ -321,7 +330,7 @@ export const limitFields = {
       'Windows of the calendar in a time zone, in place of unit, unitMultiplier and window. Only with FixedWindow. Supported only by Weir.',
     example: { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 },
   },
-  /** How many units a window has; 1 where none is written. */
+  /** The number of units in a window; 1 if it is not written. */
   unitMultiplier: {
     kind: 'uint32',
     isOwn: true,
@@ -331,7 +340,7 @@ export const limitFields = {
     description: 'Number of units in the window, at most ten years. Defaults to 1. Supported only by Weir.',
     example: 5,
   },
-  /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
+  /** The number of hits that each window allows, from 0 to 2^53 - 1. 0 blocks everything. */
   requestsPerUnit: {
     kind: 'requests',
     ifMissing: { unless: 'unlimited', text: 'is required (0 blocks everything)' },
@@ -353,7 +362,7 @@ export const limitFields = {
       'What one hit is, for people. It does not affect counting. Defaults to requests. Supported only by Weir.',
     example: 'tokens',
   },
-  /** Percents of the limit from which on answers carry a mark: 1 to 100, ascending, each once. */
+  /** Percentages of the limit from which on responses carry a mark: 1 to 100, ascending, without repetition. */
   warnAt: {
     kind: 'percents',
     phrase: 'marks at {}%',
@@ -392,7 +401,7 @@ export const limitFields = {
     example: true,
     amongSeveral: { description: 'Must be false with several limits.', example: false },
   },
-  /** Empty: no rule can replace this limit. */
+  /** The limit's name. If it is empty, no rule can replace this limit. */
   name: {
     kind: 'text',
     most: 253,
@@ -487,7 +496,7 @@ export interface OverrideRow extends ValueFacts {
 }
 export type OverrideRows = Readonly<Record<string, OverrideRow>>;
 
-/** Fields of an override, whatever it came in; an `id` may stand beside them where it is no object. */
+/** Fields of an override, regardless of its source. An `id` may be present with them if the source is not an object. */
 export const overrideFields = {
   domain: {
     kind: 'text',

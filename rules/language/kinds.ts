@@ -5,7 +5,7 @@ export const group = 'ratelimit.weir.dev';
 export const version = 'v1alpha1';
 export const apiVersion = `${group}/${version}`;
 
-/** Carries rules. */
+/** The kind of objects that carry rules. */
 export const kind = 'RateLimitConfig';
 export const listKind = 'RateLimitConfigList';
 export const plural = 'ratelimitconfigs';
@@ -17,7 +17,7 @@ export const overridePlural = 'ratelimitoverrides';
 export const fleetKind = 'RateLimitFleet';
 export const fleetPlural = 'ratelimitfleets';
 
-/** Labels joined by dots: what the API server takes as the name of a custom object. */
+/** Labels joined by dots, which the API server accepts as the name of a custom object. */
 export const dnsNamePattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 /** The largest length of an object's name. */
 export const objectNameLength = 253;
@@ -57,10 +57,10 @@ const servedFields = (what: string) => {
   } as const satisfies FieldRows;
 };
 
-/** `spec` of a RateLimitConfig. */
+/** Fields in `spec` of a RateLimitConfig. */
 export const specFields = { ...servedFields('these rules'), ...domainFields } as const satisfies FieldRows;
 
-/** `spec` of a RateLimitOverride. */
+/** Fields in `spec` of a RateLimitOverride. */
 export const overrideSpecFields = {
   ...servedFields('this override'),
   ...overrideFields,

@@ -30,18 +30,18 @@ export const Place = {
 export type Place = (typeof Place)[keyof typeof Place];
 
 const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = Place;
-/** Alone, or an element of a list. */
+/** A limit, alone or as an element of a list. */
 const LIMIT = Place.RATE_LIMIT | Place.RATE_LIMITS;
 /** Maps that envoyproxy/ratelimit does not know. */
 export const ownPlaces: number = Place.RATE_LIMITS | CALENDAR | RESERVE;
 
-/** Where a field belongs, in words. */
+/** Returns, in words, the places where a field belongs. */
 export function placesInWords(places: number): string {
   const words: string[] = [];
   if (places & FILE) words.push('the top level');
   if (places & DESCRIPTOR) words.push('a descriptor');
   if (places & LIMIT) words.push('rate_limit');
-  // A unit is hardly meant for a calendar.
+  // A unit in a calendar is hardly intended.
   if (places === CALENDAR) words.push('calendar');
   if (places & RESERVE) words.push('reserve');
   if (places & REPLACES) words.push('an element of replaces');
@@ -50,11 +50,11 @@ export function placesInWords(places: number): string {
 
 /** A field of one kind of map. */
 export interface TableField<Name extends string = string> {
-  /** In manifests. */
+  /** The name in manifests. */
   readonly name: Name;
-  /** In rule files. */
+  /** The name in rule files. */
   readonly fileName: string;
-  /** Position in its table, from 0. */
+  /** The position in its table, from 0. */
   readonly index: number;
 }
 
@@ -62,12 +62,12 @@ export interface TableField<Name extends string = string> {
 export interface FieldTable<Rows extends FieldRows = FieldRows> {
   readonly place: Place;
   readonly rows: Rows;
-  /** In the order of the rows. */
+  /** The fields in the order of the rows. */
   readonly fields: readonly TableField<keyof Rows & string>[];
   readonly byFileName: ReadonlyMap<string, TableField<keyof Rows & string>>;
 }
 
-/** `requests_per_unit` for `requestsPerUnit`. */
+/** Returns `requests_per_unit` for `requestsPerUnit`. */
 export function ruleFileName(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
@@ -119,7 +119,7 @@ const tables: readonly Pick<FieldTable, 'place' | 'rows' | 'fields'>[] = [
 
 /** A field by its name: every place where it means something. */
 export interface Field {
-  /** In rule files. */
+  /** The name in rule files. */
   readonly name: string;
   readonly manifestName: string;
   readonly kind: FieldKind;
@@ -128,7 +128,10 @@ export interface Field {
   readonly isOwn: boolean;
 }
 
-/** Every field of the rule language by its name in rule files. Each of them is accepted in any map, as the Go service does with those it knows. */
+/**
+ * Every field of the rule language, by its name in rule files. Each field is accepted in any map, as the Go service accepts the
+ * fields that it knows.
+ */
 export const fields: ReadonlyMap<string, Field> = fieldsByName();
 
 function fieldsByName(): Map<string, Field> {
@@ -147,21 +150,21 @@ function fieldsByName(): Map<string, Field> {
 export const ruleFlags = namesWith(ruleFields, { kind: 'boolean' });
 export type RuleFlag = (typeof ruleFlags)[number];
 
-/** Fields of a limit that envoyproxy/ratelimit does not know, and that may stand beside others only where these allow it. */
+/** Fields of a limit that envoyproxy/ratelimit does not know. They may be present with other fields only if those allow it. */
 export const ownLimitFields = namesWith(limitFields, { isOwn: true });
 export type OwnLimitField = (typeof ownLimitFields)[number];
 
 /** An override has exactly one of them. */
 export const effectFields = namesWith(overrideFields, { says: 'effect' });
-/** One of them says when an override ends that is no grant. */
+/** The fields that set the end of an override that is not a grant. One of them must be present. */
 export const endFields = namesWith(overrideFields, { says: 'end' });
 
-/** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
+/** Returns `rateLimit` for `rate_limit`, as the validator's paths spell it. */
 export function fieldName<Step extends string | number>(step: Step): Step | string {
   return typeof step === 'number' ? step : (fields.get(step)?.manifestName ?? step);
 }
 
-/** `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`: enums as Kubernetes spells them. */
+/** Returns an enum value as Kubernetes spells it: `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`. */
 export function enumName(word: string): string {
   return word.replace(/(?:^|[_-])([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

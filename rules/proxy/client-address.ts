@@ -1,7 +1,7 @@
 /** The address of a client, out of what proxies say of it, and as Envoy writes it. */
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** In 4 bytes or in 16. */
+/** An address of 4 or 16 bytes. */
 export type ClientAddress = Uint8Array;
 
 /**
@@ -23,12 +23,12 @@ export function forwardedAddress(lines: readonly string[], trustedHops: number):
   return undefined;
 }
 
-/** Longer is no address, with brackets, zone and port. */
+/** The maximum length of an address with brackets, zone and port. */
 const longestAddress = 100;
 
 /**
- * Reads `192.0.2.1`, `2001:db8::1` and, as some proxies write them, either with a port (`192.0.2.1:80`, `[2001:db8::1]:80`) or a zone,
- * which are left out. An IPv4 address that is mapped into IPv6 is the IPv4 address: it is the same client.
+ * Reads an address such as `192.0.2.1` or `2001:db8::1`. It ignores a port (`192.0.2.1:80`, `[2001:db8::1]:80`) or a zone, which
+ * some proxies write. An IPv4 address that is mapped into IPv6 is the IPv4 address, because it is the same client.
  */
 export function parseAddress(text: string): ClientAddress | undefined {
   if (text.length > longestAddress) return undefined;
@@ -66,7 +66,7 @@ function isMapped(bytes: Uint8Array): boolean {
   return bytes.subarray(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
 }
 
-/** `192.0.2.0/24`, as of `masked_remote_address`. */
+/** Returns a range such as `192.0.2.0/24`, as `masked_remote_address` does. */
 export function maskedText(address: ClientAddress, v4Bits: number, v6Bits: number): string {
   const bits = address.length === 4 ? v4Bits : v6Bits;
   const masked = address.map((byte, index) => {
@@ -76,7 +76,7 @@ export function maskedText(address: ClientAddress, v4Bits: number, v6Bits: numbe
   return `${addressText(masked)}/${bits}`;
 }
 
-/** RFC 5952 for IPv6, as the C library writes it, and so Envoy. */
+/** Returns an address as text. IPv6 addresses follow RFC 5952, as the C library and therefore Envoy write them. */
 export function addressText(address: ClientAddress): string {
   if (address.length === 4) return address.join('.');
   const parts = Array.from({ length: 8 }, (_, index) => (address[2 * index]! << 8) | address[2 * index + 1]!);

@@ -35,7 +35,7 @@ export interface PlacedRateLimit {
   isEmbedded: boolean;
 }
 
-/** RateLimitPerRoute of a filter, on any level of a route configuration. */
+/** The RateLimitPerRoute of a filter, on any level of a route configuration. */
 export interface PerRoute {
   filterName: string;
   isDisabled: boolean;
@@ -47,14 +47,14 @@ export interface PerRoute {
 
 export interface RateLimitFilter {
   name: string;
-  /** Undefined: what the filter is was not given, and it may be any. */
+  /** Undefined if the filter was not given. It may then be any filter. */
   domain: PlacedText | undefined;
   stage: number | undefined;
   rateLimits: PlacedRateLimit[];
   service:
     | { version: unknown; cluster: string | undefined; hasAuthority: boolean; place: EnvoyPlace }
     | undefined;
-  /** Parts of all requests that the filter is on for, and that it refuses, in percent, where that is set for good. */
+  /** The percentages of all requests for which the filter is enabled and which it rejects, if they are fixed. */
   enabledPercent: number | undefined;
   enforcedPercent: number | undefined;
   place: EnvoyPlace;
@@ -72,19 +72,19 @@ export interface RouteSite {
   place: EnvoyPlace;
 }
 
-/** Filters, and the routes behind them. */
+/** A connection manager: its filters, and the routes behind them. */
 export interface ConnectionManager {
   filters: RateLimitFilter[];
   sites: RouteSite[];
   /** True if there are no other routes and filters than these. */
   isComplete: boolean;
-  /** Loose ones have been put together: of filters and route configurations that stand apart, or of single lists. */
+  /** Loose parts were combined: filters and route configurations that are separate, or single lists. */
   origin: 'manager' | 'routes' | 'part';
 }
 
 export interface EnvoyCluster {
   isHttp2: boolean;
-  /** True if it resolves `localhost`, and asks only ::1 if there is one. */
+  /** True if the cluster resolves `localhost`, and connects to ::1 alone if that exists. */
   isIpv6Loopback: boolean;
   place: EnvoyPlace;
 }
@@ -95,7 +95,7 @@ export interface EnvoyConfiguration {
   clusters: Map<string, EnvoyCluster>;
   /** True if there are no other clusters. */
   hasAllClusters: boolean;
-  /** Keys of Envoy's static runtime, flat. */
+  /** Flat keys of Envoy's static runtime. */
   runtime: Map<string, unknown>;
   problems: {
     place: EnvoyPlace;
@@ -159,7 +159,10 @@ class ConfigurationReader {
     }
   }
 
-  /** Puts routes that stand apart to the managers that name them, and the others to the filters that stand apart. */
+  /**
+   * Returns the configuration. Separate routes belong to the managers that name them. The other routes belong to the separate
+   * filters.
+   */
   configuration(): EnvoyConfiguration {
     const claimed = new Set<LooseRoutes>();
     for (const manager of this.#managers) {
@@ -210,7 +213,7 @@ class ConfigurationReader {
     this.#resources(value, path);
   }
 
-  /** Clusters and runtime, which stand beside others. */
+  /** Reads clusters and runtime, which can be beside other resources. */
   #resources(value: Fields, path: Path): void {
     const clusters = list(value, 'clusters');
     for (const [index, one] of clusters.entries())
@@ -280,7 +283,7 @@ class ConfigurationReader {
     });
     const [inlineName, inline] = namedField(value, 'route_config');
     const sites = isObject(inline) ? this.#configurationSites(inline, [...path, inlineName]) : [];
-    // The command weir envoy writes this form.
+    // The command `weir envoy` writes this form.
     if (field(value, 'typed_per_filter_config') !== undefined) sites.push(this.#fragment(value, path));
     const isComplete = sites.length > 0 && !hasOthers && field(inline, 'vhds') === undefined;
     const routeName = field(field(value, 'rds'), 'route_config_name');
@@ -324,7 +327,7 @@ class ConfigurationReader {
       const text = 'a route has no rate_limits beside its match: they belong one level down, below "route:"';
       this.#problems.push({ place, code: 'invalid-rate-limit', text });
     }
-    // In a part of a route, as EnvoyFilters have it, the action may stand elsewhere.
+    // In a part of a route, as in an EnvoyFilter, the action may be elsewhere.
     const isForwarded = isObject(action) || !others.some((name) => field(route, name) !== undefined);
     const site: RouteSite = {
       isForwarded,
@@ -342,14 +345,14 @@ class ConfigurationReader {
     return clusters.map((own) => ({ ...site, perRoutes: [...own, ...perRoutes] }));
   }
 
-  /** `rate_limits` or `typed_per_filter_config` of something. */
+  /** Reads a `rate_limits` or `typed_per_filter_config` that is separate. */
   #fragment(value: Fields, path: Path): RouteSite {
     const rateLimits = this.#rateLimits(value, path, false);
     const perRoutes = this.#perRoutes(value, path);
     const domain = this.#domain(value, path);
     const site = this.#emptySite(path);
     if (domain === undefined) return { ...site, host: rateLimits, perRoutes };
-    // A profile of forward auth, which says its domain itself.
+    // A profile of forward auth, which sets its own domain.
     const { place } = site;
     const profile = { filterName: '', isDisabled: false, hostOption: undefined, domain, rateLimits, place };
     return { ...site, perRoutes: [profile, ...perRoutes] };
@@ -416,7 +419,7 @@ class ConfigurationReader {
     };
   }
 
-  /** Items that Envoy would refuse are problems, and not among them. */
+  /** Returns the items. It reports items that Envoy would reject as problems and leaves them out. */
   #rateLimits(owner: Fields, path: Path, isEmbedded: boolean): PlacedRateLimit[] {
     const [name, items] = namedField(owner, 'rate_limits');
     if (!Array.isArray(items)) return [];
@@ -426,7 +429,7 @@ class ConfigurationReader {
       const [config] = readRateLimits([item], [...path, name], problems);
       for (const { path: found, message } of problems) {
         const where = [...found];
-        // Each is read as if it were the only one.
+        // Reads each item as if it were the only one.
         where[path.length + 1] = index;
         const place = this.#placeOf(where);
         this.#problems.push({ place, code: 'invalid-rate-limit', text: message });

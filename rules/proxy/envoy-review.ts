@@ -47,7 +47,7 @@ export const envoyFindingKinds = [
   ...quotaFindingKinds,
 ] as const;
 
-/** In the Envoy's file, or in a file of rules. */
+/** A finding, with its place in the Envoy's file or in a file of rules. */
 export interface EnvoyFinding {
   severity: 'error' | 'warning';
   code: (typeof envoyFindingKinds)[number];
@@ -64,7 +64,10 @@ interface Asked {
   item: PlacedRateLimit;
 }
 
-/** Rules that descriptors may find: before requests, when they are over, and of those with `reserve` what settles and what reserves. */
+/**
+ * Rules that descriptors may find: before requests and when they are over. For rules with `reserve`, those that are committed and
+ * those that reserve.
+ */
 interface Reached {
   now: Set<string>;
   later: Set<string>;
@@ -83,7 +86,7 @@ export function reviewEnvoy(
 class EnvoyReview {
   readonly #configuration: EnvoyConfiguration;
   readonly #sources: readonly LoadedSource[];
-  /** Keyed by what is reported, so that a mistake that is in many routes is reported once. */
+  /** Findings by what they report, so that a mistake that is in many routes is reported once. */
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
   readonly #used = new Set<PlacedRateLimit>();
@@ -217,7 +220,7 @@ class EnvoyReview {
     this.#error('rate-limits-off', place, `this limits nothing: ${key} is 0 in the runtime`);
   }
 
-  /** Lists that no filter reads, and why; and those that others hide on some routes. */
+  /** Reports lists that no filter reads, with the reason, and lists that others hide on some routes. */
   #unread(filters: readonly RateLimitFilter[], sites: readonly RouteSite[]): void {
     const names = new Set(filters.map(({ name }) => name));
     for (const site of sites) {
@@ -271,7 +274,7 @@ class EnvoyReview {
     return `rate_limits of the route${site.own[0] ? onLine(site.own[0].place) : ''} take its place`;
   }
 
-  /** If a route decides about its host's list, that is intended. */
+  /** Reports hidden lists of hosts. If a route decides about its host's list, that is intended. */
   #hiddenHosts(filters: readonly RateLimitFilter[], sites: readonly RouteSite[]): void {
     for (const site of sites) {
       const [first] = site.host.filter((item) => this.#used.has(item));
@@ -336,7 +339,7 @@ class EnvoyReview {
     this.#warning('unasked-domain', this.#placeIn({ source, path: ['domain'] }), text);
   }
 
-  /** In a file of rules. */
+  /** Returns the place of a rule in its file. */
   #placeIn({ source, path }: Pick<PlacedRule, 'source' | 'path'>) {
     const { file, placeOf } = this.#sources[source]!;
     return { file, ...(placeOf(path) ?? { line: undefined, column: undefined }) };
@@ -368,7 +371,7 @@ class EnvoyReview {
     const deepest = ways.reduce((a, b) => (b.depth > a.depth ? b : a));
     this.#error(
       'unmatched-descriptor',
-      // Where none is left out, entries stand as the actions do.
+      // If no entry is left out, entries have the order of the actions.
       variants.length === 1 ? item.placeOfAction(deepest.depth) : item.place,
       ...unmatchedWords(names, variants[0]!, deepest),
     );
@@ -387,7 +390,7 @@ class EnvoyReview {
     }
   }
 
-  /** Rules of the same keys are reported together. */
+  /** Reports unreached rules. Rules of the same keys are reported together. */
   #unreached(
     domain: string,
     top: readonly PlacedRule[],
@@ -434,7 +437,7 @@ class EnvoyReview {
 const filterHint =
   'http_filters needs envoy.filters.http.ratelimit before the router: see "weir envoy --output filter"';
 
-/** Stands for what was not given. */
+/** Stands for a filter that was not given. */
 const anyFilter: RateLimitFilter = {
   name: '',
   domain: undefined,

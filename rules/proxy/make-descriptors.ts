@@ -1,4 +1,4 @@
-/** From the headers of a request that a proxy asks about to its descriptors, as Envoy's actions make them. */
+/** Makes descriptors from the headers of a request that a proxy asks about, as Envoy's actions make them. */
 import type { Entry } from '../model.ts';
 import { automatonOf } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
@@ -7,11 +7,11 @@ import { originalHeaders, type Profile } from './read-profiles.ts';
 
 export interface MadeDescriptors {
   descriptors: Entry[][];
-  /** Headers that a proxy has to send, and that did not come or say nothing. */
+  /** Headers that a proxy must send, and that are missing or empty. */
   missing: string[];
 }
 
-/** `rawHeaders`: name, value, name, value, in the order in which they came; bytes as Latin-1, as Node has them. */
+/** `rawHeaders`: name, value, name, value, in the order in which they arrived; bytes as Latin-1, as in Node. */
 export type DescriptorMaker = (rawHeaders: readonly string[]) => MadeDescriptors;
 
 /** An entry, nothing where the descriptor goes on without one, or false where there is no descriptor. */
@@ -21,7 +21,7 @@ type Matches = (values: readonly string[]) => boolean;
 
 const forwardedFor = 'X-Forwarded-For';
 
-/** Throws when a regular expression is none: `readProfilesFile` lets none through. */
+/** Throws if a regular expression is invalid. `readProfilesFile` rejects such profiles. */
 export function descriptorMaker(profile: Profile): DescriptorMaker {
   const makers = profile.rateLimits.map(({ actions }) => actions.map(entryMaker));
   const { method, target, host } = originalHeaders[profile.originalRequest];
@@ -55,7 +55,7 @@ function linesOf(rawHeaders: readonly string[], needed: ReadonlySet<string>): Ma
   return lines;
 }
 
-/** Rules are text in UTF-8, and so are the values that they are compared to. */
+/** Returns the text as UTF-8. Rules are UTF-8, and so are the values that they are compared with. */
 function asUtf8(latin1: string): string {
   return /[\x80-\xff]/.test(latin1) ? Buffer.from(latin1, 'latin1').toString() : latin1;
 }
@@ -83,7 +83,7 @@ class ProxiedRequest {
     this.#lines = lines;
   }
 
-  /** Every line of that name. Envoy's names for the request line, and `host`, are those of the original request. */
+  /** Returns the values of all lines of that name. Envoy's names for the request line, and `host`, are those of the original request. */
   values(name: string): readonly string[] {
     const { method } = originalHeaders[this.#profile.originalRequest];
     switch (name) {
@@ -108,7 +108,7 @@ class ProxiedRequest {
     return this.#address;
   }
 
-  /** Decoded; the first of a name. */
+  /** Returns the decoded value of the first parameter of that name. */
   parameter(name: string): string | undefined {
     this.#parameters ??= parametersOf(this.#path() ?? '');
     return this.#parameters.get(name);
@@ -196,7 +196,7 @@ function entryMaker(action: RateLimitAction): EntryMaker {
     case 'query_parameter_value_match':
       return matchMaker(action, action.queryParameters, (request, name) => listed(request.parameter(name)));
     default:
-      // `readProfilesFile` lets none through.
+      // `readProfilesFile` rejects such a profile.
       return () => false;
   }
 }
@@ -219,7 +219,10 @@ function matchMaker(
   return (request) => all.every(({ name, matches }) => matches(look(request, name))) === expectMatch && entry;
 }
 
-/** Any of several values may match. What is missing matches nothing, inverted or not, but where presence is asked for. */
+/**
+ * Returns a matcher for the values of a name, of which any may match. A missing value matches nothing, inverted or not, unless
+ * the matcher asks for presence.
+ */
 function valueMatcher({ match, invert, treatMissingAsEmpty }: ValueMatcher): Matches {
   const test = match.type === 'present' ? undefined : textTest(match);
   return (given) => {

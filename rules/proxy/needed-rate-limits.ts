@@ -3,14 +3,14 @@ import { compositeOf, type JsonObject, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { characterOutside, rulesFor } from '../review/rule-level.ts';
 
-/** Where Envoy takes the value of a key from. */
+/** The part of a request from which Envoy takes the value of a key. */
 export type KeySource =
   | { type: 'header' | 'query'; name: string }
   /** The rule's value itself, which the route says: `generic_key`. */
   | { type: 'generic' }
   /** The rule's value where a header, or a query parameter, matches. */
   | { type: 'header_match' | 'query_match'; name: string }
-  /** Envoy itself names the key of these. */
+  /** A source whose key Envoy itself names. */
   | { type: OwnKey };
 
 const ownKeys = ['remote_address', 'masked_remote_address', 'source_cluster', 'destination_cluster'] as const;
@@ -22,11 +22,11 @@ export interface NeededRateLimit {
   value: JsonObject & { actions: JsonObject[] };
   /** The match of the rule, such as `path=/search*, plan`. */
   rules: string[];
-  /** Keys of which nothing says where their values come from, and what was taken instead. */
+  /** Keys whose source is not stated, and the source that was assumed. */
   guessed: { key: string; source: KeySource }[];
 }
 
-/** Keys whose source goes without saying: Envoy's own, and those of its documentation and of our examples. */
+/** Keys with a known source: Envoy's own, and those of its documentation and of our examples. */
 const wellKnown: Readonly<Record<string, KeySource>> = {
   ...Object.fromEntries(ownKeys.map((type) => [type, { type }])),
   generic_key: { type: 'generic' },
@@ -40,7 +40,7 @@ const wellKnown: Readonly<Record<string, KeySource>> = {
 /** Keys that are the name of a header, with `-` or `_`. */
 const headerKey = /^(?:x[-_][a-z0-9_-]+|user-agent|authorization|content[-_]type|referer|origin|cookie)$/i;
 
-/** Where a key comes from, as far as its name says. */
+/** Returns the source of a key, as far as its name shows it. */
 function sourceOf(key: string): { source: KeySource; isGuess: boolean } {
   const known = Object.hasOwn(wellKnown, key) ? wellKnown[key] : undefined;
   if (known !== undefined) return { source: known, isGuess: false };
@@ -52,14 +52,14 @@ function sourceOf(key: string): { source: KeySource; isGuess: boolean } {
   return { source: { type, name: type === 'header' ? header : 'fill-in' }, isGuess: true };
 }
 
-/** Why Envoy cannot take this key from there; undefined where it can. */
+/** Returns why Envoy cannot take this key from this source. Undefined if it can. */
 export function sourceProblem(key: string, { type }: KeySource): string | undefined {
   if (!ownKeys.some((own) => own === type) || key === type) return undefined;
   return `Envoy calls this entry ${type}: give the rules that key`;
 }
 
 /**
- * The descriptors by which every rule with a limit can be reached, each once, in the order of the rules. `rules` are all
+ * Returns the descriptors that reach all rules with a limit, without repetition, in the order of the rules. `rules` are all rules
  * of one domain.
  */
 export function neededRateLimits(
@@ -93,7 +93,7 @@ export const costMetadata = { namespace: 'weir', key: 'cost' } as const;
 const reservationId = { request_headers: { header_name: 'x-request-id', descriptor_key: 'reservation_id' } };
 const settle = { generic_key: { descriptor_key: 'settle', descriptor_value: 'true' } };
 
-/** Rules with `reserve` are asked for twice: before a request, and when it is over. */
+/** Returns the calls for a rule. A rule with `reserve` needs two: before a request, and when it is over. */
 function callsFor({ reserve }: Rule, actions: JsonObject[]): NeededRateLimit['value'][] {
   if (reserve === undefined) return [{ actions }];
   const { namespace, key } = costMetadata;
@@ -118,7 +118,7 @@ interface Action {
   guess: { key: string; source: KeySource } | undefined;
 }
 
-/** Undefined for a rule that no value finds, others being before it. */
+/** Returns undefined for a rule that no value finds, because other rules come before it. */
 function actionFor(
   level: readonly Rule[],
   rule: Rule,
@@ -149,7 +149,10 @@ function actionValue(level: readonly Rule[], rule: Rule, source: KeySource): Jso
     : { query_parameter_value_match: { ...entry, query_parameters: [matcher] } };
 }
 
-/** Envoy sends the range as `192.0.2.0/24`: rules for ranges say how long the prefix is. Else as in Envoy's examples. */
+/**
+ * Returns the masks of a value. Envoy sends the range as `192.0.2.0/24`, so rules for ranges state the length of the prefix.
+ * Otherwise the masks are those of Envoy's examples.
+ */
 function masks(value: string): JsonObject {
   const length = Number(/\/(\d{1,3})$/.exec(value)?.[1] ?? Number.NaN);
   const isV6 = value.includes(':');
@@ -159,10 +162,7 @@ function masks(value: string): JsonObject {
   };
 }
 
-/**
- * A value, never empty, for which the matcher takes this very rule of its level; undefined where there is none because
- * rules before it take them all.
- */
+/** Returns a value, never empty, for which the matcher takes this rule of its level. Undefined if rules before it take all values. */
 export function valueFor(level: readonly Rule[], rule: Rule): string | undefined {
   const composite = compositeOf(rule);
   if (rule.value !== '' && !composite.includes('*')) return rule.value;

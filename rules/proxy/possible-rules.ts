@@ -1,14 +1,14 @@
-/** Which rules a list of actions may reach, or why none. Whatever is not known of a value may be anything. */
+/** Finds the rules that a list of actions may reach, or why it reaches none. An unknown value may be anything. */
 import { compositeOf, patternMatches } from '../model.ts';
 import { type PlacedRule, patternsOverlap, placedRules, rulesFor } from '../review/rule-level.ts';
 import type { RateLimitAction, RateLimitConfig } from './read-actions.ts';
 
-/** One entry of a descriptor: its key, if that is known, and what its value may be. */
+/** One entry of a descriptor: its key, if it is known, and its possible values. */
 export interface PossibleEntry {
   key: string | undefined;
-  /** Texts as they are, or patterns in which each `*` stands for any text. */
+  /** Exact texts, or patterns in which each `*` stands for any text. */
   values: { exact: string } | { patterns: string[] };
-  /** Left out where the request lacks it. */
+  /** Whether the entry is left out if the request lacks it. */
   isOptional: boolean;
 }
 
@@ -16,7 +16,7 @@ export function isUnknown(action: RateLimitAction): boolean {
   return action.type === 'extension' && action.descriptorKey === undefined;
 }
 
-/** Chosen: entries of one descriptor that may be left out. Each doubles what is looked at. */
+/** Chosen: the number of entries of one descriptor that may be left out. Each of them doubles the number of descriptors to look at. */
 const mostOptional = 6;
 
 /** The possible forms of a descriptor, or undefined if unknown. */
@@ -48,7 +48,7 @@ function entryOf(action: RateLimitAction): PossibleEntry {
     case 'header_value_match':
     case 'query_parameter_value_match': {
       const { descriptorKey, descriptorValue } = action;
-      // A runtime flag of Envoy makes formats of them, as in access logs.
+      // A runtime flag of Envoy makes the values formats, as in access logs.
       const values = descriptorValue.includes('%') ? anyValue : { exact: descriptorValue };
       return { key: descriptorKey, values, isOptional: false };
     }
@@ -69,10 +69,10 @@ interface Way {
   level: readonly PlacedRule[];
 }
 
-/** Entries that say whose reservation it is, and that it is settled; rules with `reserve` are matched without them. */
+/** Keys of entries that name a reservation, and that say that it is committed. Rules with `reserve` are matched without them. */
 const markers: readonly (string | undefined)[] = ['reservation_id', 'settle'];
 
-/** The marker of a request that reserves, or that settles at its end. Undefined: neither. */
+/** Returns the marker of a request that reserves, or that commits at its end. Undefined if it does neither. */
 export function markerOf({ actions, onStreamDone }: RateLimitConfig): 'reserves' | 'settles' | undefined {
   const keys = new Set(actions.map((action) => entryOf(action).key));
   const [id, settle] = markers;
@@ -81,7 +81,7 @@ export function markerOf({ actions, onStreamDone }: RateLimitConfig): 'reserves'
   return onStreamDone ? 'settles' : undefined;
 }
 
-/** Rules that the descriptor may find, and how many of its entries found any. */
+/** Returns the rules that the descriptor may find, and how many of its entries found a rule. */
 export function walk(top: readonly PlacedRule[], entries: readonly PossibleEntry[]): Way {
   if (!entries.some(({ key }) => key === markers[0])) return walkAll(top, entries);
   const others = entries.filter(({ key }) => !markers.includes(key));
@@ -110,7 +110,7 @@ function possibleRules(level: readonly PlacedRule[], { key = '', values }: Possi
   if ('exact' in values) {
     const rules = level.map(({ rule }) => rule);
     const [first] = rulesFor(rules, { key, value: values.exact });
-    // Several sources may bring the same rule.
+    // Several sources may have the same rule.
     return first === undefined
       ? []
       : level.filter(({ rule }) => compositeOf(rule) === compositeOf(first.rule));

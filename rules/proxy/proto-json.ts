@@ -1,4 +1,4 @@
-/** Fields of protobuf's JSON, whose names are snake_case or camelCase, and where they stand in the files of an Envoy. */
+/** Fields of protobuf's JSON, whose names are snake_case or camelCase, and their places in the files of an Envoy. */
 import { isObject } from '../model.ts';
 import type { TextPlace } from '../yaml/places.ts';
 
@@ -9,12 +9,12 @@ export interface EnvoyPlace extends TextPlace {
 export type Path = (string | number)[];
 export type Fields = Record<string, unknown>;
 
-/** By its name in snake_case. */
+/** Returns a field by its name in snake_case. */
 export function field(owner: unknown, name: string): unknown {
   return namedField(owner, name)[1];
 }
 
-/** Also the name that it has. */
+/** Returns a field and the name under which it is written. */
 export function namedField(owner: unknown, name: string): [string, unknown] {
   if (!isObject(owner)) return [name, undefined];
   const camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

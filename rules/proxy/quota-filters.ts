@@ -1,6 +1,6 @@
 /**
- * Filters of quota clients in an Envoy's configuration: what they ask for, what they do without an answer, and whether they and
- * the rules fit together.
+ * Filters of quota clients in an Envoy's configuration: what they report, what they do without an assignment, and whether they
+ * fit the rules.
  */
 import { whyUnassignable } from '../bucket-id.ts';
 import { isObject } from '../model.ts';
@@ -9,20 +9,20 @@ import type { PlacedRule } from '../review/rule-level.ts';
 import { entryName, keysOf, type PossibleEntry, walk } from './possible-rules.ts';
 import { type EnvoyPlace, type Fields, field, namedField, type Path, typed, typeUrl } from './proto-json.ts';
 
-/** `rate_limit_quota`, or what a route says in its place. */
+/** A `rate_limit_quota` filter, or the configuration of a route in its place. */
 export interface QuotaFilter {
-  /** Undefined: that of the filter, which stands elsewhere. */
+  /** Undefined if the domain is that of the filter, which is elsewhere. */
   readonly domain: string | undefined;
   readonly place: EnvoyPlace;
   readonly buckets: readonly QuotaBucket[];
 }
 
-/** RateLimitQuotaBucketSettings. */
+/** The fields of RateLimitQuotaBucketSettings. */
 export interface QuotaBucket {
   readonly place: EnvoyPlace;
-  /** Undefined: it is never reported. */
+  /** Undefined if the bucket is never reported. */
   readonly entries: readonly PossibleEntry[] | undefined;
-  /** The answers before there is an assignment and after it ended. Undefined: nothing is written. */
+  /** The behavior before the first assignment and after the last one ended. Undefined if nothing is written. */
   readonly first: QuotaFallback | undefined;
   readonly expired: QuotaFallback | undefined;
   /** The interval as it is written. */
@@ -40,7 +40,7 @@ function objectsOf(types: readonly string[], value: unknown, path: Path): { obje
   return [...members].flatMap(([step, one]) => objectsOf(types, one, [...path, step]));
 }
 
-/** All of a document. */
+/** Returns all filters of a document. */
 export function quotaFilters(document: unknown, placeOf: (path: Path) => EnvoyPlace): QuotaFilter[] {
   return objectsOf(['FilterConfig', 'Override'], document, []).map(({ object, path }) => {
     const [config, rest] = typed(object);
@@ -86,7 +86,7 @@ function fallbackOf(behavior: unknown): QuotaFallback | undefined {
   return rule === undefined && Object.keys(strategy).length > 0 ? 'bucket' : 'allow';
 }
 
-/** `5s`, also of the fields that YAML may have in its place. */
+/** Returns a duration such as `5s`, also from the fields that YAML may have in its place. */
 function durationText(value: unknown): string {
   if (!isObject(value)) return String(value);
   const seconds = Number(field(value, 'seconds') ?? 0) + Number(field(value, 'nanos') ?? 0) / 1e9;
@@ -111,17 +111,17 @@ export type ReportQuotaFinding = (
 ) => void;
 
 export interface ReachedByBuckets {
-  /** Domains that filters ask for. */
+  /** Domains that filters report. */
   readonly domains: ReadonlyMap<string, EnvoyPlace>;
   readonly rules: readonly PlacedRule[];
-  /** True if buckets may reach other rules, too. */
+  /** True if buckets may also reach other rules. */
   readonly isOpen: boolean;
 }
 
-/** How often Envoy 1.40 reports, whatever `reporting_interval` says. */
+/** The interval at which Envoy 1.40 reports, regardless of `reporting_interval`. */
 const reportingInterval = '5s';
 
-/** Chosen: entries of a bucket of which all orders are looked at. */
+/** Chosen: the largest number of entries in a bucket whose orders are all looked at. */
 const mostEntries = 6;
 
 /** `tops`: the rules of the first level by domain. */
@@ -223,7 +223,7 @@ function rulesOf(
   return limited;
 }
 
-/** All orders of the entries. */
+/** Returns all orders of the entries. */
 function ordersOf(entries: readonly PossibleEntry[]): PossibleEntry[][] {
   if (entries.length <= 1) return [[...entries]];
   return entries.flatMap((first, index) =>

@@ -1,6 +1,6 @@
 /**
- * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) out of parsed YAML or JSON: names in snake_case or
- * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
+ * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) from parsed YAML or JSON. Names are in snake_case or
+ * camelCase, as in protobuf's JSON. Scalars have their types or are texts.
  */
 import { isObject } from '../model.ts';
 import { type CostBudget, expressionProblem } from '../regex/expression.ts';
@@ -13,11 +13,11 @@ export interface RateLimitConfig {
   actions: RateLimitAction[];
   stage: number;
   disableKey: string;
-  /** `limit`, whose value is out of the request's metadata. */
+  /** Whether it has `limit`, whose value comes from the request's metadata. */
   hasOwnLimit: boolean;
-  /** `hits_addend`: how much this descriptor counts. */
+  /** Whether it has `hits_addend`: how much this descriptor counts. */
   hasOwnHits: boolean;
-  /** Charged when the request is over, as with `apply_on_stream_done`. */
+  /** Whether it is charged when the request is over, as with `apply_on_stream_done`. */
   onStreamDone: boolean;
 }
 
@@ -43,14 +43,14 @@ export type RateLimitAction =
       expectMatch: boolean;
       queryParameters: ValueMatcher[];
     }
-  /** Its value is known to Envoy alone: `metadata`, `dynamic_metadata` (deprecated) and extensions. */
+  /** Actions whose value only Envoy knows: `metadata`, `dynamic_metadata` (deprecated) and extensions. */
   | { type: 'metadata'; descriptorKey: string; defaultValue: string; skipIfAbsent: boolean }
   | { type: 'extension'; name: string; descriptorKey: string | undefined };
 
-/** HeaderMatcher and QueryParameterMatcher, which say the same of two things. */
+/** HeaderMatcher and QueryParameterMatcher, which have the same fields. */
 export interface ValueMatcher {
   name: string;
-  /** `present` looks at whether there is one at all. */
+  /** `present` checks whether there is a value at all. */
   match:
     | { type: 'exact' | 'prefix' | 'suffix' | 'contains' | 'regex'; text: string; ignoreCase: boolean }
     | { type: 'range'; start: number; end: number }
@@ -62,9 +62,9 @@ export interface ValueMatcher {
 type Path = PathProblem['path'];
 
 /**
- * Adds mistakes to `problems`, and leaves the wrong parts out of the result. Never throws. `budget`: the cost of the regular
- * expressions. Without it, the rate limits are of an Envoy, which accepted them. The function then ignores expressions and
- * unknown fields, and unknown actions or matchers become `extension`.
+ * Adds mistakes to `problems`, and leaves the wrong parts out of the result. Never throws. `budget` limits the cost of the
+ * regular expressions. Without it, the rate limits come from an Envoy, which accepted them. The function then ignores expressions
+ * and unknown fields, and unknown actions or matchers become `extension`.
  */
 export function readRateLimits(
   value: unknown,
@@ -82,7 +82,7 @@ interface Given {
   value: unknown;
 }
 
-/** Keyed by their names in snake_case. */
+/** Fields by their names in snake_case. */
 type Fields = Map<string, Given>;
 type MatcherTest = ValueMatcher['match'];
 
@@ -277,7 +277,7 @@ class ActionsReader {
         return this.#stringMatch(given);
       case 'exact_match': {
         const text = this.#text(given);
-        // An empty one is fulfilled by any value.
+        // Any value matches an empty prefix.
         if (text === '') return { type: 'prefix', text, ignoreCase: false };
         return text === undefined ? undefined : { type: 'exact', text, ignoreCase: false };
       }
@@ -325,7 +325,7 @@ class ActionsReader {
     return { type: 'regex', text, ignoreCase: false };
   }
 
-  /** Reads an action whose value only Envoy can make. Its key may be where most extensions have it. */
+  /** Reads an action whose value only Envoy can make. Its key may be in the field that most extensions use. */
   #extension(name: string, config: unknown): RateLimitAction {
     const { descriptor_key, descriptorKey = descriptor_key } = isObject(config) ? config : {};
     return {
@@ -337,7 +337,7 @@ class ActionsReader {
 
   #keyAndValue(given: Given, fields: Fields, defaultKey: string) {
     return {
-      // Empty stands for none, as everywhere in protobuf.
+      // An empty text means no text, as everywhere in protobuf.
       descriptorKey: this.#text(fields.get('descriptor_key')) || defaultKey,
       descriptorValue: this.#needed(given, fields, 'descriptor_value'),
     };
@@ -428,14 +428,14 @@ class ActionsReader {
   }
 }
 
-/** `a profile has no field "domian": did you mean domain?` */
+/** Returns a message such as `a profile has no field "domian": did you mean domain?` */
 export function unknownField(owner: string, name: string, known: readonly string[]): string {
   const meant = meantBy(name, known);
   const list = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
   return `${owner} has no field ${quoted(name)}: ${meant === undefined ? list : `did you mean ${meant}?`}`;
 }
 
-/** `, not "x"` for a text, nothing for what else came. */
+/** Returns `, not "x"` for a text, and nothing for other values. */
 export function cameAs(value: unknown): string {
   return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
 }

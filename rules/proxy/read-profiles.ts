@@ -1,7 +1,7 @@
 /**
- * The file of profiles (PROFILES_FILE): what requests of other proxies than Envoy become. Every mistake of it is reported at once, with
- * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
- * quoted to stay what it is.
+ * Reads the file of profiles (PROFILES_FILE), which says what requests of proxies other than Envoy become. It reports all
+ * mistakes at once, with line and column. docs/forward-auth.md has the format for people. Every scalar is read as its text, so
+ * that nothing has to be quoted.
  */
 import { isObject } from '../model.ts';
 import { newCostBudget } from '../regex/expression.ts';
@@ -23,20 +23,20 @@ export const originalHeaders = {
   'original-uri': { method: 'X-Original-Method', target: 'X-Original-URI', host: 'X-Original-Host' },
   /** The host is that of the URL. */
   'original-url': { method: 'X-Original-Method', target: 'X-Original-URL', host: 'X-Original-URL' },
-  /** No headers of a proxy: who asks repeats the request line. */
+  /** This proxy sends no headers of its own: the request to the limiter repeats the request line. */
   'ext-authz': { method: ':method', target: ':path', host: 'Host' },
 } as const;
 export type OriginalRequest = keyof typeof originalHeaders;
 const originalRequests = Object.keys(originalHeaders) as OriginalRequest[];
 
-/** Plain data: it is posted to other threads. */
+/** A profile as plain data. It is posted to other threads. */
 export interface Profile {
   name: string;
   domain: string;
   refusedStatus: 429 | 403;
   /** The answer to a request that cannot be decided. */
   onError: 'allow' | 'deny';
-  /** Behind the client's address in X-Forwarded-For: so many others. */
+  /** The number of addresses after the client's address in X-Forwarded-For. */
   trustedHops: number;
   /** The headers that report the original request. Others are ignored, because clients may have sent them. */
   originalRequest: OriginalRequest;
@@ -49,9 +49,9 @@ export type ProfilesFile =
 
 type Path = PathProblem['path'];
 
-/** Chosen: nobody reads more, and a thread holds each of them. */
+/** Chosen: more than people read, and each thread holds all of them. */
 export const mostProfiles = 1_000;
-/** Chosen: far above what anybody hides behind one proxy. */
+/** Chosen: far above the number of hops in front of any proxy. */
 export const mostTrustedHops = 100;
 /** The form of a name, which is a part of a path. */
 export const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
@@ -81,7 +81,7 @@ export function looksLikeProfiles(text: string): boolean {
 
 class ProfilesReader {
   readonly problems: PathProblem[];
-  /** Fields that are there under another name: they are not missing as well. */
+  /** Fields that are present under another name, so that they are not reported as missing. */
   readonly #misspelled = new Set<string>();
 
   constructor(problems: PathProblem[]) {
@@ -134,7 +134,7 @@ class ProfilesReader {
     const reported = this.problems.length;
     const read = readRateLimits(value, at, this.problems, newCostBudget());
     if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
-    // Positions are those of the file only where nothing was left out.
+    // Positions are those of the file only if nothing was left out.
     if (this.problems.length === reported)
       for (const [index, one] of read.entries()) this.#check([...at, index], one);
     return read;

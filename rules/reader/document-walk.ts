@@ -19,24 +19,24 @@ import {
 } from '../yaml/values.ts';
 
 /**
- * When the Go service would come upon a mistake in one file: while it reads the document, while it looks at the
- * keys, or while it looks at the types. The earliest is the one that it reports.
+ * The stage at which the Go service finds a mistake in one file: while it reads the document, looks at the keys, or looks at the
+ * types. It reports the mistake of the earliest stage.
  */
 export const Stage = { DOCUMENT: 0, KEYS: 1, TYPES: 2 } as const;
 export type Stage = (typeof Stage)[keyof typeof Stage];
 
-/** Something wrong at a place of one document. */
+/** A mistake at a place of one document. */
 export interface DocumentProblem {
   stage: Stage;
   code: RuleErrorCode;
   text: string;
-  /** How the Go service dresses the text: not at all, as an error of its YAML library, or as one of its types. */
+  /** The form that the Go service gives the text: unchanged, as an error of its YAML library, or as an error of a type. */
   dress: 'plain' | 'yaml' | 'type';
   offset: number;
   path: readonly (string | number)[];
 }
 
-/** Collects what is wrong with a document, each with its offset and with the path on the way to it. */
+/** Collects the mistakes of a document, each with its offset and path. */
 export class ProblemLog {
   readonly problems: DocumentProblem[] = [];
   readonly warnings: DocumentProblem[] = [];
@@ -48,12 +48,12 @@ export class ProblemLog {
     this.#tape = tape;
   }
 
-  /** Something wrong with a key of the map being read. */
+  /** Reports a mistake in a key of the map that is being read. */
   key(node: number, code: RuleErrorCode, text: string): void {
     this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
 
-  /** Something accepted that has no effect. */
+  /** Warns about a key that is accepted and has no effect. */
   warnKey(node: number, code: RuleErrorCode, text: string): void {
     this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
@@ -68,7 +68,7 @@ export class ProblemLog {
     this.#add(this.problems, node, { stage, code: 'wrong-type', text, dress: 'type' });
   }
 
-  /** What the Go service's YAML library refuses of itself. */
+  /** Reports a mistake that the Go service's YAML library itself rejects. */
   yaml(node: number, code: RuleErrorCode, text: string): void {
     this.#add(this.problems, node, { stage: Stage.DOCUMENT, code, text, dress: 'yaml' });
   }
@@ -87,8 +87,8 @@ export class ProblemLog {
 export class Unreadable extends Error {}
 
 /**
- * Goes through the maps and lists of a rule file: through aliases and merge keys, and looking at every key.
- * Repeated and merged keys work as in the Go service: in the order of the document, later ones win.
+ * Goes through the maps and lists of a rule file. It follows aliases and merge keys, and looks at every key. Repeated and merged
+ * keys work as in the Go service: in the order of the document, later ones win.
  */
 export class DocumentWalk {
   readonly tape: YamlTape;
@@ -101,7 +101,7 @@ export class DocumentWalk {
     this.log = new ProblemLog(tape);
   }
 
-  /** Calls back with each field that belongs to this kind of map, and its value; `key`: the node of its key. */
+  /** Calls back with each field that belongs to this kind of map, and its value. `key`: the node of its key. */
   eachField<Rows extends FieldRows>(
     map: number,
     table: FieldTable<Rows>,
@@ -126,7 +126,7 @@ export class DocumentWalk {
     }
   }
 
-  /** What `read` makes of each element of a list. */
+  /** Returns the result of `read` for each element of a list. */
   elements<T>(list: number, read: (element: number, index: number) => T): T[] {
     return this.tape.children(list).map((given, index) => {
       const value = read(this.enter(given, index), index);
@@ -135,7 +135,7 @@ export class DocumentWalk {
     });
   }
 
-  /** As `elements`, of a list of maps. An element that is none is reported, and leaves a hole. */
+  /** Does the same as `elements` for a list of maps. An element that is not a map is reported, and leaves a hole. */
   maps<T>(list: number, read: (map: number) => T): T[] {
     const found: T[] = [];
     const { length } = this.elements(list, (element, index) => {
@@ -161,7 +161,7 @@ export class DocumentWalk {
     });
   }
 
-  /** Looks at the keys inside a value that has no meaning where it stands. */
+  /** Checks the keys inside a misplaced value. */
   keysIn(node: number): void {
     const kind = this.tape.kind(node);
     if (kind === NodeKind.LIST) {
@@ -173,7 +173,7 @@ export class DocumentWalk {
     }
   }
 
-  /** Goes down to a value, through its alias if it is one. */
+  /** Goes down to a value, and follows its alias if it is one. */
   enter(given: number, name: string | number): number {
     this.log.path.push(name);
     if (++this.#depth > maxYamlDepth) this.#stop(given, `exceeded max depth of ${maxYamlDepth}`);
@@ -192,7 +192,7 @@ export class DocumentWalk {
     if (this.tape.kind(given) === NodeKind.ALIAS) this.#aliases.leave();
   }
 
-  /** Undefined for maps and lists. A scalar that does not fit its tag is reported, and taken for a string. */
+  /** Returns undefined for maps and lists. A scalar that does not fit its tag is reported, and treated as a string. */
   scalarType(node: number): ScalarType | undefined {
     if (this.tape.kind(node) !== NodeKind.SCALAR) return undefined;
     if (this.tape.tag(node) === undefined) return scalarType(this.tape, node);
@@ -204,7 +204,7 @@ export class DocumentWalk {
     return this.checked(node, () => scalarText(this.tape, node)) ?? '';
   }
 
-  /** What `read` makes of a scalar; undefined, and reported, when it does not fit its tag. */
+  /** Returns the result of `read` for a scalar. If it does not fit its tag, reports it and returns undefined. */
   checked<T>(node: number, read: () => T): T | undefined {
     try {
       return read();
@@ -215,7 +215,7 @@ export class DocumentWalk {
     }
   }
 
-  /** Numbers that the Go service has no case for outside metadata. */
+  /** Returns whether the scalar is a number that the Go service supports only in metadata. */
   isUnsupported(node: number): boolean {
     const type = this.scalarType(node);
     return type === 'float' || type === 'huge';
@@ -225,7 +225,7 @@ export class DocumentWalk {
     this.log.value(node, 'wrong-type', 'error checking config');
   }
 
-  /** Calls back with each key and its value, as they stand; those of merged maps as if they stood in this one. */
+  /** Calls back with each key and its value, unchanged. Keys of merged maps are treated as keys of this map. */
   #eachKey(map: number, take: (key: number, given: number) => void): void {
     const { tape } = this;
     const end = tape.next(map);
@@ -246,7 +246,7 @@ export class DocumentWalk {
   }
 
   #keysBelow({ name, kind }: Field, given: number): void {
-    // What is in it has no keys of the rule language.
+    // Metadata and percentages contain no keys of the rule language.
     if (kind === 'metadata' || kind === 'percents') return;
     this.keysIn(this.enter(given, name));
     this.leave(given);
@@ -266,7 +266,7 @@ export class DocumentWalk {
     if (field === undefined) return undefined;
     const where = placesInWords(field.places);
     const node = this.tape.resolve(key);
-    // What the Go service lets pass where it means nothing passes here, too.
+    // Fields that the Go service ignores where they have no meaning are ignored here, too.
     if (field.isOwn || (place & ownPlaces) !== 0)
       this.log.key(node, 'misplaced-key', `config error, key '${name}' belongs to ${where}`);
     else
@@ -279,7 +279,7 @@ export class DocumentWalk {
     return undefined;
   }
 
-  /** What a key says; undefined, and reported, where that cannot be a field. */
+  /** Returns the text of a key. If it cannot be a field, reports it and returns undefined. */
   #fieldName(given: number): string | undefined {
     const { tape } = this;
     this.#count(given);
@@ -308,7 +308,7 @@ export class DocumentWalk {
     return tape.source.charCodeAt(tape.start(key)) === 60 && tape.text(key) === '<<';
   }
 
-  /** Reads the maps behind `<<` as if their keys stood here; of several, the first one wins. */
+  /** Reads the maps behind `<<` as if their keys were in this map. Of several maps, the first one wins. */
   #merge(given: number, readMap: (map: number) => void): void {
     const { tape } = this;
     const node = this.enter(given, '<<');
@@ -356,7 +356,7 @@ export class DocumentWalk {
 
 /** The fields that one map has had so far. */
 class SeenFields {
-  /** Those with an index below 32, a bit each, so that nearly all maps need no set. */
+  /** Keys with an index below 32, one bit each, so that nearly all maps need no set. */
   #low = 0;
   #others: Set<number> | undefined;
 
@@ -373,17 +373,17 @@ class SeenFields {
   }
 }
 
-/** Documents up to this many nodes may come almost wholly from aliases. */
+/** Nearly all nodes of documents up to this size may come from aliases. */
 const smallDocument = 400_000;
-/** From this many on, a tenth. */
+/** From this size on, a tenth of the nodes may come from aliases. */
 const largeDocument = 4_000_000;
 const smallShare = 0.99;
 const largeShare = 0.1;
 
 /**
- * Refuses documents that aliases blow up ("billion laughs"), by the bounds of the Go service's YAML library, so that
- * what loads there loads here: the share of nodes read through aliases may be 99% of a small document, falling to
- * 10% of a large one, which ends every expansion below 450,000 nodes.
+ * Rejects documents that aliases blow up ("billion laughs"). The bounds are those of the Go service's YAML library, so that files
+ * that load there load here. The share of nodes read through aliases may be 99% of a small document, and falls to 10% of a large
+ * one. This ends every expansion below 450,000 nodes.
  */
 export class AliasBudget {
   #read = 0;
@@ -398,7 +398,7 @@ export class AliasBudget {
     this.#depth--;
   }
 
-  /** Counts one node; false when it is one too many. */
+  /** Counts one node. Returns false if it is one too many. */
   count(): boolean {
     this.#read++;
     if (this.#depth === 0) return true;

@@ -3,13 +3,13 @@ import type { RuleError } from '../rule-error.ts';
 type Problem = Pick<RuleError, 'code' | 'path'>;
 
 /**
- * Knows which parts of a text could not be read, to report mistakes of their own from mere consequences:
- * a misspelled `kye:` is an unknown key, and not a descriptor without key as well.
+ * Records which parts of a text could not be read. This distinguishes separate mistakes from consequences: a misspelled `kye:` is
+ * an unknown key, and not a descriptor without key as well.
  */
 export class FollowUps {
-  /** Paths, as JSON, of the maps in which something is wrong. */
+  /** Paths, as JSON, of the maps that contain a mistake. */
   readonly #maps = new Set<string>();
-  /** Paths of what could not be read. */
+  /** Paths of the values that could not be read. */
   readonly #paths = new Set<string>();
   /** Paths of the lists with an element whose key or value could not be read. */
   readonly #lists = new Set<string>();
@@ -29,8 +29,8 @@ export class FollowUps {
   }
 
   /**
-   * Whether correcting the unreadable parts may correct this, too. `isWritten` says whether the document has a value
-   * at the problem's path: one that is there, was read and is empty is a mistake of its own.
+   * Returns whether correcting the unreadable parts may correct this problem, too. `isWritten` returns whether the document has a
+   * value at the problem's path. A value that was read and is empty is a separate mistake.
    */
   includes({ code, path }: Problem, isWritten: () => boolean): boolean {
     if (this.#maps.size === 0) return false;

@@ -1,6 +1,6 @@
 /**
- * The dialect of manifests, and of overrides whatever they came in: values of JSON, and errors with their paths. Null is refused as
- * the API server refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
+ * The dialect of manifests, and of overrides from any source: values of JSON, and errors with their paths. It rejects null as the
+ * API server does, so that `rateLimit:` with nothing below it is not a rule without a limit.
  */
 import { descriptorLevels, type FieldRow, type FieldRows } from '../language/fields.ts';
 import {
@@ -24,19 +24,19 @@ import {
 import { type RuleError, type RuleErrorCode, unknownWord } from '../rule-error.ts';
 import { RuleReader } from './rule-reader.ts';
 
-/** Keys and list positions. */
+/** A path of keys and list positions. */
 export type Path = readonly (string | number)[];
 
 export type Problem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
 export class ManifestReader extends RuleReader<unknown> {
   readonly problems: Problem[] = [];
-  /** Paths of fields that are none. */
+  /** Paths of unknown fields. */
   readonly unknown: Path[] = [];
   readonly #path: (string | number)[];
   readonly #ignoresNull: boolean;
 
-  /** `ignoresNull`: what is null counts as not written. */
+  /** `ignoresNull`: whether null counts as not written. */
   constructor(path: Path, ignoresNull = false) {
     super();
     this.#path = [...path];
@@ -96,7 +96,7 @@ export class ManifestReader extends RuleReader<unknown> {
     }
   }
 
-  /** Null is refused, as in every other field. */
+  /** Null is rejected, as in every other field. */
   protected override isIgnored(): boolean {
     return false;
   }
@@ -112,7 +112,7 @@ export class ManifestReader extends RuleReader<unknown> {
       return [];
     }
     const found: Value[] = [];
-    // How many limits there may be is for `listProblem` to say.
+    // `listProblem` checks the number of limits.
     this.#elements(node, kind === 'limits' ? undefined : most, (element, index) => {
       found.length = index + 1;
       if (this.isMap(element)) found[index] = read(element);
@@ -138,7 +138,7 @@ export class ManifestReader extends RuleReader<unknown> {
   protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
     if (typeof value !== 'string') return this.#refuseType('a string', value);
     const { most = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
-    // Characters are counted as the API server counts them: code points.
+    // Characters are counted as the API server counts them: in code points.
     const length = value.length <= most ? 0 : [...value].length;
     const known = words?.map(enumName) ?? [value];
     if (!known.includes(value)) this.#refuse(unknownWord(this.fieldName, known, value));

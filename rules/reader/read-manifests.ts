@@ -16,13 +16,13 @@ import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
 
-/** One document of a file, as text, and the number of its first line, from 1. */
+/** The text of one document of a file, and the number of its first line, from 1. */
 export interface DocumentText {
   text: string;
   firstLine: number;
 }
 
-/** Splits a file at lines of `---`, as kubectl does, so that a document that cannot be read spoils no other. */
+/** Splits a file at lines of `---`, as kubectl does, so that a document that cannot be read does not affect the others. */
 export function documentTexts(text: string): DocumentText[] {
   const documents: DocumentText[] = [];
   const lines = text.split(/(?<=\r\n|\n|\r(?!\n))/);
@@ -45,8 +45,8 @@ export type ManifestDocument =
   | { ok: false; empty: false; text: string; line: number; column: number };
 
 /**
- * Reads the text of one document, in which scalars are what kubectl takes them for: `y` and `off` are booleans, 010 is 8,
- * dates are texts. Lines and columns count from 1. Never throws.
+ * Reads the text of one document. Scalars have the types that kubectl gives them: `y` and `off` are booleans, 010 is 8, dates are
+ * texts. Lines and columns count from 1. Never throws.
  */
 export function readManifestDocument(text: string): ManifestDocument {
   const document = readDocument(text, 'typed');
@@ -65,17 +65,17 @@ export function readManifestDocument(text: string): ManifestDocument {
 /** A RateLimitConfig or RateLimitOverride as a file has it. */
 export interface Manifest {
   metadata: ManifestMetadata;
-  /** As it was read, unchecked: for `readSpec`, of an override `readOverride`. */
+  /** The unchecked spec, for `readSpec`, or for `readOverride` if the object is an override. */
   spec: unknown;
-  /** Where it begins in the file, from 1. */
+  /** The line where it begins in the file, from 1. */
   line: number;
-  /** Of the value at a path of the manifest (`['spec', 'domain']`), or of the map that lacks it. */
+  /** Returns the place of the value at a path of the manifest (`['spec', 'domain']`), or of the map that lacks it. */
   placeOf(path: readonly (string | number)[]): TextPlace;
 }
 
 /** An object that has no rules: of others, or a RateLimitFleet. */
 export interface SkippedDocument {
-  /** `v1 ConfigMap`. */
+  /** The type, such as `v1 ConfigMap`. */
   type: string;
   line: number;
   value: Readonly<Record<string, unknown>>;
@@ -83,18 +83,18 @@ export interface SkippedDocument {
 
 export interface ManifestReading {
   manifests: Manifest[];
-  /** RateLimitOverrides. */
+  /** Manifests of RateLimitOverrides. */
   overrides: Manifest[];
-  /** With errors of their own, apart from their spec's: left out, and kept for what more is wrong with them. */
+  /** Manifests with errors outside their spec. They are left out, but their specs are still checked. */
   refused: Manifest[];
-  /** Of documents that are left out. */
+  /** Errors of documents that are left out. */
   errors: RuleError[];
   skipped: SkippedDocument[];
 }
 
 /**
- * Reads the manifests of a file of YAML or JSON, of one document or several; lists are unpacked. A document with errors
- * is left out, the others are read.
+ * Reads the manifests of a file of YAML or JSON, with one document or several. Lists are unpacked. A document with errors is left
+ * out, and the others are read.
  */
 export function readManifests(text: string, fileName: string): ManifestReading {
   const reader = new ManifestReader(fileName);
@@ -198,12 +198,12 @@ class ManifestReader {
 
 export interface ManifestMetadata {
   name: string;
-  /** `default` where none is written. */
+  /** The namespace; `default` if none is written. */
   namespace: string;
   labels: Record<string, string>;
 }
 
-/** Something wrong with a manifest apart from its spec. */
+/** A mistake in a manifest outside its spec. */
 export interface ManifestProblem {
   text: string;
   path: (string | number)[];
@@ -212,14 +212,14 @@ export interface ManifestProblem {
 const namePattern = new RegExp(dnsNamePattern);
 const labelPattern = new RegExp(dnsLabelPattern);
 
-/** Why the API server would refuse an object of that name. */
+/** Returns why the API server would reject an object with this name. */
 export function objectNameProblem(name: unknown): string | undefined {
   if (typeof name === 'string' && name.length <= objectNameLength && namePattern.test(name)) return undefined;
   const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
   return `must be a DNS name (${rule}), found ${quoted(name)}`;
 }
 
-/** Why there can be no such namespace. */
+/** Returns why there cannot be such a namespace. */
 export function namespaceProblem(space: unknown): string | undefined {
   if (typeof space === 'string' && space.length <= dnsLabelLength && labelPattern.test(space))
     return undefined;
@@ -227,7 +227,7 @@ export function namespaceProblem(space: unknown): string | undefined {
   return `must be a DNS label (${rule}), found ${quoted(space)}`;
 }
 
-/** Reads `metadata` as far as this project uses it; refuses names that the API server would. */
+/** Reads `metadata` as far as this project uses it. Rejects names that the API server would reject. */
 export function readMetadata(
   metadata: unknown,
   report: (problem: ManifestProblem) => void,

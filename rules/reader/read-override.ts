@@ -1,6 +1,4 @@
-/**
- * Reads overrides, in one way whatever they came in: a body of the API, a file, `spec` of an object, a resource, flags of the CLI.
- */
+/** Reads overrides in the same way from all sources: a body of the API, a file, `spec` of an object, a resource, or flags of the CLI. */
 import { overrideFields } from '../language/fields.ts';
 import { effectFields, endFields, fieldTable, namesOf, Place } from '../language/tables.ts';
 import { type Entry, isObject, type Unit, unitFromText, type Written } from '../model.ts';
@@ -22,7 +20,7 @@ const names = namesOf(rows).join(', ');
 /** The form of an id that a person chose. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
-/** `path` leads from the value to what is wrong; `formatManifestError` makes a line of both. */
+/** A mistake in an override. `path` leads from the value to it; `formatManifestError` makes a line of path and text. */
 export interface OverrideProblem {
   readonly path: readonly (string | number)[];
   readonly text: string;
@@ -32,7 +30,7 @@ export type OverrideReading =
   | { readonly override: Override; readonly problems?: undefined }
   | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
 
-/** Reports everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
+/** Reports all mistakes, each with its field. Ignores fields of the prototype, because the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
   const reader = new ManifestReader([], true);
   const written = reader.read(table, value);
@@ -41,13 +39,13 @@ export function readOverride(value: unknown, origin: OverrideOrigin): OverrideRe
     return { path, text: code === 'unknown-key' ? `is no field of ${list} are` : text };
   });
   if (!isObject(value)) return { problems };
-  // `unlimited: false` says nothing.
+  // `unlimited: false` has no effect.
   const has = (field: string): boolean => value[field] != null && value[field] !== false;
   const override = new Check(written, has, origin, problems).override();
   return problems.length === 0 ? { override } : { problems };
 }
 
-/** Checks what the fields of an override mean together. */
+/** Checks the combination of the fields of an override. */
 class Check {
   readonly #written: Written<typeof rows>;
   readonly #has: (field: string) => boolean;
@@ -198,7 +196,7 @@ function listed(fields: readonly string[]): string {
 
 export interface OverrideFileOptions {
   readonly nowMs: number;
-  /** OVERRIDES_MAX_SECONDS. */
+  /** The value of OVERRIDES_MAX_SECONDS. */
   readonly maxSeconds: number;
 }
 

@@ -11,25 +11,25 @@ import { FollowUps } from './follow-ups.ts';
 import { readRuleDocument } from './rule-file-reader.ts';
 
 interface RuleFile {
-  /** How errors name it. */
+  /** The file's name in errors. */
   name: string;
-  /** Bytes spare a large file a second copy. */
+  /** The content. Bytes avoid a second copy of a large file. */
   text: string | Uint8Array;
 }
 
-/** One file as far as it can be understood on its own. */
+/** One file as far as it can be understood by itself. */
 interface DecodedFile {
-  /** Undefined when the file cannot be read at all. With errors, what is left of it. */
+  /** Undefined if the file cannot be read at all. If it has errors, the parts that could be read. */
   source: RuleSource | undefined;
   errors: RuleError[];
   warnings: RuleError[];
-  /** What goes wrong later because of these errors. */
+  /** Later problems that are consequences of these errors. */
   followUps: FollowUps;
-  /** Line and column of the value at a path, or of the map that lacks it. */
+  /** Returns the line and column of the value at a path, or of the map that lacks it. */
   placeOf(path: readonly (string | number)[]): TextPlace;
 }
 
-/** Reads one file: syntax, keys and types. What its rules mean is for `checkSources`. */
+/** Reads one file: syntax, keys and types. `checkSources` checks the meaning of its rules. */
 export function decodeRuleFile({ name, text: content }: RuleFile): DecodedFile {
   const text = decodeYaml(content);
   if (typeof text !== 'string')
@@ -78,7 +78,7 @@ function problemDescriber(source: string, text: string): (problem: DocumentProbl
   };
 }
 
-/** Parses the text again, at the first question: good files never pay for places. */
+/** Returns the places of values. It parses the text again at the first call, so that good files never need places. */
 function pathPlacer(text: string): DecodedFile['placeOf'] {
   let placeOf: DecodedFile['placeOf'] | undefined;
   return (path) => {
@@ -92,21 +92,21 @@ function pathPlacer(text: string): DecodedFile['placeOf'] {
 }
 
 export interface RuleReading {
-  /** One for each file, in their order; none when there is an error. */
+  /** One source for each file, in the order of the files. Empty if there is an error. */
   sources: RuleSource[];
-  /** Where the values of each source stand. */
+  /** The places of the values of each source. */
   places: ReadonlyMap<RuleSource, DecodedFile['placeOf']>;
   /** The first is the one that the Go service would report: what cannot be read, then what makes no sense. */
   errors: RuleError[];
-  /** How many errors there are, listed or not. */
+  /** The number of errors, listed or not. */
   errorCount: number;
-  /** What is accepted and has no effect. */
+  /** Values that are accepted and have no effect. */
   warnings: RuleError[];
 }
 
 /**
- * Reads and checks all files of one load. They go by the order given, which should be that of their names. `mergeDomains`:
- * several may add rules to one domain.
+ * Reads and checks all files of one load in the given order, which should be that of their names. `mergeDomains`: several files
+ * may add rules to one domain.
  */
 export function readRuleFiles(files: readonly RuleFile[], options: CheckOptions): RuleReading {
   const errors = new RuleErrorList();
@@ -157,14 +157,14 @@ export function looksLikeRules(text: string | Uint8Array): boolean {
 }
 
 /**
- * Whether a file has tests of rules (`weir test`) and no rules: by its name, unless it has `descriptors`. So a file that is
- * empty, such as one that a shell has just made for the output of a command, is none of rules.
+ * Returns whether a file has tests of rules (`weir test`) and no rules. Its name decides, unless it has `descriptors`. So an
+ * empty file, such as one that a shell has just created for the output of a command, is not a rule file.
  */
 export function isTestFile(name: string, content: string | Uint8Array): boolean {
   if (!/\.test\.ya?ml$/.test(name)) return false;
   const text = decodeYaml(content);
   if (typeof text !== 'string') return false;
-  // Most tests have no such word, so they are not parsed here.
+  // Most tests do not contain the word, so they are not parsed here.
   if (!text.includes('descriptors')) return true;
   const document = readDocument(text, 'texts');
   return 'tape' in document && !(isObject(document.value) && Object.hasOwn(document.value, 'descriptors'));

@@ -1,4 +1,4 @@
-/** Reads texts of rules in any of the three spellings, for commands: what could be read of them, and all that is wrong. */
+/** Reads texts of rules in any of the three spellings, for commands. Returns what could be read, and all mistakes. */
 import { fieldName } from '../language/tables.ts';
 import type { RuleSource } from '../model.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
@@ -16,7 +16,7 @@ export type TextKind = 'rule-file' | 'manifests' | 'resources';
 
 /** A file as it was read. */
 export interface RuleText {
-  /** How errors name it. */
+  /** The text's name in errors. */
   path: string;
   text: string | Uint8Array;
 }
@@ -24,32 +24,35 @@ export interface RuleText {
 /** An object or a resource that carries no rules. */
 export interface SkippedObject {
   file: string;
-  /** `v1 ConfigMap`, or the type URL of a resource. */
+  /** The type: `v1 ConfigMap`, or the type URL of a resource. */
   type: string;
   line: number | undefined;
 }
 
 /** A rule file that is a value of an object. */
 export interface EmbeddedText extends RuleText {
-  /** Path of the text that has the object. */
+  /** The path of the text that has the object. */
   container: string;
 }
 
 /** The rules of one domain, and where they stand. */
 export interface LoadedSource {
   kind: TextKind;
-  /** Path of the file; several sources may be in one. */
+  /** The path of the file. Several sources may be in one file. */
   file: string;
-  /** Rule files of one name are loaded together; undefined for those of the files given, and for other kinds. */
+  /** Rule files with the same value are loaded together. Undefined for the given files and for other kinds. */
   load: string | undefined;
   source: RuleSource;
-  /** Limiters that load it; undefined where the spelling does not say. */
+  /** The fleet of the limiters that load it. Undefined if the spelling does not name one. */
   fleet: string | undefined;
-  /** The class of a manifest: which control plane serves it. Undefined for other kinds. */
+  /** The class of a manifest, which decides which control plane serves it. Undefined for other kinds. */
   className?: string;
-  /** Of a manifest. */
+  /** The object of a manifest. */
   object: LoadedObject | undefined;
-  /** Of the value at a path in the spelling of rule files (`descriptors`, 0, `rate_limit`); undefined where unknown. */
+  /**
+   * Returns the place of the value at a path in the spelling of rule files (`descriptors`, 0, `rate_limit`). Undefined if it is
+   * unknown.
+   */
   placeOf(path: readonly (string | number)[]): TextPlace | undefined;
 }
 
@@ -60,23 +63,23 @@ export interface LoadedObject {
 }
 
 export interface TextsReading {
-  /** What could be read, in the order of the texts; also beside errors in other texts. */
+  /** The sources that could be read, in the order of the texts, even if other texts have errors. */
   sources: LoadedSource[];
   skipped: SkippedObject[];
-  /** Rule files that were found within the texts, by the names that errors give them. */
+  /** Rule files that were found within the texts, by their names in errors. */
   embedded: EmbeddedText[];
-  /** Overrides that are good: objects, and those of files for OVERRIDES_DIR. They change rules and are not rules themselves. */
+  /** The number of good overrides: objects, and those of files for OVERRIDES_DIR. They change rules and are not rules themselves. */
   overrides: number;
   errors: RuleError[];
-  /** Errors, those beyond the listed ones too. */
+  /** The number of errors, including those that are not listed. */
   errorCount: number;
-  /** What is accepted and has no effect. */
+  /** Values that are accepted and have no effect. */
   warnings: RuleError[];
 }
 
 /**
- * Reads texts of any of the three spellings. Rule files are read as one load of a limiter; manifests and resources each
- * by itself, because what they are loaded with is decided elsewhere.
+ * Reads texts of any of the three spellings. Rule files are read as one load of a limiter. Manifests and resources are read one
+ * by one, because it is decided elsewhere what is loaded with them.
  */
 export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions): TextsReading {
   const reader = new TextsReader(options);
@@ -115,8 +118,8 @@ class TextsReader {
   }
 
   /**
-   * Reads rule files as a limiter does: all of them together; and of OVERRIDES_DIR those beside them, of which errors count alone.
-   * Their sources count only when none of them has an error.
+   * Reads rule files as a limiter does: all of them together. It also reads files for OVERRIDES_DIR among them, of which only
+   * errors matter. The sources are used only if none of the files has an error.
    */
   ruleFiles(files: readonly RuleText[], load?: string): void {
     const rules: RuleText[] = [];
@@ -144,7 +147,7 @@ class TextsReader {
     }
   }
 
-  /** When they end is for the limiter to say. */
+  /** Reads a file of overrides. The limiter decides when they end. */
   #overrideFile({ path, text }: RuleText): void {
     const { overrides, errors } = readOverrideFile(path, text, { nowMs: 0, maxSeconds: Infinity });
     this.overrides += overrides.length;
@@ -152,8 +155,8 @@ class TextsReader {
   }
 
   /**
-   * Reads RateLimitConfigs among Kubernetes objects, as the control plane does, and the rule files that ConfigMaps carry, as
-   * a limiter does that mounts them. Objects of other kinds are passed over.
+   * Reads RateLimitConfigs among Kubernetes objects, as the control plane does, and the rule files in ConfigMaps, as a limiter
+   * does that mounts them. Objects of other kinds are skipped.
    */
   manifests(file: string, text: string): void {
     const { manifests, overrides, refused, errors, skipped } = readManifests(text, file);
@@ -161,7 +164,7 @@ class TextsReader {
     for (const { type, line, value } of skipped) {
       const files = configMapFiles(file, value);
       if (files.length === 0) this.skipped.push({ file, type, line });
-      // Each ConfigMap is a load of its own: which of them a limiter mounts is not said here.
+      // Each ConfigMap is a separate load, because it is unknown which of them a limiter mounts.
       else this.ruleFiles(files, files[0]!.path);
       for (const one of files) this.embedded.push({ ...one, container: file });
     }
@@ -185,7 +188,7 @@ class TextsReader {
     }
   }
 
-  /** A RateLimitOverride. Where it goes, and when it ends, is for the control plane to say. */
+  /** Reads a RateLimitOverride. The control plane decides where it goes and when it ends. */
   #override(file: string, { metadata, spec, placeOf }: Manifest): void {
     const { className: _, fleet: __, ...rest } = fieldsOf(spec);
     const name = `${metadata.namespace}/${metadata.name}`;
@@ -198,13 +201,13 @@ class TextsReader {
       this.#refuse(file, { code: 'wrong-type', path: ['spec', ...path], text }, placeOf);
   }
 
-  /** Reports an error of an object, with its path in front. */
+  /** Reports an error of an object, with its path at the start. */
   #refuse(file: string, error: Pick<RuleError, 'code' | 'path' | 'text'>, placeOf: PlaceOf): void {
     const { code, path } = error;
     this.errors.add({ code, source: file, text: formatManifestError(error), path, ...placeOf(path) });
   }
 
-  /** Reads resources of xDS in JSON. Resources of other types are passed over. */
+  /** Reads xDS resources in JSON. Resources of other types are skipped. */
   resources(file: string, text: string): void {
     // JSON is YAML, and the reader of YAML knows lines.
     const document = readManifestDocument(text);
@@ -257,7 +260,10 @@ function configMapFiles(file: string, object: Readonly<Record<string, unknown>>)
   });
 }
 
-/** ConfigMaps hold the files of other programs, too: reported by `descriptors`, or by `domain` in the first place. */
+/**
+ * Returns whether a text is a rule file: it has `descriptors`, or begins with `domain`. ConfigMaps also hold the files of other
+ * programs.
+ */
 function isRuleFile(text: string): boolean {
   if (textKind(text) !== 'rule-file') return false;
   return (
@@ -269,7 +275,7 @@ function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-/** Limiters, Go's as well, read the first document of a file and pass over the others. */
+/** Reports the documents after the first. Limiters, including the Go service, read the first document of a file and skip the others. */
 export function unreadDocuments({ path, text }: RuleText): RuleError[] {
   const decoded = decodeYaml(text);
   if (typeof decoded !== 'string' || !/^---/m.test(decoded)) return [];
@@ -292,8 +298,8 @@ const objectFieldInJson = /"(?:apiVersion|kind)"\s*:/;
 const resourceFieldInJson = /"(?:@type|typeUrl|type_url|resources)"\s*:/;
 
 /**
- * `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
- * discovery response), and `rule-file` for everything else.
+ * Returns `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
+ * discovery response), and `rule-file` for all other texts.
  */
 export function textKind(text: string): TextKind {
   if (!/^\uFEFF?\s*[{[]/.test(text)) return objectField.test(text) ? 'manifests' : 'rule-file';

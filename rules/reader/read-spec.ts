@@ -17,9 +17,9 @@ export interface AcceptedSpec {
   className: string;
   fleet: string;
   source: RuleSource;
-  /** Rules of all levels. */
+  /** The number of rules on all levels. */
   rules: number;
-  /** Fields in use that only this project's limiters know, as manifests spell them. */
+  /** Fields in use that only this project's limiters support, as manifests spell them. */
   ownFields: string[];
 }
 
@@ -27,22 +27,25 @@ export interface RefusedSpec {
   ok: false;
   /** The first 1,000; paths begin with `spec`. */
   errors: RuleError[];
-  /** How many there are in all. */
+  /** The number of all errors. */
   errorCount: number;
-  /** Fields that this version does not know, from the spec on. */
+  /** Paths, from the spec on, of fields that this version does not know. */
   unknown: Path[];
-  /** What could be read all the same. */
+  /** The fleet and class that could be read despite the errors. */
   fleet?: string;
   domain?: string;
 }
 
-/** `className` of an unchecked spec; undefined when it is no text, so that nobody's control plane may say so. */
+/** Returns `className` of an unchecked spec. Undefined if it is not a text; then no control plane reports on the object. */
 export function classNameOf(spec: unknown): string | undefined {
   const className = isObject(spec) ? (spec['className'] ?? defaultClass) : defaultClass;
   return typeof className === 'string' ? className : undefined;
 }
 
-/** Reads `spec` of a RateLimitConfig whose source is to be called `name`. `support`: of the limiters that load it, all where it is left out. Never throws. */
+/**
+ * Reads `spec` of a RateLimitConfig. Its source gets the name `name`. `support`: the support of the limiters that load it; full
+ * support if it is left out. Never throws.
+ */
 export function readSpec(spec: unknown, name: string, support?: RuleSupport): SpecReading {
   const reader = new ManifestReader(['spec']);
   const {

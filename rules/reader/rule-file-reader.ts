@@ -16,13 +16,12 @@ import {
 import { type DocumentProblem, DocumentWalk, Stage, Unreadable } from './document-walk.ts';
 import { RuleReader } from './rule-reader.ts';
 
-/** What one YAML document says, as far as it can be understood. */
+/** The content of one YAML document, as far as it can be understood. */
 type RuleDocument = Omit<RuleSource, 'name'>;
 
 /**
- * Reads rules out of a YAML document: keys, types and values, but not what they mean together (see `checkSources`).
- * An element of a list that is not a map leaves a hole, so that the others keep their position. There is no document when
- * it cannot be read as a whole.
+ * Reads rules from a YAML document: keys, types and values. `checkSources` checks their combination. An element of a list that is
+ * not a map leaves a hole, so that the others keep their position. There is no document if it cannot be read as a whole.
  */
 export function readRuleDocument(tape: YamlTape): {
   document: RuleDocument | undefined;
@@ -39,7 +38,7 @@ export function readRuleDocument(tape: YamlTape): {
   return { document, problems: walk.log.problems, warnings: walk.log.warnings };
 }
 
-/** What the Go service's messages call the type that a value must have, by kinds of fields. */
+/** The Go service's names for the type that a value must have, by kinds of fields. */
 const goTypes: Readonly<Record<string, string>> = {
   rules: '[]config.YamlDescriptor',
   limit: 'config.YamlRateLimit',
@@ -52,7 +51,7 @@ const goTypes: Readonly<Record<string, string>> = {
 
 const metadataType = 'map[string]interface {}';
 
-/** Null stands for a type's zero value; what does not fit is reported, and zero. */
+/** Reads null as a type's zero value. Values that do not fit are reported, and read as zero. */
 class RuleFileReader extends RuleReader<number> {
   readonly #walk: DocumentWalk;
 
@@ -113,7 +112,7 @@ class RuleFileReader extends RuleReader<number> {
     return this.isIgnored(node) ? [] : undefined;
   }
 
-  /** Integers and booleans are texts too, as they are written. */
+  /** Returns a text. Integers and booleans are texts too, as they are written. */
   protected override text(node: number): string | undefined {
     const type = this.#walk.scalarType(node);
     if (type === 'null') return '';
@@ -158,7 +157,7 @@ class RuleFileReader extends RuleReader<number> {
     return 0;
   }
 
-  /** Elements that are no whole numbers are left out. */
+  /** Returns the numbers. Elements that are not whole numbers are left out. */
   protected override numbers(list: number): number[] {
     if (this.#walk.tape.kind(list) === NodeKind.LIST)
       return this.#walk
@@ -168,7 +167,7 @@ class RuleFileReader extends RuleReader<number> {
     return [];
   }
 
-  /** Most numbers are plain and of few digits, and need no look at what else they may be; -1 for others. */
+  /** Returns a plain number of few digits, as most numbers are, without checking for other forms. Returns -1 for other values. */
   #small(node: number): number {
     const { tape } = this.#walk;
     const isPlain = tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined;
@@ -187,7 +186,7 @@ class RuleFileReader extends RuleReader<number> {
     return undefined;
   }
 
-  /** Adds to what an earlier map held. */
+  /** Adds to the metadata of an earlier map. */
   protected override metadata(
     node: number,
     _row: FieldRow,
@@ -203,7 +202,7 @@ class RuleFileReader extends RuleReader<number> {
     return Object.keys(object).length === 0 ? undefined : object;
   }
 
-  /** Reports a value that is not of the type it must have, unless it is null. */
+  /** Reports a value that does not have the required type, unless it is null. */
   #refuse(node: number, goType: string): void {
     const type = this.#walk.scalarType(node);
     if (type === 'null') return;

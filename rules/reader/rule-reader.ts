@@ -1,6 +1,6 @@
 /**
- * The one reader of rules as people write them. It goes by the rows of `rules/language/fields.ts`. A dialect extends it: it says
- * which values a format has, which of them fit a field, and where mistakes stand.
+ * The one reader of rules as people write them. It follows the rows of `rules/language/fields.ts`. A dialect extends it: it
+ * defines the values of a format, which of them fit a field, and the places of mistakes.
  */
 import { algorithmNames, algorithmNumber } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
@@ -40,7 +40,10 @@ import { readReserve } from '../reserve.ts';
 import { type RuleErrorCode, unknownWord } from '../rule-error.ts';
 import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 
-/** Reads a value of each kind. Undefined: as if nothing was written; `earlier` is what the field had before in the same map. */
+/**
+ * Functions that read a value of each kind. Undefined means that the field counts as not written. `earlier` is the earlier value
+ * of the field in the same map.
+ */
 type Readers<Node> = {
   readonly [Kind in FieldKind]: (
     node: Node,
@@ -49,7 +52,7 @@ type Readers<Node> = {
   ) => FieldValues[Kind] | undefined;
 };
 
-/** Chosen: limits that rules of one file may share. */
+/** Chosen: the number of limits that rules of one file may share. */
 const mostShared = 10_000;
 
 /** A rule while its map is read. */
@@ -57,19 +60,19 @@ interface OpenRule<Node> {
   readonly written: WrittenRule;
   /** The value of `rate_limits`, once there is one. */
   list: Node | undefined;
-  /** Of `rate_limits` and a `rate_limit` beside it, the key that comes second. */
+  /** The second key, if both `rate_limits` and `rate_limit` are written. */
   second: Node | undefined;
 }
 
-/** `Node`: a value, with its place where the format has one. */
+/** `Node`: a value, with its place if the format has places. */
 export abstract class RuleReader<Node> {
-  /** Rules of all levels. */
+  /** The number of rules on all levels. */
   count = 0;
   /** Fields in use that limiters of other makers ignore. */
   readonly ownFields = new Set<string>();
-  /** Where fields that the Go service does not know stand in the limits that have any. */
+  /** The places of fields that the Go service does not know, by the limits that have such fields. */
   readonly #ownNodes = new Map<WrittenLimit, Map<string, Node>>();
-  /** By what they say, limits without fields of our own: of 100,000 rules few have one that no other has. */
+  /** Limits without fields of our own, by their content. Of 100,000 rules, few have a limit that no other rule has. */
   readonly #shared = new Map<string, readonly Limit[]>();
   readonly #readers: Readers<Node> = {
     text: (node, row) => this.text(node, row),
@@ -95,22 +98,22 @@ export abstract class RuleReader<Node> {
     rules: (node, row) => this.maps(node, row, (map) => this.#rule(map)),
   };
 
-  /** Reports what is wrong with a value; `below` leads to it from where the reading is, in the words of rule files. */
+  /** Reports a mistake in a value. `below` leads to the value from the current position, in the words of rule files. */
   protected abstract reject(
     node: Node,
     code: RuleErrorCode,
     text: string,
     ...below: (string | number)[]
   ): void;
-  /** How many problems there are so far. */
+  /** The number of problems so far. */
   protected abstract get problemCount(): number;
 
-  /** Of the field whose value is read. */
+  /** The name of the field whose value is being read. */
   protected abstract get fieldName(): string;
 
   /** Whether it is a map; reported where it is none. */
   protected abstract isMap(node: Node, row: FieldRow): boolean;
-  /** Calls back with each field of a map that is written, its value and its key. */
+  /** Calls back with each written field of a map, its value and its key. */
   protected abstract eachField<Rows extends FieldRows>(
     map: Node,
     table: FieldTable<Rows>,
@@ -118,7 +121,10 @@ export abstract class RuleReader<Node> {
   ): void;
   /** Whether a value counts as not written in calendars, terms of reservations and lists of percents. */
   protected abstract isIgnored(node: Node): boolean;
-  /** What `read` makes of each map of a list. Elements that are none are reported, and leave holes. Undefined where there is no list. */
+  /**
+   * Returns the result of `read` for each map of a list. Elements that are not maps are reported, and leave holes. Undefined if
+   * there is no list.
+   */
   protected abstract maps<Value>(node: Node, row: FieldRow, read: (map: Node) => Value): Value[] | undefined;
 
   protected abstract text(node: Node, row?: FieldRow): string | undefined;
@@ -126,15 +132,15 @@ export abstract class RuleReader<Node> {
   protected unitText(node: Node, row: FieldRow): string | undefined {
     return this.text(node, row);
   }
-  /** `wanted`: what it must be, in words. */
+  /** `wanted`: the required form, in words. */
   protected abstract numberOrText(node: Node, wanted: string): string | undefined;
   protected abstract boolean(node: Node): boolean | undefined;
   protected abstract uint32(node: Node, row: FieldRow): number | undefined;
-  /** Up to `mostRequests`. */
+  /** Reads a number up to `mostRequests`. */
   protected abstract requests(node: Node, row: FieldRow): number | undefined;
-  /** Of small whole numbers. */
+  /** Reads a list of small whole numbers. */
   protected abstract numbers(node: Node, row: FieldRow): number[] | undefined;
-  /** A map of any content. Undefined when there is nothing in it. */
+  /** Reads a map of any content. Undefined if it is empty. */
   protected abstract metadata(
     node: Node,
     row: FieldRow,
@@ -160,7 +166,7 @@ export abstract class RuleReader<Node> {
     return written;
   }
 
-  /** Reads a field's value into what is written. */
+  /** Reads a field's value into the written fields. */
   #read<Rows extends FieldRows, Name extends keyof Rows & string>(
     rows: Rows,
     written: Written<Rows>,
@@ -204,7 +210,10 @@ export abstract class RuleReader<Node> {
     return lease;
   }
 
-  /** Makes a value of a map of fields. Of fields that cannot be read nothing more is said, nor of what may be missing for that. */
+  /**
+   * Makes a value from a map of fields. If fields cannot be read, it reports neither further mistakes in them nor fields that may
+   * be missing because of them.
+   */
   #composite<Rows extends FieldRows, Value>(
     node: Node,
     row: FieldRow,
@@ -266,7 +275,7 @@ export abstract class RuleReader<Node> {
     return problem === undefined ? limits : noLimits;
   }
 
-  /** Of a `rate_limit`. */
+  /** Returns the limits of a `rate_limit`. */
   #only(written: WrittenLimit): readonly Limit[] {
     if (this.#ownNodes.has(written)) return [this.#settled(written, ['rate_limit'])];
     const said = JSON.stringify(written);

@@ -1,10 +1,10 @@
 /**
- * Decides whether a text matches an expression, in a time that no text can raise. Nothing is cached between characters or
- * texts, so there is no cache that a text could thrash. A character takes `stepCost` at most.
+ * Decides whether a text matches an expression, in a time that no text can raise. It caches nothing between characters or texts,
+ * so there is no cache that a text could thrash. A character takes `stepCost` at most.
  *
- * The states that the automaton may be in are bits of a few words, and each character takes all of them one step. Most
- * states are followed by the next one, so a step is a shift. The other followers are links: from a set of states to the set
- * of states that follow each of them. Where few sets of states can come up at all, a table of them replaces this.
+ * The states that the automaton may be in are bits of a few words, and each character takes all of them one step. Most states are
+ * followed by the next one, so a step is a shift. The other followers are links: from a set of states to the set of states that
+ * follow each of them. If only few sets of states can occur at all, a table of them replaces this.
  */
 import type { RE2JS } from 're2js';
 import { CharacterClasses, SetTable } from './character-classes.ts';
@@ -23,7 +23,7 @@ interface Step {
   links: Int32Array;
 }
 
-// In nanoseconds, about: measured on the machine of docs/performance.md, with texts that defeat its branch prediction.
+// Approximate nanoseconds, measured on the machine of docs/performance.md with texts that defeat its branch prediction.
 const leastStepCost = 4;
 const wordCost = 3;
 const linkCost = 4;
@@ -37,17 +37,17 @@ export class Automaton {
   readonly #classes: CharacterClasses;
   /** The states that read each class. */
   readonly #readers: Int32Array;
-  /** By the kinds of the characters before and after; the same step for all where no assertion is about both. */
+  /** Steps by the kinds of the characters before and after. All steps are the same if no assertion depends on both. */
   readonly #steps: readonly Step[];
   readonly #hasAssertions: boolean;
-  /** By the kind of the first character: the states that may read it. */
+  /** The states that may read the first character, by its kind. */
   readonly #first: readonly Int32Array[];
-  /** By the kind of the last character: the states that may read it. */
+  /** The states that may read the last character, by its kind. */
   readonly #last: readonly Int32Array[];
   readonly #matchesNothing: boolean;
   readonly #table: SetTable | undefined;
 
-  /** With `isAnywhere` a part of the text may match, otherwise all of it has to. */
+  /** With `isAnywhere`, a part of the text may match. Otherwise the whole text must match. */
   constructor(expression: RE2JS, { isAnywhere = false }: { isAnywhere?: boolean } = {}) {
     const program = programOf(expression, { isAnywhere });
     const words = Math.max(1, Math.ceil(program.stateCount / bitsOfWord));
@@ -138,7 +138,7 @@ function follow({ shifted, links }: Step, states: Int32Array, next: Int32Array):
   }
 }
 
-/** Leaves those of `next` that read the class; returns whether there is one. */
+/** Keeps the states in `next` that read the class. Returns whether there is one. */
 export function keep(next: Int32Array, readers: Int32Array, read: number, states: Int32Array): boolean {
   const from = read * states.length;
   let any = 0;
@@ -195,7 +195,7 @@ function stepsOf(program: Program, words: number): Step[] {
 
 function stepOf(program: Program, holding: number, words: number): Step {
   const shifted: number[] = [];
-  /** Keyed by the followers. */
+  /** Links by their followers. */
   const linked = new Map<string, { from: number[]; to: readonly number[] }>();
   for (let state = 0; state < program.stateCount; state += 1) {
     const { states } = program.after(state, holding);

@@ -1,21 +1,21 @@
-/** Parts all characters into classes that no state of an expression distinguishes. */
+/** Divides all characters into classes that no state of an expression distinguishes. */
 
 const asciiCount = 128;
 const mostCode = 0x10ffff;
 
 export class CharacterClasses {
   readonly count: number;
-  /** How many comparisons find the class of a character beyond ASCII. */
+  /** The number of comparisons that find the class of a character beyond ASCII. */
   readonly comparisons: number;
-  /** By code, for ASCII. */
+  /** The class by code, for ASCII. */
   readonly ofAscii = new Uint16Array(asciiCount);
-  /** Where each interval begins, ascending from 0, and its class. */
+  /** The start of each interval, ascending from 0, and its class. */
   readonly #begins: Uint32Array;
   readonly #classes: Uint16Array;
   /** The interval that the first character beyond ASCII lies in. */
   readonly #firstBeyond: number;
 
-  /** Each of `sets` has the lowest and highest character of each of its ranges, ascending. */
+  /** Each element of `sets` has the lowest and highest character of each of its ranges, ascending. */
   constructor(sets: readonly Int32Array[]) {
     const edges = new Set([0]);
     for (const ranges of sets) {
@@ -66,7 +66,7 @@ function insideOf(begins: Uint32Array, ranges: Int32Array): Uint8Array {
   });
 }
 
-/** Splits each class into its parts inside and outside; returns how many classes there are then. */
+/** Splits each class into its parts inside and outside. Returns the number of classes afterwards. */
 function split(classes: Uint16Array, count: number, inside: Uint8Array): number {
   const hasOutside = new Set(classes.filter((_, interval) => inside[interval] === 0));
   const parts = new Map<number, number>();
@@ -81,11 +81,11 @@ function split(classes: Uint16Array, count: number, inside: Uint8Array): number 
 
 /** The automaton whose sets a table has. Sets of states are bits in words. */
 export interface Stepper {
-  /** May read the first character. */
+  /** The states that may read the first character. */
   first: Int32Array;
-  /** May read the last character. */
+  /** The states that may read the last character. */
   last: Int32Array;
-  /** May read what follows a character that these read. */
+  /** Returns the states that may read the character after one that these states read. */
   after(states: Int32Array): Int32Array;
   /** The states that read each class of characters. */
   readers: Int32Array;
@@ -98,8 +98,8 @@ const dead = 0;
 const begin = 1;
 
 /**
- * A complete table of the sets of states that texts can lead to, for expressions with few of them: one look-up for each
- * character. It is made at once and never grows, so no text can make it slow.
+ * A complete table of the sets of states that texts can lead to, for expressions with few such sets. Each character takes one
+ * look-up. The table is built at once and never grows, so no text can make it slow.
  */
 export class SetTable {
   readonly #classes: CharacterClasses;
@@ -112,7 +112,7 @@ export class SetTable {
     this.#isLast = isLast;
   }
 
-  /** Undefined where there are too many sets. */
+  /** Returns undefined if there are too many sets. */
   static of(classes: CharacterClasses, { first, last, after, readers }: Stepper): SetTable | undefined {
     const words = first.length;
     const numbers = new Map<string, number>();

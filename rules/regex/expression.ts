@@ -1,12 +1,15 @@
 /**
- * Regular expressions that people write in files and settings: read within bounds, ready to be matched. They may be only so
- * large that no text keeps a process busy. How large one is with its counted repetitions written out is known from its text
- * alone, before it is compiled. docs/forward-auth.md has the bounds for people.
+ * Regular expressions that people write in files and settings. They are read within bounds and ready to match. Their size is
+ * bounded so that no text keeps a process busy. The text of an expression alone determines its size, with counted repetitions
+ * written out, before it is compiled. docs/forward-auth.md has the bounds for people.
  */
 import { RE2JS } from 're2js';
 import { Automaton } from './automaton.ts';
 
-/** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
+/**
+ * The maximum size of all texts of a request together. Its headers are bounded by the same size (`mostHeadBytes` in
+ * `process/http/http-connection.ts`).
+ */
 export const mostTextBytes = 32_768;
 /**
  * The largest cost of all expressions of a profile on the largest request, in units of about a nanosecond. It is less than half
@@ -33,19 +36,19 @@ export function newCostBudget(longestText: number = mostTextBytes): CostBudget {
   return { most: Math.floor(mostCost / longestText), spent: 0 };
 }
 
-/** `{2,64}` and its like. */
+/** A repetition such as `{2,64}`. */
 export interface Repetition {
   text: string;
   /** The position of its brace in the expression, in characters from 1. */
   position: number;
-  /** States of what it repeats, written out. */
+  /** The number of states of the repeated part, written out. */
   states: number;
 }
 
 export interface WrittenSize {
-  /** Never fewer than the compiled expression has, but for text that is no expression. */
+  /** The number of states, never fewer than in the compiled expression. A text that is not an expression is the exception. */
   states: number;
-  /** Everything that is written, also what reads no character, such as assertions and empty groups. */
+  /** The number of all written parts, including those that read no character, such as assertions and empty groups. */
   parts: number;
   /** The one that accounts for most states. */
   largest: Repetition | undefined;
@@ -65,7 +68,7 @@ function newGroup(): Group {
   return { states: 0, parts: 0, last: { states: 0, parts: 0 } };
 }
 
-/** One part of an expression; order matters. Named by what `size` does with it. */
+/** One part of an expression. The order of the alternatives matters. The groups have the names of what `size` does with them. */
 const part = new RegExp(
   [
     '(?<quote>\\\\Q[^]*?(?:\\\\E|$))',
@@ -121,7 +124,7 @@ export function writtenSize(expression: string): WrittenSize {
   return { states: sum('states'), parts: sum('parts'), largest };
 }
 
-/** Without an upper bound the last copy repeats itself. */
+/** Without an upper bound, the last copy repeats itself. */
 function timesOf({ least, more, most }: Record<string, string | undefined>): number {
   if (more === undefined) return Number(least);
   return most === '' ? Math.max(1, Number(least)) : Number(most);
@@ -138,7 +141,7 @@ export function compiledExpression(text: string): RE2JS {
     const problem = `the expression has ${grouped(text.length)} characters`;
     throw new ExpressionError(`${problem}, and at most ${grouped(mostLength)} are allowed`);
   }
-  // Before it is compiled: a few characters may stand for very many states.
+  // Checked before the expression is compiled, because a few characters can expand to very many states.
   const written = writtenSize(text);
   if (written.states > mostStates) throw tooManyStates(written.states, written);
   if (written.parts > mostParts) {
@@ -152,11 +155,11 @@ export function compiledExpression(text: string): RE2JS {
   }
 }
 
-/** Chosen: a large file of profiles has this many. The one used longest ago is forgotten first. */
+/** Chosen: a large file of profiles has this many expressions. The least recently used one is removed first. */
 const mostKnown = 512;
 const known = new Map<string, Automaton>();
 
-/** Matches whole texts. Equal expressions share an automaton. Throws an `ExpressionError`. */
+/** Returns an automaton that matches whole texts. Equal expressions share it. Throws an `ExpressionError`. */
 export function automatonOf(text: string): Automaton {
   const automaton = known.get(text) ?? newAutomaton(text);
   known.delete(text);
@@ -165,7 +168,7 @@ export function automatonOf(text: string): Automaton {
   return automaton;
 }
 
-/** Takes what an expression costs from the budget. Throws an `ExpressionError` where the budget does not suffice. */
+/** Takes the cost of an expression from the budget. Throws an `ExpressionError` if the budget is too small. */
 export function spend(budget: CostBudget, text: string, stepCost: number): void {
   budget.spent += stepCost;
   if (budget.spent <= budget.most) return;

@@ -47,7 +47,7 @@ const Op = {
 const foldCase = 1;
 const mostRune = 0x10ffff;
 
-/** Where a step leads: to states, and perhaps to the end of the expression. */
+/** The targets of a step: states, and possibly the end of the expression. */
 export interface Closure {
   states: readonly number[];
   isMatch: boolean;
@@ -57,7 +57,7 @@ export interface Program {
   stateCount: number;
   /** The characters that each state reads: lowest and highest of each range, ascending. */
   ranges: readonly Int32Array[];
-  /** Bits of `Assertion` that the expression uses; 0 for most expressions. */
+  /** Bits of `Assertion` that the expression uses. 0 for most expressions. */
   assertions: number;
   /** Returns the states that may be read first, where those assertions hold. */
   first(holding: number): Closure;
@@ -77,7 +77,7 @@ export function holdingBetween(before: number, after: number): number {
   );
 }
 
-/** `isAnywhere`: whether the expression may match a part of the text, rather than all of it. */
+/** `isAnywhere`: whether the expression may match a part of the text, rather than the whole. */
 export function programOf(expression: RE2JS, { isAnywhere }: { isAnywhere: boolean }): Program {
   const { inst, start: first } = expression.re2().prog;
   const instructions = [...(inst as Instruction[])];
@@ -95,7 +95,7 @@ export function programOf(expression: RE2JS, { isAnywhere }: { isAnywhere: boole
   };
 }
 
-/** Reads any text before the expression and any text behind it; returns where to start. */
+/** Makes the program read any text before and after the expression. Returns the instruction to start from. */
 function withAnyTextAround(instructions: Instruction[], first: number): number {
   const runes = Int32Array.of(0, mostRune);
   const add = (op: number, out: number, arg: number): number =>
@@ -115,7 +115,7 @@ function isReading({ op }: Instruction): boolean {
   return op >= Op.rune;
 }
 
-/** In the order of the program, so that states that follow each other are close to each other. */
+/** Returns instructions in the order of the program, so that states that follow each other are close together. */
 function reachable(instructions: readonly Instruction[], start: number): number[] {
   const seen = new Set<number>();
   const pending = [start];
@@ -168,7 +168,7 @@ function rangesOf({ op, arg, runes }: Instruction, folded: Map<number, Int32Arra
   return ranges;
 }
 
-/** All spellings of a letter. In a class with another character RE2JS lists them; alone it would not. */
+/** Returns all spellings of a letter. RE2JS lists them in a class with another character, but not for a letter alone. */
 function foldedRanges(rune: number): Int32Array {
   const other = 0;
   const { inst } = RE2JS.compile(`(?i)[\\x{${rune.toString(16)}}\\x{${other}}]`).re2().prog;

@@ -12,11 +12,11 @@ import { sharedPattern } from '../sharing.ts';
 
 /** A rule with a limit that is counted, and where it stands. */
 export interface CollidingRule {
-  /** Position in the list of sources. */
+  /** The position in the list of sources. */
   source: number;
-  /** In the spelling of rule files; leads to the rule. */
+  /** The path to the rule, in the spelling of rule files. */
   path: readonly (string | number)[];
-  /** Its keys, with `*` for any text: `bank_ip_*_`. */
+  /** The keys of its counters, with `*` for any text: `bank_ip_*_`. */
   keys: string;
 }
 
@@ -31,26 +31,26 @@ export interface Collisions {
   pairs: readonly CollisionPair[];
   /** The number of all pairs that were found. */
   count: number;
-  /** False: there may be more. */
+  /** False if there may be more. */
   isComplete: boolean;
 }
 
 export interface CollisionBounds {
-  /** Pairs that are kept. */
+  /** The maximum number of pairs that are stored. */
   pairs: number;
-  /** Comparing two rules takes about as many as both have characters, and their product at most. */
+  /** The maximum number of steps. Comparing two rules takes about as many steps as both have characters, and at most the product. */
   steps: number;
-  /** Keeps one pair for each two sources, of those of one source too. */
+  /** Stores one pair for each two sources, also for pairs within one source. */
   onePerSources?: boolean;
 }
 
-/** Chosen: a bit more than a second of a processor at most. */
+/** Chosen: a little more than a second of CPU time at most. */
 export const collisionBounds: CollisionBounds = { pairs: 1_000, steps: 10_000_000 };
 
 /** Chosen, in bytes: two rules of 4,000 characters each. */
 const longestTable = 32 * 1024 * 1024;
 
-/** In place of characters: any text. What is lower is the end of an entry, by its level. */
+/** Stands for any text in place of characters. A lower number is the end of an entry, by its level. */
 const anyText = -1;
 const firstEntryEnd = -2;
 const star = 0x2a;
@@ -58,7 +58,7 @@ const star = 0x2a;
 interface Counted {
   source: number;
   domain: string;
-  /** From the top level down. */
+  /** The rules from the top level down. */
   chain: readonly Rule[];
   path: readonly (string | number)[];
   /** The beginning that all its keys share. */
@@ -96,8 +96,8 @@ export function collidingCounters(
 }
 
 /**
- * Compares the beginnings of the keys, of which that of `one` is the lower text. If one may not meet it, those after it may not,
- * either.
+ * Compares the beginnings of the keys. The beginning of `one` is the lower text. If this one cannot meet the other, those after
+ * it cannot, either.
  */
 function mayMeet(one: Counted, other: Counted): boolean {
   return one.hasAnyText ? other.prefix.startsWith(one.prefix) : other.prefix === one.prefix;
@@ -133,7 +133,10 @@ function countedRules(sources: readonly RuleSource[]): Counted[] {
   return found;
 }
 
-/** Counters that the Go service does not know have unambiguous keys, whatever COUNTER_KEYS is: nothing meets those. */
+/**
+ * Returns whether the counters have compatible keys. Counters that the Go service does not know have unambiguous keys, whatever
+ * COUNTER_KEYS is. They cannot collide.
+ */
 function hasCompatibleKey({ limits }: Rule): boolean {
   return limits.length > 0 && arePlainLimits(limits) && !limits[0]!.unlimited;
 }
@@ -145,7 +148,7 @@ function tokensOf({ domain, chain }: Counted): number[] {
   return tokens;
 }
 
-/** `key_value_`; a pattern that values share stands for itself. */
+/** Returns the tokens of `key_value_`. A pattern that values share stands for itself. */
 function entryTokens(rule: Rule): number[] {
   const composite = compositeOf(rule);
   if (isKeyOnly(rule)) return [...codesOf(`${composite}_`), anyText, ...codesOf('_')];
@@ -165,7 +168,7 @@ function isKeyOnly({ key, value }: Rule): boolean {
 class Comparison {
   #stepsLeft: number;
   #seen = new Uint8Array(4096);
-  /** Two rules were too long together to be compared. */
+  /** True if two rules together were too long to be compared. */
   passedOver = false;
   #last: { one: Counted; tokens: number[] } | undefined;
 
@@ -189,8 +192,8 @@ class Comparison {
   }
 
   /**
-   * `inStep`: entries have ended at the same places so far, hence are the same. Where the rules part, those would find one of
-   * them alone.
+   * `inStep`: entries have ended at the same places so far, so they are the same. If the rules differ, such entries find only one
+   * of them.
    */
   #walk(
     a: readonly number[],

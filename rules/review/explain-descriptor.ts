@@ -2,7 +2,7 @@ import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts
 import { commonLength, isMistyped, meantHint, plainName } from './near-names.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
-/** Chosen: a person with hundreds of values for a key wants to see the nearest, not all. */
+/** Chosen: of hundreds of values for a key, a person wants to see the nearest. */
 const shown = 5;
 
 /** Returns the rules that an entry nearly matches: the same key, or one that differs in case, by small marks or in one place. */
@@ -23,9 +23,9 @@ function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedR
 }
 
 /**
- * Why a descriptor finds its rule: the matcher's steps, one entry after the other, with what else stood on each level. It
- * is a walk over the rules as written, beside the compiled table, so that places in files are known; tests hold both to
- * the same answer.
+ * The reason why a descriptor finds its rule: the matcher's steps, one entry after the other, with the other rules of each level.
+ * It is a walk over the rules as written, separate from the compiled table, so that it has their places in files. Tests require
+ * the same answer from both.
  */
 export interface Explanation {
   /** A step for each entry, up to the one that found nothing. */
@@ -35,7 +35,7 @@ export interface Explanation {
 
 export interface ExplainedStep {
   entry: Entry;
-  /** Undefined where no rule of the level fits. */
+  /** Undefined if no rule of the level fits. */
   found: { placed: PlacedRule; how: FoundHow } | undefined;
   /** Other rules that fit and come later in the matcher's order. */
   passedOver: { placed: PlacedRule; how: FoundHow }[];
@@ -43,7 +43,7 @@ export interface ExplainedStep {
   near: PlacedRule[];
   /** The first few of the others. */
   others: PlacedRule[];
-  /** Rules of the level, fitting or not. */
+  /** The number of rules of the level, fitting or not. */
   levelSize: number;
 }
 
@@ -88,17 +88,17 @@ function stepOf(level: readonly PlacedRule[], entry: Entry): ExplainedStep {
   return { entry, found, passedOver, near, others, levelSize: level.length };
 }
 
-/** Why a rule does not fit an entry. */
+/** Returns why a rule does not fit an entry. */
 export function unfitWords({ rule }: PlacedRule, { key }: Entry): string {
-  // Rules that a limiter reports have key and value in one.
+  // Rules that a limiter reports have key and value in one text.
   const isOfKey = rule.key === key || rule.key.startsWith(`${key}_`);
   if (!isOfKey && !rule.key.includes('*')) return 'another key';
   return rule.value.includes('*') || rule.key.includes('*') ? 'another pattern' : 'another value';
 }
 
 /**
- * Says which entry of a descriptor has a key that no rule at its place has. Undefined if each key is known, as far as the entries lead.
- * `top`: the first level of the domain.
+ * Returns which entry of a descriptor has a key that no rule at its place has. Undefined if each key is known, as far as the
+ * entries lead. `top`: the first level of the domain.
  */
 export function unknownKeyWords(
   domain: string,
@@ -136,12 +136,12 @@ function keysWithin(rule: Rule): string[] {
   return parts.slice(1).map((_, n) => parts.slice(0, n + 1).join('_'));
 }
 
-/** How a rule is called: `key`, `key=value`. */
+/** Returns the name of a rule: `key`, `key=value`. */
 export function ruleName({ rule }: Pick<PlacedRule, 'rule'>): string {
   return rule.value === '' ? rule.key : `${rule.key}=${rule.value}`;
 }
 
-/** Why an outcome is no limit. */
+/** Returns why an outcome is no limit. */
 export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
   switch (outcome.kind) {
     case 'no-entries':

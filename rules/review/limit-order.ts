@@ -13,11 +13,11 @@ import { calendarText } from '../calendar.ts';
 import { burstOf, type Limit, Unit } from '../model.ts';
 import { secondsOfLimit } from '../window.ts';
 
-/** Chosen: no two clocks of limiters and stores are further apart, in seconds. */
+/** Chosen: the clocks of limiters and stores differ by at most this time, in seconds. */
 const clocksApart = 120;
 
 const day = 86_400;
-/** Chosen: no clock is set forward or back by more; those that are have offsets of whole quarters of an hour. */
+/** Chosen: the largest change of a clock. Clocks that are changed have offsets of whole quarters of an hour. */
 const clockChange = 4 * 3600;
 const offsetStep = 900;
 
@@ -41,8 +41,8 @@ export function mostAtOnce(limit: Limit): number {
 }
 
 /**
- * Returns whether `other` never rejects what `limit` lets pass. `isOneClock`: as if all clocks were one. Otherwise the limiter's
- * clock decides windows, and the store's clock everything else.
+ * Returns whether `other` never rejects requests that `limit` allows. `isOneClock`: treat all clocks as one. Otherwise the
+ * limiter's clock decides windows, and the store's clock everything else.
  */
 export function covers(limit: Limit, other: Limit, isOneClock = false): boolean {
   if (mostAtOnce(limit) === 0 || areSame(limit, other)) return true;

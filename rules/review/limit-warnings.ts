@@ -12,7 +12,7 @@ import { type PlacedRule, placedRules, type RuleWarning, warningAt } from './rul
 interface PlacedLimit {
   one: PlacedRule;
   limit: Limit;
-  /** Below its rule. */
+  /** The path below its rule. */
   path: (string | number)[];
 }
 
@@ -73,7 +73,10 @@ function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   return { code: 'burst-of-zero', text: `a burst of ${words} ${effect}`, hint, below: ['burst'] };
 }
 
-/** Of two rules that cover each other, it reports the later one. It reports a rule that lets nothing pass by itself. */
+/**
+ * Returns a limit that is never tighter than another. Of two limits that cover each other, it reports the later one. It reports a
+ * limit that allows nothing only by itself.
+ */
 function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
   const place = limits.indexOf(limit);
   const tighter = limits.find((other, index) => {
@@ -127,7 +130,7 @@ function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
   });
 }
 
-/** Limits of one rule count the same hits, whatever they are. */
+/** Warns about different units in one rule, because its limits count the same hits. */
 function mixedUnitsOfRule(limits: readonly PlacedLimit[]): RuleWarning[] {
   const first = new Map<Rule, Limit>();
   const reported = new Set<Rule>();
@@ -143,7 +146,10 @@ function mixedUnitsOfRule(limits: readonly PlacedLimit[]): RuleWarning[] {
   });
 }
 
-/** Rules of a domain whose amounts one request can charge. Requests are counted beside them as a matter of course. One is reported. */
+/**
+ * Warns about rules of a domain with different units whose amounts one request can charge. Limits of requests beside them are
+ * normal. It reports one rule.
+ */
 function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   const amounts = limits.filter(({ limit }) => !limit.unlimited && !countsRequests(limit));
   const [first] = amounts;
@@ -166,7 +172,7 @@ function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   ];
 }
 
-/** Keyed by name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
+/** Returns, by name, whether a limit of that name is counted. An unlimited one cannot be replaced. */
 function limitNames(rules: readonly Rule[]): Map<string, boolean> {
   const names = new Map<string, boolean>();
   for (const limit of rules.flatMap(({ limits }) => limits)) {
@@ -189,8 +195,8 @@ function replacedNames(limits: readonly PlacedLimit[]): Map<string, Set<string>>
 }
 
 /**
- * One for each knot of names that replace each other by way of others, at the first rule that is part of it. Two that do so
- * directly are reported by themselves.
+ * Returns one warning for each group of names that replace each other through others, at the first rule of the group. Two names
+ * that replace each other directly are reported elsewhere.
  */
 function ringWarnings(
   limits: readonly PlacedLimit[],
@@ -216,7 +222,7 @@ function ringWarnings(
   });
 }
 
-/** Keyed by name, the number of its knot: of two names in one knot each leads to the other. Tarjan's algorithm, without recursion. */
+/** Returns the number of the group by name. Each of two names in one group leads to the other. Tarjan's algorithm, without recursion. */
 function knotsOf(next: ReadonlyMap<string, ReadonlySet<string>>): Map<string, number> {
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();
@@ -276,7 +282,7 @@ function rulesOf(rules: readonly Rule[]): Rule[] {
   return rules.flatMap((rule) => [rule, ...rulesOf(rule.descriptors)]);
 }
 
-/** `isCounted`: of the limit of that name; undefined where there is none. */
+/** `isCounted`: whether the limit of that name is counted. Undefined if there is none. */
 function replacingTrouble({
   name,
   domain,
@@ -328,14 +334,17 @@ function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarni
     if (!isCounted(rule)) continue;
     look(one, rule.key, ['key']);
     look(one, rule.value, ['value']);
-    // Only where there are several their names are those of statistics, too.
+    // Names are part of statistics only if a rule has several limits.
     if (rule.limits.length < 2) continue;
     for (const [index, { name }] of rule.limits.entries()) look(one, name, ['rate_limits', index, 'name']);
   }
   return warnings;
 }
 
-/** Rules below one with several limits that are called in statistics as one of these is: `<its key>.<name>`. */
+/**
+ * Warns about rules below a rule with several limits whose name in statistics, `<its key>.<name>`, equals that of one of these
+ * limits.
+ */
 function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap(({ rule: { limits, descriptors }, source, path }) => {
     if (limits.length < 2) return [];

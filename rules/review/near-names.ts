@@ -1,6 +1,6 @@
-/** Names that were meant perhaps: of domains, keys and fields, where what was written is unknown. */
+/** Finds names of domains, keys and fields that are similar to an unknown name. */
 
-/** Without what people leave out or take for another. */
+/** Returns the name without the characters that people omit or confuse. */
 export function plainName(text: string): string {
   return text.toLowerCase().replace(/[-_. ]/g, '');
 }
@@ -29,12 +29,12 @@ export function meantBy(written: string, known: readonly string[]): string | und
   );
 }
 
-/** `no rules have the domain "shpo"; did you mean "shop"?` */
+/** Returns a message such as `no rules have the domain "shpo"; did you mean "shop"?` */
 export function unknownDomainWords(domain: string, known: readonly string[]): string {
   return `no rules have the domain ${JSON.stringify(domain.slice(0, 100))}${meantHint(domain, known)}`;
 }
 
-/** `; did you mean "shop"?`, or nothing. */
+/** Returns `; did you mean "shop"?`, or an empty text. */
 export function meantHint(written: string, known: readonly string[]): string {
   const meant = meantBy(written, known);
   return meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`;

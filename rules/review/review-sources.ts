@@ -22,14 +22,14 @@ function indexOf(level: readonly Rule[]): LevelIndex {
 }
 
 /**
- * Positions of rules of one level that change nothing: without a limit and without rules below, and no other rule would
- * take their entries. Patterns are not judged. A rule that lets through what another one would limit is not among them.
+ * Returns the positions of rules of one level that have no effect: without a limit and without rules below, and no other rule
+ * would match their entries. Patterns are left out, and so are rules that exempt requests from another rule's limit.
  */
 export function idleRules(level: readonly Rule[], { composites, patterns } = indexOf(level)): number[] {
   const known = new Set(composites);
   const isIdle = (rule: Rule, composite: string): boolean => {
     if (rule.limits.length > 0 || rule.descriptors.length > 0 || composite.includes('*')) return false;
-    // Whatever splits into key and value in this text would find a rule for that key alone.
+    // Any entry whose key and value join to this text would find a rule for that key alone.
     for (let end = composite.indexOf('_'); end !== -1; end = composite.indexOf('_', end + 1)) {
       if (known.has(composite.slice(0, end))) return false;
     }
@@ -39,22 +39,23 @@ export function idleRules(level: readonly Rule[], { composites, patterns } = ind
 }
 
 /**
- * A rule whose entries all find another rule of its level first, by the order in which the matcher looks: the very text, the
- * first pattern that fits, the key alone. A rule with a value is always found by that value, written out, stars included;
- * so of a pattern, requests that carry the pattern itself can be left.
+ * A rule whose entries all find another rule of its level first, in the order in which the matcher looks: the exact text, the
+ * first pattern that fits, the key alone. A rule with a value is always found by that value, written out with its stars. So a
+ * pattern can still match requests that carry the pattern itself.
  */
 interface UnreachableRule {
-  /** Its position in the level. */
+  /** The position in the level. */
   index: number;
-  /** Position of the pattern that takes its entries. */
+  /** The position of the pattern that matches its entries. */
   takenBy: number;
   /** `key`: a rule without value, whose key finds it with no value. `wildcard`: a pattern within an earlier one. */
   kind: 'key' | 'wildcard';
 }
 
 /**
- * The unreachable rules of one level, in their order. Each rule is asked for with a character that no rule has in the place of its stars, or of
- * its value. Only the star of another pattern can match that character, and a pattern that does matches anything.
+ * Returns the unreachable rules of one level, in their order. Each rule is looked up with a character that no rule has in place
+ * of its stars, or of its value. Only the star of another pattern can match that character, and a pattern that does so matches
+ * anything.
  */
 export function unreachableRules(
   level: readonly Rule[],
@@ -75,8 +76,8 @@ export function unreachableRules(
 }
 
 /**
- * Reviews sources that are loaded together, those of one domain in this order. `beside`: others of which only the names
- * of limits are known to count, because their order is not.
+ * Reviews sources that are loaded together. Sources of one domain are in this order. `beside`: other sources, of which only the
+ * names of limits count, because their order is unknown.
  */
 export function reviewSources(
   sources: readonly RuleSource[],
@@ -95,7 +96,7 @@ export function reviewSources(
   return [...sources.flatMap(withoutRules), ...reviewed];
 }
 
-/** `source`: its position among those that are reviewed. */
+/** `source`: the position among the reviewed sources. */
 export function withoutRules({ domain, descriptors }: RuleSource, source: number): RuleWarning[] {
   if (descriptors.length > 0) return [];
   const text = `'${domain}' has no descriptors: nothing is limited`;

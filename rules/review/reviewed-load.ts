@@ -1,4 +1,4 @@
-/** Findings about rules that are loaded together, each with its place: for `check`, and for a limiter's log. */
+/** Findings about rules that are loaded together, each with its place. `check` and a limiter's log show them. */
 import type { CounterKeys } from '../counter-keys.ts';
 import { compositeOf, type RuleSource, rulesOnPath } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
@@ -14,7 +14,7 @@ import type { RuleWarning, RuleWarningCode } from './rule-level.ts';
 /** A source and the places of its values. */
 export interface LocatedSource {
   source: RuleSource;
-  /** How warnings name where it is from. */
+  /** The file's name in warnings. */
   file: string;
   /** The place of the value at a path in the spelling of rule files. Undefined if unknown. */
   placeOf(path: readonly (string | number)[]): { line: number; column: number } | undefined;
@@ -32,12 +32,12 @@ export interface RulesReview {
   warnings: LoadWarning[];
   /** The number of all warnings. */
   total: number;
-  /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
+  /** Rules whose counters could meet in one key. Undefined if there are none, or if keys are unambiguous. */
   collisions: CollisionsSummary | undefined;
 }
 
 export interface CollisionsSummary {
-  /** While it is equal, the findings are the same, even if lines have moved. */
+  /** If it is equal, the findings are the same, even if lines have moved. */
   identity: string;
   /** The number of pairs: `7` or `at least 7`. */
   count: string;
@@ -46,16 +46,16 @@ export interface CollisionsSummary {
 }
 
 export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' | 'column'> {
-  /** While it is equal, the warning is the same, even if its lines have moved. */
+  /** If it is equal, the warning is the same, even if its lines have moved. */
   identity: string;
-  /** Empty where what it is about has none. */
+  /** The domain. Empty if the subject has none. */
   domain: string;
-  /** By keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
+  /** The rule by keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
   rule: string | undefined;
   hint: string | undefined;
 }
 
-/** Chosen: nobody reads more, and a limiter remembers them until the next load. */
+/** Chosen: more than people read. A limiter stores them until the next load. */
 const maxListed = 1_000;
 
 export interface ReviewedLoad {
@@ -66,11 +66,11 @@ export interface ReviewedLoad {
 
 export interface ReviewOptions {
   counterKeys: CounterKeys;
-  /** SANITIZE_DESCRIPTOR_METRIC_DOTS. */
+  /** The value of SANITIZE_DESCRIPTOR_METRIC_DOTS. */
   sanitizeDescriptorMetricDots: boolean;
 }
 
-/** Only what is listed is placed, as that means to parse once more. */
+/** Only listed findings get places, because a place requires another parse. */
 export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: ReviewOptions): RulesReview {
   const plain = sources.map(({ source }) => source);
   const byName = new Map(plain.map((source) => [source.name, source]));
@@ -91,7 +91,7 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   return { warnings, total: read.length + found.length, collisions };
 }
 
-/** `said`: what reports it from others of its rule. */
+/** `said`: the text that distinguishes it from others of its rule. */
 function loadWarning(
   {
     code,
@@ -111,8 +111,9 @@ function loadWarning(
 }
 
 /**
- * Which domains to look at once more when some have changed since a review of all; undefined: all of them, as what it said of
- * the others is not known to hold. Compatible keys of a domain can be those of another that begins as it does.
+ * Returns the domains to review again if some have changed since a review of all domains. Undefined for all domains, if the
+ * findings about the others may no longer hold. Compatible keys of a domain can equal those of another domain that begins in the
+ * same way.
  */
 export function domainsToReview(
   before: RulesReview,
@@ -131,7 +132,7 @@ export function domainsToReview(
   return new Set([...changed, ...related]);
 }
 
-/** Domains whose keys can begin as those of this one do: `a` and `a_b` for `a_b`. */
+/** Returns the domains whose keys can begin as those of this domain do: `a` and `a_b` for `a_b`. */
 function keyBeginnings(domain: string): string[] {
   return domain.split('_').map((_, index, parts) => parts.slice(0, index + 1).join('_'));
 }
@@ -173,7 +174,10 @@ export function collisionWarning(
   return placedWarning(warning, sources);
 }
 
-/** Without places. `others`: rules beside the first that the second could meet; `isComplete`: there are no more such rules. */
+/**
+ * Returns the text without places. `others`: rules beside the first that could collide with the second. `isComplete`: there are
+ * no more such rules.
+ */
 function collisionText(
   { first, second }: CollisionPair,
   sources: readonly LocatedSource[],
@@ -226,8 +230,8 @@ function meantWarnings(sources: readonly LocatedSource[], beside: readonly RuleS
 }
 
 /**
- * A limit of 0 that is written out; where places are not known, it may be. One that is missing is placed where the map that
- * lacks it begins.
+ * Returns whether the warning may be about a limit of 0 that is written. It may be if places are unknown. A missing number is
+ * placed where the map that lacks it begins.
  */
 function mayBeIntendedZero({ code, source, path }: RuleWarning, sources: readonly LocatedSource[]): boolean {
   if (code !== 'limit-of-zero') return false;

@@ -4,13 +4,13 @@ import { compositeOf, type Entry, patternMatches, type Rule } from '../model.ts'
 export type FoundHow = 'exact' | 'wildcard' | 'key';
 
 export interface FoundRule {
-  /** Position in the level. */
+  /** The position in the level. */
   index: number;
   rule: Rule;
   how: FoundHow;
 }
 
-/** All rules of a level that an entry fits, the one that the matcher takes first. */
+/** Returns all rules of a level that match an entry; the one that the matcher takes is first. */
 export function rulesFor(level: readonly Rule[], { key, value }: Entry): FoundRule[] {
   const text = `${key}_${value}`;
   const found: FoundRule[] = [];
@@ -27,7 +27,7 @@ export function rulesFor(level: readonly Rule[], { key, value }: Entry): FoundRu
 
 /** Returns whether some text matches both patterns. */
 export function patternsOverlap(a: string, b: string): boolean {
-  /** `reach[j]`: the first i characters of `a` and the first j of `b` can stand for one text. */
+  /** `reach[j]`: whether the first i characters of `a` and the first j of `b` can stand for one text. */
   let reach = Array.from({ length: b.length + 1 }, (_, j) => /^\**$/.test(b.slice(0, j)));
   for (const unit of a.split('')) {
     const next = [reach[0]! && unit === '*'];
@@ -49,18 +49,18 @@ export function characterOutside(text: string): string {
 }
 
 interface Pattern {
-  /** Position in the level. */
+  /** The position in the level. */
   index: number;
   composite: string;
 }
 
-/** Finds the first of many patterns that a text matches, by what they begin with, so that not every one is tried. */
+/** Finds the first of many patterns that a text matches. It looks them up by their beginnings, so that it does not try all of them. */
 export class FirstPattern {
-  /** Keyed by what stands before their first star. */
+  /** Patterns by the text before their first star. */
   readonly byPrefix = new Map<string, Pattern[]>();
   readonly #lengths: number[];
 
-  /** Composites of a level; those without a star are passed over. */
+  /** Takes the composites of a level and ignores those without a star. */
   constructor(composites: readonly string[]) {
     for (const [index, composite] of composites.entries()) {
       const star = composite.indexOf('*');
@@ -73,7 +73,7 @@ export class FirstPattern {
     this.#lengths = [...new Set([...this.byPrefix.keys()].map(({ length }) => length))];
   }
 
-  /** Its position in the level, or undefined. */
+  /** Returns the position in the level, or undefined. */
   indexFor(text: string): number | undefined {
     let first: number | undefined;
     for (const length of this.#lengths) {
@@ -87,7 +87,10 @@ export class FirstPattern {
   }
 }
 
-/** Keys and values that look like something else than the texts they are. Only what is hardly meant as it stands. */
+/**
+ * Warns about keys and values that are literal texts and look like something else. It reports only texts that are hardly intended
+ * as they are.
+ */
 export function literalTexts(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap((placed) =>
     (['key', 'value'] as const).flatMap((field): RuleWarning[] => {
@@ -129,29 +132,29 @@ function isCidr(value: string): boolean {
   return ipv4Range.test(value) || ipv6Range.test(value);
 }
 
-/** Its beginning, `.*` behind a slash or before an end, classes, groups: what no path or name has. */
+/** The signs of a regular expression, which no path or name has: an anchor, `.*` behind a slash or before an end, classes, groups. */
 const regularExpression =
   /^\^|\/\.[*+]|\.[*+]\$$|\\[dwsDWS](?:[+*{)]|$)|\\\.|\[\^?(?:[a-zA-Z]-[a-zA-Z]|0-9)[^\]]*\]|\(\?[:=!i]/;
 
 /** A rule and where it stands. */
 export interface PlacedRule {
   rule: Rule;
-  /** Position in a list of sources. */
+  /** The position in a list of sources. */
   source: number;
-  /** From the root of the source, in the spelling of rule files. */
+  /** The path from the root of the source, in the spelling of rule files. */
   path: readonly (string | number)[];
 }
 
-/** Something that is accepted, and hardly meant. */
+/** Something that is accepted, and hardly intended. */
 export interface RuleWarning {
   code: RuleWarningCode;
-  /** Position in the list of sources that were reviewed. */
+  /** The position in the list of reviewed sources. */
   source: number;
-  /** In the spelling of rule files; leads to the value. */
+  /** The path to the value, in the spelling of rule files. */
   path: readonly (string | number)[];
   text: string;
   hint: string;
-  /** Another rule that it speaks of. */
+  /** Another rule that the warning names. */
   other?: { source: number; path: readonly (string | number)[] };
 }
 

@@ -29,19 +29,19 @@ import {
  */
 interface NumberedTree {
   strings: StringPool;
-  /** Where the composite stands in the pool: `key` or `key_value`; of a domain its name. */
+  /** The position of the composite in the pool: `key` or `key_value`; for a domain its name. */
   offsets: WordList;
   lengths: WordList;
   parents: WordList;
   firstChild: WordList;
   childCount: WordList;
-  /** Undefined for the root and the domains. */
+  /** The rules by node. Undefined for the root and the domains. */
   rules: (Rule | undefined)[];
   domainCount: number;
   maxDepth: number;
 }
 
-/** Numbers level by level, so that the children of one node are neighbours in the order of their declaration. */
+/** Numbers the rules level by level, so that the children of one node have consecutive numbers in the order of their declaration. */
 function numberRules(sources: readonly RuleSource[]): NumberedTree {
   const listsOf = new Map<string, (readonly Rule[])[]>();
   for (const { domain, descriptors } of sources) {
@@ -149,7 +149,10 @@ function nodeFlags(rule: Rule): number {
   return ruleFlagsOf(rule) | limits.length | (arePlainLimits(limits) ? 0 : NodeFlag.ownKeys);
 }
 
-/** Rules whose only limit is the same plain one share its record: of 100,000 rules few have one of their own. */
+/**
+ * Returns the number of the first limit. Rules whose only limit is the same plain one share its record. Of 100,000 rules, few
+ * have a limit that no other rule has.
+ */
 function firstLimitOf(
   own: readonly Limit[],
   { limits, plain, strings }: { limits: WordList; plain: Map<number, number>; strings: StringPool },
@@ -165,7 +168,7 @@ function firstLimitOf(
   return next;
 }
 
-/** Of a limit of which nothing is written but its unit and a number that leaves room for it. */
+/** Returns a number for a limit with only a unit and a number of requests that leaves room for the unit. Undefined for other limits. */
 function plainNumber(limit: Limit): number | undefined {
   const { unlimited, name, burst, requestsPerUnit } = limit;
   if (unlimited || name !== '' || burst !== undefined || !isPlainLimit(limit)) return undefined;
@@ -174,13 +177,13 @@ function plainNumber(limit: Limit): number | undefined {
   return requestsPerUnit * 8 + unit;
 }
 
-/** What is unlimited has no unit. */
+/** Adds a limit. An unlimited one has no unit. */
 function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
   const unit = limit.unlimited ? Unit.UNKNOWN : limit.unit;
   if (unit === Unit.UNKNOWN && !limit.unlimited)
     throw new RangeError(`cannot compile rate limit unit '${unitText(limit)}'`);
   const { name, requestsPerUnit, unitMultiplier, algorithm } = limit;
-  // One by one: lists of the words of so many rules would be garbage that counts at the peak of a load.
+  // Pushes the words one by one. Lists of the words of so many rules would be garbage at the peak of a load.
   limits.push(unit);
   limits.push(unitMultiplier);
   pushWhole(limits, requestsPerUnit);
@@ -190,7 +193,7 @@ function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
   pushText(limits, rareFieldsText(limit), strings);
 }
 
-/** Offset and length. */
+/** Pushes offset and length of a text. */
 function pushText(words: WordList, text: string, strings: StringPool): void {
   words.push(text === '' ? 0 : strings.add(text));
   words.push(text.length);
@@ -310,7 +313,7 @@ function sortChildren(tree: NumberedTree): Int32Array {
   return sorted;
 }
 
-/** By code units, as strings compare. */
+/** Compares by code units, as strings compare. */
 function compareComposites({ strings, offsets, lengths }: NumberedTree, a: number, b: number): number {
   const { units } = strings;
   const offsetA = offsets.words[a]!;

@@ -29,7 +29,7 @@ export class AutomatonCompiler {
   add(literals: readonly { text: string; id: number }[]): number {
     const sorted = literals.toSorted((a, b) => (a.text < b.text ? -1 : 1));
     const root = this.#count();
-    // Which of the sorted literals go through a state, by its distance from the root's number.
+    // The first sorted literal that goes through a state, by its distance from the root's number.
     const first = new WordList();
     const end = new WordList();
     this.#push({ label: 0, fail: root, shorterEnd: -1, literal: -1 });
@@ -57,7 +57,7 @@ export class AutomatonCompiler {
         i = next;
       }
     }
-    // Ends the children of the last state; belongs to no automaton.
+    // Ends the children of the last state. It belongs to no automaton.
     this.#push({ label: 0, fail: root, shorterEnd: -1, literal: -1 });
     return root;
   }
@@ -81,7 +81,7 @@ export class AutomatonCompiler {
   }
 
   #push(state: { label: number; fail: number; shorterEnd: number; literal: number }): void {
-    // A state without children, until its turn comes.
+    // The state has no children until its turn comes.
     this.states.push(this.labels.length);
     this.states.push(state.fail);
     this.states.push(state.shorterEnd);
@@ -107,7 +107,7 @@ type WildcardSections = Omit<
   'nodes' | 'nodeIndex' | 'sortedChildren' | 'limits' | 'extras' | 'domains' | 'strings'
 >;
 
-/** What is numbered within one level. */
+/** Numbers within one level. */
 interface LevelInProgress {
   id: number;
   suffixes: Map<string, number>;
@@ -115,9 +115,9 @@ interface LevelInProgress {
 }
 
 /**
- * Builds the index of the rules with a `*`, level by level; `finish` gives the sections. A pattern is found by what is
- * rarest in it: first its prefix, then its suffix, then, among the patterns that share both, the literal between the stars
- * that fewest have.
+ * Builds the index of the rules with a `*`, level by level. `finish` returns the sections. A pattern is found by its rarest part:
+ * first its prefix, then its suffix, then, among the patterns that share both, the literal between the stars that the fewest
+ * patterns have.
  */
 export class WildcardCompiler {
   readonly #strings: StringPool;
@@ -141,7 +141,7 @@ export class WildcardCompiler {
     this.#levels.pushAll([0, 0, 0, 0, -1]);
   }
 
-  /** Number of the new level, 0 when there are no patterns. They come in the order of their declaration. */
+  /** Adds a level and returns its number, or 0 if there are no patterns. Patterns come in the order of their declaration. */
   addLevel(wildcards: readonly Wildcard[]): number {
     if (wildcards.length === 0) return 0;
     const level: LevelInProgress = {
@@ -211,12 +211,12 @@ export class WildcardCompiler {
     return id;
   }
 
-  /** Gives its number. */
+  /** Adds a group and returns its number. */
   #addGroup(group: GroupInProgress): number {
     const { level, prefix, suffix, suffixId, patterns } = group;
     const id = this.#groups.length / Group.words;
     const bare = patterns.findIndex(({ parts }) => parts.length === 0);
-    // Whatever the group's later patterns match, the bare one matches too and was declared before them.
+    // The bare pattern matches everything that later patterns of the group match, and was declared before them.
     const reachable = bare === -1 ? patterns : patterns.slice(0, bare);
     const firstBucket = this.#buckets.length / Bucket.words;
     const byLiteral = groupByRarestLiteral(reachable);

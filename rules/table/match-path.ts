@@ -1,4 +1,4 @@
-/** What a match wrote down on its way through the rules, and the names that follow from it: metric key, counter stem, place. */
+/** The path of a match through the rules, and the names that follow from it: metric key, counter stem, place. */
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
 import { countedEntries, countedText, shownEntries, shownText } from '../long-text.ts';
 import type { NameForm } from '../match-result.ts';
@@ -6,11 +6,11 @@ import type { Entry } from '../model.ts';
 import { type RuleNodes, ruleFlag } from './rule-table-format.ts';
 
 const detailedMetric = ruleFlag('detailedMetric');
-/** Of rules whose values share one counter. */
+/** The flag of rules whose values share one counter. */
 export const sharingFlag = ruleFlag('shareThreshold');
 const valueToMetric = ruleFlag('valueToMetric');
 
-/** `_` between key and value of a composite. */
+/** The `_` between key and value of a composite. */
 export const underscore = 0x5f;
 
 /** How an entry found its rule. */
@@ -44,7 +44,7 @@ export class MatchPath {
     return this.#kinds[i]!;
   }
 
-  /** As `listedRules` writes it. */
+  /** Returns the path as `listedRules` writes it. */
   rulePath(domain: string, depth: number): string {
     let path = domain;
     for (let i = 0; i < depth; i++) path += `.${this.#rules.readComposite(this.#nodes[i]!)}`;
@@ -72,7 +72,7 @@ export class MatchPath {
     return metric;
   }
 
-  /** Without prefix and window. */
+  /** Returns the stem of the counter, without prefix and window. */
   counterStem(domain: string, entries: readonly Entry[], form: CounterKeys, maxTextBytes: number): string {
     const name = countedText(domain, maxTextBytes);
     const counted = countedEntries(entries, maxTextBytes);
@@ -87,8 +87,8 @@ export class MatchPath {
   }
 
   /**
-   * A value that is the very text of a pattern finds its rule as any other value does, and counts with them: nobody gets a
-   * counter of his own by sending it.
+   * Returns the unambiguous stem. A value that is the exact text of a pattern finds its rule like any other value and shares
+   * their counter, so that a caller does not get a separate counter by sending it.
    */
   #unambiguousStem(domain: string, entries: readonly Entry[], counted: readonly Entry[]): string {
     let text = '';
@@ -140,7 +140,7 @@ export class MatchPath {
     return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & sharingFlag) !== 0;
   }
 
-  /** `key_<pattern>`. */
+  /** Returns `key_<pattern>`. */
   #keyAndPattern(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
     if (beginsWithKey(composite, key)) return composite;
@@ -148,7 +148,7 @@ export class MatchPath {
     return `${key}_${composite}`;
   }
 
-  /** `key_<pattern up to its first *>`. The only one may be in the request's own key: then the whole of it. */
+  /** Returns `key_<pattern up to its first *>`. If the only `*` is in the request's own key, returns the whole pattern. */
   #keyAndLiteral(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
     const isRulesKey = beginsWithKey(composite, key);
@@ -163,7 +163,7 @@ function keyAndValue(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-/** Of a text that begins with the request's key: with what stands for a long one. */
+/** Returns a text that begins with the request's key, with the identity in place of a long key. */
 function withKey(written: string, text: string, key: string): string {
   return written === key ? text : written + text.slice(key.length);
 }

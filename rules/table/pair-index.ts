@@ -4,7 +4,7 @@
  * grow while a table is made.
  */
 
-/** FNV-1a over UTF-16 code units; a hash of a text is continued by hashing on with what follows. */
+/** FNV-1a over UTF-16 code units. To continue a hash, hash on with the text that follows. */
 export const hashSeed = 0x811c9dc5 | 0;
 
 export function hashUnit(hash: number, unit: number): number {
@@ -17,21 +17,24 @@ export function hashText(hash: number, text: string): number {
   return h;
 }
 
-/** As `hashText`, of text in a pool. */
+/** Computes the same as `hashText` for text in a pool. */
 export function hashUnits(hash: number, units: Uint16Array, offset: number, length: number): number {
   let h = hash;
   for (let i = offset; i < offset + length; i++) h = hashUnit(h, units[i]!);
   return h;
 }
 
-/** As `hashText`, from the last code unit to the first. */
+/** Computes `hashText` from the last code unit to the first. */
 export function hashTextBackwards(hash: number, text: string): number {
   let h = hash;
   for (let i = text.length - 1; i >= 0; i--) h = hashUnit(h, text.charCodeAt(i));
   return h;
 }
 
-/** 64 bits over words and units, for distinguishing contents from one another; nobody gains by two that have the same. */
+/**
+ * A hash of 64 bits over words and units that distinguishes contents. It need not resist attacks: collisions give callers no
+ * advantage.
+ */
 export class ContentHash {
   a = hashSeed;
   b = 0x5bd1e995;
@@ -53,7 +56,7 @@ export class ContentHash {
   }
 }
 
-/** For each word another one, and for each hash. */
+/** Mixes a word into a hash. It is a bijection for each word, and for each hash. */
 function mixed(hash: number, word: number, factor: number): number {
   const h = Math.imul(hash ^ word, factor);
   return h ^ (h >>> 15);
@@ -61,7 +64,7 @@ function mixed(hash: number, word: number, factor: number): number {
 
 export const slotWords = 3;
 
-/** Where the probe for a pair starts, before the mask. */
+/** Returns the start of the probe for a pair, before the mask. */
 export function slotHash(a: number, b: number): number {
   let h = Math.imul(a, 0x9e3779b1) ^ b;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
@@ -127,7 +130,7 @@ export function readText(units: Uint16Array, offset: number, length: number): st
   }
   return text;
 }
-/** Arguments of one call stay far from the stack's limit. */
+/** Keeps the number of arguments of one call far below the stack's limit. */
 const chunkUnits = 4096;
 
 /** A copy of twice the length; what is new is 0. */
@@ -139,7 +142,7 @@ export function grownWords(words: Int32Array): Int32Array<ArrayBuffer> {
 
 /** A growing list of 32-bit words. */
 export class WordList {
-  /** Longer than `length`; replaced when it grows. */
+  /** An array that is longer than `length`. It is replaced when it grows. */
   words = new Int32Array(64);
   length = 0;
 
@@ -160,7 +163,7 @@ export class WordList {
 
 /** A growing list of UTF-16 code units. */
 export class UnitList {
-  /** Longer than `length`; replaced when it grows. */
+  /** An array that is longer than `length`. It is replaced when it grows. */
   units = new Uint16Array(64);
   length = 0;
 
@@ -187,18 +190,18 @@ export class UnitList {
   }
 }
 
-/** Text of the table. */
+/** The text of the table. */
 export class StringPool extends UnitList {
   readonly #offsets = new Map<string, number>();
 
-  /** Writes the text at the end. Returns its offset, in code units. */
+  /** Appends the text. Returns its offset, in code units. */
   append(text: string): number {
     const offset = this.length;
     this.pushText(text);
     return offset;
   }
 
-  /** Offset of the text, which is written at most once this way. */
+  /** Returns the offset of the text, and appends it at most once. */
   add(text: string): number {
     const known = this.#offsets.get(text);
     if (known !== undefined) return known;

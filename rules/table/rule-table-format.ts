@@ -70,10 +70,10 @@ const unitSections = ['labels', 'strings'] as const;
 export type RuleTableSections = Record<(typeof wordSections)[number], Int32Array> &
   Record<(typeof unitSections)[number], Uint16Array>;
 
-/** What the header says about the content. */
+/** Numbers in the header about the content. */
 export interface RuleTableCounts {
   rules: number;
-  /** Levels of the deepest rule: no longer descriptor matches. */
+  /** The number of levels of the deepest rule. No longer descriptor matches. */
   maxDepth: number;
 }
 
@@ -81,7 +81,7 @@ export interface RuleTableCounts {
 export interface OpenRuleTable {
   sections: RuleTableSections;
   counts: RuleTableCounts;
-  /** Sum of the hashes of the domains: 64 bits, equal for equal content, whatever the split into files. */
+  /** The sum of the hashes of the domains: 64 bits. It is equal for equal content, regardless of how the files are split. */
   contentHash: bigint;
 }
 
@@ -89,13 +89,13 @@ export interface OpenRuleTable {
 export const Node = {
   compositeOffset: 0,
   compositeLength: 1,
-  /** `NodeFlag`s, and from bit 6 on one for each boolean of a rule, in the order of their rows. */
+  /** `NodeFlag`s, and from bit 6 on one bit for each boolean of a rule, in the order of their rows. */
   flags: 2,
   /** The number of its first record in `limits`. */
   firstLimit: 3,
-  /** Number of the level that holds the children with a `*`; 0 for none. */
+  /** The number of the level that holds the children with a `*`. 0 for none. */
   level: 4,
-  /** Position in `extras`, -1 for none. */
+  /** The position in `extras`. -1 for none. */
   extra: 5,
   firstChild: 6,
   childCount: 7,
@@ -104,9 +104,9 @@ export const Node = {
 
 /** Bits of `Node.flags`. */
 export const NodeFlag = {
-  /** How many limits the rule has: up to 8. */
+  /** The number of limits of the rule: up to 8. */
   limits: 15,
-  /** Of limits that the Go service does not know: their counters have unambiguous keys. */
+  /** Whether it has limits that the Go service does not know. Their counters have unambiguous keys. */
   ownKeys: 16,
 } as const;
 
@@ -123,14 +123,14 @@ export function ruleFlagsOf(rule: Rule): number {
   return flags;
 }
 
-/** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then the high one. */
+/** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then those of the high half. */
 export const LimitWord = {
   unit: 0,
   unitMultiplier: 1,
   requestsPerUnit: 2,
   algorithm: 4,
   burst: 5,
-  /** Offset and length. */
+  /** Offset and length of the name. */
   name: 7,
   /** Offset and length of `rareFieldsText`. */
   rare: 9,
@@ -149,12 +149,12 @@ function isRareField(name: keyof typeof limitFields): name is Exclude<keyof Limi
   return name in defaultLimit && !(name in LimitWord);
 }
 
-/** JSON of what a rule says that has no bit; empty where that is as in `noTraits`, as it is in nearly all. */
+/** Returns the traits of a rule that have no bit, as JSON. Empty if they equal `noTraits`, as in nearly all rules. */
 export function rareTraitsText(rule: Rule): string {
   return differenceText(rareTraits, rule, noTraits);
 }
 
-/** JSON of what a limit says that has no word; empty where that is as in `makeLimit({})`, as it is in nearly all. */
+/** Returns the fields of a limit that have no word, as JSON. Empty if they equal `makeLimit({})`, as in nearly all limits. */
 export function rareFieldsText(limit: Limit): string {
   return differenceText(rareFields, limit, defaultLimit);
 }
@@ -174,16 +174,16 @@ function differenceText<Name extends string>(
   return different === undefined ? '' : JSON.stringify(different);
 }
 
-/** Words of a record in `domains`; that of node 1 is the first. */
+/** Words of a record in `domains`. The record of node 1 is the first. */
 export const Domain = { hash: 0, rules: 2, words: 3 } as const;
 
-/** Record 0 is unused, so that 0 can say "no level". */
+/** Words of a record in `levels`. Record 0 is unused, so that 0 can stand for "no level". */
 export const Level = {
   prefixLengths: 0,
   prefixLengthCount: 1,
   suffixLengths: 2,
   suffixLengthCount: 3,
-  /** First state of the automaton, -1 when no pattern has a literal between two stars. */
+  /** The first state of the automaton. -1 if no pattern has a literal between two stars. */
   root: 4,
   words: 5,
 } as const;
@@ -209,7 +209,7 @@ export const Group = {
   bareNode: 2,
   firstBucket: 3,
   bucketCount: 4,
-  /** Length of prefix and suffix together: no shorter text matches. */
+  /** The length of prefix and suffix together. No shorter text matches. */
   minLength: 5,
   prefixLength: 6,
   words: 7,
@@ -233,7 +233,7 @@ export const State = {
   words: 4,
 } as const;
 
-/** Larger than any node. */
+/** A number larger than that of any node. */
 export const noNode = 0x7fffffff;
 
 const Header = {
@@ -279,7 +279,7 @@ export function packRuleTable(sections: RuleTableSections, counts: RuleTableCoun
   return buffer;
 }
 
-/** Views on the sections, without reading them. Throws a RangeError when the bytes are no whole table of this version. */
+/** Returns views on the sections, without reading them. Throws a RangeError if the bytes are not a whole table of this version. */
 export function openRuleTable(buffer: ArrayBufferLike): OpenRuleTable {
   const header = checkedHeader(buffer);
   const sections: Partial<Record<string, Int32Array | Uint16Array>> = {};
@@ -345,12 +345,12 @@ export class RuleNodes {
     this.#rules = new Array(count);
   }
 
-  /** As in `Node.flags`. */
+  /** Returns the flags as in `Node.flags`. */
   flags(node: number): number {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
 
-  /** All limits of a rule, an unlimited one with the unit UNKNOWN. */
+  /** Returns all limits of a rule. An unlimited one has the unit UNKNOWN. */
   limits(node: number): Limit[] {
     const first = this.#s.nodes[node * Node.words + Node.firstLimit]!;
     return Array.from({ length: this.flags(node) & NodeFlag.limits }, (_, n) => this.#limit(first + n));
@@ -373,7 +373,10 @@ export class RuleNodes {
     };
   }
 
-  /** What a domain says, whatever stands beside it in its table: 64 bits of hash, and how many rules it has. */
+  /**
+   * Returns a hash of 64 bits over a domain's content, and the number of its rules. Other domains of the table do not affect the
+   * hash.
+   */
   domainFigures(domain: number): { hash: bigint; rules: number } {
     const { domains } = this.#s;
     const at = (domain - 1) * Domain.words;
@@ -398,7 +401,7 @@ export class RuleNodes {
     return this.#s.nodes[node * Node.words + Node.firstChild]! + n;
   }
 
-  /** How many levels of rules are below. */
+  /** Returns how many levels of rules are below. */
   depthBelow(node: number): number {
     let depth = 0;
     for (let level = [node]; ; depth++) {
@@ -410,7 +413,7 @@ export class RuleNodes {
     }
   }
 
-  /** `key` or `key_value` of a rule, stars included; the name of a domain. Kept: for nodes asked often. */
+  /** Returns `key` or `key_value` of a rule, with stars, or the name of a domain. It caches the text, for nodes that are read often. */
   composite(node: number): string {
     const known = this.#composites[node];
     if (known !== undefined) return known;
@@ -419,7 +422,7 @@ export class RuleNodes {
     return composite;
   }
 
-  /** As `composite`, without keeping it. */
+  /** Returns the same as `composite`, without caching it. */
   readComposite(node: number): string {
     const at = node * Node.words;
     const { nodes, strings } = this.#s;
@@ -451,14 +454,14 @@ export class RuleNodes {
     return traits;
   }
 
-  /** Of the text whose offset is at `at`, its length behind it. */
+  /** Parses the text whose offset is at `at` and whose length follows it. */
   #json(words: Int32Array, at: number): unknown {
     const length = words[at + 1]!;
     return length === 0 ? undefined : JSON.parse(readText(this.#s.strings, words[at]!, length));
   }
 }
 
-/** 0 to 2^53 - 1. */
+/** Reads a number from 0 to 2^53 - 1. */
 function wholeAt(words: Int32Array, at: number): number {
   return (words[at]! >>> 0) + words[at + 1]! * 0x1_0000_0000;
 }

@@ -15,21 +15,21 @@ import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-inde
 import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';
 import { WildcardIndex } from './wildcard-index.ts';
 
-/** What `compileRules` made of all rules, or of those of some domains. Plain data. */
+/** The compiled form of all rules, or of the rules of some domains. Plain data. */
 export interface RuleLayer {
   bytes: ArrayBufferLike;
   /** Their rules give way to those in the bytes; one without any there is gone. Undefined: all domains. */
   domains: readonly string[] | undefined;
 }
 
-/** Chosen: so many rules of a level are looked at one by one in some milliseconds. */
+/** Chosen: looking at this many rules of a level one by one takes some milliseconds. */
 const mostOfLevel = 1_000;
 
 /** A domain, or one rule of any level. */
 export interface ListedRule {
-  /** `domain`, or `domain.key_value.key...` with patterns as written. */
+  /** The path: `domain`, or `domain.key_value.key...` with patterns as written. */
   path: string;
-  /** As a table has it; undefined for a domain. */
+  /** The rule as a table has it. Undefined for a domain. */
   rule: Rule | undefined;
 }
 
@@ -40,22 +40,25 @@ interface OpenLayer {
 }
 
 /**
- * All rules: those that were compiled together, and over them, in layers, the domains that have changed since. So a change
- * costs what has changed. A domain is found in one layer alone. It never changes itself.
+ * All rules: those that were compiled together, and over them, in layers, the domains that have changed since. So the cost of a
+ * change depends only on what changed. A domain is found in exactly one layer. A table never changes.
  */
 export class RuleTable implements RuleMatcher {
   readonly domainCount: number;
-  /** All rules, those without a limit included. */
+  /** The number of all rules, including those without a limit. */
   readonly ruleCount: number;
-  /** 16 hexadecimal digits: equal for domains with equal rules in equal order, whatever the split into files and layers. */
+  /**
+   * A hash of 16 hexadecimal digits. It is equal for domains with equal rules in equal order, regardless of the split into files
+   * and layers.
+   */
   readonly contentHash: string;
   readonly #bytes: ArrayBufferLike;
   readonly #base: TableSegment;
   readonly #layers: readonly OpenLayer[];
-  /** Where each domain of the layers is; a search is spared where there are none. */
+  /** The layer that has each domain. Undefined if there are no layers, which saves a lookup. */
   readonly #over: ReadonlyMap<string, TableSegment> | undefined;
 
-  /** Throws a RangeError when the bytes are no whole table of this version. */
+  /** Throws a RangeError if the bytes are not a whole table of this version. */
   constructor(bytes: ArrayBufferLike, layers: readonly OpenLayer[] = [], base = new TableSegment(bytes)) {
     this.#bytes = bytes;
     this.#base = base;
@@ -83,13 +86,16 @@ export class RuleTable implements RuleMatcher {
     this.contentHash = BigInt.asUintN(64, contentHash).toString(16).padStart(16, '0');
   }
 
-  /** What it was made from, and any number of others can be, also in other threads: the first is whole, the others go over it in this order. */
+  /**
+   * The layers that make up this table. Any number of equal tables can be made from them, also in other threads. The first is
+   * whole, and the others go over it in this order.
+   */
   get layers(): readonly [RuleLayer, ...RuleLayer[]] {
     const over = this.#layers.map(({ bytes, domains }) => ({ bytes, domains }));
     return [{ bytes: this.#bytes, domains: undefined }, ...over];
   }
 
-  /** All rules as they are with this layer. Undefined before: the layer has to be whole. */
+  /** Returns the rules of `before` with this layer over them. If `before` is undefined, the layer must be whole. */
   static with(before: RuleTable | undefined, { bytes, domains }: RuleLayer): RuleTable {
     if (domains === undefined) return new RuleTable(bytes);
     if (before === undefined) throw new RangeError('rules of some domains have no others to go over');
@@ -130,9 +136,9 @@ export class RuleTable implements RuleMatcher {
   }
 
   /**
-   * All rules as one JSON text: a list of rule files, one for each domain, with its rules in the order of their declaration.
-   * A table knows key and value of a rule joined by `_` only, which is what it compares; so that is the `key`, and there is no
-   * `value`. A line for each top-level rule, so that a long list can be written in slices.
+   * Yields all rules as one JSON text: a list of rule files, one for each domain, with its rules in the order of their
+   * declaration. A table knows only the joined form `key_value` of a rule, because it compares that. So the joined form is the
+   * `key`, and there is no `value`. There is a line for each top-level rule, so that a long list can be written in slices.
    */
   *ruleFileLines(): Generator<string, void> {
     const domains = this.#domains();
@@ -148,7 +154,7 @@ export class RuleTable implements RuleMatcher {
     yield ']';
   }
 
-  /** Every domain by its name and, after it, its rules of all levels: parents before children, siblings by composite key. Lazy. */
+  /** Yields every domain by its name and, after it, its rules of all levels: parents before children, siblings by composite key. Lazy. */
   *listedRules(): Generator<ListedRule, void> {
     for (const { name, rules, node: domain } of this.#domains()) {
       yield { path: name, rule: undefined };
@@ -156,14 +162,14 @@ export class RuleTable implements RuleMatcher {
     }
   }
 
-  /** Sorted. */
+  /** Returns the sorted names. */
   domainNames(): string[] {
     return this.#domains().map(({ name }) => name);
   }
 
   /**
-   * The rules of the domain's first level, and below them all others, which are read when they are asked for. Key and value stand
-   * joined by `_` in `key`, and there is no `value`.
+   * Returns the rules of the domain's first level. The rules below them are read when they are accessed. `key` has the joined
+   * form of key and value, and there is no `value`.
    */
   rulesOf(domain: string): Rule[] | undefined {
     const segment = this.#segmentOf(domain);
@@ -172,8 +178,9 @@ export class RuleTable implements RuleMatcher {
   }
 
   /**
-   * The rules that a descriptor with these entries passes, as `rulesOf`: of a level with very many the one that its entry leads to, and
-   * those beside it in the alphabet. With how many there are on each level that it reaches. Undefined: there is no such domain.
+   * Returns the rules that a descriptor with these entries passes, as `rulesOf` does. On a very large level, it returns the rule
+   * that the entry leads to, and its neighbors in the alphabet. It also returns the number of rules on each level that it
+   * reaches. Undefined if there is no such domain.
    */
   rulesAlong(domain: string, entries: readonly Entry[]): { rules: Rule[]; sizes: number[] } | undefined {
     const segment = this.#segmentOf(domain);
@@ -185,7 +192,7 @@ export class RuleTable implements RuleMatcher {
     return this.#over?.get(domain) ?? this.#base;
   }
 
-  /** By their names. */
+  /** Returns the domains by their names. */
   #domains(): { name: string; rules: RuleNodes; node: number }[] {
     const found: { name: string; rules: RuleNodes; node: number }[] = [];
     for (const segment of [this.#base, ...this.#layers.map((layer) => layer.segment)]) {
@@ -205,7 +212,7 @@ function* rulesBelow(
   domain: number,
   name: string,
 ): Generator<{ node: number; path: string }, void> {
-  /** From the domain to the node last visited, and which child of each comes next. */
+  /** Nodes from the domain to the node last visited, and the next child of each. */
   const open = [{ node: domain, path: name, nextChild: 0 }];
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     if (top.nextChild === rules.childCount(top.node)) {
@@ -219,7 +226,7 @@ function* rulesBelow(
   }
 }
 
-/** What is below it, and its limits, are made when they are asked for, anew each time. `below` defaults to all of its children. */
+/** Makes a rule. Its limits and the rules below it are made anew at each access. `below` defaults to all of its children. */
 function ruleOf(
   rules: RuleNodes,
   node: number,
@@ -238,25 +245,25 @@ function childrenOf(rules: RuleNodes, node: number): Rule[] {
 }
 
 /**
- * Matches on the bytes that `compileRules` made, without unpacking them: ready at once, whatever their size.
- * It keeps the buffer; nobody may write to it.
+ * Matches on the bytes that `compileRules` made, without unpacking them. It is ready at once, whatever their size. It keeps the
+ * buffer, to which no code may write.
  */
 class TableSegment implements RuleMatcher {
   readonly rules: RuleNodes;
-  /** Sum of those of its domains, see `domainFigures`. */
+  /** The sum of the hashes of its domains; see `domainFigures`. */
   readonly contentHash: bigint;
-  /** All rules, those without a limit included. */
+  /** The number of all rules, including those without a limit. */
   readonly ruleCount: number;
   readonly #maxDepth: number;
-  /** Levels of domains that were asked for. */
+  /** The number of levels by domain, for domains that were looked up. */
   readonly #depths = new Map<string, number>();
   readonly #s: RuleTableSections;
   readonly #nodeIndex: PairIndex;
   readonly #wildcards: WildcardIndex;
-  /** Of the match under way. */
+  /** The path of the current match. */
   readonly #path: MatchPath;
 
-  /** Throws a RangeError when the bytes are no whole table of this version. */
+  /** Throws a RangeError if the bytes are not a whole table of this version. */
   constructor(bytes: ArrayBufferLike) {
     const { sections, counts, contentHash } = openRuleTable(bytes);
     this.#s = sections;
@@ -283,7 +290,7 @@ class TableSegment implements RuleMatcher {
     return level <= depth;
   }
 
-  /** Its node, or -1. */
+  /** Returns the node of a domain, or -1. */
   findDomain(domain: string): number {
     return this.#findText(0, hashText(hashSeed, domain), domain);
   }
@@ -356,7 +363,7 @@ class TableSegment implements RuleMatcher {
     return { rules: level(domain, 0), sizes };
   }
 
-  /** Children in the order of their declaration. */
+  /** Returns children in the order of their declaration. */
   #nearBy(parent: number, i: number, entry: Entry | undefined): number[] {
     const { rules } = this;
     const count = rules.childCount(parent);
@@ -433,5 +440,5 @@ class TableSegment implements RuleMatcher {
   }
 }
 
-/** By `MatchKind`. */
+/** Names by `MatchKind`. */
 const howNames = ['exact', 'wildcard', 'key'] as const;

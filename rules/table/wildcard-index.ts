@@ -26,30 +26,29 @@ export function childState(states: Int32Array, labels: Uint16Array, state: numbe
   return low < end && labels[low] === unit ? low : -1;
 }
 
-/** As many as a number has bits. A text made for the purpose costs as many marks as there are literals, for each block. */
+/** The number of bits of a number. For each block, a text made for the purpose costs as many marks as there are literals. */
 const mostBlocks = 32;
-/** Blocks are never shorter than 2 to this power. */
+/** The exponent of 2 of the shortest block. */
 const leastShift = 3;
 
 /**
- * Where the literals of one level occur in a text, found in one pass by the level's automaton. The text is cut into
- * blocks of equal length: of each literal are noted where it comes first, and a bit for each block that one ends in. What
- * is asked for beyond the first is searched in one or two blocks. So neither time nor memory grows with the number of
- * occurrences, which literals that are suffixes of one another could have without end.
- *
- * What the latest `scan` found is gone with the next. The arrays are used again for the next text.
+ * Finds where the literals of one level occur in a text, in one pass by the level's automaton. The text is cut into blocks of
+ * equal length. For each literal, it records the first occurrence, and a bit for each block in which an occurrence ends. Later
+ * occurrences are searched in one or two blocks. So neither time nor memory grows with the number of occurrences, which is
+ * unbounded for literals that are suffixes of one another. The next `scan` discards the results of the one before, and the arrays
+ * are used again.
  */
 export class Occurrences {
   readonly #states: Int32Array;
   readonly #labels: Uint16Array;
-  /** Length of each literal. */
+  /** The length of each literal. */
   readonly #lengths: Int32Array;
-  /** Place of a literal in `found`; valid where it stands there. */
+  /** The index of a literal in `found`. It is valid if `found` has the literal at that index. */
   readonly #rows: Int32Array;
   /** The literals found, in no order; the first `foundCount` are valid. */
   found = new Int32Array(64);
   foundCount = 0;
-  /** Where each of them was found first. */
+  /** The start of the first occurrence of each literal. */
   #starts = new Int32Array(64);
   /** The blocks in which each of them ends, a bit for each. */
   #blocks = new Int32Array(64);
@@ -65,12 +64,12 @@ export class Occurrences {
     this.#rows = new Int32Array(sections.literals.length);
   }
 
-  /** Finds what lies between `from` and `to`. */
+  /** Finds occurrences between `from` and `to`. */
   scan(root: number, text: string, { from, to }: { from: number; to: number }): void {
     this.#begin(text, from, to);
     const states = this.#states;
     const labels = this.#labels;
-    // Once: where tests run, each name of another module is looked up in it each time.
+    // Assigned once: a test runner looks up each name of another module at every use.
     const childOf = childState;
     const shift = this.#shift;
     let state = root;
@@ -99,7 +98,7 @@ export class Occurrences {
     return row < this.foundCount && this.found[row] === literal;
   }
 
-  /** Start of the first occurrence at or after a position, or -1. */
+  /** Returns the start of the first occurrence at or after a position, or -1. */
   firstFrom(literal: number, position: number): number {
     if (!this.has(literal)) return -1;
     const row = this.#rows[literal]!;
@@ -120,7 +119,7 @@ export class Occurrences {
     return this.#lengths[literal]!;
   }
 
-  /** Lets go of the text; nothing more may be asked about it. */
+  /** Releases the text. No more calls about it are allowed. */
   release(): void {
     this.#text = '';
   }
@@ -135,8 +134,8 @@ export class Occurrences {
   }
 
   /**
-   * Marks the literals that end at `last`, longest first. Where one is marked in this block already, so are all that
-   * are shorter: a block costs no more than the number of literals.
+   * Marks the literals that end at `last`, longest first. If one is already marked in this block, so are all shorter ones. So a
+   * block costs no more than the number of literals.
    */
   #mark(ending: number, last: number): void {
     const states = this.#states;
@@ -166,7 +165,7 @@ export class Occurrences {
     return row;
   }
 
-  /** Start of the first occurrence from a position on that ends in the block. */
+  /** Returns the start of the first occurrence from a position on that ends in the block. */
   #searchBlock(text: string, block: number, position: number): number {
     const start = Math.max(position, this.#from, (block << this.#shift) - text.length + 1);
     const end = Math.min(this.#to, (block + 1) << this.#shift);
@@ -176,9 +175,9 @@ export class Occurrences {
 }
 
 /**
- * Finds the first declared pattern of a level that a text matches. The work is bounded by the text's length plus the
- * number of patterns, never by the product of both: prefixes and suffixes are looked up by hash, literals are found in
- * one pass over the text, and a candidate is checked by where its literals were found. One lookup at a time.
+ * Finds the first declared pattern of a level that a text matches. The work is bounded by the text's length plus the number of
+ * patterns, never by their product. Prefixes and suffixes are looked up by hash, literals are found in one pass over the text,
+ * and a candidate is checked by the places of its literals. It runs one lookup at a time.
  */
 export class WildcardIndex {
   readonly #s: RuleTableSections;
@@ -188,12 +187,12 @@ export class WildcardIndex {
   readonly #bucketIndex: PairIndex;
   readonly #occurrences: Occurrences;
 
-  // The lookup under way.
+  // The current lookup.
   #text = '';
   #level = 0;
   #best = noNode;
   #scanned = false;
-  /** -1 until a prefix matched. */
+  /** -1 until a prefix has matched. */
   #suffixCount = -1;
   #matchedSuffixes = new Int32Array(16);
   /** The pass in which each suffix matched last. */
@@ -340,7 +339,7 @@ export class WildcardIndex {
     }
   }
 
-  /** Shortest prefix and suffix of the level bound where a literal can stand. */
+  /** Scans the part of the text that can contain a literal. The shortest prefix and suffix of the level bound it. */
   #scan(): void {
     this.#scanned = true;
     const { levels, lengths } = this.#s;
@@ -365,7 +364,7 @@ export class WildcardIndex {
     }
   }
 
-  /** Leftmost first, without overlap, between prefix and suffix. */
+  /** Checks that the literals occur in order, without overlap, between prefix and suffix. It takes the leftmost occurrence of each. */
   #literalsInOrder(group: number, pattern: number): boolean {
     const { groups, suffixes, patterns, parts } = this.#s;
     const suffix = groups[group * Group.words + Group.suffix]!;

@@ -1,4 +1,4 @@
-/** One override as the bytes of a `RateLimitConfig` that has field 1000 and no rules, and back. */
+/** Encodes one override as a `RateLimitConfig` that has field 1000 and no rules, and decodes it. */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   type RateLimitConfig,
@@ -55,7 +55,7 @@ function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] 
 /** The facts of every override that was sent. The server of the override has its own bound. */
 const sentOrigin = { source: 'object', refusesPast: false, maxSeconds: Number.POSITIVE_INFINITY } as const;
 
-/** Passes the fields of an override, as objects have them, to `read` (`readOverride`). Throws on bytes that are no such message. */
+/** Passes the fields of an override, as objects have them, to `read` (`readOverride`). Throws if the bytes are not such a message. */
 export function decodeOverride<Reading>(
   bytes: Uint8Array,
   read: (value: unknown, origin: OverrideOrigin) => Reading,
@@ -80,7 +80,7 @@ export function decodeOverride<Reading>(
   return read(value, { ...sentOrigin, id: uid, name, createdMs: created, by, fromMs: created });
 }
 
-/** Numbers that 32 bits have no room for as texts, so that their reader reports those that are too large. */
+/** Returns numbers of more than 32 bits as texts, so that their reader reports those that are too large. */
 function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, unknown> {
   if (effect.case === undefined) return {};
   if (effect.case === 'grant' && largeGrant !== 0n) return { grant: String(largeGrant) };

@@ -1,9 +1,8 @@
 /**
- * One source of rules as the bytes of a `ratelimit.config.ratelimit.v3.RateLimitConfig` and back. The same rules always
- * give the same bytes, because versions are hashes of them: fields in the order of their numbers, keys of metadata sorted.
- *
+ * Encodes one source of rules as a `ratelimit.config.ratelimit.v3.RateLimitConfig`, and decodes it. The same rules always give
+ * the same bytes, because versions are hashes of them: fields are in the order of their numbers, and keys of metadata are sorted.
  * This is the dialect of xDS: most rows have a field of their name in the message of their table, and its value follows from the
- * row's kind. The rows that have none, or several, are taken out by name, and mapped where their message is.
+ * row's kind. Rows without such a field, or with several, are removed by name and mapped with their message.
  */
 import {
   type JsonValue as AnyJson,
@@ -61,24 +60,25 @@ import { listProblem } from '../validate-limits.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
-/**
- * Messages inside messages. Chosen: YAML files may nest 400 levels, and one of metadata is three messages.
- */
+/** The maximum nesting of messages. Chosen: YAML files may nest 400 levels, and one level of metadata is three messages. */
 const maxDepth = 1_500;
 
-/** For sources that the validator passed: a unit that is none is lost. */
+/** Encodes a source that passed the validator. A number that is not a unit is lost. */
 export function encodeResource(source: RuleSource): Uint8Array {
   return toBinary(RateLimitConfigSchema, toMessage(source));
 }
 
-/** Something wrong with the form of a resource that the message has room for. */
+/** A mistake in the form of a resource that the message can hold. */
 export type ResourceProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
 function refuse({ path, text }: ResourceProblem): never {
   throw new Error(formatManifestError({ path, text }));
 }
 
-/** Throws on bytes that are no such message; also, unless it can report them, on problems. It does not check the meaning of the rules. */
+/**
+ * Decodes a resource without checking the meaning of the rules. Throws if the bytes are not such a message. Also throws on
+ * problems, unless it can report them.
+ */
 export function decodeResource(
   bytes: Uint8Array,
   report: (problem: ResourceProblem) => void = refuse,
@@ -89,8 +89,8 @@ export function decodeResource(
 }
 
 /**
- * Returns what a resource is for, without reading the rules. An override in place of rules says so in front of them. Throws if
- * the message's own fields are damaged; the library accepts some of these.
+ * Returns the domain of a resource, without reading the rules, and whether it is an override, which has its field first. Throws
+ * if the message's own fields are damaged; the library accepts some of these.
  */
 export function resourceHead(bytes: Uint8Array): { domain: string; isOverride: boolean } {
   const { name, domain, descriptors, override } = RateLimitConfigSchema.field;
@@ -149,7 +149,7 @@ type Sent<Rows extends SentRows> = {
 /** A value of a kind on its way to a message and back. */
 interface KindMapping<Kind extends SentKind> {
   readonly to: (value: FieldValues[Kind]) => SentValues[Kind];
-  /** Reads a field that is sent. Undefined: as if it was not sent. */
+  /** Reads a field that is sent. Undefined means that it counts as not sent. */
   readonly from: (
     sent: SentValues[Kind],
     reader: MessageReader,
@@ -164,7 +164,7 @@ const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
   text: unchanged,
   boolean: unchanged,
   uint32: unchanged,
-  // A number that there is not is for the validator to say.
+  // The validator reports an unknown number.
   algorithm: { to: same, from: (number) => number as Algorithm },
   unitOfHits: {
     to: (word) => hitsUnits.indexOf(word),
@@ -200,7 +200,7 @@ function nonempty<Element>(list: Element[]): Element[] | undefined {
 
 /** A field of a row, which has one of the same name in the message. */
 interface FieldMapping<Values, Message> {
-  /** Unless it has the default, which messages have as zero. */
+  /** Sends the value, unless it is the default, which messages have as zero. */
   readonly send: (values: Values, message: Message) => void;
   readonly receive: (message: Message, values: Values, reader: MessageReader) => void;
 }
@@ -236,11 +236,11 @@ function mappingOfKind<Kind extends SentKind>(kind: Kind): KindMapping<Kind> {
   return kinds[kind];
 }
 
-// Rows with several fields, or none of their name and kind, are mapped where their message is.
+// Rows with several fields, or with no field of their name and kind, are mapped with their message.
 const { rateLimit: _one, rateLimits: _several, ...rowsOfRules } = ruleFields;
 const { unit: _unit, window: _window, calendar: _calendar, ...others } = limitFields;
 const { requestsPerUnit: _requests, burst: _burst, ...rowsOfLimits } = others;
-/** Does not compile with a row that the message has no field for. */
+/** A type that does not compile if the message has no field for a row. */
 type RowsIn<Message, Rows> = keyof Rows extends keyof Message ? Rows : never;
 const ofRules = mappingsOf<RowsIn<RateLimitDescriptor, typeof rowsOfRules>>(
   rowsOfRules,
@@ -248,7 +248,10 @@ const ofRules = mappingsOf<RowsIn<RateLimitDescriptor, typeof rowsOfRules>>(
 );
 const ofLimits = mappingsOf<RowsIn<RateLimitPolicy, typeof rowsOfLimits>>(rowsOfLimits, makeLimit({}));
 
-/** Copied for each rule, lists included, which are only replaced: several times as fast as making one. */
+/**
+ * A template that is copied for each rule, with its lists, which are only replaced. This is several times as fast as creating a
+ * message.
+ */
 const emptyDescriptor = create(RateLimitDescriptorSchema);
 const emptyPolicy = create(RateLimitPolicySchema);
 
@@ -293,10 +296,10 @@ export function largePart(number: number): bigint {
 
 type Report = (problem: ResourceProblem) => void;
 
-/** Makes rules of messages. */
+/** Makes rules from messages. */
 class MessageReader {
   readonly #report: Report;
-  /** Where it is. */
+  /** The current path. */
   readonly #path: (string | number)[] = [];
 
   constructor(report: Report) {
@@ -349,14 +352,14 @@ class MessageReader {
     return limit;
   }
 
-  /** Its unit has to be that of the limit, which limiters go by that do not know calendars. */
+  /** Reads a calendar. Its unit must be that of the limit, because limiters that do not support calendars use the limit's unit. */
   #calendar({ unit, timezone, startsOn }: RateLimitCalendar, limitUnit: RateLimitUnit): Calendar | undefined {
     const problem = (field: string, text: string): void => this.problem('invalid-calendar', text, field);
     if (unit !== limitUnit) problem('unit', 'the unit of a calendar must be that of its limit');
     return readCalendar({ unit: unitName(unit), timezone, startsOn }, problem);
   }
 
-  /** `small` where it has room. 0 for what is too large, which is reported. */
+  /** Returns `small`, or `large` if that is set. Reports a number that is too large and returns 0. */
   #whole(field: string, large: bigint, small = 0): number {
     if (large === 0n) return small;
     if (large <= mostRequests) return Number(large);
@@ -387,7 +390,7 @@ class MessageReader {
 // Resources as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and their
 // debugging tools print, or one resource with its `@type`.
 
-/** One resource of a text, or why it is none. `path` leads to it from the root of the text. */
+/** One resource of a text, or why it is not a resource. `path` leads to it from the root of the text. */
 export type JsonResource = { path: (string | number)[] } & (
   | { source: RuleSource; problems: ResourceProblem[] }
   | { problem: string }

@@ -5,12 +5,12 @@ const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
 
-/** Style, then chomping and indentation in either order, then the end of the line or a comment. */
+/** The style, then chomping and indentation in either order, then the end of the line or a comment. */
 const header = /([|>])(?:([-+])([1-9])?|([1-9])([-+])?)?(?:[ \t]*|[ \t]+#[^\n]*)\r?(?:\n|$)/y;
 
 /**
- * Reads the scalar whose `|` or `>` is at the cursor, in a map or list that begins at column `parent`, -1 for none.
- * Leaves the cursor at the content behind it.
+ * Reads the scalar whose `|` or `>` is at the cursor, in a map or list that begins at column `parent` (-1 for none). Leaves the
+ * cursor at the content behind it.
  */
 export function readBlockScalar(cursor: YamlCursor, parent: number): { end: number; text: string } {
   header.lastIndex = cursor.pos;
@@ -35,13 +35,13 @@ function refuseHeader(cursor: YamlCursor): never {
 class BlockLines {
   readonly #cursor: YamlCursor;
   readonly #parent: number;
-  /** -1 until the first line that is not empty has reported. */
+  /** The indentation. -1 until the first line that is not empty has shown it. */
   #indent: number;
   #text = '';
   #hasContent = false;
   /** True if the last line of content ended in a line break. */
   #isEnded = false;
-  /** Empty lines since. */
+  /** The number of empty lines since. */
   #breaks = 0;
   end = 0;
 
@@ -77,7 +77,7 @@ class BlockLines {
     return chomping === '+' ? text + '\n'.repeat(this.#breaks) : text;
   }
 
-  /** Offset behind the indentation of the next line of content, or -1 when `end` is where the scalar ends. */
+  /** Returns the offset behind the indentation of the next line of content, or -1 if the scalar ends at `end`. */
   #skipEmptyLines(start: number): number {
     const cursor = this.#cursor;
     const { text } = cursor;

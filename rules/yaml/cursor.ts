@@ -31,18 +31,18 @@ const COLON = 58;
 const QUESTION = 63;
 const BACKSLASH = 92;
 
-/** 1 for ASCII characters that begin no plain scalar, whatever follows: indicators and blanks. */
+/** 1 for ASCII characters that never begin a plain scalar: indicators and blanks. */
 const startsOther = new Uint8Array(128);
 for (const char of ' \t\r\n#&*!|>\'"%@`,[]{}') startsOther[char.charCodeAt(0)] = 1;
 
-/** `!<uri>`, or `!`, `!!` or `!handle!` and a name; or the first of these alone. */
+/** A tag: `!<uri>`, or `!`, `!!` or `!handle!` with a name, or the first of these alone. */
 const tagForm = /!(?:<[\w%#;/?:@&=+$,.!~*'()[\]-]+>|(?:[\w-]*!)?(?:%[\da-fA-F]{2}|[\w#;/?:@&=+$.~*'()-])+|)/y;
 
 export class YamlCursor {
   readonly text: string;
   readonly end: number;
   pos = 0;
-  /** Column of the content at `pos` when a line has just begun; -1 at the end of the document. */
+  /** The column of the content at `pos` if a line has just begun. -1 at the end of the document. */
   column = 0;
   lineStart = 0;
   /** The first tab before the content of this line or behind an indicator on it; -1 for none. */
@@ -63,7 +63,7 @@ export class YamlCursor {
     throw new YamlSyntaxError({ text, offset, hasLine: false });
   }
 
-  /** Fails over something else than a comma or the end, in brackets that opened at `opened`. */
+  /** Throws because something other than a comma or the end follows, in brackets that opened at `opened`. */
   refuseOpenBracket(opened: number, offset: number): never {
     const closing = this.text[opened] === '{' ? '}' : ']';
     this.fail(`did not find expected ',' or '${closing}'`, offset);
@@ -83,7 +83,7 @@ export class YamlCursor {
     }
   }
 
-  /** Refuses to begin or go on with a list or map on a line that has a tab before its content. */
+  /** Throws if a list or map begins or continues on a line that has a tab before its content. */
   refuseTab(): void {
     if (this.tabAt >= 0) this.fail('found a tab character that violates indentation', this.tabAt);
   }
@@ -106,14 +106,14 @@ export class YamlCursor {
     return this.text.charCodeAt(this.pos) === indicator && this.isBlank(this.pos + 1);
   }
 
-  /** Ends the line, which must hold nothing more, and goes to the next content. */
+  /** Ends the line, which must have no more content, and goes to the next content. */
   endLine(expected: string): void {
     this.skipBlanks();
     if (!this.atLineEnd() || (this.peek() === HASH && !this.isCommentHere())) this.refuseContent(expected);
     this.toContent();
   }
 
-  /** Fails over content where something else was expected. */
+  /** Throws because there is content instead of what was expected. */
   refuseContent(expected: string): never {
     const char = this.peek();
     if (char === 37 || char === 64 || char === 96) this.fail('found character that cannot start any token'); // % @ `
@@ -186,15 +186,15 @@ export class YamlCursor {
     return last;
   }
 
-  /** Inside brackets a colon needs no blank behind it where a bracket or a comma is there. */
+  /** Returns whether a colon ends a plain scalar. Inside brackets it needs no blank behind it if a bracket or a comma follows. */
   #endsFlowPlain(offset: number): boolean {
     const char = this.text.charCodeAt(offset);
     return isBracketOrComma(char) || (char === COLON && isBracketOrComma(this.text.charCodeAt(offset + 1)));
   }
 
   /**
-   * Reads on in a plain scalar of a block, on lines indented more than `column`; the cursor is at the first of them.
-   * Leaves it at the content behind the scalar.
+   * Continues a plain scalar of a block, on lines that are indented more than `column`. The cursor is at the first of these
+   * lines. Leaves it at the content behind the scalar.
    */
   readPlainLines({ start, firstEnd, column, expected }: PlainLines): { end: number; text: string } {
     let end = firstEnd;
@@ -211,14 +211,14 @@ export class YamlCursor {
     return { end, text: folded };
   }
 
-  /** Ends the line of a plain scalar that is no key. */
+  /** Ends the line of a plain scalar that is not a key. */
   endPlain(expected: string): void {
     this.skipBlanks();
     if (this.peek() === COLON) this.fail('mapping values are not allowed in this context');
     this.endLine(expected);
   }
 
-  /** Reads on in a plain scalar inside brackets from the end of its first line. Undefined if it has no other. */
+  /** Continues a plain scalar inside brackets from the end of its first line. Undefined if it has no other line. */
   readFlowPlainLines(start: number, firstEnd: number): { end: number; text: string } | undefined {
     let end = firstEnd;
     let folded: string | undefined;
@@ -246,7 +246,10 @@ export class YamlCursor {
     }
   }
 
-  /** Any character goes on with it but these: in its middle `- ` and `? ` mean nothing. */
+  /**
+   * Returns whether a plain scalar continues, which it does with any character except these. In its middle, `- ` and `? ` have no
+   * meaning.
+   */
   #continuesFlowPlain(): boolean {
     const isOver = this.peek() === HASH || this.atIndicator(COLON) || this.pos >= this.end;
     return !isOver && !this.#endsFlowPlain(this.pos);
@@ -282,7 +285,7 @@ export class YamlCursor {
     return isKey;
   }
 
-  /** Reads a quoted scalar; leaves `pos` behind it and its text, if that is not a slice, in `decoded`. */
+  /** Reads a quoted scalar. Leaves `pos` behind it and its text, if that is not a slice, in `decoded`. */
   readQuoted(quote: number): void {
     const { text, end } = this;
     const start = this.pos + 1;
@@ -315,7 +318,7 @@ export class YamlCursor {
     throw new YamlSyntaxError({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
   }
 
-  /** Reads a tag as written; leaves `pos` behind it. */
+  /** Reads a tag as written. Leaves `pos` behind it. */
   readTag(isFlow: boolean, handles: ReadonlySet<string>): string {
     tagForm.lastIndex = this.pos;
     const tag = tagForm.exec(this.text)?.[0] ?? '';
@@ -345,7 +348,7 @@ export class YamlCursor {
     return readEscape(text, offset);
   }
 
-  /** Where the spaces and tabs before `offset` begin, not before `from`. */
+  /** Returns the start of the spaces and tabs before `offset`, but not before `from`. */
   #blanksBefore(offset: number, from: number): number {
     let start = offset;
     while (start > from && isSpaceOrTab(this.text.charCodeAt(start - 1))) start--;
@@ -391,7 +394,7 @@ function lineFeedsIn(text: string): number {
   return count;
 }
 
-/** `,`, `[`, `]`, `{` and `}`. */
+/** Returns whether the character is `,`, `[`, `]`, `{` or `}`. */
 function isBracketOrComma(char: number): boolean {
   return char === 0x2c || char === 0x5b || char === 0x5d || char === 0x7b || char === 0x7d;
 }

@@ -39,7 +39,8 @@ export interface TextFileProblem extends TextPlace {
 }
 
 /**
- * Reads a file in which every scalar is a text, so that nothing has to be quoted. `read` makes a value of the document, which counts where it adds no problem. Never throws.
+ * Reads a file in which every scalar is a text, so that nothing has to be quoted. `read` makes a value of the document. The value
+ * is used if it adds no problem. Never throws.
  */
 export function readTextFile<Value>(
   text: string,
@@ -68,7 +69,7 @@ class DocumentError extends Error {
 class ValueBuilder {
   readonly #tape: YamlTape;
   readonly #scalars: Scalars;
-  /** Values that may still be made: aliases count as what they stand for. */
+  /** The number of values that may still be made. Aliases count as the values that they stand for. */
   #left: number;
   #depth = 0;
 
@@ -105,7 +106,7 @@ class ValueBuilder {
     }
   }
 
-  /** Of several maps behind `<<` with keys of the same name, the first one wins. A key of the map itself wins over all. */
+  /** Reads a map. Of several maps behind `<<` with keys of the same name, the first one wins. A key of the map itself wins over all. */
   #map(node: number): Record<string, unknown> {
     const tape = this.#tape;
     const map: Record<string, unknown> = {};

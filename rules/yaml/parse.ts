@@ -1,10 +1,8 @@
 /**
- * Reads YAML: block and flow collections, all scalars, comments, directives, anchors, aliases and tags. The grammar is that
- * of YAML 1.2, with what the Go service's YAML 1.1 is more liberal in: how lines in brackets and quotes are indented
- * means nothing. Tests hold it against js-yaml.
- *
- * Long because it is one recursive descent: block and flow collections call each other, and share the tape, the depth
- * and the properties that wait for their node. Their characters and lines are the cursor's.
+ * Reads YAML: block and flow collections, all scalars, comments, directives, anchors, aliases and tags. The grammar is that of
+ * YAML 1.2. Like the Go service's YAML 1.1, it also ignores the indentation of lines in brackets and quotes. Tests compare it
+ * with js-yaml. It is long because it is one recursive descent: block and flow collections call each other, and share the tape,
+ * the depth and the properties that wait for their node. The cursor handles characters and lines.
  */
 import { readBlockScalar } from './block-scalar.ts';
 import { YamlCursor } from './cursor.ts';
@@ -35,7 +33,7 @@ const OPEN_BRACE = 123;
 const BAR = 124;
 const CLOSE_BRACE = 125;
 
-/** Reads the first document of a YAML text; what follows it may be anything. Where JSON is read as well, `isJsonToo`. */
+/** Reads the first document of a YAML text and ignores what follows it. `isJsonToo`: whether it reads JSON as well. */
 export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxProblem {
   const control = findControlCharacter(text, isJsonToo);
   if (control !== undefined) return control;
@@ -47,17 +45,17 @@ export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxPro
   }
 }
 
-/** Where a node stands. */
+/** The context of a node. */
 interface Place {
   /** The token that the message asks for if something else follows the node. */
   expected: string;
-  /** True for a map: a list may begin in its own column. */
+  /** Set for the value of a map: a list may begin in the map's own column. */
   listColumn?: number;
 }
 
 interface InlinePlace extends Place {
   isCompact: boolean;
-  /** Properties of what begins here that stand on a line above it. */
+  /** Properties of the node that begins here, if they are on a line above it. */
   above?: { anchor: boolean; tag: boolean };
 }
 
@@ -68,7 +66,7 @@ class YamlReader {
   /** The nodes with anchors, in the order of their numbers. */
   readonly #anchored: { name: string; node: number }[] = [];
   readonly #tagHandles = new Set(['!', '!!']);
-  /** Anchor and tag read before the node that comes next. */
+  /** The anchor and the tag that were read before the next node. */
   #anchor: string | undefined;
   #tag: string | undefined;
   #depth = 0;
@@ -97,7 +95,7 @@ class YamlReader {
       else this.#readBlock(-1, { expected: expectedStart });
     }
     if (cursor.column >= 0) {
-      // In a map that began where this list item stands, a key was to come.
+      // In a map that began at the column of this list item, a key must follow.
       const isInMap = this.#tape.kind(0) === NodeKind.MAP && cursor.text.charCodeAt(first) !== OPEN_BRACE;
       cursor.refuseContent(isInMap && cursor.atIndicator(MINUS) ? expectedKey : expectedStart);
     }
@@ -105,7 +103,7 @@ class YamlReader {
     return this.#tape;
   }
 
-  /** `%YAML` and `%TAG`; others mean nothing. */
+  /** Reads `%YAML` and `%TAG`. Other directives have no effect. */
   #readDirectives(): boolean {
     const cursor = this.#cursor;
     let hasAny = false;
@@ -236,7 +234,7 @@ class YamlReader {
       cursor.pos++;
       this.#readNode(column, { expected: expectedDash, isCompact: true });
     } while (cursor.column === column && cursor.atIndicator(MINUS));
-    // In a map a key may stand where a list in its column ends.
+    // In a map, a key may follow where a list in its column ends.
     if (cursor.column === column && column > parent) {
       cursor.refuseContent(cursor.atPlain() && !cursor.atEntry() ? expectedColon : expectedDash);
     }
@@ -262,7 +260,7 @@ class YamlReader {
     if (isCompact && cursor.lineStart === lineStart && (char === OPEN_BRACE || char === OPEN_BRACKET)) {
       cursor.skipBlanks();
       if (cursor.atIndicator(COLON)) {
-        // Tabs within a key and behind it indent nothing.
+        // Tabs within a key and behind it do not indent.
         cursor.tabAt = tabAt;
         this.#readMapBehindKey(node, start - lineStart, above);
         return;
@@ -298,7 +296,7 @@ class YamlReader {
     if (longer.end !== firstEnd) this.#tape.lengthen(node, longer);
   }
 
-  /** Reads what is not plain and may stand on any line; false where none of it begins. */
+  /** Reads a node that is not plain and may be on any line. Returns false if no such node begins here. */
   #readBracketsQuotesOrAlias(char: number): boolean {
     const cursor = this.#cursor;
     if (char === OPEN_BRACE) this.#readFlowMap();
@@ -481,7 +479,7 @@ class YamlReader {
     this.#tape.close(node);
   }
 
-  /** Puts a map around what was read from a node on. */
+  /** Puts a map around the nodes from `node` on. */
   #wrap(node: number, start: number): void {
     this.#deepen();
     this.#tape.wrap(node, start);
@@ -498,7 +496,7 @@ class YamlReader {
     this.#named(this.#tape.addSlice(offset, offset, true));
   }
 
-  /** Gives the anchor and the tag that were read, if any, to the node they stand before. */
+  /** Gives the anchor and the tag that were read, if any, to the node behind them. */
   #named(node: number): number {
     if (this.#anchor !== undefined) {
       this.#anchors.set(this.#anchor, node);

@@ -48,12 +48,12 @@ export class PathLocator {
     this.#tape = tape;
   }
 
-  /** Offset of the value at a path; of the last map or list on the way where there is no such value. */
+  /** Returns the offset of the value at a path. If there is no such value, returns that of the last map or list on the way. */
   offsetOf(path: Path): number {
     return this.#tape.place(this.#walk(path).node);
   }
 
-  /** Offset of the key at a path that ends in one; of its value where it comes from elsewhere, by `<<`. */
+  /** Returns the offset of the key at a path that ends in one. If it comes from elsewhere, by `<<`, returns that of its value. */
   offsetOfKey(path: Path): number {
     const tape = this.#tape;
     const { node, isWhole } = this.#walk(path.slice(0, -1));
@@ -135,7 +135,7 @@ export interface PathProblem {
   isKey?: boolean;
 }
 
-/** Problems with line and column, as they stand in the document. */
+/** Returns problems with their line and column in the document. */
 export function placedProblems(
   tape: YamlTape,
   problems: readonly PathProblem[],

@@ -11,7 +11,7 @@ const WORDS = 3;
 const PLAIN = 4;
 const TEXT_SHIFT = 3;
 
-/** Maps and lists in each other, aliases followed; the Go service stops at 10,000. */
+/** The maximum depth of nested maps and lists, with aliases followed. The Go service stops at 10,000. */
 export const maxYamlDepth = 400;
 
 export const NodeKind = { MAP: 0, LIST: 1, SCALAR: 2, ALIAS: 3 } as const;
@@ -25,7 +25,7 @@ export interface ScalarPlace {
   text: string | undefined;
 }
 
-/** Nodes are named by their number; the root is number 0, and the keys and values of a map alternate. */
+/** A list of nodes, which are named by their number. The root is number 0, and the keys and values of a map alternate. */
 export class YamlTape {
   readonly source: string;
   /** The text after the document, from its end mark on. */
@@ -40,12 +40,12 @@ export class YamlTape {
     this.#words = new Int32Array(Math.max(64, (source.length >> 3) * WORDS));
   }
 
-  /** How many nodes there are. */
+  /** The number of nodes. */
   get size(): number {
     return this.#length / WORDS;
   }
 
-  /** Opens a map or list; what is added until `close` is inside it. */
+  /** Opens a map or list. Nodes that are added until `close` are inside it. */
   open(kind: NodeKind, start: number): number {
     return this.#add(start, 0, kind);
   }
@@ -115,7 +115,7 @@ export class YamlTape {
     return this.#words[node * WORDS] ?? 0;
   }
 
-  /** Where to point a reader at: a quoted scalar's quote rather than its first character. */
+  /** Returns the offset to show a reader: a quoted scalar's quote rather than its first character. */
   place(node: number): number {
     const start = this.start(node);
     if (this.kind(node) !== NodeKind.SCALAR || this.isPlain(node)) return start;
@@ -123,7 +123,7 @@ export class YamlTape {
     return before === '"' || before === "'" ? start - 1 : start;
   }
 
-  /** Offset behind the last character of a scalar. */
+  /** Returns the offset behind the last character of a scalar. */
   end(node: number): number {
     return this.#words[node * WORDS + 1] ?? 0;
   }
@@ -155,7 +155,7 @@ export class YamlTape {
     return this.#words[node * WORDS + 1] === 0;
   }
 
-  /** Written without quotes, so that it may be a number, a boolean or null. */
+  /** Returns whether a scalar has no quotes, so that it may be a number, a boolean or null. */
   isPlain(node: number): boolean {
     return ((this.#words[node * WORDS + 2] ?? 0) & PLAIN) !== 0;
   }

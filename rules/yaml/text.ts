@@ -1,4 +1,4 @@
-/** Characters of YAML: what a text may hold, how bytes become one, and what escapes stand for. */
+/** The characters of YAML: which a text may hold, how bytes become characters, and the meanings of escapes. */
 import { isUtf8 } from 'node:buffer';
 
 export class YamlSyntaxError extends Error {
@@ -14,15 +14,15 @@ export class YamlSyntaxError extends Error {
 export interface SyntaxProblem {
   text: string;
   offset: number;
-  /** False for those that the library reports without a line. */
+  /** False for errors that the library reports without a line. */
   hasLine?: boolean;
-  /** Where the library noticed it, if that is on another line. */
+  /** The place where the library noticed the error, if that is on another line. */
   noticedAt?: number;
 }
 
 const byteOrderMark = 0xfeff;
 
-/** Not allowed anywhere in YAML 1.1. */
+/** Characters that YAML 1.1 never allows. */
 const controlCharacter =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufffe\uffff]/;
@@ -74,7 +74,7 @@ function invalidUtf8(content: Uint8Array): SyntaxProblem {
   return { text, offset: new TextDecoder().decode(content.subarray(0, at)).length };
 }
 
-/** By the first byte; 0 when none begins with it. */
+/** Returns the length by the first byte. 0 if no character begins with it. */
 function characterLength(lead: number): number {
   if (lead < 0x80) return 1;
   if (lead < 0xc2 || lead > 0xf4) return 0;
@@ -116,8 +116,8 @@ export interface Escape {
 }
 
 /**
- * Reads the escape in double quotes whose backslash is at `offset`, other than that of a line break. Knows two
- * things that the Go service does not, because JSON has them: `\/` and pairs of surrogates. Throws a `YamlSyntaxError`.
+ * Reads the escape in double quotes whose backslash is at `offset`, other than that of a line break. It supports two things that
+ * the Go service does not, because JSON has them: `\/` and surrogate pairs. Throws a `YamlSyntaxError`.
  */
 export function readEscape(text: string, offset: number): Escape {
   const letter = text.charAt(offset + 1);
@@ -144,7 +144,7 @@ function lowSurrogateAt(text: string, offset: number): number {
   return code >= 0xdc00 && code <= 0xdfff ? code : -1;
 }
 
-/** -1 when the text is anything else than that many digits. */
+/** Returns the number. -1 if the text is anything other than that many digits. */
 function hexNumber(text: string, digits: number): number {
   return text.length === digits && /^[0-9a-fA-F]+$/.test(text) ? Number.parseInt(text, 16) : -1;
 }

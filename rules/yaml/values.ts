@@ -1,8 +1,8 @@
 import { NodeKind, type YamlTape } from './tape.ts';
 
 /**
- * The type that YAML 1.1 takes a scalar for, as far as rules distinguish types. `huge` is an integer from 2^63 to 2^64
- * - 1; a larger one is a float.
+ * The type that YAML 1.1 gives a scalar, as far as rules distinguish types. `huge` is an integer from 2^63 to 2^64 - 1; a larger
+ * one is a float.
  */
 export type ScalarType = 'null' | 'bool' | 'int' | 'huge' | 'float' | 'string';
 
@@ -57,12 +57,12 @@ export function floatValue(text: string): number {
   return floatNames.get(text) ?? Number(text.replaceAll('_', ''));
 }
 
-/** Digits, signs and dots. */
+/** Returns whether the character is a digit, a sign or a dot. */
 function isNumberStart(char: number): boolean {
   return (char >= 48 && char <= 57) || char === 43 || char === 45 || char === 46;
 }
 
-/** First letters of the words for true, false and null. */
+/** Returns whether a word for true, false or null can begin with this letter. */
 function isWordStart(char: number): boolean {
   const letter = char | 32;
   return (
@@ -83,7 +83,7 @@ function numberType(text: string): ScalarType {
   return float.test(digits) && Number.isFinite(Number(digits)) ? 'float' : 'string';
 }
 
-/** Underscores separate digits; in a number that begins with a dot they must stand alone between two of them. */
+/** Removes the underscores that separate digits. In a number that begins with a dot, they must be alone between two digits. */
 function withoutSeparators(text: string): string {
   if (text.startsWith('.') && /(?<![0-9])_|_(?![0-9])/.test(text)) return text;
   return text.replaceAll('_', '');
@@ -94,7 +94,7 @@ const longTagPrefix = 'tag:yaml.org,2002:';
 /** A scalar whose explicit tag it does not fit. */
 export class TagMismatch extends Error {}
 
-/** `!!str` for `!!str` and for `!<tag:yaml.org,2002:str>`. */
+/** Returns `!!str` for `!!str` and for `!<tag:yaml.org,2002:str>`. */
 export function shortTag(tag: string): string {
   const name = tag.startsWith('!<') ? tag.slice(2, -1) : tag;
   return name.startsWith(longTagPrefix) ? `!!${name.slice(longTagPrefix.length)}` : name;
@@ -153,10 +153,10 @@ export function scalarValue(tape: YamlTape, node: number): null | boolean | numb
   return type === 'float' ? floatValue(text) : Number(integerValue(text));
 }
 
-/** Chosen: characters of a value in a message. */
+/** Chosen: the maximum number of characters of a value in a message. */
 const mostPrinted = 200;
 
-/** How the Go service prints a value in a message, cut. */
+/** Returns a value as the Go service prints it in a message, truncated. */
 export function printedValue(tape: YamlTape, node: number): string {
   const text = printed(tape, node, { left: mostPrinted });
   return text.length <= mostPrinted ? text : `${text.slice(0, mostPrinted)}...`;
@@ -206,7 +206,7 @@ function printedFloat(value: number): string {
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
-/** Sets a key even where it is `__proto__`. */
+/** Sets a key, even if it is `__proto__`. */
 export function setOwn<Value>(object: Record<string, Value>, key: string, value: Value): void {
   if (key !== '__proto__') object[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });

@@ -2,12 +2,12 @@
 type Value = null | boolean | number | string | Value[] | Fields;
 type Fields = { [key: string]: Value };
 
-/** YAML as people write it: blocks, and quotes only where a text could be taken for something else. */
+/** Writes YAML as people write it: blocks, and quotes only if a text could be read as another value. */
 export function yamlText(value: Fields): string {
   return `${mapLines(value).join('\n')}\n`;
 }
 
-/** Longer keys need the explicit form, as YAML looks 1,024 characters ahead for a colon. */
+/** The longest key in simple form. YAML looks 1,024 characters ahead for a colon. */
 const longestSimpleKey = 200;
 
 function mapLines(map: Fields): string[] {
@@ -40,7 +40,7 @@ function indented(line: string): string {
   return `  ${line}`;
 }
 
-/** Matches texts that no dialect of YAML takes for anything else. */
+/** Matches texts that all dialects of YAML read as texts. */
 const plain = /^[A-Za-z_/][\w/.*-]*$/;
 const words = /^(?:y|n|yes|no|on|off|true|false|null|nan|inf)$/i;
 
@@ -49,7 +49,7 @@ function scalarText(value: string | number | boolean | null): string {
   return plain.test(value) && !words.test(value) ? value : quoted(value);
 }
 
-/** JSON's quotes are YAML's; what YAML does not print is escaped. */
+/** Quotes a text. YAML has JSON's quotes; characters that YAML does not print are escaped. */
 function quoted(text: string): string {
   return JSON.stringify(text).replace(
     /[\u007f-\u00a0\u2028\u2029\ufeff\ufffe\uffff]/g,

@@ -30,7 +30,7 @@ export function startLoadThread(request: LoadRequest, options: LoadThreadOptions
 
 export interface FileConfigSourceOptions {
   paths: RuntimePaths;
-  /** What is checked of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
+  /** The checks of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
   checks: CheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;

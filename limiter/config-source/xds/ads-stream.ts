@@ -326,12 +326,12 @@ function channelOptions(options: AdsStreamOptions): ChannelOptions {
   };
 }
 
-/** grpc-js keeps the GOAWAY `too_many_pings` to itself; this is the status that it ends the call with. */
+/** Returns whether the status comes from a GOAWAY `too_many_pings`, which grpc-js does not report in another way. */
 function saysTooManyPings({ code, details }: StatusObject): boolean {
   return code === status.RESOURCE_EXHAUSTED && details.startsWith('Bandwidth exhausted');
 }
 
-/** gRPC prints past the log and its format: hands what it says to `warn` instead, for the whole process. */
+/** Passes gRPC's own messages to `warn`, for the whole process. Otherwise gRPC prints them outside the log and its format. */
 export function routeGrpcErrors(warn: (text: string) => void): void {
   setLogger({ error: (...parts: unknown[]) => warn(parts.map(String).join(' ')) });
 }

@@ -69,16 +69,16 @@ import {
 export interface XdsConfigSourceOptions
   extends SessionOptions,
     Pick<AdsStreamOptions, 'target' | 'headers' | 'maxMessageBytes' | 'keepaliveMs'> {
-  /** Undefined: no TLS. */
+  /** Undefined for no TLS. */
   tls: AdsTls | undefined;
-  /** File with the token that goes with each stream, read anew for each; undefined: none. */
+  /** The file with the token for each stream. It is read again for each stream. Undefined for no token. */
   tokenFile: string | undefined;
   node: XdsNode;
-  /** How many bytes the resources of incremental xDS may have together, and the setting that says so. */
+  /** The maximum size of all resources of incremental xDS, and the setting that sets it. */
   mostBytes: { bytes: number; setting: string };
-  /** Ask for incremental xDS first. A server that does not know it is asked for the state of the world. */
+  /** Whether to request incremental xDS first. If the server does not support it, the limiter requests the state of the world. */
   incremental: boolean;
-  /** What is checked of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
+  /** The checks of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
   checks: CheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;
