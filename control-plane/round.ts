@@ -42,18 +42,18 @@ const snapshotRhythm = { gatherMs: 5, intervalMs: 100, burst: 3 };
 /** Answers of limiters come in bursts. */
 const statusRhythm = { gatherMs: 20, intervalMs: 100 };
 const fleetRhythm = { gatherMs: 100, intervalMs: 1_000 };
-/** Timers hold no more than 24 days. */
+/** The longest wait of timers, which support at most 24 days. */
 const longestWaitMs = 86_400_000;
-/** Far longer than a watch that is open again needs to deliver what happened meanwhile. */
+/** A time far longer than a reopened watch needs to deliver missed events. */
 const catchUpMs = 1_000;
-/** By then, a replica that was paused or disconnected and is the only one with a spec has stored it. */
+/** The wait after which a replica that was paused or disconnected, and is the only one with a spec, has stored it. */
 export const unknownSpecPatienceMs = 30_000;
 
 /** The state that is valid only at the moment of a round. */
 export interface Moment {
   wallMs: number;
   monotonicMs: number;
-  /** By the clock: see `Backing.leads`. */
+  /** Whether this process leads, by the clock: see `Backing.leads`. */
   leads: boolean;
 }
 
@@ -72,14 +72,14 @@ interface Memory {
   options: RoundOptions;
   /** Specs that stay in force, and memos of the first stage. */
   decider: Decider;
-  /** Numbers of snapshots. */
+  /** The numbers of snapshots. */
   ledger: VersionLedger;
-  /** Limiters that were seen. */
+  /** The limiters that were seen. */
   limiters: LimiterView;
   /** The statuses as they were seen first, and memos of the second stage. */
   board: StatusBoard;
   rhythms: { snapshots: Rhythm; statuses: Rhythm; fleets: Rhythm };
-  /** Uids of kept specs that came from other processes since the last decision. */
+  /** Uids of stored specs that came from other processes since the last decision. */
   joined: Set<string>;
 }
 
@@ -87,41 +87,41 @@ export interface Round {
   readonly world: World;
   /** Undefined before the first one. */
   readonly decision: Decision | undefined;
-  /** Why the first decision is not made yet: see `Backing.placeOf`. */
+  /** The reason why the first decision is not made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
-  /** Keyed by uid: see `persistedSpec`. */
+  /** Stored specs by uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
   /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   readonly memory: Memory;
   /** The objects that the first stage has looked at. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
-  /** On the monotonic clock: when objects that are reachable again are the newest. */
+  /** The time, on the monotonic clock, when objects that are reachable again are the newest. */
   readonly caughtUpMs: number | undefined;
-  /** On the monotonic clock: until when the first decision waits for specs that other replicas may know. */
+  /** The time, on the monotonic clock, until which the first decision waits for specs that other replicas may know. */
   readonly patienceEndsMs: number | undefined;
-  /** Since when this process leads and knows what limiters should have. */
+  /** The time since which this process leads and knows the rules that limiters should have. */
   readonly leadsSinceMs: number | undefined;
-  /** When time alone changes statuses. */
+  /** The time when statuses change by time alone. */
   readonly statusesDueMs: number;
 }
 
 export interface Outcome {
-  /** The decision of this round. Undefined: the one before stays. */
+  /** The decision of this round. Undefined if the one before remains. */
   decided?: { decision: Decision; last: Decision | undefined; changed: ReadonlySet<string> };
   /** Objects whose specs in force the first decision waits for. */
   awaited?: readonly string[];
-  /** Unknown fields that decisions wait for: newer schemas may explain them. */
+  /** Unknown fields that decisions wait for, because newer schemas may explain them. */
   doubts?: ReadonlySet<string>;
   /** Set if this process has started or stopped to lead. */
   lead?: 'begins' | 'ends';
   statuses?: BoardChanges;
   fleetStatuses?: ReturnType<typeof fleetStatuses>;
-  /** Deleted objects that no limiter runs any more, and how many limiters are known. */
+  /** Deleted objects that no limiter runs any more, and the number of known limiters. */
   removed?: readonly { object: RemovedObject; total: number }[];
   /** The values to store. Missing parts stay unchanged. */
   shared: Partial<Shared>;
-  /** After so long time alone changes something. Undefined: never. */
+  /** The time after which something changes by time alone. Undefined if nothing does. */
   waitMs: number | undefined;
 }
 
@@ -160,7 +160,7 @@ export function firstRound(options: RoundOptions): Round {
   };
 }
 
-/** Call whenever something is known, and after `waitMs`. A stage that is not due, or has nothing new to look at, is left out. */
+/** Decides a round. Call it after every change, and after `waitMs`. It skips a stage that is not due, or has no new input. */
 export function decide(world: World, last: Round, at: Moment): { round: Round; outcome: Outcome } {
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
@@ -194,7 +194,7 @@ export function foresee(
     : decider.foreseeOverride(object, nowMs, schemas);
 }
 
-/** The state of the limiters that should have the served rules of the object. Undefined while none is known. */
+/** Returns the state of the limiters that should have the served rules of the object. Undefined if it is unknown. */
 export function countsFor({ decision, memory }: Round, { uid }: ConfigObject): LimiterCounts | undefined {
   const served = decision?.outcomes.get(uid)?.served;
   const since = memory.ledger.since(uid);
@@ -203,7 +203,7 @@ export function countsFor({ decision, memory }: Round, { uid }: ConfigObject): L
   return standing.connected === 0 ? undefined : limiterCounts(standing);
 }
 
-/** Objects that are reachable again are the newest after a moment. */
+/** Waits a moment until objects that are reachable again are the newest. */
 function followCut(next: Draft, before: World, { monotonicMs, leads }: Moment, outcome: DraftOutcome): void {
   if (isCut(next.world)) {
     next.isCutOff = true;
@@ -229,7 +229,7 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
   next.memory.board.clear();
 }
 
-/** Nothing is decided before objects, specs that others stored, and policy are known. */
+/** Returns whether objects, specs that others stored, and policy are known. Nothing is decided before. */
 function isKnown({ objects, kept, policy }: World): boolean {
   return objects !== undefined && kept !== undefined && policy !== undefined;
 }
@@ -245,7 +245,7 @@ function snapshotsMayDiffer(
   return isKnown(world) && (isNews || isOverrideDue || isPatienceOver);
 }
 
-/** Statuses follow from other changes of objects once these are decided on. */
+/** Returns whether statuses may differ. They follow from other changes of objects once these are decided on. */
 function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: Moment): boolean {
   const isNews = (part: keyof World): boolean => world[part] !== before[part];
   const isStatusShown = isNews('objects') && !isNews('edits');
@@ -264,7 +264,7 @@ function decideSnapshots(next: Draft, at: Moment, outcome: DraftOutcome): void {
   for (;;) {
     const decision = decider.decide(takeChanges(next), world.policy, at.wallMs);
     const { doubts } = decision.newerFields ?? noNewerFields;
-    // Objects that newer schemas may change are not decided.
+    // Objects that newer schemas may change are not decided yet.
     if (world.confirmed !== undefined && !doubts.isSubsetOf(world.confirmed)) {
       outcome.doubts = doubts;
       return;
@@ -297,7 +297,7 @@ function takeChanges(next: Draft): Changes<ConfigObject> {
   return new Map([...uids].map((uid) => [uid, objects.get(uid)]));
 }
 
-/** Takes over what other processes stored. */
+/** Joins the specs that other processes stored. */
 function join(next: Draft, stored: Iterable<readonly [uid: string, spec: KeptSpec]>): void {
   const { decider, joined } = next.memory;
   const specs = new Map([...stored].map(([uid, spec]) => [uid, joinedKept(decider.kept.get(uid), spec)]));
@@ -314,7 +314,10 @@ function persist(next: Draft, uids: Iterable<string>): void {
   next.persisted = next.persisted.with(changed);
 }
 
-/** Objects may be read later than what is stored of them. A decision that knew the generation has forgotten its spec for good. */
+/**
+ * Returns whether the object was read earlier than the stored spec. A decision that knew the generation has forgotten its spec
+ * for good.
+ */
 function isBehind({ decision, memory }: Draft, uid: string, generation: number): boolean {
   const known = memory.decider.kept.get(uid);
   const newest = known?.generation ?? decision?.outcomes.get(uid)?.object.generation ?? 0;
@@ -322,8 +325,9 @@ function isBehind({ decision, memory }: Draft, uid: string, generation: number):
 }
 
 /**
- * A replica that sees an object before what others stored of it may accept a generation that is turned down elsewhere. Once nothing
- * comes of that generation, the stored one is in force: without this, this replica alone would serve nothing.
+ * Returns stored specs that replace one of this replica. A replica that sees an object before the specs that others stored for it
+ * may accept a generation that others reject. Once that generation is not served, the stored spec is in force. Otherwise, this
+ * replica alone would serve nothing.
  */
 function surpassedSpecs(
   { world, memory }: Draft,
@@ -338,7 +342,7 @@ function surpassedSpecs(
   });
 }
 
-/** Limiters keep what they have; a change of the files asks again. */
+/** Returns whether the decision is held: limiters keep their rules, and a change of the files asks again. */
 function isHeld(next: Draft, decision: Decision): boolean {
   const { placeOf } = next.memory.options;
   const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
@@ -347,8 +351,8 @@ function isHeld(next: Draft, decision: Decision): boolean {
 }
 
 /**
- * A replica that begins may find an object that is not accepted, whose spec in force was not stored before all replicas that knew it
- * ended or were cut off. One of them may still come back. Before that, nothing is decided.
+ * Returns whether to wait for specs. A starting replica may find a rejected object whose spec in force was not stored before all
+ * replicas that knew it ended or were disconnected. One of them may still return. Nothing is decided before.
  */
 function awaitsSpecs(
   next: Draft,
@@ -365,10 +369,10 @@ function awaitsSpecs(
   return true;
 }
 
-/** Before the first decision, no replica knows what may be forgotten. */
+/** Before the first decision, no replica knows which specs may be deleted. */
 function share({ decision, persisted, isCutOff }: Draft, { leads }: Moment, outcome: DraftOutcome): void {
   if (decision === undefined) return;
-  // The knowledge of another replica may be older than that of the leader.
+  // Another replica may have older information than the leader.
   outcome.shared.kept = leads || !isCutOff ? persisted : new Map();
   if (leads && !isCutOff) outcome.shared.decision = decision;
 }
@@ -427,7 +431,7 @@ function reportRemoved(
   outcome.shared.removed = removals.objects;
 }
 
-/** Until time alone changes something. What is due already has been asked for. */
+/** Returns the wait until something changes by time alone. Work that is due is already requested. */
 function waitMs(round: Round, { wallMs, monotonicMs }: Moment): number | undefined {
   const { snapshots, statuses, fleets } = round.memory.rhythms;
   const none = Number.POSITIVE_INFINITY;

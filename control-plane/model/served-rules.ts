@@ -1,4 +1,4 @@
-/** Which rules a limiter gets: every resource that it supports, and of the others their fallback. Pure. */
+/** Selects the rules for a limiter: every resource that it supports, and the fallbacks of the others. Pure. */
 import {
   type Capabilities,
   type Capability,
@@ -10,7 +10,7 @@ import { compositeOf } from '../../rules/model.ts';
 import { decodeResource, encodeResource } from '../../rules/xds/resource.ts';
 import { type FleetSnapshot, hashOf, type Resource, versionOf } from './fleet-snapshot.ts';
 
-/** By snapshot and capabilities. There are 64 sets of capabilities at most. */
+/** Served snapshots by snapshot and capabilities. There are at most 64 sets of capabilities. */
 const served = new WeakMap<FleetSnapshot, Map<string, FleetSnapshot>>();
 const needed = new WeakMap<FleetSnapshot, Capabilities>();
 
@@ -43,7 +43,7 @@ function reducedTo({ fleet, resources }: FleetSnapshot, has: Capabilities): Flee
   return { fleet, version: versionOf(supported), resources: supported };
 }
 
-/** Undefined: nothing. A fallback has the name of its resource. */
+/** Returns undefined if the limiter gets nothing. A fallback has the name of its resource. */
 export function resourceFor(resource: Resource, has: Capabilities): Resource | undefined {
   const { needs, fallback, parts } = resource;
   if (supports(has, needs)) return resource;
@@ -70,7 +70,7 @@ function topKeysOf({ bytes }: Resource): string[] {
   return decodeResource(bytes).descriptors.map(compositeOf);
 }
 
-/** Undefined: no rules are left. */
+/** Returns undefined if no rules are left. */
 function withoutRules(resource: Resource, keys: ReadonlySet<string>): Resource | undefined {
   const source = decodeResource(resource.bytes);
   const descriptors = source.descriptors.filter((rule) => !keys.has(compositeOf(rule)));
@@ -81,14 +81,14 @@ function withoutRules(resource: Resource, keys: ReadonlySet<string>): Resource |
 }
 
 /**
- * Encoded messages one after the other are their merge, as the encoding of Protocol Buffers has it: lists add up, and
- * of a single field the last value counts, here the name. Undefined: there are none.
+ * Returns the merge of encoded messages, which is their concatenation. In Protocol Buffers, lists add up, and of a single field
+ * the last value counts, which is the name here. Undefined if there are none.
  */
 export function mergedOf(parts: readonly Resource[]): Resource | undefined {
   const [first] = parts;
   if (first === undefined) return undefined;
   const { domain } = first;
-  // One with a slash is marked, since it may read like the name of an object, which holds no blank.
+  // A domain with a slash is marked, because it may look like the name of an object, which has no blanks.
   const name = domain.includes('/') ? `domain ${domain}` : domain;
   const head = encodeResource({ name, domain, descriptors: [] });
   const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);

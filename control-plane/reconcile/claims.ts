@@ -1,4 +1,4 @@
-/** Decides which object is served if several want one domain, and which namespaces may want it. */
+/** Decides which object is served if several claim one domain, and which namespaces may claim it. */
 
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
@@ -7,9 +7,9 @@ import type { DomainEntry } from '../model/object-models.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /**
- * One spec of one object wants its domain in its fleet. What is served already comes first, so that nobody loses rules to a
- * newcomer, not even to one with an older creation time. Where the status, which all replicas read alike, and the memory of
- * one process say the same of two objects, the status counts.
+ * A spec of an object that claims its domain in its fleet. Served specs come first, so that no object loses rules to a new one,
+ * even to one with an older creation time. The status, which all replicas read, and the memory of one process may rank two
+ * objects differently. Then the status decides.
  */
 export interface Claim {
   object: ConfigObject;
@@ -17,19 +17,19 @@ export interface Claim {
   generation: number;
   rules: ReadRules;
   standing: ClaimStanding;
-  /** Fields of a newer CRD that the rules leave out; missing: none. */
+  /** Fields of a newer CRD that are left out of the rules. Missing if there are none. */
   without?: readonly string[];
 }
 
-/** Lower ones are heard first. */
+/** The rank of a claim. Lower ones are considered first. */
 export const ClaimStanding = {
   /** The status says that this very spec is served. */
   specServed: 0,
-  /** This very spec was kept for the object: it is served, although the status may not say so yet. */
+  /** This spec was stored for the object. It is served, although the status may not show it yet. */
   specKept: 1,
   /** The status says that another spec of the object is served for the same domain. */
   domainServed: 2,
-  /** Another spec for the same domain was kept for the object. */
+  /** Another spec for the same domain was stored for the object. */
   domainKept: 3,
   newcomer: 4,
 } as const;
@@ -76,7 +76,7 @@ function isSamePlace(a: { fleet: string; domain: string }, b: { fleet?: string; 
   return a.fleet === b.fleet && a.domain === b.domain;
 }
 
-/** Why a claim cannot stand beside those that hold the domain. */
+/** The reason why a claim cannot coexist with the holders of the domain. */
 export interface Clash {
   holder: Claim;
   /** The top-level rule that both have; undefined where a domain has one holder only. */
@@ -91,7 +91,7 @@ export interface Hold {
 export interface ClaimOptions {
   /** True if several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
-  /** Nobody is new to a domain whose record names others that could come back to it. */
+  /** No object can newly get a domain if its record names others that could return to it. */
   records: DomainRecords;
   /** Returns whether a namespace that had the domain still may. */
   mayUse(namespace: string, place: { fleet: string; domain: string }): boolean;
@@ -102,7 +102,7 @@ class DomainHolders {
   readonly #options: ClaimOptions;
   readonly #place: Pick<Place, 'fleet' | 'domain'>;
   #claims: Claim[] = [];
-  /** Made when it is first asked for: most domains have one holder for good. */
+  /** Holders by key, computed on first use, because most domains always have one holder. */
   #holderOfKey: Map<string, Claim> | undefined;
 
   constructor(options: ClaimOptions, place: Pick<Place, 'fleet' | 'domain'>) {
@@ -110,7 +110,7 @@ class DomainHolders {
     this.#place = place;
   }
 
-  /** In no order. */
+  /** The claims, in no order. */
   get claims(): readonly Claim[] {
     return this.#claims;
   }
@@ -120,12 +120,12 @@ class DomainHolders {
     return records.size === 0 ? undefined : records.get(domainKey(this.#place));
   }
 
-  /** Returns the reason against the claim. Undefined: there is none. */
+  /** Returns the reason against the claim. Undefined if there is none. */
   clash(claim: Claim): Clash | Hold | undefined {
     return this.#taken(claim) ?? this.#hold(claim);
   }
 
-  /** With merging, anyone who may share the domain comes to it while it is not free. */
+  /** Returns the hold on the domain. With merging, any object that may share the domain gets it while it is not free. */
   #hold({ standing, object }: Claim): Hold | undefined {
     const held = standing === ClaimStanding.newcomer ? this.record : undefined;
     if (held === undefined || held.namespaces.includes(object.namespace)) return undefined;
@@ -135,7 +135,7 @@ class DomainHolders {
     return isWanted ? { held } : undefined;
   }
 
-  /** Returns what another object holds that `claim` cannot have beside it. Of several such objects, it names the oldest. */
+  /** Returns what another object holds that conflicts with `claim`. Of several such objects, it names the oldest. */
   #taken(claim: Claim): Clash | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
@@ -151,7 +151,7 @@ class DomainHolders {
     return clash;
   }
 
-  /** For claims without a clash. */
+  /** Adds a claim without a clash. */
   add(claim: Claim): void {
     this.#claims.push(claim);
     if (this.#holderOfKey === undefined) return;
@@ -178,7 +178,7 @@ export type ClaimList = readonly Claim[];
 interface Place {
   fleet: string;
   domain: string;
-  /** Uids of objects with a claim to it. */
+  /** Uids of objects with a claim to the domain. */
   claimants: Set<string>;
   asked: Claim[];
   holders: DomainHolders;
@@ -204,9 +204,9 @@ export interface Settled {
  */
 export class SettledClaims {
   readonly #options: ClaimOptions;
-  /** Keyed by `domainKey`: those that are claimed. */
+  /** Claimed places by `domainKey`. */
   readonly #places = new Map<string, Place>();
-  /** Keyed by uid. */
+  /** Lists of claims by uid. */
   readonly #lists = new Map<string, ClaimList>();
 
   constructor(options: ClaimOptions) {
@@ -214,8 +214,8 @@ export class SettledClaims {
   }
 
   /**
-   * `changed` by uid: claims that are others than before; undefined: the object is gone. It has to hold all objects when the
-   * options say something else. Returns what may have come out otherwise.
+   * Settles the claims that `changed` affects. `changed` has the new claims by uid; undefined if the object was deleted. It must
+   * contain all objects if the options changed. Returns the results that may differ.
    */
   settle(changed: ReadonlyMap<string, ClaimList | undefined>): Settled {
     const settled = this.#reached(changed);
@@ -247,7 +247,7 @@ export class SettledClaims {
         places.add(place);
       }
     }
-    // A loop over a set also visits elements that are added meanwhile.
+    // A loop over a set also visits elements that are added during the loop.
     for (const { claimants } of places) {
       for (const uid of claimants) {
         if (uids.has(uid)) continue;
@@ -269,7 +269,7 @@ export class SettledClaims {
     return this.#placeOf(claim).holders;
   }
 
-  /** In rounds: all claims turned down in one round make their next claim in the next one. */
+  /** Works in rounds: claims that are rejected in one round make their next claim in the next round. */
   #defer(lists: readonly ClaimList[]): void {
     const nextClaim = new Map<Claim, Claim>();
     let asking: Claim[] = [];
@@ -364,7 +364,7 @@ export interface DomainOwners {
   ownersOf(domain: string): readonly string[] | undefined;
 }
 
-/** `owners` as `DomainOwners` gives them. */
+/** `owners`: as `DomainOwners` returns them. */
 export function isOwner(namespace: string, owners: readonly string[] | undefined): boolean {
   return owners?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
 }
@@ -377,12 +377,15 @@ export type DomainOwnership = (typeof domainOwnerships)[number];
 export interface FleetAccess {
   /** Returns whether objects of the namespace may be of the fleet. */
   admits(namespace: string): boolean;
-  /** In words, whose may. */
+  /** The namespaces that may use the domain, in words. */
   admitted: string;
   domains: DomainOwners;
 }
 
-/** By fleet; undefined: open to all. While it is `unknown`, for the reason given, what is served stays and nothing comes to it. */
+/**
+ * Accesses by fleet. Undefined if the fleet is open to all. If an access is `unknown`, for the given reason, served rules stay
+ * and no new ones are added.
+ */
 export interface FleetAccesses {
   get(fleet: string): FleetAccess | { unknown: string } | undefined;
 }
@@ -396,7 +399,7 @@ interface Entry {
 
 export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined };
 
-/** Each error names the entry by its number and text. */
+/** Parses the owners. Each error names the entry by its number and text. */
 export function parseDomainOwners(text: string, ownership: DomainOwnership): ParsedDomainOwners {
   return ownersOfEntries(
     parts(text).map((part) => [part, parseEntry(part)]),
@@ -404,7 +407,7 @@ export function parseDomainOwners(text: string, ownership: DomainOwnership): Par
   );
 }
 
-/** `spec.domains` of a RateLimitFleet, which leaves to others whose a domain is that it does not name. */
+/** Returns the owners in `spec.domains` of a RateLimitFleet. Other rules decide about domains that it does not list. */
 export function fleetDomainOwners(list: readonly DomainEntry[]): ParsedDomainOwners {
   const read = list.map(({ match, namespaces }) => {
     const part = `${match}=${namespaces.join(',')}`;
@@ -413,7 +416,7 @@ export function fleetDomainOwners(list: readonly DomainEntry[]): ParsedDomainOwn
   return ownersOfEntries(read, 'open');
 }
 
-/** By their texts: entries, or what is wrong with them. */
+/** Returns entries by their texts, or the mistakes in them. */
 function ownersOfEntries(
   read: readonly (readonly [part: string, entry: Entry | string])[],
   ownership: DomainOwnership,
@@ -465,9 +468,9 @@ function coverProblem(cover: Entry | undefined): string | undefined {
   return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
 }
 
-/** Finds the first entry that matches a domain: a pattern is asked only about domains that have its clue. */
+/** Finds the first entry that matches a domain. A pattern is only tried for domains that contain its clue. */
 class EntryIndex {
-  /** Keyed by domain: those without a star. */
+  /** Entries without a star, by domain. */
   readonly #exact = new Map<string, RankedEntry>();
   /** The entries with stars, in their order. */
   readonly #byClue = new Map<string, RankedEntry[]>();
@@ -508,7 +511,10 @@ interface RankedEntry extends Entry {
   rank: number;
 }
 
-/** Gives of the texts between the stars of a pattern the one that the fewest of the patterns have; with stars alone, none. */
+/**
+ * Returns a function that chooses a text between the stars of a pattern: the one that the fewest patterns have. A pattern of
+ * stars alone has none.
+ */
 function clueChooser(patterns: readonly string[]): (pattern: string) => string {
   const counts = new Map<string, number>();
   for (const pattern of patterns) {
@@ -524,7 +530,7 @@ function clueChooser(patterns: readonly string[]): (pattern: string) => string {
 /** Chosen: long enough to distinguish most domains. */
 const longestClue = 8;
 
-/** None of a domain, which needs none. */
+/** Returns the clues of a pattern. A domain without stars needs none. */
 function cluesOf(pattern: string): string[] {
   if (!pattern.includes('*')) return [];
   return pattern.split('*').flatMap((piece) => {

@@ -1,7 +1,7 @@
 /**
- * Reports objects whose counters could meet in one key, as Kubernetes events on the younger one, while some limiter of their
- * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
- * changed, and reports each pair of objects once.
+ * Reports objects whose counters could meet in one key, as Kubernetes events on the younger one, while a limiter of their fleet
+ * counts with compatible keys. Only leaders do this. It searches in a thread, so that it blocks nothing, when the served rules of
+ * a fleet have changed, and reports each pair of objects once.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
@@ -28,13 +28,13 @@ export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
 }
 
-/** Chosen: objects and limiters that arrive within this time are looked at together. */
+/** Chosen: objects and limiters that arrive within this time are reviewed together. */
 const gatherMs = 1_000;
-/** Chosen: rules that change all the time cost a thread this often at most. */
+/** Chosen: rules that change constantly use a thread at most this often. */
 const intervalMs = 30_000;
 /** Chosen: two events a second leave the recorder room for those of statuses. */
 const reportIntervalMs = 500;
-/** Chosen: ten other objects are enough to show what is wrong with one. */
+/** Chosen: ten other objects are enough to show the problem of one. */
 const mostOfOneObject = 10;
 /** Chosen, of pairs: those that wait to be reported, and those that were reported. */
 const mostWaiting = 2_000;
@@ -52,7 +52,7 @@ export class CollisionWatch {
   readonly #pace: Pace;
   /** The snapshot of each fleet at the last look. */
   readonly #looked = new Map<string, FleetSnapshot>();
-  /** Pairs of uids, those that were found longest ago first. It outlives the lead, so that nothing is reported twice here. */
+  /** Reported pairs of uids, the oldest first. They outlive the lead, so that nothing is reported twice here. */
   readonly #reported = new Set<string>();
   readonly #waiting = new Map<string, Notice>();
   #search: CollisionSearch | undefined;
@@ -111,12 +111,12 @@ export class CollisionWatch {
         this.#search = this.#options.search(encodedObjects(rules));
         this.#take(await this.#search.found, objects, limiter);
       } catch (error) {
-        // It is looked at again when it has changed.
+        // The fleet is reviewed again when it has changed.
         if (this.#looked.has(fleet)) lines.fleetNotReviewed(this.#options.log, fleet, error);
       }
       this.#search = undefined;
     }
-    // One that has changed while it was looked at.
+    // A fleet may have changed during the review.
     this.update();
   }
 
@@ -154,7 +154,7 @@ export class CollisionWatch {
     this.#waiting.delete(notice.pair);
     const { decision, recordEvent, timers } = this.#options;
     const outcomes = decision()?.outcomes;
-    // A deleted object is no problem any more.
+    // A deleted object is no longer a problem.
     if (outcomes?.has(notice.older.uid) && outcomes.has(notice.event.object.uid)) {
       this.#remember(notice.pair);
       recordEvent(notice.event);

@@ -18,7 +18,7 @@ export interface FirstFew<T> {
   count: number;
 }
 
-/** `a since 12:00:01Z, b since 12:00:02Z and others`: no count, which would change with each of many limiters. */
+/** Returns `a since 12:00:01Z, b since 12:00:02Z and others`, without a count, which would change with each of many limiters. */
 function listed({ items, count }: FirstFew<{ name: string; sinceMs: number }>): string {
   const names = items.map(named).join(', ');
   return count > items.length ? `${names} and others` : names;
@@ -29,12 +29,12 @@ function named({ name, sinceMs }: { name: string; sinceMs: number }): string {
   return `${name} since ${timeText(sinceMs).slice(11)}`;
 }
 
-/** At most `maxChars` UTF-16 units; what is cut off is marked by `...`, and half a character is never left. */
+/** Returns at most `maxChars` UTF-16 units. `...` marks a cut, and no character is split. */
 export function shortened(text: string, maxChars: number): string {
   return text.length <= maxChars ? text : `${text.slice(0, maxChars - 3).toWellFormed()}...`;
 }
 
-/** Texts between `; `, as many as fit; then `and 12 more`. `count` is how many there are in all. */
+/** Joins as many texts as fit with `; `, and then `and 12 more`. `count` is the number of all texts. */
 export function joinedWithin({ items, count }: FirstFew<string>, maxChars: number): string {
   const room = maxChars - longestRest.length;
   let joined = shortened(items[0] ?? '', room);
@@ -51,9 +51,9 @@ type Finding = ReturnType<typeof finding<ConditionType>>;
 
 interface ConditionFacts {
   outcome: ObjectOutcome;
-  /** The standing of what is served for the object. Undefined: nothing is served. */
+  /** The standing of the served rules of the object. Undefined if nothing is served. */
   standing: Standing | undefined;
-  /** True if limiters may have other rules of the object in force that nobody has heard of yet. */
+  /** True if limiters may have other rules of the object in force that no replica knows yet. */
   awaitsMore: boolean;
   /** True if limiters of the object's fleet are not Weir's. */
   hasOthers: boolean;
@@ -61,7 +61,7 @@ interface ConditionFacts {
   isOversize: boolean;
 }
 
-/** Chosen: a limiter's own words are as long as it likes, and what Ready repeats stands in full beside it. */
+/** Chosen: a limiter's own text may have any length, and a text that Ready repeats is complete in the other condition. */
 const longestRefusal = 2_000;
 
 /** The findings, in the order in which people read them. */
@@ -125,8 +125,8 @@ interface Progress {
 }
 
 /**
- * How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known, and what
- * does not pass by itself before what does. `others`: what limiters get that do not support the rules.
+ * Describes how far the limiters of a fleet have applied some rules. Known problems come before unknown states, and permanent
+ * ones before temporary ones. `others`: the rules for limiters that do not support these.
  */
 export function progress(
   fleet: string,
@@ -178,7 +178,7 @@ function readyFinding(accepted: Finding, programmed: Finding): Finding {
   return finding('Ready', 'Ready', programmed.message);
 }
 
-/** Exists only while something is wrong. It reports rules that never arrive before rules that arrive in part. */
+/** Returns a finding only if there is a problem. It reports rules that never arrive before rules that arrive in part. */
 function supportedFinding({
   outcome: { served },
   hasOthers,
@@ -215,7 +215,7 @@ export interface StatusFacts extends ConditionFacts {
   nowMs: number;
 }
 
-/** Follows from its arguments; the same facts a second later give the same status. */
+/** Returns the status, which follows from the arguments alone: the same facts a second later give the same status. */
 export function statusOf(facts: StatusFacts): ConfigStatus {
   const { outcome, previous, controllerName, overrides = 0, nowMs } = facts;
   const { object, served, override } = outcome;
@@ -281,7 +281,10 @@ function condition(
   };
 }
 
-/** Another leader has other times since when, by its own clock: what the one before said stays. */
+/**
+ * Returns whether both say the same. Another leader has other start times, by its own clock, so the statement of the one before
+ * stays.
+ */
 function saysSame(before: Condition, { reason, message }: Finding, generation: number): boolean {
   const isOfSame = before.reason === reason && before.observedGeneration === generation;
   return isOfSame && withoutTimes(before.message) === withoutTimes(message);
@@ -291,7 +294,7 @@ function withoutTimes(message: string): string {
   return message.replace(/ since \d\d:\d\d:\d\dZ/g, '');
 }
 
-/** RFC 3339 in whole seconds, as metav1.Time. */
+/** Returns RFC 3339 in whole seconds, as metav1.Time. */
 export function timeText(nowMs: number): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
 }

@@ -1,6 +1,6 @@
 /**
- * Objects of one fleet whose rules could count in one compatible key. To look for them takes a second of a processor for 100,000
- * rules, so it is done in a thread of its own (`counter-collisions-worker.ts`), which has no more memory than its bound.
+ * Objects of one fleet whose rules could count in one compatible key. The search takes a second of CPU time for 100,000 rules, so
+ * it runs in a thread (`counter-collisions-worker.ts`) with bounded memory.
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -11,7 +11,7 @@ import {
 } from '../../rules/review/colliding-counters.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 
-/** Two objects, or one twice, by their positions in what was looked at, and the keys of one rule of each. */
+/** Two objects, or one object twice, by their positions in the input, and the keys of one rule of each. */
 export interface ObjectCollision {
   first: { object: number; keys: string };
   second: { object: number; keys: string };
@@ -20,13 +20,13 @@ export interface ObjectCollision {
 /** The rules of each object, as limiters get them, one behind the other. Plain data: it goes to the thread. */
 export interface EncodedObjects {
   bytes: Uint8Array;
-  /** Where the rules of each object end. */
+  /** The end of the rules of each object. */
   ends: readonly number[];
 }
 
-/** Chosen: for 100,000 rules it takes a third of it. */
+/** Chosen: 100,000 rules take a third of it. */
 const maxHeapMiB = 256;
-/** Chosen: pairs of objects that are reported. */
+/** Chosen: the number of pairs of objects that are reported. */
 const bounds: CollisionBounds = { ...collisionBounds, pairs: 1_000, onePerSources: true };
 
 export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {
@@ -41,7 +41,7 @@ export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {
   return { bytes, ends };
 }
 
-/** Blocks for as long as there are rules. */
+/** Blocks for a time proportional to the number of rules. */
 export function meetingsOf({ bytes, ends }: EncodedObjects): ObjectCollision[] {
   const sources = ends.map((end, index) => decodeResource(bytes.subarray(ends[index - 1] ?? 0, end)));
   return collidingCounters(sources, bounds).pairs.map(({ first, second }) => ({
@@ -51,7 +51,7 @@ export function meetingsOf({ bytes, ends }: EncodedObjects): ObjectCollision[] {
 }
 
 export interface CollisionSearch {
-  /** Rejects when the thread broke, or was stopped. */
+  /** Rejects if the thread failed or was stopped. */
   readonly found: Promise<ObjectCollision[]>;
   stop(): void;
 }
@@ -59,7 +59,7 @@ export interface CollisionSearch {
 export function searchInThread(objects: EncodedObjects): CollisionSearch {
   const { promise, resolve, reject } = Promise.withResolvers<ObjectCollision[]>();
   try {
-    // `.ts` when run from source, `.js` in the package.
+    // The extension is `.ts` when run from source, and `.js` in the package.
     const program = new URL(`./counter-collisions-worker${extname(import.meta.url)}`, import.meta.url);
     const worker = new Worker(program, {
       name: 'counter-collisions',

@@ -56,7 +56,7 @@ function conflictText(place: string, clash: Clash | Hold): string {
   if ('held' in clash) {
     const { namespaces, heldUntilMs } = clash.held;
     const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
-    // Rounded up: it is not given away before.
+    // Rounded up, so that the domain is not given to another object earlier.
     const until = heldUntilMs === undefined ? '' : ` until ${timeText(heldUntilMs + 999)}`;
     return `${place} is held for ${whom}, which had it last,${until === '' ? ' for a while' : until}`;
   }
@@ -90,15 +90,15 @@ export interface DeciderOptions {
   domainOwners: DomainOwners;
   /** The controller whose statuses show what is served. Statuses of other control planes do not show it. */
   controllerName?: string | undefined;
-  /** OVERRIDES_MAX_SECONDS; missing: no bound. */
+  /** The value of OVERRIDES_MAX_SECONDS. Missing if there is no bound. */
   overridesMaxSeconds?: number;
   /** The version of this program, for messages. */
   version?: string;
 }
 
 /**
- * `last` is the candidate of the object in the round before. It is returned again as long as the object, its stored spec, the
- * access to fleets and the schemas are the same. A generation is read only once.
+ * Returns the candidate of an object. `last` is its candidate of the round before. It is returned again as long as the object,
+ * its stored spec, the access to fleets and the schemas are the same. A generation is read only once.
  */
 function candidateOf(
   { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
@@ -126,7 +126,7 @@ function candidateOf(
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
   const readings = { newest: newestReading, kept: keptReading, fallback: fallbackReading };
-  // A control plane of an earlier version may not be able to read the kept spec.
+  // A control plane of an earlier version may not be able to read the stored spec.
   const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): Claim => {
     const kept = older && { rules: older.rules, generation: older.spec.generation };
@@ -169,7 +169,7 @@ function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string 
   return { fleet, domain };
 }
 
-/** Generations that were accepted and can be read, newest first. */
+/** Returns generations that were accepted and can be read, the newest first. */
 function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>): Fallback[] {
   const pairs = [
     [kept, readings.kept],
@@ -183,8 +183,8 @@ function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>
 }
 
 /**
- * What limiters get that do not support a claim: of the generations before it that some of them support, the one that most support,
- * and of several the newest. So every limiter that had a generation of the object before still has one.
+ * Returns the fallback for limiters that do not support a claim. Of the earlier generations that some of them support, it is the
+ * one that most support, or the newest of several. So every limiter that had a generation of the object before still has one.
  */
 function fallbackOf(candidate: Candidate, { rules }: Claim): Fallback | undefined {
   return acceptedBefore(candidate)
@@ -206,8 +206,8 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
 }
 
 /**
- * By uid: what stays in force should an object's next spec not be accepted, where that is something else than what `kept` has.
- * What is neither accepted nor served goes.
+ * Returns, by uid, the specs that stay in force if an object's next spec is rejected, if they differ from `kept`. A spec that is
+ * neither accepted nor served is removed.
  */
 export function keptChanges(
   { outcomes }: Decision,
@@ -236,7 +236,7 @@ function keptOf(
   return before && isSameValue(before, next) && isSameValue(before.fallback, fallback) ? before : next;
 }
 
-/** Joins what is known of an object here and what another process stored of it. */
+/** Joins the known specs of an object with those that another process stored. */
 export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptSpec {
   if (known === undefined || known.generation < stored.generation) return stored;
   const { generation, spec } = stored.fallback ?? stored;
@@ -244,7 +244,7 @@ export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptS
   return isNews ? { ...known, fallback: { generation, spec } } : known;
 }
 
-/** Keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
+/** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
 export function withUnknownSpec(
   { outcomes }: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
@@ -273,20 +273,20 @@ export function persistedSpec(
 
 /** The facts beside the objects. */
 export interface Policy {
-  /** Another value whenever something in it is another one. */
+  /** A new value whenever an access has changed. */
   fleets: FleetAccesses;
   records: DomainRecords;
-  /** Missing: no API server has held specs to a schema, so unknown fields are errors. */
+  /** Missing if no API server has checked specs against a schema, so that unknown fields are errors. */
   schemas?: PublishedSchemas | undefined;
 }
 
-/** Where nobody says anything of fleets, and nothing is remembered of domains. */
+/** The policy without fleet objects and without records of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
 /** The review of an object that is not stored yet. */
 export interface Foresight {
   rejection: Rejection | undefined;
-  /** The rules that would be served of it. Undefined: it cannot be accepted, whoever has its domain. */
+  /** The rules that would be served of the object. Undefined if it is rejected regardless of the owner of its domain. */
   rules: ReadRules | undefined;
   /** The rules that would be in force although it is not accepted, if there are any. */
   inForce?: InForce | undefined;
@@ -295,29 +295,29 @@ export interface Foresight {
 }
 
 /**
- * Works out anew what another fact could change, and gives the same values for all else: claims and snapshots of the domains that
- * an object claims or claimed, and the outcomes of all who claim them.
+ * Computes only results that a changed fact can affect, and returns the same values for all others. These are claims and
+ * snapshots of the domains that an object claims or claimed, and the outcomes of all objects that claim them.
  */
 export class Decider {
   readonly #options: DeciderOptions;
   readonly #overrides = new OverrideDecider();
   readonly #settled: SettledClaims;
   readonly #served = new ServedFleets();
-  /** Keyed by uid. */
+  /** Candidates by uid. */
   readonly #candidates = new Map<string, Candidate>();
-  /** Keyed by uid: what stays in force should an object's next spec not be accepted. */
+  /** Specs by uid that stay in force if an object's next spec is rejected. */
   readonly #kept = new Map<string, KeptSpec>();
-  /** Uids of objects for which another spec is kept than in the round before. */
+  /** Uids of objects whose stored spec differs from the round before. */
   readonly #rekept = new Set<string>();
-  /** Keyed by uid: RateLimitOverrides. */
+  /** RateLimitOverrides by uid. */
   readonly #ofOverrides = new Map<string, ConfigObject>();
-  /** Keyed by uid: objects with fields of a newer CRD. */
+  /** Objects with fields of a newer CRD, by uid. */
   readonly #newer = new Map<string, FieldsOfObject>();
-  /** Keyed by uid. */
+  /** Outcomes by uid. */
   #outcomes = VersionedMap.of<ObjectOutcome>();
-  /** Keyed by `domainKey`: whose namespaces have rules of a domain. */
+  /** Namespaces that have rules of a domain, by `domainKey`. */
   #holders = VersionedMap.of<readonly string[]>();
-  /** Keyed by fleet: what is served with overrides, and what it was made of. */
+  /** Served rules with overrides by fleet, and their inputs. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
   #policy = noPolicy;
 
@@ -335,7 +335,7 @@ export class Decider {
     });
   }
 
-  /** Keyed by uid: see `keptChanges`. */
+  /** Returns specs by uid: see `keptChanges`. */
   get kept(): ReadonlyMap<string, KeptSpec> {
     return this.#kept;
   }
@@ -348,7 +348,7 @@ export class Decider {
     }
   }
 
-  /** `changed`: objects that may be others than in the round before. `nowMs` is for overrides; by default none of them has ended. */
+  /** `changed`: objects that may differ from the round before. `nowMs` is for overrides; by default none of them has ended. */
   decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): Decision {
     const outcomes = this.#settle(this.#take(changed, policy));
     const overrides = [...this.#ofOverrides.values()];
@@ -450,7 +450,7 @@ export class Decider {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
         const refusal = accessRejection(wish, domainOwners, accesses);
         if (refusal !== undefined || isAssigned(place, domainOwners, accesses)) return refusal;
-        // Nobody says whose it is: it is theirs who have its rules, or had them last.
+        // Without a configured owner, the domain belongs to the namespaces that have its rules, or had them last.
         const key = domainKey(place);
         const owners = this.#holders.get(key) ?? records.get(key)?.namespaces;
         if (owners === undefined || owners.includes(namespace)) return undefined;
@@ -464,7 +464,7 @@ export class Decider {
     return this.#overrides.foresee(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
-  /** Reviews an object that may be stored, after all that was decided. It remembers nothing of the object. */
+  /** Reviews an object that may be stored, after all decisions. Stores nothing about the object. */
   foresee(object: ConfigObject, schemas = this.#policy.schemas): Foresight {
     const facts = { object, kept: undefined, fleets: this.#policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
@@ -481,14 +481,14 @@ export class Decider {
   }
 }
 
-/** Fields of a newer CRD in the newest spec; undefined: it has none. */
+/** Returns fields of a newer CRD in the newest spec. Undefined if it has none. */
 function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject | undefined {
   const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
   const unknown = newest.ok ? [] : newest.unknown;
   return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
 }
 
-/** Sorted; undefined: nobody's. */
+/** Returns sorted namespaces. Undefined if there are none. */
 function namespacesOf(claims: readonly Claim[]): string[] | undefined {
   if (claims.length === 0) return undefined;
   return [...new Set(claims.map(({ object }) => object.namespace))].sort();
@@ -501,7 +501,7 @@ interface Overridden {
   snapshot: FleetSnapshot;
 }
 
-/** `last` again, as long as it is made of the same. */
+/** Returns `last` again, as long as its inputs are the same. */
 function overridden(
   base: FleetSnapshot,
   overrides: readonly Resource[],

@@ -1,4 +1,4 @@
-/** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
+/** Which limiters have which rules in force, from the order in which snapshots were served and the limiters' responses. */
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Capabilities,
@@ -14,10 +14,10 @@ import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
   newest: FleetSnapshot;
-  /** When it was first served. */
+  /** The time when it was first served. */
   newestMs: number;
   number: number;
-  /** By capabilities, as a text. */
+  /** Served versions by capabilities, as a text. */
   served: Map<string, ServedVersions>;
 }
 
@@ -25,7 +25,7 @@ interface FleetVersions {
 interface ServedVersions {
   has: Capabilities;
   newest: string;
-  /** By version, in the order of the numbers. */
+  /** Numbers by version, in ascending order. */
   numbers: Map<string, number>;
 }
 
@@ -35,23 +35,23 @@ interface Served {
   since: Since;
 }
 
-/** From which snapshot on the present rules of an object are in every snapshot of its fleet. */
+/** The first snapshot from which on all snapshots of a fleet have the current rules of an object. */
 export interface Since {
   number: number;
-  /** When that one was first served here, in milliseconds since 1970. */
+  /** The time when that snapshot was first served here, in milliseconds since 1970. */
   ms: number;
   /** The capabilities that a limiter needs for the rules. */
   needs: Capabilities;
 }
 
-/** Chosen: at one change a second, an hour. A limiter that is further behind counts as it did before. */
+/** Chosen: an hour at one change a second. A limiter that is further behind is counted as before. */
 const versionsRemembered = 4096;
 
 /**
- * Which snapshots hold the present rules of which objects. Versions are numbered as they appear, over all fleets, and no
- * number comes twice; an object's rules are in every snapshot of its fleet from their `since` number on. So a limiter
- * has them in force if the version that it accepted has no smaller number. A version that comes back counts as new.
- * What limiters with fewer capabilities are served at the same time has the same number.
+ * Records which snapshots have the current rules of which objects. Versions are numbered as they appear, over all fleets, and no
+ * number is used twice. An object's rules are in every snapshot of its fleet from their `since` number on. So a limiter has them
+ * in force if its accepted version has no smaller number. A version that returns counts as new. The rules that limiters with
+ * fewer capabilities get at the same time have the same number.
  */
 export class VersionLedger {
   readonly #versionsRemembered: number;
@@ -61,12 +61,12 @@ export class VersionLedger {
   #outcomes: Decision['outcomes'] = new Map();
   #lastNumber = 0;
 
-  /** `versionsRemembered` of each fleet defaults to 4,096. */
+  /** The `versionsRemembered` of each fleet defaults to 4,096. */
   constructor(options: { versionsRemembered?: number } = {}) {
     this.#versionsRemembered = options.versionsRemembered ?? versionsRemembered;
   }
 
-  /** Call for every decision, on leaders and others, so that a new leader knows what limiters have. */
+  /** Observes a decision. Call it for every decision, on leaders and others, so that a new leader knows which rules limiters have. */
   observe(decision: Decision, nowMs: number): void {
     const { fleets, outcomes } = decision;
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
@@ -85,22 +85,22 @@ export class VersionLedger {
     this.#outcomes = outcomes;
   }
 
-  /** Undefined for a version that limiters with these capabilities were never served here, or too long ago. */
+  /** Returns undefined for a version that limiters with these capabilities were never served here, or too long ago. */
   numberOf(fleet: string, version: string | undefined, has: Capabilities): number | undefined {
     const known = this.#fleets.get(fleet);
     if (known === undefined) return undefined;
     const key = has.join();
-    // If the first limiter with these capabilities comes, the present version alone is known.
+    // For the first limiter with these capabilities, only the current version is known.
     if (!known.served.has(key)) known.served.set(key, servedVersions(known, has));
     return version === undefined ? undefined : known.served.get(key)!.numbers.get(version);
   }
 
-  /** Undefined while none of its rules are served. */
+  /** Returns undefined while none of the object's rules are served. */
   since(objectUid: string): Since | undefined {
     return this.#served.get(objectUid)?.since;
   }
 
-  /** Undefined for a fleet that nothing is served to. */
+  /** Returns undefined for a fleet to which nothing is served. */
   newest(fleet: string): (Since & { version: string }) | undefined {
     const known = this.#fleets.get(fleet);
     return known && { ...this.#newest(fleet), version: known.newest.version };
@@ -152,7 +152,7 @@ function servedVersions(
 export interface LimiterState {
   name: string;
   isWeir: boolean;
-  /** Since when it is there. */
+  /** The time since which it is connected. */
   sinceMs: number;
   /** The number of the snapshot that it has in force. 0: none that is known. */
   accepted: number;
@@ -163,20 +163,20 @@ export interface LimiterState {
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
     | undefined;
-  /** It has just come, and may still answer what it was sent first: until then nobody waits for it. */
+  /** Whether it has just connected and may still answer its first snapshot. Until then, no status waits for it. */
   isJoining: boolean;
 }
 
 /** A limiter that is expected and not connected. */
 export interface AbsentLimiter {
   name: string;
-  /** Since when nobody has heard of it. */
+  /** The time since which it was not heard of. */
   sinceMs: number;
   /** The number of the snapshot that it had in force then. 0: none that is known. */
   accepted: number;
   hasNothing: boolean;
   capabilities: Capabilities;
-  /** Resources that it had refused of that. */
+  /** Resources that it rejected from its version. */
   keptOut: ReadonlySet<string>;
 }
 
@@ -184,17 +184,17 @@ export interface AbsentLimiter {
 export interface Limiters {
   connected: readonly LimiterState[];
   absent: readonly AbsentLimiter[];
-  /** Neither connected nor expected yet: pods that are not ready. */
+  /** Limiters that are neither connected nor expected yet: pods that are not ready. */
   coming: readonly string[];
-  /** There should be more, whose names nobody knows. */
+  /** Whether there should be more limiters, whose names are unknown. */
   isShort: boolean;
-  /** Nothing but who was seen says who is expected, and this process looks for a moment only. */
+  /** Whether there may be more limiters, because only connected ones are known to be expected, and this process has just started. */
   mayBeMore: boolean;
 }
 
-/** Where the limiters of a fleet stand with the rules of one object. Lists are in the order of names. */
+/** The standing of the limiters of a fleet with the rules of one object. Lists are sorted by name. */
 export interface Standing {
-  /** All that are expected: without those that are joining, unless there are no others. */
+  /** The number of all expected limiters, without those that are joining, unless there are no others. */
   total: number;
   /** The number of these that are connected. */
   connected: number;
@@ -215,12 +215,12 @@ export interface Standing {
   hasOlder: boolean;
 }
 
-/** Chosen: enough to begin to look. */
+/** Chosen: enough to start an investigation. */
 const namesShown = 5;
 
 /**
- * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, as do all objects that
- * every limiter has: 5,000 objects and 1,000 limiters take few looks at each limiter.
+ * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, and so do all objects that every
+ * limiter has. So 5,000 objects and 1,000 limiters need few lookups for each limiter.
  */
 export class FleetStanding {
   /** True if some limiter is not Weir's. */
@@ -231,13 +231,13 @@ export class FleetStanding {
   readonly #leastAccepted: number;
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
-  /** Resources that some limiter keeps out of a snapshot that it has in force. */
+  /** Resources that some limiter rejects from a snapshot that it has in force. */
   readonly #keptOut: ReadonlySet<string>;
   readonly #answers = new Map<string, Standing>();
-  /** Given again where they still hold, so that what was derived from them holds too. */
+  /** Answers that are returned again while they hold, so that values derived from them also hold. */
   readonly #formerAnswers: ReadonlyMap<string, Standing>;
 
-  /** `former` is the same fleet a moment ago. */
+  /** `former`: the same fleet a moment ago. */
   constructor(limiters: Limiters, former?: FleetStanding) {
     this.#limiters = sorted(limiters);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
@@ -253,7 +253,7 @@ export class FleetStanding {
       capabilities,
     );
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
-    // Limiters that refuse alike share what they refuse.
+    // Limiters with equal rejections share one list.
     const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
     this.#keptOut = new Set([
       ...[...refused].flatMap((resources) => [...(resources?.keys() ?? [])]),
@@ -261,7 +261,7 @@ export class FleetStanding {
     ]);
   }
 
-  /** Limiters that are on their way, or have not answered for the first time. */
+  /** Names of limiters that are expected soon, or have not answered for the first time. */
   get joining(): string[] {
     const names = this.#limiters.connected.filter(({ isJoining }) => isJoining).map(({ name }) => name);
     return [...names, ...this.#limiters.coming];
@@ -273,7 +273,7 @@ export class FleetStanding {
    */
   of(since: Since, resource = ''): Standing {
     const isKeptOut = this.#keptOut.has(resource);
-    // All that everybody has share the answer for 0, which everybody has.
+    // Rules that all limiters have share the answer for 0, which all limiters have.
     const isShared = !isKeptOut && since.number <= this.#leastAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
@@ -311,7 +311,7 @@ export class FleetStanding {
     );
   }
 
-  /** All that are expected. */
+  /** The number of all expected limiters. */
   get total(): number {
     return this.#expected.length + this.#limiters.absent.length;
   }

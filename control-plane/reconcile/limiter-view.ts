@@ -1,4 +1,4 @@
-/** Joins what all replicas know of their limiters with what a fleet expects. */
+/** Joins the reports of all replicas about their limiters with what a fleet expects. */
 
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
@@ -24,9 +24,9 @@ interface LastKnown {
   report: LimiterReport;
   /** The newest snapshot that it accepted, as far as its version was known. */
   accepted: number;
-  /** Since when it claims a version that nobody knows. */
+  /** The time since which it claims an unknown version. */
   unknownSinceMs: number | undefined;
-  /** Since when it refuses what it is sent. */
+  /** The time since which it rejects snapshots. */
   refusesSinceMs: number | undefined;
   hasAnswered: boolean;
 }
@@ -37,7 +37,7 @@ interface Gone extends AbsentLimiter {
   known: LastKnown;
 }
 
-/** For a fleet without an object. */
+/** The expectation for a fleet without an object. */
 const defaultExpectation: FleetExpectation = {
   count: undefined,
   endpoints: undefined,
@@ -53,19 +53,22 @@ const nobody = new FleetStanding({ connected: [], absent: [], coming: [], isShor
  * for one that another replica serves a moment earlier; then it stands for nothing.
  */
 export const patienceMs = 15_000;
-/** Chosen: a limiter is connected before its pod is ready, and its report is here within a second. */
+/** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
 
 /** The limiters of all living replicas. A limiter counts once, wherever it is connected. */
 export class LimiterView {
   readonly #ledger: VersionLedger;
-  /** Keyed by instance, else by id. Only of limiters that are there. */
+  /** Last known states by instance, or by id without an instance. Only of connected limiters. */
   #lastKnown = new Map<string, LastKnown>();
-  /** Keyed by instance, else by id. */
+  /** Limiters that are gone, by instance, or by id without an instance. */
   readonly #gone = new Map<string, Gone>();
-  /** Keyed by `limiterIdentity`, so that who comes again and again without an answer has come once. */
+  /**
+   * Times of joining by `limiterIdentity`, so that a limiter that reconnects repeatedly without a response counts as having
+   * joined once.
+   */
   #joinedMs = new Map<string, number>();
-  /** Keyed by fleet and key of an endpoint. */
+  /** Times of readiness by fleet and key of an endpoint. */
   #readyMs = new Map<string, number>();
   #fleets = new Map<string, FleetStanding>();
   #dueMs = Number.POSITIVE_INFINITY;
@@ -76,14 +79,14 @@ export class LimiterView {
     this.#ledger = ledger;
   }
 
-  /** When time alone changes what it says: `update` it again then. Infinity: never. */
+  /** The time when the view changes by time alone. Call `update` then. Infinity if it does not. */
   get dueMs(): number {
     return this.#dueMs;
   }
 
   /**
-   * Call when a report or an expectation has changed, and when the ledger has observed a decision: more versions may be
-   * known then. `expectations` are by fleet.
+   * Updates the view. Call it when a report or an expectation has changed, and when the ledger has observed a decision, because
+   * more versions may then be known. `expectations` are by fleet.
    */
   update(
     living: readonly ReplicaReport[],
@@ -108,7 +111,7 @@ export class LimiterView {
     }
     this.#readyMs = readyMs;
     this.#fleets = fleets;
-    // A fleet without an object that nobody is connected to has no limiters, until one of them is back.
+    // A fleet without an object and without connected limiters has no limiters, until one returns.
     for (const [identity, { report, sinceMs }] of this.#gone) {
       const isForgotten =
         !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs, nowMs);
@@ -116,12 +119,12 @@ export class LimiterView {
     }
   }
 
-  /** Without limiters for a fleet that none is connected to. */
+  /** Returns a standing without limiters for a fleet to which none is connected. */
   fleet(name: string): FleetStanding {
     return this.#fleets.get(name) ?? nobody;
   }
 
-  /** Keyed by fleet; who was there and is not any more is gone from now on. */
+  /** Returns connected limiters by fleet. Limiters that were connected before and are not now count as gone from now on. */
   #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, LimiterState[]> {
     const lastKnown = new Map<string, LastKnown>();
     const joinedMs = new Map<string, number>();
@@ -133,7 +136,7 @@ export class LimiterView {
       const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
       joinedMs.set(joiner, sinceMs);
       let last = this.#lastKnown.get(identity) ?? this.#gone.get(identity)?.known;
-      // Without an instance, a limiter has another identity over each stream, and says nothing of what it has.
+      // Without an instance, a limiter has another identity for each stream, and does not report its version.
       if (last === undefined && report.instance === undefined) {
         left ??= this.#leftBehind(streams);
         last = left.get(joiner);
@@ -158,7 +161,10 @@ export class LimiterView {
     return states;
   }
 
-  /** Keyed by `limiterIdentity`: what limiters had whose streams are none of these, be they gone or between two streams. */
+  /**
+   * Returns, by `limiterIdentity`, the versions of limiters that have none of these streams, because they are gone or between two
+   * streams.
+   */
   #leftBehind(streams: ReadonlyMap<string, LimiterReport>): Map<string, LastKnown> {
     const gone = [...this.#gone.values()].map(({ known }) => known).reverse();
     const replaced = [...this.#lastKnown].flatMap(([id, known]) => (streams.has(id) ? [] : [known]));
@@ -184,8 +190,8 @@ export class LimiterView {
   }
 
   /**
-   * Number of what it has in force for sure. A version that comes back has a new number, and was not sent again yet to whom
-   * another one was sent since: it may have had that in force, or a part of it.
+   * Returns the number of the version that the limiter certainly has in force. A version that returns has a new number, and was
+   * not sent again yet to limiters that got another one since. They may have that one in force, or a part of it.
    */
   #inForce(report: LimiterReport): number | undefined {
     const { sentVersion, refusal } = report;
@@ -343,18 +349,21 @@ function absentPart({ report: _, known: __, ...limiter }: Gone): AbsentLimiter {
   return limiter;
 }
 
-/** Weir's limiters say what they have when they connect; of others without a version nobody knows. */
+/**
+ * Returns whether the limiter has no rules. Weir's limiters report their version when they connect; for others without a version,
+ * it is unknown.
+ */
 function hasNothing(report: LimiterReport): boolean {
   const version = versionInForce(report);
   return version === versionOfNothing || (version === undefined && report.isWeir);
 }
 
-/** If a limiter rejected a part of a snapshot, it has the rest in force. */
+/** Returns the version in force. If a limiter rejected a part of a snapshot, it has the rest in force. */
 function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
   return refusal?.resources === undefined ? acceptedVersion : refusal.version;
 }
 
-/** Words by names. */
+/** Returns reasons by names. */
 function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
   if (resources === undefined) return undefined;
   const found = keptOutOf.get(resources) ?? new Map(resources.map(({ name, message }) => [name, message]));
@@ -362,7 +371,7 @@ function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefine
   return found;
 }
 
-/** Keyed by list: the limiters of a report that refuse alike share one. */
+/** Reasons by list. Limiters of a report with equal rejections share a list. */
 const keptOutOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
 
 /** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
@@ -381,7 +390,7 @@ function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport)
   };
 }
 
-/** Limiters by what `isAt` asks for. */
+/** Names of limiters by the properties that `isAt` compares. */
 class EndpointNames {
   readonly #byUid = new Map<string, LimiterReport>();
   readonly #byName = new Map<string, LimiterReport[]>();
@@ -416,9 +425,9 @@ function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterRep
 }
 
 /**
- * Identifies the limiter of a stream. A client chooses its instance itself. A client that claims the instance of another
- * limiter, for another fleet, from another address or with the token of another pod, is one more limiter, and does not replace
- * the other. Different people choose instances and ids, so the letter keeps them apart.
+ * Identifies the limiter of a stream. A client chooses its instance itself. A client that claims the instance of another limiter,
+ * for another fleet, from another address or with the token of another pod, counts as one more limiter, and does not replace the
+ * other. Instances and ids have different origins, so the letter separates them.
  */
 function streamIdentity({ id, instance, fleet, podUid, address }: LimiterReport): string {
   return instance === undefined

@@ -1,6 +1,7 @@
 /**
- * Fields of a spec that this program does not know: where they are, the spec without them, and what the API server's own schemas say of
- * them. Such fields come from a CRD that is newer than the program: the API server drops fields that its CRD does not have. Pure.
+ * Fields of a spec that this program does not know: their paths, the spec without them, and their definition in the API server's
+ * own schemas. Such fields come from a CRD that is newer than the program, because the API server drops fields that its CRD does
+ * not have. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { entryFields } from '../../rules/language/fields.ts';
@@ -12,14 +13,14 @@ import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fiel
 import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 
-/** Fields of one spec, which its API server's schema distinguishes. */
+/** Fields of one spec, separated by its API server's schema. */
 export interface SortedFields {
-  /** They hold what the API server puts there by itself. As texts. */
+  /** Fields with the default that the API server sets, as texts. */
   ignored: readonly string[];
   unknown: readonly UnknownField[];
 }
 
-/** `paths` lead to all fields of the spec that this program does not know. */
+/** `paths`: the paths of all fields of the spec that this program does not know. */
 export function sortFields(
   spec: unknown,
   paths: readonly FieldPath[],
@@ -105,10 +106,10 @@ export function unknownFieldRejection(unknown: readonly UnknownField[], version:
   return { reason: 'UnknownField', problem };
 }
 
-/** From the spec on; the last step is the field. */
+/** A path from the spec on. The last step is the field. */
 export type FieldPath = readonly (string | number)[];
 
-/** Fields of an override's spec that this version does not know. */
+/** Returns fields of an override's spec that this version does not know. */
 export function unknownOverrideFields(spec: unknown): FieldPath[] {
   if (!isObject(spec)) return [];
   const entries: unknown[] = Array.isArray(spec['match']) ? spec['match'] : [];

@@ -1,6 +1,6 @@
 /**
- * Decides about RateLimitOverrides: which of them are in force in which domain, until when, and the status of each. Pure: the
- * time is passed in, and results of the round before are returned again while they hold.
+ * Decides about RateLimitOverrides: which are in force in which domain, until when, and the status of each. Pure: the time is
+ * passed in, and results of the round before are returned again while they hold.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { hasWindows } from '../../rules/algorithms/registry.ts';
@@ -85,27 +85,27 @@ interface Place {
 
 export interface OverrideFacts {
   nowMs: number;
-  /** OVERRIDES_MAX_SECONDS. */
+  /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
   /** See `Policy`. */
   schemas: PublishedSchemas | undefined;
   /** The version of this program, for messages. */
   version: string;
-  /** Why the object's namespace may not lie anything over the domain. */
+  /** Returns why the object's namespace may not set overrides in the domain. Undefined if it may. */
   rejection(object: ConfigObject, place: Place): Rejection | undefined;
-  /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined: there are none. */
+  /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined if there are none. */
   rulesOf(place: Place): Resource | undefined;
 }
 
 export interface DecidedOverrides {
-  /** Keyed by uid. */
+  /** Outcomes by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** Keyed by fleet. */
+  /** Resources by fleet. */
   resources: ReadonlyMap<string, readonly Resource[]>;
-  /** Keyed by `domainKey`. */
+  /** Counts by `domainKey`. */
   counts: ReadonlyMap<string, number>;
   newerFields: NewerFields;
-  /** When time alone changes something; undefined: never. */
+  /** The time when something changes by time alone. Undefined if nothing does. */
   dueMs: number | undefined;
 }
 
@@ -121,7 +121,7 @@ const longestMatch = 250;
 
 export class OverrideDecider {
   #candidates: ReadonlyMap<string, Candidate> = new Map();
-  /** Keyed by `ReadSpec.key`. */
+  /** Holders by `ReadSpec.key`. */
   #holders: ReadonlyMap<string, ConfigObject> = new Map();
 
   decide(
@@ -158,7 +158,7 @@ export class OverrideDecider {
     return { outcomes, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
   }
 
-  /** Why an object would not be in force that may come to this, after all that was decided. */
+  /** Returns why an object that may be stored would not be in force, after all decisions. */
   foresee(object: ConfigObject, facts: OverrideFacts): OverrideForesight {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
     const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
@@ -196,7 +196,7 @@ function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFact
   return { object, kept, newest: read(object), older, schemas, given: undefined };
 }
 
-/** Fields of a newer CRD are left out; where one does not hold its default, that is all that is wrong. */
+/** Reads a spec without the fields of a newer CRD. A field that does not hold its default is then the only mistake. */
 function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): Reading {
   const { schemas, version } = facts;
   const paths = schemas === undefined ? [] : unknownOverrideFields(spec);
@@ -234,7 +234,7 @@ function readKnown(
     typeof fleet === 'string' && fleet.length <= dnsLabelLength && new RegExp(dnsLabelPattern).test(fleet);
   if (!isFleet) return { problem: `spec.fleet: must be a DNS label, found ${shortened(String(fleet), 100)}` };
   const { createdMs, uid } = object;
-  // A manifest of a folder says nothing of when it was made.
+  // A manifest of a folder has no time of creation.
   const isFile = createdMs === 0;
   const origin: OverrideOrigin = {
     source: isFile ? 'file' : 'object',
@@ -282,10 +282,7 @@ function effectText({ effect, limit }: Override): string {
   return `${effectWords(effect)}${limit === '' ? '' : ` of limit ${limit}`}`;
 }
 
-/**
- * Decides what of it is served, and what its status says: the newest spec, or else the one that was accepted before it, until
- * that ends.
- */
+/** Decides which spec is served, and the status: the newest spec, or the one that was accepted before it, until that ends. */
 function judge(
   candidate: Candidate,
   holders: ReadonlyMap<string, ConfigObject>,
@@ -391,10 +388,13 @@ function endOf(
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
 }
 
-/** Domains with grants alone; as long as their rules stay. */
+/** Rule tables of domains with grants, for as long as their rules stay. */
 const tables = new WeakMap<Resource, RuleTable>();
 
-/** In milliseconds since 1970; or why it does nothing. `rules` are those of its domain; undefined: there are none. */
+/**
+ * Returns the end in milliseconds since 1970, or why the grant has no effect. `rules`: the rules of its domain; undefined if
+ * there are none.
+ */
 export function grantEnd(
   { domain, match, limit: name, createdMs }: Override,
   rules: Resource | undefined,
@@ -424,7 +424,7 @@ function endOfWindow(limit: Limit, createdMs: number): number {
   if (!hasWindows(limit)) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
   if (unit !== Unit.MONTH) return endMs;
-  // Limiters may be set to months of the calendar, and nobody reports here: the later end is certain.
+  // Limiters may count months of the calendar, and no report says so. The later end is certain.
   const created = new Date(createdMs);
   return Math.max(endMs, Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + unitMultiplier, 1));
 }

@@ -1,20 +1,20 @@
-/** Why objects are not accepted, in words for their owners. */
+/** The reasons why objects are not accepted, in words for their owners. */
 import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import type { Acceptance, Decision } from '../model/decision.ts';
 import { isUnread, type RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
 
-/** Why a newest spec is not accepted, in words for its owner. */
+/** The reason why a newest spec is not accepted, in words for its owner. */
 export interface Rejection {
   reason: RejectionReason;
-  /** Without what stays in force. */
+  /** The reason, without the spec that stays in force. */
   problem: string;
 }
 
 /** Chosen: one long key leaves room for the other errors. */
 export const longestError = 2_000;
-/** Conditions take 32,768 characters; what stays in force comes after this. */
+/** Chosen below the 32,768 characters of a condition, because the spec that stays in force is named after it. */
 export const longestProblem = 32_000;
 
 /** The wish of one object, and whether its status says that the wish is granted. */
@@ -25,7 +25,7 @@ interface Wish {
   isServed: boolean;
 }
 
-/** Why a namespace may not have a domain of a fleet, no matter who has it now; undefined: it may. Pure. */
+/** Returns why a namespace may not have a domain of a fleet, regardless of its current owner. Undefined if it may. Pure. */
 export function accessRejection(
   { namespace, fleet, domain, isServed }: Wish,
   domainOwners: DomainOwners,
@@ -76,7 +76,7 @@ export interface InForce {
   generation: number;
   /** The generation is the newest one: its spec was accepted, and now reads otherwise. */
   isSame?: boolean;
-  /** Fields that its rules are served without. */
+  /** Fields that are left out of its served rules. */
   without?: readonly string[] | undefined;
 }
 
@@ -97,7 +97,10 @@ export function name(text: string): string {
   return shortened(text, longestError);
 }
 
-/** Why specs cannot be read of which nothing is served, each with its place. What is in force elsewhere, only limiters know. */
+/**
+ * Returns why specs cannot be read of which nothing is served, each with its place. Only limiters know which rules are in force
+ * elsewhere.
+ */
 export function unreadSpecs(
   { outcomes }: Decision,
   placeOf: (object: ConfigObject) => string | undefined,

@@ -1,6 +1,6 @@
 /**
- * Objects that were deleted, until no limiter runs their rules any more and receivers of webhooks were reported. Every replica
- * sees deletions and what the leader stores of them, so that each could lead. Pure: what it asks for is passed in.
+ * Deleted objects, until no limiter runs their rules any more and receivers of webhooks were notified. Every replica sees
+ * deletions and what the leader stores about them, so that each replica can become leader. Pure: its inputs are passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision, ObjectOutcome } from '../model/decision.ts';
@@ -10,37 +10,37 @@ export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
   /** The resource that was served for it last. Null: none, so that no limiter runs it. */
   served: { fleet: string; domain: string; resource: string } | null;
-  /** When it was found to be gone, in milliseconds since 1970. */
+  /** The time when the deletion was found, in milliseconds since 1970. */
   removedMs: number;
 }
 
 interface Waiting {
   object: RemovedObject;
-  /** From which snapshot of its fleet on it is in none; undefined while the fleet is served nothing. */
+  /** The first snapshot of its fleet from which on no snapshot contains it. Undefined while nothing is served to the fleet. */
   since: number | undefined;
-  /** Receivers are being reported. */
+  /** Whether receivers are being notified. */
   isReported: boolean;
 }
 
 export interface RemovalsOptions {
-  /** Objects that may wait; beyond it the oldest goes. */
+  /** The maximum number of waiting objects. Beyond it, the oldest is dropped. */
   most: number;
   /** The time after a deletion within which another leader would have stored it. */
   forgetAfterMs: number;
   dropped(): void;
 }
 
-/** Chosen: a watch that is further behind shows again what was reported, and it is reported twice. */
+/** Chosen: a watch that is further behind shows notified objects again, and they are notified twice. */
 const mostLagMs = 60_000;
 
 export class Removals {
   readonly #options: RemovalsOptions;
-  /** Keyed by uid, oldest first. */
+  /** Waiting objects by uid, the oldest first. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Keyed by uid: when receivers had been reported. */
+  /** Times by uid when receivers had been notified. */
   readonly #doneMs = new Map<string, number>();
   #outcomes: Decision['outcomes'] = new Map();
-  /** By uid. */
+  /** Uids of stored objects. */
   #stored: ReadonlySet<string> = new Set();
 
   constructor(options: RemovalsOptions) {
@@ -52,7 +52,7 @@ export class Removals {
     return [...this.#waiting.values()].map(({ object }) => object);
   }
 
-  /** `isGone`: it exists no longer, neither as an object of this control plane nor of another. */
+  /** `isGone`: whether the object no longer exists, neither as an object of this control plane nor of another. */
   observe(decision: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
     for (const uid of changedKeys(decision.outcomes, this.#outcomes)) {
       const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
@@ -61,7 +61,7 @@ export class Removals {
     this.#outcomes = decision.outcomes;
   }
 
-  /** Takes what is stored now. Objects that the leader removed from it were reported. */
+  /** Takes the currently stored objects. Objects that the leader removed from them were notified. */
   useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
     const uids = new Set(stored.map(({ uid }) => uid));
     if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
@@ -70,7 +70,7 @@ export class Removals {
     for (const object of stored) this.#add(object);
   }
 
-  /** While another one leads: what it has not stored after this time it has reported. */
+  /** Follows another leader. Objects that it has not stored after this time count as notified. */
   follow(nowMs: number): void {
     for (const [uid, { object, isReported }] of this.#waiting) {
       const isOld = nowMs - object.removedMs >= this.#options.forgetAfterMs;
@@ -79,7 +79,7 @@ export class Removals {
   }
 
   /**
-   * Returns the objects to report now, each once. Call `done` when their receivers know. `newest` is the number of a fleet's
+   * Returns the objects to notify now, each once. Call `done` when their receivers know. `newest` is the number of a fleet's
    * snapshot.
    */
   due(

@@ -1,4 +1,4 @@
-/** From settled claims to snapshots. Gives the same values for what did not change. */
+/** Makes snapshots from settled claims. Returns the same values for unchanged ones. */
 import { type Capabilities, supports } from '../../rules/language/capabilities.ts';
 import { byAge } from '../model/config-object.ts';
 import type { FallbackSpec } from '../model/decision.ts';
@@ -20,7 +20,7 @@ interface ServedPlace {
   resource: Resource;
 }
 
-/** Chosen: up to this many changes at once, each is made in the text of a version. */
+/** Chosen: up to this number of changes, each is made in the text of a version. */
 const mostEdits = 8;
 
 /** The resources of one fleet, in the order of their names. */
@@ -28,7 +28,7 @@ class SortedResources {
   readonly #fleet: string;
   readonly #resources: Resource[] = [];
   readonly #lines: string[] = [];
-  /** All lines; undefined: they have to be joined. To join thousands takes longer than to change a few in the text. */
+  /** The joined lines. Undefined if they must be joined. Joining thousands takes longer than changing a few lines in the text. */
   #text: string | undefined;
   #edits = 0;
   #snapshot: FleetSnapshot | undefined;
@@ -52,7 +52,7 @@ class SortedResources {
     this.#lines.splice(at, 0, line);
   }
 
-  /** Before `#lines` changes. */
+  /** Call it before `#lines` changes. */
   #edit(at: number, before: string, now: string): void {
     this.#snapshot = undefined;
     this.#edits += 1;
@@ -88,20 +88,20 @@ class SortedResources {
 /** The resources of one fleet, as they change. */
 class FleetGathering {
   readonly resources: SortedResources;
-  /** By domain. */
+  /** Served places by domain. */
   readonly places = new Map<string, ServedPlace>();
 
   constructor(fleet: string) {
     this.resources = new SortedResources(fleet);
   }
 
-  /** All that are taken out go before any comes in: of two resources with one name only one may be there. */
+  /** Removes resources. All removals come before any addition, because two resources with one name must not coexist. */
   takeOut(domain: string, next: ServedPlace | undefined): void {
     const before = this.places.get(domain)?.resource;
     if (before !== undefined && before !== next?.resource) this.resources.remove(before);
   }
 
-  /** After `takeOut`. */
+  /** Adds resources. Call it after `takeOut`. */
   putIn(domain: string, next: ServedPlace | undefined): void {
     const before = this.places.get(domain);
     if (next === undefined) this.places.delete(domain);
@@ -115,7 +115,7 @@ export class ServedFleets {
   readonly #gatherings = new Map<string, FleetGathering>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
 
-  /** Keyed by fleet: those that some object is served to. */
+  /** Snapshots by fleet, of fleets with served objects. */
   get snapshots(): ReadonlyMap<string, FleetSnapshot> {
     return this.#snapshots;
   }
@@ -135,7 +135,7 @@ export class ServedFleets {
     return this.#placeOf(place)?.resource;
   }
 
-  /** Serves what came out of these places. */
+  /** Serves the results of these places. */
   serve(places: Settled['places'], fallbackOf: (claim: Claim) => Fallback | undefined): void {
     const next = [...places].map(({ fleet, domain, holders }) => {
       const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
@@ -160,7 +160,10 @@ export class ServedFleets {
   }
 }
 
-/** `claims` in the order of the objects' age, no matter who was accepted first: so the order of their rules never flips. */
+/**
+ * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules never
+ * changes back and forth.
+ */
 function servedPlace(
   claims: readonly Claim[],
   before: ServedPlace | undefined,
@@ -179,7 +182,7 @@ function servedPlace(
   return { claims: new Set(claims), fallbacks, resource };
 }
 
-/** Without those of which no rule is left, because other objects have all of their top-level rules by now: see `resourceFor`. */
+/** Returns fallbacks, without those that have no rule left because other objects have all of their top-level rules: see `resourceFor`. */
 function fallbacksOf(
   claims: readonly Claim[],
   fallbackOf: (claim: Claim) => Fallback | undefined,

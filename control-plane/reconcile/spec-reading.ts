@@ -1,4 +1,4 @@
-/** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
+/** One reading of the spec of a RateLimitConfig: its rules, or why it is rejected. Pure. */
 
 import { kind } from '../../rules/language/kinds.ts';
 import { compositeOf } from '../../rules/model.ts';
@@ -22,20 +22,20 @@ export interface ReadRules {
   ignored: readonly string[];
   fleet: string;
   domain: string;
-  /** Rules of all levels. */
+  /** The number of rules on all levels. */
   rules: number;
   /** The same as in `ServedConfig`. */
   ownFields: readonly string[];
   /** The object's rules alone, whatever they are merged with. */
   resource: Resource;
-  /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
+  /** The `key` or `key_value` of each rule on the top level. Objects of one domain may not share any. */
   topKeys: readonly string[];
 }
 
 export interface UnreadableSpec {
   ok: false;
   rejection: Rejection;
-  /** Unknown fields that hold something else than the default of the CRD. */
+  /** Unknown fields that do not hold the default of the CRD. */
   unknown: readonly UnknownField[];
   /** The rules without these fields; undefined where something is wrong besides. */
   rest: ReadRules | undefined;
@@ -46,7 +46,7 @@ export type SpecReading = ReadRules | UnreadableSpec;
 export interface ReadingFacts {
   /** The name of the object in messages. */
   name: string;
-  /** The schemas of the CRDs. Undefined: no API server drops what no CRD has, and unknown fields are errors. */
+  /** The schemas of the CRDs. Undefined if there is no API server that drops fields of no CRD, so that unknown fields are errors. */
   schemas: PublishedSchemas | undefined;
   /** The version of this program. */
   version: string;

@@ -1,6 +1,6 @@
 /**
- * Which statuses are to be written: compares what follows from decision and limiters with what was written. Each status follows from
- * one version of its object, and is written over that version alone. Leaders only.
+ * Finds the statuses to write: compares the statuses that follow from decision and limiters with those that were written. Each
+ * status follows from one version of its object, and only replaces the status of that version. Only leaders write.
  */
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import {
@@ -22,7 +22,7 @@ import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {
   writes: WriteLedger<ConfigObject>;
-  /** By uid: what is being written. */
+  /** Returns the status that is being written, by uid. */
   inFlight(uid: string): ConfigStatus | undefined;
   ledger: VersionLedger;
   limiters: LimiterView;
@@ -32,22 +32,22 @@ export interface StatusBoardOptions {
 
 /** The changes since the last evaluation. */
 export interface BoardChanges {
-  /** Keyed by uid, in the order in which they came up: what is to be written; undefined: nothing any more. */
+  /** Statuses to write by uid, in the order in which they were found. Undefined if there is nothing to write any more. */
   entries: ReadonlyMap<string, StatusEntry | undefined>;
   found: readonly { object: ConfigObject; news: OwnershipNews }[];
 }
 
 export interface Evaluation {
   decision: Decision;
-  /** Keyed by uid: as the source has them now, since the decision may have been made before. */
+  /** Objects by uid, as the source has them now, because the decision may be older. */
   objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, but still have our name in their status. */
   left: readonly ConfigObject[];
   /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean;
   /**
-   * Limiters may still be on their way to a leader that has just begun: until then what the one before said of an object
-   * stays, unless somebody refuses it.
+   * Whether limiters may still be on their way to a new leader. Until then, the status of the leader before stays, unless a
+   * limiter rejects the rules.
    */
   awaitsLimiters?: boolean;
   nowMs: number;
@@ -63,7 +63,7 @@ interface Found {
 interface FleetSeen {
   standing: FleetStanding;
   isOversize: boolean;
-  /** By uid: objects with rules in the fleet. */
+  /** Uids of objects with rules in the fleet. */
   objects: Set<string>;
   /** The objects that not every limiter has in force. */
   behind: Set<string>;
@@ -85,25 +85,25 @@ interface Evaluated {
   status: ConfigStatus;
   isWritten: boolean;
   isHeld: boolean;
-  /** It counts other overrides and says nothing else that is new: not before this time. */
+  /** If the status only counts other overrides and has no other news, it is not written before this time. */
   notBeforeMs: number;
 }
 
-/** Chosen: a storm of overrides is no storm of statuses that count them. */
+/** Chosen: many overrides must not cause as many statuses that count them. */
 const countEveryMs = 10_000;
 
-/** Nothing of an object is in any snapshot. */
+/** No snapshot contains anything of the object. */
 const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
 
 /**
- * The numbers that webhooks report of an object. Its status does not have them, because each limiter that connects or leaves
+ * The numbers of an object that webhooks report. Its status does not have them, because each limiter that connects or leaves
  * would change it.
  */
 export interface LimiterCounts {
   /** Limiters of the fleet that have the served rules in force. */
   inForce: number;
   refused: number;
-  /** Without those that have not answered for the first time. */
+  /** The number of limiters, without those that have not answered for the first time. */
   total: number;
 }
 
@@ -111,18 +111,21 @@ export class StatusBoard {
   readonly #options: StatusBoardOptions;
   readonly #ownership: StatusOwnership;
   #evaluated = new Map<string, Evaluated>();
-  /** Keyed by uid: what this process found when it first looked at the object. */
+  /** Results of the first look at an object, by uid. */
   readonly #found = new Map<string, Found>();
-  /** Keyed by uid: when a status was written for a count of overrides alone. */
+  /** Times by uid when a status was written only because of a count of overrides. */
   readonly #countedMs = new Map<string, number>();
-  /** When a status was made. */
+  /** Counts at the time when a status was made. */
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
-  /** By uid: objects that are given up. */
+  /** Uids of objects that were given up. */
   #left: ReadonlySet<string> = new Set();
   readonly #fleets = new Map<string, FleetSeen>();
-  /** By uid: what each evaluation looks at, as something is to be written, or the source does not show yet what was. */
+  /**
+   * Uids of objects that each evaluation checks, because there is a status to write, or because the source does not show a
+   * written one yet.
+   */
   readonly #open = new Set<string>();
-  /** The decision of the last evaluation. Undefined: the next one looks at all objects. */
+  /** The decision of the last evaluation. Undefined if the next one must check all objects. */
   #decision: Decision | undefined;
   #objects: Evaluation['objects'] = new Map();
   /** The entries of the evaluation under way. */
@@ -134,7 +137,7 @@ export class StatusBoard {
     this.#ownership = new StatusOwnership(options.controllerName, options.writes);
   }
 
-  /** Call after `VersionLedger.observe` and `LimiterView.update`. */
+  /** Evaluates the statuses. Call it after `VersionLedger.observe` and `LimiterView.update`. */
   evaluate(evaluation: Evaluation): BoardChanges {
     this.#entries = new Map();
     this.#news = [];
@@ -154,7 +157,7 @@ export class StatusBoard {
     return { entries: this.#entries, found: this.#news };
   }
 
-  /** By uid: objects of which something may be different from what the last evaluation found. */
+  /** Returns uids of objects that may differ from the last evaluation. */
   #due({ decision, objects, isOversize }: Evaluation): Set<string> {
     const last = this.#decision;
     const due =
@@ -176,7 +179,7 @@ export class StatusBoard {
     return due;
   }
 
-  /** When to evaluate again even if nothing changes; undefined: not at all. */
+  /** Returns when to evaluate again even if nothing changes. Undefined if that is not needed. */
   nextDueMs(nowMs: number): number | undefined {
     const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
     return [...counts, ...this.#ownership.dueMs()]
@@ -194,7 +197,7 @@ export class StatusBoard {
     this.#decision = undefined;
   }
 
-  /** When this process no longer leads: others may write then. */
+  /** Clears the board when this process no longer leads, because others may then write. */
   clear(): void {
     this.#decision = undefined;
     this.#evaluated.clear();
@@ -236,7 +239,7 @@ export class StatusBoard {
     else this.#open.delete(uid);
   }
 
-  /** Which fleet the object is of, and whether all limiters have its rules. */
+  /** Stores the fleet of the object, and whether all limiters have its rules. */
   #remember(
     { object: { uid }, served }: ObjectOutcome,
     standing: Standing | undefined,
@@ -264,7 +267,7 @@ export class StatusBoard {
     if (seen?.objects.delete(uid) && seen.objects.size === 0) this.#fleets.delete(fleet!);
   }
 
-  /** When a status may be written, as far as it is for the count of overrides. */
+  /** Returns when a status may be written, as far as only the count of overrides has changed. */
   #countedFrom(status: ConfigStatus, { uid, status: previous }: ConfigObject, nowMs: number): number {
     if (previous === undefined || status.overrides === previous.overrides) return nowMs;
     const { overrides: _, ...rest } = status;
@@ -276,7 +279,10 @@ export class StatusBoard {
     return nowMs;
   }
 
-  /** Once: its status has no name of ours afterwards, so that anyone who serves it now may write as it likes. */
+  /**
+   * Gives up an object, once. Its status does not have our name afterwards, so that another control plane that serves it may
+   * write any status.
+   */
   #leave(object: ConfigObject, nowMs: number): void {
     const { inFlight: inFlightOf, controllerName } = this.#options;
     const { uid } = object;
@@ -340,7 +346,7 @@ export class StatusBoard {
     return found;
   }
 
-  /** Returns whether the word of the leader before stays for now. Once it was ours too, we know what it rests on. */
+  /** Returns whether the status of the leader before stays for now. Once this process wrote the status itself, its reasons are known. */
   #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
     const found = this.#foundAt(known);
     found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);
@@ -387,7 +393,7 @@ function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   return servedVersion !== undefined && servedVersion !== hash && hadLimiters;
 }
 
-/** Uids of objects over whose domain other overrides are served. */
+/** Returns uids of objects in whose domain other overrides are served. */
 function recounted({ outcomes, overrides }: Decision, last: Decision): Set<string> {
   const counts = [
     overrides ?? new Map<string, number>(),
@@ -401,7 +407,7 @@ function recounted({ outcomes, overrides }: Decision, last: Decision): Set<strin
   return new Set([...outcomes].filter(([, outcome]) => isCounted(outcome)).map(([uid]) => uid));
 }
 
-/** For webhooks. */
+/** Returns the counts for webhooks. */
 export function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
   return { inForce, refused: refused.count, total };
 }
@@ -425,8 +431,8 @@ export type Transition = Pick<
 >;
 
 /**
- * The conditions of `next` that have another status or reason than before, or speak of a newer generation. `Ready` is
- * never among them: it says what the others said.
+ * Returns the conditions of `next` that have another status or reason than before, or a newer generation. `Ready` is never among
+ * them, because it repeats the others.
  */
 export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
   return next.conditions.filter((condition) => {

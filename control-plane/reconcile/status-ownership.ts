@@ -4,18 +4,18 @@ import type { Shown, WriteLedger } from '../model/write-ledger.ts';
 
 /** The result of looking at an object, for those who follow it. */
 export type OwnershipNews =
-  /** Somebody else changed what this process wrote; `by` is the control plane that the status names, `manager` who wrote it. */
+  /** Another writer changed a status of this process. `by` is the control plane that the status names, and `manager` is the writer. */
   | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
-  /** Another control plane writes to objects of this class; `yields`: this one leaves the object to it for a while. */
+  /** Another control plane writes to objects of this class. `yields`: this one leaves the object to it for a while. */
   | { is: 'class-conflict'; by: string; yields: boolean }
   | Extract<Shown<ConfigObject>, { is: 'written' }>;
 
 const minuteMs = 60_000;
-/** So often within a minute another control plane's name is found where this one's was, until one of them yields. */
+/** The number of times within a minute that another control plane's name replaces this one's, until one of them yields. */
 const conflictAfter = 2;
-/** How long the one that yields leaves an object alone. */
+/** The time for which the one that yields does not write the object. */
 export const yieldMs = 10 * minuteMs;
-/** Chosen: the number of repairs within a minute before a pause, whoever writes, and whatever name is written. */
+/** Chosen: the number of repairs within a minute before a pause, regardless of the writer and the written name. */
 const mostRepairs = 5;
 const repairPauseMs = 20_000;
 
@@ -36,7 +36,7 @@ export class ContestedStatus {
     this.#ownName = ownName;
   }
 
-  /** When it may be written again; in the past when it may. */
+  /** The time from which on it may be written again. In the past if it may be written now. */
   get pausedUntilMs(): number {
     return this.#pausedUntilMs;
   }
@@ -63,10 +63,10 @@ export class ContestedStatus {
 export class StatusOwnership {
   readonly #ownName: string | undefined;
   readonly #writes: WriteLedger<ConfigObject>;
-  /** Keyed by uid. */
+  /** Contested statuses by uid. */
   readonly #contested = new Map<string, ContestedStatus>();
 
-  /** `ownName` undefined: nobody else can write statuses. */
+  /** `ownName`: undefined if no other control plane can write statuses. */
   constructor(ownName: string | undefined, writes: WriteLedger<ConfigObject>) {
     this.#ownName = ownName;
     this.#writes = writes;
@@ -89,7 +89,7 @@ export class StatusOwnership {
     return nowMs >= pausedUntilMs && this.#writes.mayWrite(known);
   }
 
-  /** When `mayWrite` answers differently by the time alone. */
+  /** Returns the times when `mayWrite` changes by time alone. */
   dueMs(): number[] {
     return [...[...this.#contested.values()].map((one) => one.pausedUntilMs), ...this.#writes.dueMs()];
   }

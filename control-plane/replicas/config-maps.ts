@@ -1,4 +1,4 @@
-/** ConfigMaps of the control plane's namespace: how they are written and watched, and the values that they hold. */
+/** ConfigMaps of the control plane's namespace: writing and watching them, and the values that they hold. */
 
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
@@ -22,7 +22,7 @@ export interface Owner {
   uid: string;
 }
 
-/** ConfigMaps of one namespace, each of which one process writes at a time, by server-side apply. */
+/** ConfigMaps of one namespace. One process at a time writes each of them, by server-side apply. */
 export class ConfigMapApi {
   readonly #options: ConfigMapApiOptions;
 
@@ -30,7 +30,7 @@ export class ConfigMapApi {
     this.#options = options;
   }
 
-  /** Makes the ConfigMap hold this and nothing else. */
+  /** Makes this the only content of the ConfigMap. */
   async apply(map: ConfigMap, role: ObjectRole): Promise<void> {
     const { client, namespace, timeoutMs } = this.#options;
     const { owner } = map;
@@ -53,7 +53,7 @@ export class ConfigMapApi {
     });
   }
 
-  /** See `deleteObject`. */
+  /** Deletes a ConfigMap: see `deleteObject`. */
   delete(name: string, resourceVersion?: string): Promise<void> {
     const { client, timeoutMs } = this.#options;
     return deleteObject(client, { path: this.#path(name), timeoutMs, resourceVersion });
@@ -68,7 +68,7 @@ export class ConfigMapApi {
 export interface ConfigMap {
   name: string;
   data: Readonly<Record<string, string>>;
-  /** In base64. */
+  /** The data in base64. */
   binaryData: Readonly<Record<string, string>>;
   owner?: Owner | undefined;
 }
@@ -84,9 +84,9 @@ export const maxConfigMapBytes = 1_000_000;
 /** The value of one ConfigMap, or of several together. */
 export interface FoundValue<Value> {
   key: string;
-  /** Another one for every value that is ever stored under the key; undefined while some part of it is missing. */
+  /** A different text for every value that is ever stored under the key. Undefined while a part of the value is missing. */
   version: string | undefined;
-  /** Never rejects. Undefined: there is no readable value; what it gives in place of one may be the one before. */
+  /** Decodes the value. Never rejects. Undefined if there is no readable value; it may return `before` in its place. */
   decode(before: Value | undefined): Promise<Value | undefined>;
 }
 
@@ -101,7 +101,7 @@ export class StoredValues<Value> {
   #running: Promise<void> | undefined;
   #isRead = false;
 
-  /** `read` is called when all ConfigMaps were looked at, whether some value `hasChanged` or not. */
+  /** `read` is called when all ConfigMaps were checked, whether a value `hasChanged` or not. */
   constructor(
     find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>,
     read: (hasChanged: boolean) => void,
@@ -110,7 +110,7 @@ export class StoredValues<Value> {
     this.#read = read;
   }
 
-  /** Keyed by key. */
+  /** The values by key. */
   get values(): Map<string, Value> {
     return new Map([...this.#values].filter((entry): entry is [string, Value] => entry[1] !== undefined));
   }
@@ -120,7 +120,7 @@ export class StoredValues<Value> {
     return this.#isRead;
   }
 
-  /** Settles when these, or newer ones, are decoded. */
+  /** Settles when these ConfigMaps, or newer ones, are decoded. */
   update(maps: readonly StoredConfigMap[]): Promise<void> {
     this.#newest = maps;
     this.#running ??= this.#decode().finally(() => {
@@ -165,7 +165,7 @@ export function selectorOf(labels: Readonly<Record<string, string>>): string {
     .join(',');
 }
 
-/** Chosen: larger JSON is compressed. */
+/** Chosen: longer JSON is compressed. */
 const longestPlainJson = 8 * 1024;
 /** Chosen: the largest decompressed text. Reports of 10,000 limiters are about 5 MB. */
 const longestJson = 256 * 1024 * 1024;
@@ -173,10 +173,10 @@ const longestJson = 256 * 1024 * 1024;
 export interface PartedJson {
   /** The name of the first ConfigMap. */
   name: string;
-  /** Under which the text stands in it; of compressed text with `.gz`. */
+  /** The key of the text in a ConfigMap. A compressed text has the suffix `.gz`. */
   key: string;
   json: string;
-  /** Another one for every text that is ever stored under the name. */
+  /** A different text for every value that is ever stored under the name. */
   revision: string;
   /** Further data of each part. */
   head?: Readonly<Record<string, string>>;
@@ -187,7 +187,7 @@ export interface PartedJson {
 
 export interface Part<Map extends ConfigMap = ConfigMap> {
   revision: string;
-  /** From 1. */
+  /** The number of the part, from 1. */
   part: number;
   parts: number;
   map: Map;
@@ -203,8 +203,8 @@ export function partName(name: string, part: number): string {
 }
 
 /**
- * One JSON text in ConfigMaps: as people can read it while it is small; then compressed, and cut into several ConfigMaps
- * when one cannot hold it. All parts of one text carry the same revision, and a reader waits for all of them.
+ * Writes one JSON text in ConfigMaps. A small text is readable for people. A longer one is compressed, and cut into several
+ * ConfigMaps if one cannot hold it. All parts of one text have the same revision, and a reader waits for all of them.
  */
 export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
   const { name, key, json, revision, head = {}, maxPartBytes = maxConfigMapBytes, codec } = parted;
@@ -223,7 +223,7 @@ export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
   });
 }
 
-/** Undefined for a ConfigMap that is no part. */
+/** Returns undefined for a ConfigMap that is not a part. */
 export function readPart<Map extends ConfigMap>(map: Map): Part<Map> | undefined {
   const { revision, part: position } = map.data;
   const match = /^([1-9]\d{0,4})\/([1-9]\d{0,4})$/.exec(position ?? '');
@@ -247,14 +247,14 @@ export async function jsonOfParts(parts: readonly Part[], key: string, codec: Co
   return JSON.parse(await codec.decompress(Buffer.concat(chunks), longestJson));
 }
 
-/** How values that are too long for plain text are compressed. */
+/** Compresses values that are too long for plain text. */
 export interface Codec {
   compress(text: string): Promise<Buffer>;
-  /** Rejects bytes that `compress` did not make, and a text of more than `mostBytes`. */
+  /** Rejects bytes that `compress` did not make, and texts of more than `mostBytes`. */
   decompress(bytes: Buffer, mostBytes: number): Promise<string>;
 }
 
-/** Works in threads of Node's pool. */
+/** A codec that works in threads of Node's pool. */
 export const gzipCodec: Codec = {
   compress: (text) => promisify(gzip)(text),
   decompress: async (bytes, mostBytes) =>

@@ -26,7 +26,10 @@ const recordsModel = z.record(
   z.object({ namespaces: z.array(z.string()).min(1), heldUntilMs: z.number().exactOptional() }),
 );
 
-/** `before` itself when nothing changes. What came free is held for `releaseMs`, and forgotten then. Pure. */
+/**
+ * Returns the next records, or `before` itself if nothing changes. A domain that became free is reserved for `releaseMs`, and
+ * then forgotten. Pure.
+ */
 export function nextRecords(
   before: DomainRecords,
   { holders }: Pick<Decision, 'holders'>,
@@ -39,7 +42,7 @@ export function nextRecords(
     next.set(key, isSame ? record! : { namespaces });
   }
   for (const [key, { namespaces, heldUntilMs = nowMs + releaseMs }] of before) {
-    // A clock that was set back holds nothing for longer.
+    // A clock that was set back does not extend a reservation.
     const until = Math.min(heldUntilMs, nowMs + releaseMs);
     if (holders.has(key) || until <= nowMs) continue;
     next.set(
@@ -62,9 +65,9 @@ function sameRecords(a: DomainRecords, b: DomainRecords): boolean {
 export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** How long a domain that came free is held. */
+  /** The time for which a domain that became free is reserved. */
   releaseMs: number;
-  /** Asked before each write. */
+  /** Called before each write. */
   mayWrite(): boolean;
   clock: Clock;
   timers: Timers;
@@ -72,7 +75,7 @@ export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   codec: Codec;
   /** See `PartedJson`. */
   maxPartBytes?: number;
-  /** `records` is another value. */
+  /** Called when `records` is another value. */
   changed(): void;
 }
 
@@ -81,7 +84,7 @@ export class DomainRecordStore {
   readonly #values: SharedValues<DomainRecords>;
   readonly #pace: Pace;
   #records: DomainRecords | undefined;
-  /** The last content of the ConfigMaps. Undefined: nothing that can be read. */
+  /** The last content of the ConfigMaps. Undefined if there is no readable content. */
   #shown: DomainRecords | undefined;
   #decision: Pick<Decision, 'holders'> | undefined;
   /** The last decision of a leader, from its first one on. */
@@ -127,7 +130,7 @@ export class DomainRecordStore {
     void this.#values.load();
   }
 
-  /** Takes the decision of a leader. Undefined: the record may be older than the objects, so no domain becomes free by it. */
+  /** Takes the decision of a leader. Undefined if the record may be older than the objects, so that no domain becomes free. */
   decided(decision: Pick<Decision, 'holders'> | undefined): void {
     this.#decision = decision;
     if (decision === undefined) this.#callOff();
@@ -168,7 +171,7 @@ export class DomainRecordStore {
     const before = this.#wanted ?? this.#records;
     const isSettled = holders === this.#settled;
     this.#wanted = isSettled ? before : nextRecords(before, this.#decision, { nowMs, releaseMs });
-    // Nothing is stored for nothing.
+    // An empty record is not stored if there was none.
     const isNothing = this.#wanted.size === 0 && this.#values.maps.length === 0;
     this.#values.sync(isNothing ? undefined : new Map([[mapName, this.#wanted]]));
     if (isSettled) return;

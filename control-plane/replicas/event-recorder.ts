@@ -1,4 +1,7 @@
-/** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
+/**
+ * Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. They never delay other work: if there are too many,
+ * new ones are dropped.
+ */
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
@@ -26,12 +29,12 @@ type EventWrite<T extends EventContent> =
 type DropReason = 'object' | 'queue';
 
 interface EventQueueOptions {
-  /** Events that wait; defaults to 1,000. */
+  /** The maximum number of waiting events. Defaults to 1,000. */
   mostWaiting?: number;
   /** The events for one object. Defaults to 25 at once and one more every 20 s. */
   burstPerObject?: number;
   perSecondPerObject?: number;
-  /** Defaults to 10. */
+  /** The maximum number of writes per second. Defaults to 10. */
   writesPerSecond?: number;
 }
 
@@ -42,14 +45,14 @@ interface Series<T> {
   isWaiting: boolean;
 }
 
-/** Chosen: the same event after a longer silence is a new one. */
+/** Chosen: the same event after a longer pause is a new one. */
 const seriesMs = 6 * 60_000;
-/** Chosen: the number of objects and events that are remembered. */
+/** Chosen: the number of objects and events that are stored. */
 const mostRemembered = 4_096;
 
 /**
- * Which Kubernetes events are written, and when. Pure. The same event of an object again is one event with a count; an
- * object that reports too much, and a queue that is full, drop what is new.
+ * Decides which Kubernetes events are written, and when. Pure. Repeated events of an object become one event with a count. New
+ * events are dropped if an object reports too many, or if the queue is full.
  */
 export class EventQueue<T extends EventContent> {
   readonly #options: Required<EventQueueOptions>;
@@ -74,7 +77,7 @@ export class EventQueue<T extends EventContent> {
     return this.#waiting.length;
   }
 
-  /** Why the event is dropped; undefined when it is not. */
+  /** Returns why the event is dropped. Undefined if it is not. */
   add(event: T, nowMs: number): DropReason | undefined {
     const key = JSON.stringify([event.uid, event.type, event.reason, event.note]);
     const known = this.#series.get(key);
@@ -93,7 +96,7 @@ export class EventQueue<T extends EventContent> {
     return undefined;
   }
 
-  /** Undefined when nothing waits, or too much has been written already. */
+  /** Returns undefined if no event waits, or if too many were already written. */
   next(nowMs: number): EventWrite<T> | undefined {
     if (this.#waiting.length === 0 || !this.#writes.take(nowMs)) return undefined;
     const series = this.#waiting.shift() as Series<T>;
@@ -102,12 +105,12 @@ export class EventQueue<T extends EventContent> {
     return count === 1 ? { do: 'create', event, atMs: lastMs } : { do: 'repeat', event, count, lastMs };
   }
 
-  /** Milliseconds until `next` has something; undefined when nothing waits. */
+  /** Returns the milliseconds until `next` returns an event. Undefined if no event waits. */
   nextDueMs(nowMs: number): number | undefined {
     return this.#waiting.length === 0 ? undefined : this.#writes.waitMs(nowMs);
   }
 
-  /** When this process no longer leads. Returns how many there were. */
+  /** Clears the queue when this process no longer leads. Returns the number of events. */
   clear(): number {
     const count = this.#waiting.length;
     this.#waiting.length = 0;
@@ -136,13 +139,13 @@ export interface RecordedEvent {
   type: 'Normal' | 'Warning';
   /** The reason of the condition, with at most 128 characters. */
   reason: string;
-  /** Cut at 1,024 bytes, as much as the API takes. */
+  /** The note, cut at 1,024 bytes, the maximum of the API. */
   note: string;
 }
 
 export interface EventRecorderOptions extends Telemetry {
   client: KubernetesApi;
-  /** Name of the replica. */
+  /** The name of the replica. */
   instance: string;
   clock: Clock;
   timers: Timers;
@@ -181,7 +184,7 @@ export class EventRecorder {
     });
   }
 
-  /** Written soon. Leaders only. */
+  /** Records an event, which is written soon. Only leaders call it. */
   record(event: RecordedEvent): void {
     const { clock, metrics } = this.#options;
     metrics.all.eventsRecorded.inc();
@@ -193,12 +196,12 @@ export class EventRecorder {
     this.#pump.wake();
   }
 
-  /** Forgets what waits: another one leads. */
+  /** Drops waiting events, because another process leads. */
   clear(): void {
     this.#queue.clear();
   }
 
-  /** Gives up what waits; settles when no write is under way any more. */
+  /** Drops waiting events. Settles when no write is running any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.clear();
@@ -236,7 +239,7 @@ export class EventRecorder {
         body: { series },
       });
     } catch (error) {
-      // The event was never written, as its repetition came while it waited, or has expired since.
+      // The event was never written, because its repetition came while it waited, or it has expired since.
       if (!(error instanceof ApiError && error.status === 404)) throw error;
       await this.#create(path, event, write.lastMs, series);
     }
@@ -267,7 +270,7 @@ export class EventRecorder {
         },
       });
     } catch (error) {
-      // An attempt whose answer was lost.
+      // An earlier attempt succeeded, but its answer was lost.
       if (!(error instanceof ApiError && error.reason === 'AlreadyExists')) throw error;
     }
   }
@@ -282,7 +285,7 @@ export class EventRecorder {
   }
 }
 
-/** Between characters: the API counts bytes. */
+/** Cuts between characters, because the API counts bytes. */
 function cutNote(note: string): string {
   if (Buffer.byteLength(note) <= longestNoteBytes) return note;
   let end = Math.min(note.length, longestNoteBytes - 3);

@@ -16,7 +16,7 @@ import { type SharedFormat, SharedValues } from './shared-values.ts';
 
 /** A list of `{ generation, spec }`, newest first: see `KeptSpec`. */
 const specsKey = 'specs.json.gz';
-/** Chosen: far above what the API server takes as an object. */
+/** Chosen: far above the size of an object that the API server accepts. */
 const longestJson = 64 * 1024 * 1024;
 
 function keptSpecName(uid: string): string {
@@ -39,7 +39,7 @@ async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Pr
 
 const keptSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
 
-/** Rejects when the ConfigMap does not hold a kept spec. */
+/** Rejects if the ConfigMap does not hold a stored spec. */
 async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
   const { uid, namespace, name } = map.data;
   const compressed = map.binaryData[specsKey];
@@ -53,7 +53,10 @@ async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec>
   return { namespace, name, ...newest, ...(fallback && { fallback }) };
 }
 
-/** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
+/**
+ * Returns whether both are equal. One generation may have been accepted with more than one spec, because a CRD of another version
+ * adds or drops fields.
+ */
 function isSameKept(a: KeptSpec, b: KeptSpec): boolean {
   return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
 }
@@ -89,20 +92,20 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** Called when the stored specs have changed by uid, or were read for the first time. */
+  /** Called when stored specs have changed, by uid, or were read for the first time. */
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
 
-/** Chosen: a leader that knows the same has long stored it. */
+/** Chosen: a leader with the same information has stored the spec long before. */
 const raiseAfterMs = 1_000;
 
 export class KeptSpecStore {
   readonly #options: KeptSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
-  /** True if what is to be stored was made up by a leader: nothing of it is written once that has changed. */
+  /** True if a leader decided what to store. Once another process leads, nothing of it is written. */
   #isOfLeader = false;
-  /** Keyed by uid: the newest generation that was ever stored. The leader that removed it may not be able to read it. */
+  /** The newest generation that was ever stored, by uid. The leader that removed it may not be able to read it. */
   readonly #newest = new Map<string, number>();
   #callOffRaise: (() => void) | undefined;
 
@@ -129,18 +132,18 @@ export class KeptSpecStore {
     });
   }
 
-  /** See `SharedValues.load`. By uid. */
+  /** Returns stored specs by uid: see `SharedValues.load`. */
   load(): Promise<ReadonlyMap<string, StoredSpec>> {
     return this.#values.load();
   }
 
-  /** Keyed by uid. */
+  /** Stored specs by uid. */
   get stored(): ReadonlyMap<string, StoredSpec> {
     return this.#values.stored;
   }
 
   /**
-   * Takes the specs that have to outlive this replica, by uid. A leader stores them as they are, other replicas only if they are
+   * Takes the specs that must outlive this replica, by uid. A leader stores them unchanged, and other replicas only if they are
    * newer.
    */
   sync(wanted: ReadonlyMap<string, StoredSpec>): void {

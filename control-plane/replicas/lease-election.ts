@@ -5,18 +5,18 @@ import * as lines from '../telemetry/log-lines.ts';
 import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
 
 export interface ElectionOptions {
-  /** Another one for every process that runs at the same time. */
+  /** A different text for every process that runs at the same time. */
   identity: string;
   leaseDurationMs: number;
-  /** Below leaseDurationMs. */
+  /** The renewal deadline, shorter than leaseDurationMs. */
   renewDeadlineMs: number;
-  /** Between two writes of the leader, and after a request that failed; below renewDeadlineMs. */
+  /** The time between two writes of the leader, and after a failed request. Shorter than renewDeadlineMs. */
   retryPeriodMs: number;
 }
 
 type ElectionStep =
   | { do: 'read' }
-  /** `over`: what the Lease holds now; undefined: there is none, create it. */
+  /** `over`: the current content of the Lease object. Undefined if there is none and it must be created. */
   | { do: 'write'; over: LeaseRecord | undefined; transitions: number; acquireTime: string | undefined }
   | { do: 'wait'; untilMs: number };
 
@@ -37,14 +37,14 @@ type ElectionStep =
  */
 export class ElectionState {
   readonly #options: ElectionOptions;
-  /** The record that was seen last. Undefined: there is none. */
+  /** The last record that was seen. Undefined if there is none. */
   #record: LeaseRecord | undefined;
   /** The time from which a record of another holder counts for nothing. */
   #expiresMs = Number.NEGATIVE_INFINITY;
-  /** False before the first read and after a failed write. */
+  /** Whether the record is known. False before the first read and after a failed write. */
   #isKnown = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
-  /** When the last good write was sent; undefined while following. */
+  /** The time when the last good write was sent. Undefined while following. */
   #renewedMs: number | undefined;
 
   constructor(options: ElectionOptions) {
@@ -60,7 +60,7 @@ export class ElectionState {
     return nowMs < this.leadsUntilMs;
   }
 
-  /** When leading ends unless a write succeeds before; in the past while following. */
+  /** The time when leading ends unless a write succeeds before. In the past while following. */
   get leadsUntilMs(): number {
     if (this.#renewedMs === undefined) return Number.NEGATIVE_INFINITY;
     return this.#renewedMs + this.#options.renewDeadlineMs;
@@ -82,7 +82,7 @@ export class ElectionState {
     if (!isGone && record.holder !== this.#options.identity) this.#renewedMs = undefined;
   }
 
-  /** Takes a record from a watch, which may be late. A leader and a write on its way learn more from the server's answers. */
+  /** Takes a record from a watch, which may be late. A leader and a running write get newer information from the server's answers. */
   heard(record: LeaseRecord | undefined, nowMs: number): void {
     if (this.#isKnown && !this.leads(nowMs)) this.#observe(record, nowMs);
   }
@@ -106,7 +106,7 @@ export class ElectionState {
     this.#notBeforeMs = sentMs + this.#options.retryPeriodMs;
   }
 
-  /** Ends leading; returns what to release, if there is something. */
+  /** Ends leading. Returns the record to release, if there is one. */
   resign(nowMs: number): LeaseRecord | undefined {
     const held = this.leads(nowMs) ? this.#record : undefined;
     this.#renewedMs = undefined;
@@ -129,7 +129,7 @@ export class ElectionState {
     };
   }
 
-  /** Nobody holds it, or this candidate does: a write of its own whose answer was lost. */
+  /** Returns whether there is no holder, or this candidate is the holder because of a write whose answer was lost. */
   #isFree(): boolean {
     return this.#record !== undefined && ['', this.#options.identity].includes(this.#record.holder);
   }
@@ -155,7 +155,7 @@ export interface LeaseElectionOptions extends ElectionOptions, Telemetry {
   failed(error: unknown): void;
 }
 
-/** Runs one candidate: carries out what its ElectionState says, on a Lease of the Kubernetes API. */
+/** Runs one candidate. It performs the actions of its ElectionState on a Lease object of the Kubernetes API. */
 export class LeaseElection {
   readonly #options: LeaseElectionOptions;
   readonly #state: ElectionState;
@@ -170,7 +170,7 @@ export class LeaseElection {
     this.#state = new ElectionState(options);
   }
 
-  /** By the clock: true only as long as no other candidate may lead. */
+  /** Whether this process leads, by the clock. True only while no other candidate may lead. */
   get leads(): boolean {
     return this.#isRunning && this.#state.leads(this.#nowMs());
   }
@@ -185,14 +185,14 @@ export class LeaseElection {
     this.#drive();
   }
 
-  /** Takes a record from a watch of the Lease object. Undefined: it was deleted. */
+  /** Takes a record from a watch of the Lease object. Undefined if it was deleted. */
   heard(record: LeaseRecord | undefined): void {
     if (!this.#isRunning) return;
     this.#state.heard(record, this.#nowMs());
     this.#drive();
   }
 
-  /** Stops leading and releases the Lease, so that another one need not wait. */
+  /** Stops leading and releases the Lease object, so that other candidates need not wait. */
   async close(): Promise<void> {
     this.#isRunning = false;
     this.#callOff?.();
@@ -201,14 +201,14 @@ export class LeaseElection {
     this.#report();
     if (held === undefined) return;
     try {
-      // A second, the least that a Lease can say: anyone who sees the release does not wait for it.
+      // A second is the shortest duration of a Lease object. A candidate that sees the release does not wait for it.
       await this.#options.api.claim(this.#claim({ ...held, holder: '', durationMs: 1000 }), held);
     } catch (error) {
       this.#options.failed(error);
     }
   }
 
-  /** Takes the next step, unless a request is under way, and sets the timer for the one after. */
+  /** Takes the next step, unless a request is running, and sets the timer for the step after it. */
   #drive(): void {
     this.#report();
     this.#callOff?.();

@@ -1,6 +1,6 @@
 /**
- * Leases of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied
- * again and again as a sign of life.
+ * Lease objects of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied
+ * repeatedly as a sign of life.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
@@ -13,7 +13,7 @@ export interface LeaseApiOptions {
   namespace: string;
   /** The timeout of one request. */
   timeoutMs: number;
-  /** For people who read the Lease. */
+  /** The clock for times that people read in the Lease object. */
   clock: Clock;
 }
 
@@ -22,7 +22,7 @@ export interface LeaseClaim {
   holder: string;
   durationMs: number;
   transitions: number;
-  /** Undefined: now. */
+  /** Undefined for the current time. */
   acquireTime: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export class LeaseApi {
     this.#options = options;
   }
 
-  /** Undefined: there is none. */
+  /** Returns undefined if there is none. */
   async read(name: string): Promise<LeaseRecord | undefined> {
     try {
       return leaseRecord(await this.#request<LeaseObject>({ path: this.#path(name) }));
@@ -55,7 +55,7 @@ export class LeaseApi {
     }
   }
 
-  /** Creates the Lease, or replaces what `over` says it holds. Undefined: it is another one by now. */
+  /** Creates the Lease object, or replaces the content in `over`. Returns undefined if its content is no longer `over`. */
   async claim(claim: LeaseClaim, over: LeaseRecord | undefined): Promise<LeaseRecord | undefined> {
     const version = over === undefined ? {} : { resourceVersion: over.resourceVersion };
     const body = { ...this.#head(claim.name, version, managedLabels()), spec: this.#spec(claim) };
@@ -66,13 +66,13 @@ export class LeaseApi {
           : await this.#request<LeaseObject>({ method: 'PUT', path: this.#path(claim.name), body });
       return leaseRecord(written);
     } catch (error) {
-      // Not found: somebody deleted it since it was read.
+      // Not found: the object was deleted since it was read.
       if (isStatus(error, 409) || (over !== undefined && isStatus(error, 404))) return undefined;
       throw error;
     }
   }
 
-  /** Renews a Lease that nobody else writes, and makes it where it is missing. */
+  /** Renews a Lease object that no other process writes, and creates it if it is missing. */
   apply(claim: LeaseClaim, labels: Readonly<Record<string, string>>): Promise<LeaseObject> {
     return this.#request<LeaseObject>({
       ...serverSideApply,
@@ -81,7 +81,7 @@ export class LeaseApi {
     });
   }
 
-  /** See `deleteObject`. */
+  /** Deletes a Lease object: see `deleteObject`. */
   delete(name: string, resourceVersion?: string): Promise<void> {
     const { client, timeoutMs } = this.#options;
     return deleteObject(client, { path: this.#path(name), timeoutMs, resourceVersion });
@@ -129,12 +129,12 @@ export function leaseRecord({ metadata, spec = {} }: LeaseObject): LeaseRecord {
   };
 }
 
-/** RFC 3339 with the six digits that Kubernetes' MicroTime asks for. */
+/** Returns RFC 3339 with six decimal digits, as Kubernetes' MicroTime requires. */
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z');
 }
 
-/** Succeeds when there is none; with `resourceVersion` leaves one alone that somebody has written since. */
+/** Succeeds if the object does not exist. With `resourceVersion`, it leaves an object that was written since. */
 export async function deleteObject(
   client: KubernetesApi,
   {
@@ -157,15 +157,15 @@ function isStatus(error: unknown, status: number): boolean {
 
 /** The content of a coordination.k8s.io/v1 Lease, as far as an election or a sign of life needs it. */
 export interface LeaseRecord {
-  /** Changes with every write; a write that names another one than the server's is refused. */
+  /** The version, which changes with every write. A write with a version other than the server's is rejected. */
   resourceVersion: string;
-  /** Empty: nobody; its last holder has released it. */
+  /** The holder. Empty if the last one has released it. */
   holder: string;
-  /** How long the holder may go without renewing it; undefined where anyone who wrote it said nothing. */
+  /** The time after which the Lease object expires without a renewal. Undefined if its writer did not set it. */
   durationMs: number | undefined;
-  /** RFC 3339 with microseconds, as the holder's clock had it; for people. */
+  /** The time in RFC 3339 with microseconds, by the holder's clock. For people. */
   acquireTime: string | undefined;
-  /** How often the holder has changed. */
+  /** The number of changes of the holder. */
   transitions: number;
 }
 
@@ -175,14 +175,14 @@ export interface ReplicaLeaseOptions {
   api: LeaseApi;
   clock: Clock;
   timers: Timers;
-  /** Another owner only after somebody deleted the Lease. */
+  /** Called after a renewal. The owner changes only if the Lease object was deleted. */
   renewed(owner: Owner, resourceVersion: string): void;
   failed(error: unknown): void;
 }
 
-/** Chosen: two renewals may be lost before the Lease runs out. */
+/** Chosen: two renewals may be lost before the Lease object expires. */
 const renewalsPerDuration = 10 / 3;
-/** Chosen: after a failure, as a part of the time between renewals. */
+/** Chosen: the wait after a failure, as a part of the time between renewals. */
 const retryPart = 1 / 3;
 
 /** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
@@ -202,7 +202,7 @@ export class ReplicaLease {
     this.#renew();
   }
 
-  /** Deletes the Lease: anyone who watches knows at once that the replica is gone. */
+  /** Deletes the Lease object, so that watchers notice at once that the replica is gone. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#callOff?.();
@@ -271,7 +271,7 @@ export class SignsOfLife {
     return !wasAlive;
   }
 
-  /** Its Lease is gone. Whether the replica was alive. */
+  /** Removes a replica without a Lease object. Returns whether it was alive. */
   remove(name: string, nowMs: number): boolean {
     const wasAlive = this.isAlive(name, nowMs);
     this.#lives.delete(name);
@@ -283,14 +283,14 @@ export class SignsOfLife {
     return life !== undefined && (this.#deafSinceMs ?? nowMs) < life.untilMs;
   }
 
-  /** When the next one dies unless it is seen before; infinite when none is alive, or while we hear nothing. */
+  /** Returns when the next replica counts as dead unless it is seen before. Infinite if none is alive, or while nothing can be heard. */
   nextDeathMs(nowMs: number): number {
     if (this.#deafSinceMs !== undefined) return Number.POSITIVE_INFINITY;
     const alive = [...this.#lives.values()].flatMap(({ untilMs }) => (untilMs > nowMs ? untilMs : []));
     return Math.min(Number.POSITIVE_INFINITY, ...alive);
   }
 
-  /** From now on we hear nothing. */
+  /** Called when nothing can be heard from now on. */
   becomeDeaf(nowMs: number): void {
     this.#deafSinceMs ??= nowMs;
   }

@@ -1,8 +1,8 @@
-/** Carries what waits in a queue to the API server: a few at a time, and each again, later each time, until it is there. */
+/** Sends the entries of a queue to the API server, a few at a time. It retries each entry, with growing waits, until it succeeds. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 
-/** Why an attempt has to be repeated, as far as the wait follows from it; an ApiError is one. */
+/** The part of a failure that determines the wait before the next attempt. An ApiError is one. */
 export interface Failure {
   retryAfterMs?: number | undefined;
 }
@@ -30,7 +30,7 @@ export class PacedQueue<Entry> {
     this.#isDue = false;
   }
 
-  /** On the monotonic clock. */
+  /** Pauses until this time on the monotonic clock. */
   pauseUntil(monotonicMs: number): void {
     this.#notBeforeMs = monotonicMs;
   }
@@ -49,14 +49,14 @@ export interface PumpOptions<Entry, Failed extends Failure> {
   /** The waiting entries, in their order and under their budget. */
   queue: {
     next(nowMs: number): Entry | undefined;
-    /** Milliseconds until `next` has something; undefined when nothing waits. */
+    /** Returns the milliseconds until `next` returns an entry. Undefined if no entry waits. */
     nextDueMs(nowMs: number): number | undefined;
   };
-  /** Entries under way at once, those that wait for another attempt included. */
+  /** The maximum number of concurrent entries, including those that wait for another attempt. */
   concurrency: number;
-  /** Asked before each attempt. */
+  /** Called before each attempt. */
   mayRun(): boolean;
-  /** Undefined: the entry is off our hands. `failures` counts from 1, this attempt's included. */
+  /** Returns undefined if the entry is done. `failures` counts from 1 and includes this attempt. */
   attempt(entry: Entry, failures: number): Promise<Failed | undefined>;
   /** The entry is tried again then. */
   failed?(entry: Entry, failure: Failed, retryInMs: number): void;
@@ -72,7 +72,7 @@ export interface PumpOptions<Entry, Failed extends Failure> {
 export class Pump<Entry, Failed extends Failure> {
   readonly #options: PumpOptions<Entry, Failed>;
   readonly #running = new Set<Promise<void>>();
-  /** Functions that end each wait at once. */
+  /** Functions that each end a wait at once. */
   readonly #waits = new Set<() => void>();
   #callOff: (() => void) | undefined;
   #isClosed = false;
@@ -81,7 +81,7 @@ export class Pump<Entry, Failed extends Failure> {
     this.#options = options;
   }
 
-  /** Something was put into the queue, or may run from now on. */
+  /** Called when the queue has a new entry, or entries may run from now on. */
   wake(): void {
     const { queue, clock, timers, mayRun, concurrency } = this.#options;
     this.#callOff?.();
@@ -97,14 +97,14 @@ export class Pump<Entry, Failed extends Failure> {
     if (delayMs !== undefined) this.#callOff = timers.after(Math.max(1, delayMs), () => this.wake());
   }
 
-  /** Ends all waits: what failed is tried again at once, or given up where nothing may run any more. `wake` goes on. */
+  /** Ends all waits: failed entries are tried again at once, or given up if no entry may run any more. `wake` continues. */
   endWaits(): void {
     this.#callOff?.();
     this.#callOff = undefined;
     for (const end of [...this.#waits]) end();
   }
 
-  /** Takes nothing more from the queue; settles when no attempt is under way any more. */
+  /** Takes no more entries from the queue. Settles when no attempt is running any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.endWaits();

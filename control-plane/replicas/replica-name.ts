@@ -1,15 +1,15 @@
-/** Names and labels of replicas, and of what the control plane keeps in its own namespace. */
+/** Names and labels of replicas, and of the objects in the control plane's namespace. */
 import { createHash } from 'node:crypto';
 
 export interface ReplicaNameOptions {
-  /** POD_NAME; unset or empty: the host's name and something random make a name of their own. */
+  /** POD_NAME. If it is unset or empty, the host's name and a random text form the name. */
   podName: string | undefined;
   hostName: string;
-  /** From 0 to below 1. */
+  /** A number from 0 to below 1. */
   random(): number;
 }
 
-/** Chosen: leaves room in a name of at most 253 characters for what goes before and after it. */
+/** Chosen: leaves room in a name of at most 253 characters for the text before and after it. */
 const longestName = 200;
 
 /** A DNS label that is another one for every replica that runs at the same time; part of the names of its objects. */
@@ -21,7 +21,7 @@ export function replicaName({ podName, hostName, random }: ReplicaNameOptions): 
   return asLabel(`${hostName}-${suffix}`);
 }
 
-/** No dots: they part a name from the number of a part. */
+/** Removes dots, because they separate a name from the number of a part. */
 function asLabel(text: string): string {
   const label = text
     .toLowerCase()
@@ -32,7 +32,7 @@ function asLabel(text: string): string {
   return label === '' ? hash : `${label.slice(0, longestName - 11).replace(/-+$/, '')}-${hash}`;
 }
 
-/** Field manager of every server-side apply. */
+/** The field manager of every server-side apply. */
 export const fieldManager = 'weir-control-plane';
 
 /** The query and type of server-side apply: the object then has the body, and nothing else that this manager wrote before. */
@@ -42,7 +42,7 @@ export const serverSideApply = {
   contentType: 'application/apply-patch+yaml',
 } as const;
 
-/** Says what an object of ours is for; the watches select by it. */
+/** The label for the purpose of an object. The watches select by it. */
 export const roleLabel = 'ratelimit.weir.dev/role';
 
 export type ObjectRole = 'replica' | 'limiters' | 'kept-spec' | 'removed' | 'domains';

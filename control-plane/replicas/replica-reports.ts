@@ -38,13 +38,13 @@ export interface ReplicaReportsOptions extends Telemetry {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** Between the starts of two writes. Defaults to 250. */
+  /** The minimum time between the starts of two writes. Defaults to 250. */
   intervalMs?: number;
   /** See `encodeReport`. */
   maxPartBytes?: number;
   /** The first complete lists are in, and read. */
   listed(): void;
-  /** `living` may answer differently. */
+  /** Called when `living` may have changed. */
   changed(): void;
   /** Takes a record of any Lease object of the control plane, by name. */
   leaseChanged(name: string, record: LeaseRecord | undefined): void;
@@ -56,7 +56,7 @@ export interface SeenLease {
   record: LeaseRecord;
 }
 
-/** For a Lease that says nothing. */
+/** The default for a Lease object without a duration. */
 const defaultDurationMs = 5_000;
 
 /**
@@ -69,13 +69,13 @@ export class ReplicaReports {
   readonly #reports: SharedValues<StoredReport>;
   readonly #signs = new SignsOfLife();
   #own: ReplicaReport;
-  /** No two runs of one replica may count from the same number. */
+  /** A random text, so that no two runs of one replica count from the same number. */
   readonly #run: string;
   #count = 0;
   #owner: Owner | undefined;
   #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
-  /** Why nothing is heard: a watch that is cut, a Lease of our own that cannot be renewed. */
+  /** The reasons why nothing can be heard: an interrupted watch, or a Lease object of this replica that cannot be renewed. */
   readonly #deafFor = new Set<'watch' | 'renewal'>();
   #isListed = false;
   #isClosed = false;
@@ -143,7 +143,7 @@ export class ReplicaReports {
     void this.#reports.load();
   }
 
-  /** Our own report counts at once, whatever our Lease says. */
+  /** Publishes the report of this replica. It is used here at once, regardless of its Lease object. */
   publish(report: ReplicaReport): void {
     this.#own = report;
     this.#count += 1;
@@ -151,19 +151,19 @@ export class ReplicaReports {
     this.#changed();
   }
 
-  /** Nothing is written before the first owner is known. The ConfigMaps go when the owner does. */
+  /** Sets the owner. Nothing is written before the first owner is known. The ConfigMaps are deleted with their owner. */
   ownedBy(owner: Owner): void {
     if (owner.uid === this.#owner?.uid) return;
     this.#owner = owner;
     this.#sync();
   }
 
-  /** Our own Lease was renewed, or not: while it cannot be, nobody is taken for dead. */
+  /** Called after a renewal of this replica's Lease object. While it fails, no replica counts as dead. */
   renewed(isRenewed: boolean): void {
     this.#hears('renewal', isRenewed);
   }
 
-  /** Our own first, then by name. */
+  /** Returns the report of this replica first, and then the others by name. */
   living(): ReplicaReport[] {
     const nowMs = this.#nowMs();
     const others = [...this.#reports.stored.values()]
@@ -198,7 +198,7 @@ export class ReplicaReports {
     await Promise.all([this.#leases.close(), this.#reports.close()]);
   }
 
-  /** Deletes what was published, after `close`. */
+  /** Deletes the published reports, after `close`. */
   takeBack(): Promise<void> {
     return this.#reports.remove(this.#options.replica);
   }
@@ -257,7 +257,7 @@ export class ReplicaReports {
     this.#options.changed();
   }
 
-  /** Wakes when the next replica dies. */
+  /** Sets a timer for the time when the next replica counts as dead. */
   #setTimer(): void {
     this.#callOff?.();
     this.#callOff = undefined;
@@ -283,12 +283,15 @@ const longestName = 253;
 
 const jsonKey = 'report.json';
 
-/** Name of a replica's first ConfigMap. */
+/** Returns the name of a replica's first ConfigMap. */
 export function reportName(replica: string, part = 1): string {
   return partName(`weir-limiters-${replica}`, part);
 }
 
-/** Cuts what limiters said to lengths that thousands of them may use; merged reports are cut alike on every replica. */
+/**
+ * Cuts the texts of limiters to lengths that are acceptable for thousands of limiters. Merged reports are cut equally on every
+ * replica.
+ */
 export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaReport {
   return { replica, limiters: limiters.map(boundedLimiter) };
 }
@@ -303,7 +306,7 @@ export function encodeReport(
   return partedJson({ ...options, name: reportName(replica), key: jsonKey, json, head: { replica } });
 }
 
-/** Limiters that refuse alike name one list. */
+/** Limiters with equal rejections refer to one list. */
 function reportJson({ replica, limiters }: ReplicaReport): string {
   const refused = [
     ...new Set(limiters.flatMap(({ refusal }) => (refusal?.resources ? [refusal.resources] : []))),
@@ -325,7 +328,7 @@ interface StoredReport {
   owner: Owner | undefined;
 }
 
-/** By replica, whether it lives or not. Reports of 10,000 limiters are compared by their revision. */
+/** The format of reports by replica, whether it lives or not. Reports of 10,000 limiters are compared by their revision. */
 export function reportFormat({
   codec,
   maxPartBytes,
@@ -362,7 +365,7 @@ const limiterSchema = z.object({
   name: z.string(),
   fleet: z.string(),
   isWeir: z.boolean(),
-  /** Replicas that say nothing of it were there before it was. */
+  /** Older replicas do not send it. */
   countsCompatibly: z.boolean().default(true),
   /** A replica of a newer version may list others. */
   capabilities: z.array(z.string()).transform(knownCapabilities),
@@ -371,7 +374,7 @@ const limiterSchema = z.object({
   podUid: z.string().optional(),
   address: z.string().optional(),
   acceptedVersion: z.string().optional(),
-  /** Replicas of before do not say it. */
+  /** Older replicas do not send it. */
   sentVersion: z.string().optional(),
   refusal: z
     .object({
@@ -379,12 +382,12 @@ const limiterSchema = z.object({
       message: z.string(),
       /** The field of older replicas. */
       resources: refusedSchema.optional(),
-      /** The number of a list of the report. Undefined: everything is refused. */
+      /** The number of a list in the report. Undefined if the whole snapshot is rejected. */
       refused: z.number().optional(),
     })
     .optional(),
 });
-/** Fields that another version of this program adds are ignored. */
+/** The schema of reports. Fields that another version of this program adds are ignored. */
 const reportSchema = z.object({
   limiters: z.array(limiterSchema),
   refused: z.array(refusedSchema).default([]),

@@ -1,6 +1,6 @@
 /**
- * One replica among the others: its sign of life, its report, the others' reports, the election of the leader, and what the leader deletes
- * of dead replicas.
+ * One replica among the others: its sign of life, its report, the others' reports, the election of the leader, and the cleanup of
+ * dead replicas by the leader.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -17,18 +17,18 @@ import { LeaseApi, ReplicaLease } from './leases.ts';
 import { replicaLeaseName } from './replica-name.ts';
 import { boundedReport, ReplicaReports } from './replica-reports.ts';
 
-/** Chosen: connections that are not shown to be dead are taken anew once in so long, and up to half of it later. */
+/** Chosen: connections that are not known to be dead are replaced at most once in this time, and up to half of it later. */
 const rareMs = 60_000;
 
 export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
   client: KubernetesApi;
   /** The namespace of Leases and ConfigMaps. */
   namespace: string;
-  /** See `replicaName`; also its identity in the election. */
+  /** The name of the replica, which is also its identity in the election: see `replicaName`. */
   replica: string;
   leaseName: string;
   replicaLeaseDurationMs: number;
-  /** How long a replica has to be dead before the leader deletes what it left. Defaults to a minute. */
+  /** The time for which a replica must be dead before the leader deletes its objects. Defaults to a minute. */
   cleanupAfterMs?: number;
   /** The most bytes of one ConfigMap with a report. Defaults to what the API server accepts. */
   maxPartBytes?: number;
@@ -38,9 +38,12 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   codec: Codec;
   startedLeading(): void;
   stoppedLeading(): void;
-  /** `living` may answer differently. */
+  /** Called when `living` may have changed. */
   changed(): void;
-  /** Renewals of our Lease have no answer, or have one again: a watch over a connection that is dead says nothing for minutes. */
+  /**
+   * Called when renewals of this replica's Lease object get no answer, or get answers again. A watch over a dead connection shows
+   * nothing for minutes.
+   */
   cutOff(isCutOff: boolean): void;
 }
 
@@ -79,7 +82,7 @@ export class Replicas {
       patienceMs: options.replicaLeaseDurationMs / 2,
       reconnect: () => client.close(),
     });
-    // A sign of life that hangs must fail before others take this replica for dead.
+    // A sign of life that gets no answer must fail before others consider this replica dead.
     this.#lease = new ReplicaLease({
       ...options,
       durationMs: options.replicaLeaseDurationMs,
@@ -129,17 +132,17 @@ export class Replicas {
     this.#cleanup.start();
   }
 
-  /** Publishes what is known of our own limiters. It reports `changed` at once. */
+  /** Publishes the report of this replica's limiters. It calls `changed` at once. */
   publish(limiters: readonly LimiterReport[]): void {
     this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
   }
 
-  /** Our own report first. */
+  /** Returns the report of this replica first. */
   living(): ReplicaReport[] {
     return this.#reports.living();
   }
 
-  /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */
+  /** Gives up the lead and removes every sign of this replica. Rejects if the API server does not allow it. */
   async close(): Promise<void> {
     await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reports.close()]);
     const outcomes = await Promise.allSettled([this.#lease.close(), this.#reports.takeBack()]);
@@ -149,30 +152,30 @@ export class Replicas {
 }
 
 export interface WatchDoubtOptions extends Pick<ReplicasOptions, 'clock' | 'timers' | 'random' | 'cutOff'> {
-  /** How long the watch of Leases may take to show a renewal. */
+  /** The time that the watch of Lease objects may take to show a renewal. */
   patienceMs: number;
-  /** Ends all connections. Watches begin anew, and what they missed is here a moment later. */
+  /** Ends all connections. Watches start again, and show missed events a moment later. */
   reconnect(): void;
 }
 
 /**
- * Finds out whether watches are silent over dead connections. The watch of Leases has to say something after a renewal of our own:
- * where it does not, all connections are taken anew. A renewal that has no answer may mean the same, or that the API server is
- * slow: after it connections are taken anew as soon as there is an answer; when that was done a moment ago only if the renewal
- * is not shown, else later, for a slow server is not helped by it.
+ * Finds out whether watches are silent because of dead connections. The watch of Lease objects must show an event after a renewal
+ * by this replica. If it does not, all connections are replaced. A renewal without an answer may have the same reason, or the API
+ * server may be slow. Then connections are replaced as soon as there is an answer. If they were replaced a moment ago, this
+ * happens only if the watch does not show the renewal, and otherwise later, because it does not help a slow server.
  */
 export class WatchDoubt {
   readonly #options: WatchDoubtOptions;
   #state: 'sure' | 'unanswered' | 'doubt' = 'sure';
-  /** Versions of our Lease: the last one that the watch showed, and the one that it is to show. */
+  /** Versions of this replica's Lease object: the last one that the watch showed, and the expected one. */
   #shown: string | undefined;
   #awaited: string | undefined;
   #rareUntilMs = Number.NEGATIVE_INFINITY;
   /** The watch has shown something since connections were taken anew: it is known to work. */
   #hasShown = false;
-  /** Ends the one timer: until the renewal is shown, or until connections may be replaced. */
+  /** Ends the only timer, which runs until the renewal is shown, or until connections may be replaced. */
   #callOff = (): void => {};
-  /** Ends the wait for the watch to show anything, after a renewal that was answered at once. */
+  /** Ends the wait for any event of the watch, after a renewal that was answered at once. */
   #expected: (() => void) | undefined;
 
   constructor(options: WatchDoubtOptions) {
@@ -188,7 +191,7 @@ export class WatchDoubt {
     this.#options.cutOff(true);
   }
 
-  /** `version`: the one that the renewal made; undefined: it was refused. */
+  /** `version`: the version that the renewal created. Undefined if it was rejected. */
   answered(version: string | undefined): void {
     const { timers, patienceMs, cutOff } = this.#options;
     if (this.#state === 'sure') {
@@ -210,7 +213,7 @@ export class WatchDoubt {
   shown(version: string): void {
     this.#shown = version;
     this.#hasShown = true;
-    // Also of a renewal before: what comes late comes over a connection that lives.
+    // Also for an earlier renewal: a late event proves that the connection lives.
     this.#expectNothing();
     this.#look();
   }
@@ -220,7 +223,7 @@ export class WatchDoubt {
     this.#expectNothing();
   }
 
-  /** Not of a watch that never worked, or does not since connections were last taken anew: that happens once in a while only. */
+  /** Expects no event of a watch that never worked, or has not worked since connections were last replaced. That happens only rarely. */
   #expect(version: string | undefined): void {
     if (version === undefined || this.#expected || this.#shown === undefined) return;
     if (!isNewerVersion(version, this.#shown)) return;
@@ -266,7 +269,7 @@ export class WatchDoubt {
   }
 }
 
-/** Without a right, or too often: the API server is there all the same. */
+/** Returns whether a right was missing, or there were too many requests. The API server is reachable in both cases. */
 function wasRefused(error: unknown): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }
@@ -275,17 +278,17 @@ export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
   reports: Pick<ReplicaReports, 'remains'>;
   leases: LeaseApi;
   configMaps: ConfigMapApi;
-  /** How long a replica has to be dead. */
+  /** The time for which a replica must be dead. */
   afterMs: number;
   mayDelete(): boolean;
   clock: Clock;
   timers: Timers;
 }
 
-/** Deletes what dead replicas left. Only the leader does. */
+/** Deletes the objects of dead replicas. Only the leader does this. */
 export class ReplicaCleanup {
   readonly #options: ReplicaCleanupOptions;
-  /** Keyed by replica: since when it has been seen to be dead. */
+  /** The time since which a replica is seen as dead, by replica. */
   #deadSinceMs = new Map<string, number>();
   #round: Promise<void> | undefined;
   #end: (() => void) | undefined;
@@ -320,7 +323,7 @@ export class ReplicaCleanup {
     }
   }
 
-  /** Deletes by version, so that a replica that returns meanwhile keeps what it writes. */
+  /** Deletes by version, so that the objects of a replica that returns meanwhile stay. */
   async #delete({ replica, leases, reports }: ReturnType<ReplicaReports['remains']>[number]): Promise<void> {
     const { leases: leaseApi, configMaps, log } = this.#options;
     try {
@@ -328,7 +331,7 @@ export class ReplicaCleanup {
       for (const { name, resourceVersion } of reports) await configMaps.delete(name, resourceVersion);
       lines.replicaCleanedUp(log, replica);
     } catch (error) {
-      // At the next round it is tried again.
+      // The next round tries again.
       lines.cleanupFailed(log, replica, error);
     }
   }

@@ -20,15 +20,15 @@ import {
 import { PacedQueue, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
 
-/** How the values of a role are stored, each in one or several ConfigMaps. */
+/** The storage format of the values of a role. Each value is in one or several ConfigMaps. */
 export interface SharedFormat<Value> {
   /** The key that a ConfigMap belongs to; undefined: it is not ours. */
   keyOf(map: ConfigMap): string | undefined;
-  /** Which of a key's ConfigMaps make up its value; undefined while some of them are missing. */
+  /** Returns the ConfigMaps that make up a key's value. Undefined while some of them are missing. */
   whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
   /** Rejects if the value cannot be read. */
   decode(maps: readonly StoredConfigMap[]): Promise<Value>;
-  /** True if a value that cannot be read leaves the one before. By default it counts as not stored. */
+  /** True if the value before stays when a value cannot be read. By default, such a value counts as not stored. */
   keepsLast?: boolean;
   /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
   encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
@@ -58,18 +58,18 @@ export interface SharedValuesOptions<Value> {
   namespace: string;
   role: ObjectRole;
   format: SharedFormat<Value>;
-  /** Between the starts of two writes. Defaults to 0. */
+  /** The minimum time between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
-  /** The waits after failures, which nothing ends early. By default they are longer, and news ends them. */
+  /** Waits after failures, which nothing ends early. By default they are longer, and new values end them. */
   retry?: { firstMs: number; mostMs: number };
   /** Returns whether this process writes and deletes values with this key. By default it does for all keys. */
   owns?(key: string): boolean;
-  /** Asked before each request. */
+  /** Called before each request. */
   mayWrite(): boolean;
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** All ConfigMaps were looked at. `hasChanged` says whether `stored` has other values. */
+  /** Called when all ConfigMaps were checked. `hasChanged`: whether `stored` has other values. */
   read(hasChanged: boolean): void;
   lines: {
     unreachable(reason: string): void;
@@ -89,11 +89,11 @@ export class SharedValues<Value> {
   #wanted: ReadonlyMap<string, Value> | undefined;
   /** The stored values when `wanted` was determined. Values that others have stored since are left alone for now. */
   #basis: ReadonlyMap<string, Value> = new Map();
-  /** Keyed by key: the value that this process stored, and the ConfigMaps that hold it. */
+  /** Values that this process stored, by key, and the ConfigMaps that hold them. */
   readonly #own = new Map<string, { value: Value; names: ReadonlySet<string> }>();
-  /** Keyed by key: values written or deleted that the watch does not show yet. */
+  /** Values by key that were written or deleted, and that the watch does not show yet. */
   readonly #written = new Map<string, Value | undefined>();
-  /** Keyed by key: values that are too large. */
+  /** Values that are too large, by key. */
   readonly #cut = new Map<string, Value>();
   readonly #pump: Pump<ReadonlyMap<string, Value>, ApiError>;
   readonly #queue: PacedQueue<ReadonlyMap<string, Value>>;
@@ -131,7 +131,7 @@ export class SharedValues<Value> {
     });
   }
 
-  /** Keyed by key, without values that cannot be read. */
+  /** Stored values by key, without values that cannot be read. */
   get stored(): ReadonlyMap<string, Value> {
     return this.#stored;
   }
@@ -146,7 +146,7 @@ export class SharedValues<Value> {
     return this.#values.isRead;
   }
 
-  /** Begins to watch; settles with the complete list, however long the API server is away. */
+  /** Starts to watch. Settles with the complete list, however long the API server is unreachable. */
   load(): Promise<ReadonlyMap<string, Value>> {
     this.#watch.start();
     return this.#loaded.promise;
@@ -172,7 +172,7 @@ export class SharedValues<Value> {
     return this.#delete(key);
   }
 
-  /** New values are tried at once, even while a failure is being waited out. */
+  /** Ends waits after failures, so that new values are tried at once. */
   #endWaits(): void {
     if (this.#options.retry === undefined) this.#pump.endWaits();
   }
@@ -181,7 +181,7 @@ export class SharedValues<Value> {
     if (this.#isClosed) return;
     this.#stored = this.#values.values;
     this.#written.clear();
-    // Values that were stored before this process started are no news to it.
+    // Values that were stored before this process started are not new to it.
     if (!this.#isLoaded) this.#basis = this.#stored;
     this.#isLoaded = true;
     this.#options.read(hasChanged);
@@ -196,7 +196,7 @@ export class SharedValues<Value> {
     const { clock, intervalMs = 0 } = this.#options;
     this.#queue.begin();
     const wanted = this.#wanted;
-    // Nothing is wanted any more since the last attempt.
+    // No value has been wanted since the last attempt.
     if (wanted === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let failure: ApiError | undefined;
@@ -238,7 +238,7 @@ export class SharedValues<Value> {
     return !this.#isSame(this.#basis.get(key), present) && !this.#isSame(this.#own.get(key)?.value, present);
   }
 
-  /** Does nothing once this process may not write any more. */
+  /** Does nothing if this process may not write any more. */
   async #attempt(key: string, write: () => Promise<void>): Promise<ApiError | undefined> {
     if (!this.#options.mayWrite()) return undefined;
     try {
@@ -269,7 +269,7 @@ export class SharedValues<Value> {
     this.#own.delete(key);
   }
 
-  /** Names of the key's ConfigMaps, the last part first. The watch may not show our own yet. */
+  /** Returns names of the key's ConfigMaps, the last part first. The watch may not show this process's own ones yet. */
   #namesOf(key: string): string[] {
     const shown = this.maps.filter((map) => this.#options.format.keyOf(map) === key);
     const names = new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);

@@ -1,6 +1,6 @@
 /**
- * Statuses of objects on their way to the API server: those that wait, one attempt, and the pump that tries a few at a time until each is
- * written.
+ * Writes statuses of objects to the API server: the queue of waiting statuses, one attempt, and the pump that tries a few at a
+ * time until each is written.
  */
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -28,7 +28,7 @@ import { Pump } from './pump.ts';
 import { serverSideApply } from './replica-name.ts';
 
 export type WriteOutcome =
-  /** `version`: the one that the write made, where objects have versions. */
+  /** `version`: the version that the write created, if objects have versions. */
   | { is: 'written'; version?: string }
   /** The object is not the version any more that the status follows from, or another one of its name: decide again. */
   | { is: 'outdated' }
@@ -41,18 +41,18 @@ export type WriteOutcome =
 
 export interface StatusWriterOptions<Kind extends StatusOwner> extends WriteLedgerOptions<Kind> {
   client: KubernetesApi;
-  /** Where the API has the object. */
+  /** Returns the address of the object in the API. */
   addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
   /** The timeout of one request. Defaults to 10,000. */
   timeoutMs?: number;
 }
 
 /**
- * Writes `status` of objects by server-side apply: what is not in it any more goes. Each follows from a version of
- * the object, and is not written over another one.
+ * Writes `status` of objects by server-side apply, which removes fields that it no longer has. Each status follows from a version
+ * of the object, and only replaces the status of that version.
  */
 export class StatusWriter<Kind extends StatusOwner> {
-  /** Learns of each attempt and of what came of it. */
+  /** Records each attempt and its result. */
   readonly writes: WriteLedger<Kind>;
   readonly #options: StatusWriterOptions<Kind>;
 
@@ -61,7 +61,7 @@ export class StatusWriter<Kind extends StatusOwner> {
     this.writes = new WriteLedger(options);
   }
 
-  /** One attempt. */
+  /** Makes one attempt. */
   async write(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
     const end = this.writes.begin({ object, status });
     const outcome = await this.#attempt(object, status);
@@ -92,30 +92,30 @@ export class StatusWriter<Kind extends StatusOwner> {
 
 export type StatusEntry = StatusWrite<ConfigObject>;
 
-/** Chosen: the part of the writes of one second that may be used at once after a quiet time. */
+/** Chosen: the part of the writes of one second that may be used at once after a pause. */
 const burstPart = 0.2;
 
-/** Lower ones are written first. */
+/** The priority of a status. Lower ones are written first. */
 const Rank = {
-  /** It says `Ready=True` of the present generation, and that is wrong. */
+  /** The status has a wrong `Ready=True` of the current generation. */
   wrong: 0,
-  /** Its status does not speak of the present generation. */
+  /** The status is about an older generation. */
   changed: 1,
   other: 2,
 } as const;
 
 /**
- * Statuses that wait to be written, under one budget for all: first those of objects that are said to be ready and are
- * not, then those of new generations, then those that wait longest. An object waits once, with its newest status; while
- * one of its statuses is being written, it has to wait, so that no older one is ever written last.
+ * A queue of statuses to write, with one budget for all. First come objects whose status wrongly shows that they are ready, then
+ * those of new generations, then those that wait longest. An object is in the queue once, with its newest status. While one of
+ * its statuses is being written, it waits, so that no older status is ever written last.
  */
 export class StatusQueue {
   readonly #budget: TokenBucket;
-  /** Keyed by rank. */
+  /** Waiting statuses by rank. */
   readonly #waiting = Object.values(Rank).map(() => new Map<string, StatusEntry>());
-  /** Keyed by uid: what is being written. */
+  /** Statuses that are being written, by uid. */
   readonly #inFlight = new Map<string, StatusEntry>();
-  /** Keyed by uid: what was offered while another one was being written. */
+  /** Statuses by uid that were offered while another one was being written. */
   readonly #held = new Map<string, StatusEntry>();
 
   constructor({ writesPerSecond }: { writesPerSecond: number }) {
@@ -123,7 +123,7 @@ export class StatusQueue {
     this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
   }
 
-  /** Without those being written. */
+  /** The number of waiting statuses, without those that are being written. */
   get size(): number {
     return this.#waitingCount + this.#held.size;
   }
@@ -132,7 +132,7 @@ export class StatusQueue {
     return this.#waiting.reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** Takes the place of a status of the same object that waits. `object` has the status that this one is to replace. */
+  /** Replaces a waiting status of the same object. `object` has the status that this one replaces. */
   offer(object: ConfigObject, status: ConfigStatus): void {
     const { uid } = object;
     const entry = { object, status };
@@ -145,12 +145,12 @@ export class StatusQueue {
     this.#waiting[rank]!.set(uid, entry);
   }
 
-  /** There is nothing to write for the object any more. */
+  /** Removes the waiting status of the object. */
   withdraw(uid: string): void {
     for (const waiting of [...this.#waiting, this.#held]) waiting.delete(uid);
   }
 
-  /** When this process no longer leads. What is being written is not called back. */
+  /** Clears the queue when this process no longer leads. Running writes continue. */
   clear(): void {
     for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
   }
@@ -168,7 +168,7 @@ export class StatusQueue {
     return entry;
   }
 
-  /** `now` is the object as the write left it, from which what was offered meanwhile follows. */
+  /** `now`: the object after the write. Statuses that were offered meanwhile follow from it. */
   done(uid: string, now?: ConfigObject): void {
     this.#inFlight.delete(uid);
     const held = this.#held.get(uid);
@@ -185,7 +185,7 @@ export class StatusQueue {
     return this.#inFlight.get(uid)?.status;
   }
 
-  /** Milliseconds until `next` has something; undefined when nothing waits but for what is being written. */
+  /** Returns the milliseconds until `next` returns a status. Undefined if none waits, except those that are being written. */
   nextDueMs(nowMs: number): number | undefined {
     return this.#waitingCount === 0 ? undefined : this.#budget.waitMs(nowMs);
   }
@@ -200,35 +200,38 @@ function rankOf({ object: { generation, status: before }, status }: StatusEntry)
 export interface StatusPumpOptions extends Telemetry {
   queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'withdraw' | 'spared'>;
   writer: Pick<StatusWriter<ConfigObject>, 'write'>;
-  /** Asked before each write: whether this process leads. */
+  /** Called before each write: whether this process leads. */
   mayWrite(): boolean;
-  /** Writes under way at once. Defaults to 8. */
+  /** The maximum number of concurrent writes. Defaults to 8. */
   concurrency?: number;
   clock: Clock;
   timers: Timers;
   random(): number;
   written(entry: StatusEntry): void;
-  /** Statuses may be offered again: an object has changed under its write, or the pause after a rejection is over. */
+  /** Called when statuses may be offered again: an object has changed during its write, or the pause after a rejection is over. */
   again(): void;
 }
 
-/** Chosen: how long what was refused waits, longer each time, so that it does not use up the budget. */
+/** Chosen: the first wait after a rejection. It grows each time, so that rejected statuses do not use up the budget. */
 const firstPauseMs = 5_000;
 const mostPauseMs = 60_000;
-/** Chosen: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
+/**
+ * Chosen: the number of server errors after which a status counts as rejected, because the API server may answer so if a field
+ * has the wrong type.
+ */
 const mostFaults = 6;
 
-/** After a refusal: of one object, or of a namespace where the right to write statuses of a kind is missing. */
+/** A pause after a rejection: of one object, or of a namespace in which the right to write statuses of a kind is missing. */
 interface Pause {
   refusals: number;
-  /** Objects that wait: they keep their places in flight, but none of ours. */
+  /** Objects that wait. They remain in flight in the queue, but do not use a slot of the pump. */
   uids: Set<string>;
   /** When it is over, one write tries for all objects whether the API server accepts it now. */
   is: 'running' | 'over' | 'tried';
   overAtMs: number;
 }
 
-/** In the words of the API server's authorizer; a webhook that refuses one object answers 403 as well. */
+/** Compares the message of the API server's authorizer, because a webhook that rejects one object also answers 403. */
 export function lacksRight({ status, message }: ApiError): boolean {
   return status === 403 && /cannot patch resource "ratelimit(configs|overrides)\/status"/.test(message);
 }
@@ -241,7 +244,7 @@ function placeOf(object: ConfigObject): string {
 export class StatusPump {
   readonly #options: StatusPumpOptions;
   readonly #pump: Pump<StatusEntry, ApiError>;
-  /** Keyed by `placeOf`, or uid. */
+  /** Pauses by `placeOf`, or by uid. */
   readonly #pauses = new Map<string, Pause>();
   #isClosed = false;
 
@@ -260,23 +263,26 @@ export class StatusPump {
     });
   }
 
-  /** Statuses that wait because the API server refused them, or the right to write any in their namespace is missing. */
+  /**
+   * The number of statuses that wait because the API server rejected them, or because the right to write any in their namespace
+   * is missing.
+   */
   get paused(): number {
     return [...this.#pauses.values()].reduce((sum, { uids }) => sum + uids.size, 0);
   }
 
-  /** Something was put into the queue, or this process leads from now on. */
+  /** Called when the queue has a new entry, or this process leads from now on. */
   wake(): void {
     this.#pump.wake();
   }
 
-  /** This process no longer leads: nothing is tried again. Call `wake` when it leads anew. */
+  /** Stops retries when this process no longer leads. Call `wake` when it leads again. */
   stop(): void {
     this.#pump.endWaits();
     for (const key of this.#pauses.keys()) this.#endPause(key);
   }
 
-  /** Settles when no write is under way any more. */
+  /** Settles when no write is running any more. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.#pump.close();
@@ -319,7 +325,7 @@ export class StatusPump {
     return undefined;
   }
 
-  /** `retryInMs` undefined: this status is given up, a newer one of the object is tried. */
+  /** `retryInMs`: undefined if this status is given up, and only a newer one of the object is tried. */
   #failed({ object }: StatusEntry, error: ApiError, retryInMs?: number): void {
     this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });

@@ -176,8 +176,8 @@ function reportProblem(request: RateLimitRequest): GrpcStatus | undefined {
 }
 
 /**
- * Returns descriptors by their hits. A descriptor on a hot counter is separate, so that the others are counted regardless of its
- * result.
+ * Returns descriptors by their hits. A descriptor with too many entries is separate, so that the others are counted regardless of
+ * its result.
  */
 function reportParts(request: RateLimitRequest): (BudgetQuestion & { actual: number })[] {
   const { domain, leftOut } = request;
