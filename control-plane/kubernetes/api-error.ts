@@ -1,4 +1,4 @@
-/** Why a request to the Kubernetes API failed, whether the server said so or there was no answer. */
+/** The failure of a request to the Kubernetes API, with or without an answer of the server. */
 import { systemErrorReason } from '../../process/log/error-text.ts';
 
 export interface ApiErrorOptions {
@@ -14,11 +14,11 @@ export class ApiError extends Error {
   /** The HTTP status, also of an ERROR event in a watch; 0 when there was no answer. */
   readonly status: number;
   /**
-   * The server's: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, `Expired`; empty when it gave none. Without an
-   * answer one of ours: `Unreachable`, `Timeout`, `Aborted` (by the caller's signal), `Credentials`, `Unreadable`.
+   * The server's reason: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, `Expired`. Empty if it gave none. Without an
+   * answer, a reason of this client: `Unreachable`, `Timeout`, `Aborted` (by the caller's signal), `Credentials`, `Unreadable`.
    */
   readonly reason: string;
-  /** How long the server asks to wait before the next attempt. */
+  /** The time that the server asks to wait before the next attempt. */
   readonly retryAfterMs: number | undefined;
 
   constructor({ status, reason, message, retryAfterMs, cause }: ApiErrorOptions) {
@@ -29,31 +29,32 @@ export class ApiError extends Error {
   }
 }
 
-/** Statuses below 500 after which the same request may succeed; `isTransient` says why. */
+/** Statuses below 500 after which the same request may succeed. See `isTransient`. */
 const transientStatuses: ReadonlySet<number> = new Set([401, 408, 425, 429]);
 
 /**
- * Returns whether the same request may succeed later although nobody corrects it. Writers of statuses, events and fleets repeat
- * such a request soon; they postpone or drop all others. docs/control-plane.md has the table.
+ * Returns whether the same request may succeed later without a correction. Writers of statuses, events and fleets repeat such a
+ * request soon. They postpone or drop all others. docs/control-plane.md has the table.
  *
- * No answer is transient, whatever the network says: servers restart, names and certificates are replaced. So are the
- * server's own faults (5xx), its wish for patience (408, 425, 429), and 401: tokens are replaced, and a server that has just
- * started knows no users. 403 is not, as a person has to grant the right. Nor is a request that its caller aborted.
+ * A missing answer is transient, regardless of the network's error: servers restart, and names and certificates are replaced. So
+ * are the server's own errors (5xx), its requests to wait (408, 425, 429), and 401: tokens are replaced, and a server that has
+ * just started knows no users. 403 is not transient, because a person must grant the right. A request that its caller aborted is
+ * not, either.
  */
 export function isTransient({ status, reason }: ApiError): boolean {
   if (status === 0) return reason !== 'Aborted';
   return status >= 500 || transientStatuses.has(status);
 }
 
-/** Returns whether the server does not accept who asks (401), or denies the right (403). One that has just started does both. */
+/**
+ * Returns whether the server does not accept the client's identity (401), or denies the right (403). A server that has just
+ * started does both.
+ */
 export function isDenied({ status }: ApiError): boolean {
   return status === 401 || status === 403;
 }
 
-/**
- * Makes the error for a rejected request, in the words of the server's Status object. `body` may be anything, such as the page
- * of a proxy.
- */
+/** Makes the error for a rejected request from the server's Status object. `body` may be anything, such as the page of a proxy. */
 export function refusal(options: {
   status: number;
   body: string;
@@ -78,7 +79,7 @@ export function watchError(object: unknown, request: string): ApiError {
   return new ApiError({ status: code, reason, message: `${request}: ${text}` });
 }
 
-/** No answer: `server` names who did not give one. */
+/** Makes the error for a missing answer. `server`: the server that did not answer. */
 export function unreachable(server: string, cause: unknown): ApiError {
   return new ApiError({
     status: 0,
@@ -111,7 +112,7 @@ function statusFields(value: unknown): { code: number; reason: string; message: 
   };
 }
 
-/** Bounded, so that no page fills the log. */
+/** Returns a bounded line, so that no page fills the log. */
 function firstLine(body: string): string {
   const line = body.trim().split('\n', 1)[0] ?? '';
   return line.length > 200 ? `${line.slice(0, 200)}...` : line;

@@ -2,31 +2,31 @@
 import type { ApiError } from './api-error.ts';
 
 export interface ApiRequest {
-  /** Defaults to GET. */
+  /** The method. Defaults to GET. */
   method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** From the root of the API: `/api/v1/namespaces/default/configmaps`. */
+  /** The path from the root of the API: `/api/v1/namespaces/default/configmaps`. */
   path: string;
-  /** Undefined values are left out. */
+  /** Query parameters. Undefined values are left out. */
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** Sent as JSON. */
+  /** The body, which is sent as JSON. */
   body?: unknown;
   /** The type of the body. Defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
   contentType?: string;
   signal?: AbortSignal | undefined;
-  /** Until the whole answer is there, for a stream until it begins; defaults to the client's. */
+  /** The time until the whole answer has arrived, or until a stream begins. Defaults to that of the client. */
   timeoutMs?: number;
 }
 
 /** An access that the API server has denied to this process by 401 or 403 for so long that it will not pass by itself. */
 export interface Denial {
   verb: 'get' | 'list' | 'watch';
-  /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
+  /** The resource, such as `ratelimitfleets.ratelimit.weir.dev` or `/openapi/v3`. */
   resource: string;
   /** The reason, in the words of the API server. */
   reason: string;
 }
 
-/** Every failure is an ApiError. */
+/** The Kubernetes API. Every failure is an ApiError. */
 export interface KubernetesApi {
   /** Called by each `DeniedAccess`. */
   readonly denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
@@ -34,15 +34,16 @@ export interface KubernetesApi {
   request<T = unknown>(request: ApiRequest): Promise<T>;
   /** The answer to a watch while it comes. `signal` ends it, too. */
   stream(request: ApiRequest): Promise<WatchStream>;
-  /** Ends all connections; requests under way fail. Later ones would take new connections. */
+  /** Ends all connections. Running requests fail, and later ones would open new connections. */
   close(): void;
 }
 
 /** The answer to a watch. */
 export interface WatchStream {
   /**
-   * Passes on the parsed lines as they arrive, those of one chunk together; an empty list shows that the connection is alive. Called
-   * once. Resolves when the watch has ended and its connection is free: undefined for an orderly end, else the error. Never rejects.
+   * Passes on the parsed lines as they arrive, those of one chunk together. An empty list shows that the connection is alive.
+   * Called once. Resolves when the watch has ended and its connection is free: with undefined for a regular end, or else with the
+   * error. Never rejects.
    */
   follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined>;
   /** Ends the watch without an error. */
@@ -58,7 +59,7 @@ export class DeniedAccess {
     this.#client = client;
   }
 
-  /** Ends the last denial. Undefined: nothing is denied any more. */
+  /** Replaces the last denial. Undefined if nothing is denied any more. */
   set(denial: Denial | undefined): void {
     if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
     this.#denial = denial;

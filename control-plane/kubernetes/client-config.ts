@@ -1,4 +1,4 @@
-/** Where the Kubernetes API is and how to log in to it. Log-in plugins are the library's. */
+/** The address of the Kubernetes API and the credentials for it. The library runs log-in plugins. */
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -7,20 +7,20 @@ import { errorText, isSystemError, systemErrorReason } from '../../process/log/e
 import { readDocument } from '../../rules/yaml/document.ts';
 
 export interface KubernetesConfigOptions {
-  /** KUBECONFIG: paths separated by `:`, of which those that do not exist are passed over; empty: not set. */
+  /** KUBECONFIG: paths separated by `:`. Missing files are skipped. Empty if it is not set. */
   kubeconfig?: string | undefined;
   /** The context of the files that counts instead of `current-context`. */
   context?: string | undefined;
   /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which every pod has. */
   serviceHost?: string | undefined;
   servicePort?: string | undefined;
-  /** HOME: `.kube/config` in it is read when nothing else is given. */
+  /** HOME. `.kube/config` in it is read if there is no other configuration. */
   home?: string | undefined;
-  /** Where a pod finds its token; defaults to Kubernetes' path. */
+  /** The folder with a pod's token. Defaults to Kubernetes' path. */
   serviceAccountFolder?: string;
 }
 
-/** There is no way to the Kubernetes API in what was given, or it cannot be read. */
+/** The configuration has no access to the Kubernetes API, or it cannot be read. */
 export class KubernetesConfigError extends Error {
   override readonly name = 'KubernetesConfigError';
 }
@@ -40,7 +40,7 @@ export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConf
   );
 }
 
-/** Merges several files as kubectl does: of two that define the same thing the first one counts. */
+/** Merges several files as kubectl does: the first of two definitions of the same thing wins. */
 function fromFiles(paths: readonly string[], what: string, context: string | undefined): KubeConfig {
   const present = paths.filter((path) => existsSync(path));
   if (present.length === 0) throw new KubernetesConfigError(`${what}: no such file`);
@@ -64,12 +64,12 @@ function readFile(path: string): KubeConfig {
   try {
     const document = readDocument(readFileSync(path, 'utf8'), 'typed');
     if ('offset' in document || document.hasMore) throw new Error('no YAML, or several documents');
-    // The library's own reader takes JSON as well, which leaves it nothing to understand in another way.
+    // The library also reads JSON, which it cannot interpret differently.
     config.loadFromString(JSON.stringify(document.value));
     addTokenFiles(config, document.value);
     config.makePathsAbsolute(dirname(path));
   } catch (error) {
-    // The reader's own words may quote the file, and so a password.
+    // The reader's own message may quote the file, and so a password.
     const reason = isSystemError(error) ? systemErrorReason(error) : 'not a kubeconfig file';
     throw new KubernetesConfigError(`${path}: ${reason}`);
   }

@@ -1,7 +1,7 @@
 /**
- * Requests and watches of the Kubernetes API over connections that are kept. How to log in comes from the library, anew for every
- * request: tokens and certificates are replaced while the process lives. The library's own clients open a connection
- * for every request, and its watch swallows what it cannot parse.
+ * Requests and watches of the Kubernetes API over connections that stay open. The library provides credentials anew for every
+ * request, because tokens and certificates are replaced while the process runs. The library's own clients open a connection for
+ * every request, and its watch ignores lines that it cannot parse.
  */
 import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
@@ -20,7 +20,7 @@ import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
 
 export interface KubernetesClientOptions {
   config: KubeConfig;
-  /** `User-Agent`: audit logs show it, and it is the field manager of writes that name none. */
+  /** The `User-Agent`. Audit logs show it, and it is the field manager of writes that name none. */
   userAgent: string;
   /** The timeout of one request. Defaults to 30,000. */
   timeoutMs?: number;
@@ -29,7 +29,7 @@ export interface KubernetesClientOptions {
   denied?: KubernetesApi['denied'];
 }
 
-/** Chosen: how long a connection may be silent before TCP asks whether the other side is still there. */
+/** Chosen: the time for which a connection may be silent before TCP probes the other side. */
 const keepAliveProbeMs = 15_000;
 
 export class KubernetesClient implements KubernetesApi {
@@ -58,7 +58,7 @@ export class KubernetesClient implements KubernetesApi {
     this.#agent = new AgentOf({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
   }
 
-  /** `https://10.0.0.1:443`: for messages. */
+  /** The server for messages: `https://10.0.0.1:443`. */
   get server(): string {
     return this.#server.origin;
   }
@@ -114,7 +114,7 @@ export class KubernetesClient implements KubernetesApi {
     return { signal: controller.signal, end };
   }
 
-  /** Until the answer begins, with success; a refusal is read and thrown. */
+  /** Waits for the start of a successful answer. A rejection is read and thrown. */
   async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = await this.#options(request, body);
@@ -143,7 +143,7 @@ export class KubernetesClient implements KubernetesApi {
       path: `${url.pathname}${url.search}`,
       method: request.method ?? 'GET',
       ...login,
-      // The library's own agent is needed to go through a proxy only; it keeps no connections.
+      // The library's own agent is needed only for a proxy. It does not reuse connections.
       agent: this.#config.getCurrentCluster()?.proxyUrl ? login.agent : this.#agent,
       headers: {
         ...headers,
@@ -160,7 +160,7 @@ export class KubernetesClient implements KubernetesApi {
       await this.#config.applyToHTTPSOptions(login);
       return login;
     } catch (error) {
-      // The parser may quote what a log-in plugin printed, if it did not understand that.
+      // The parser may quote the output of a log-in plugin that it did not understand.
       const reason = isSystemError(error)
         ? `${systemErrorReason(error)} (${(error as NodeJS.ErrnoException).path ?? ''})`
         : error instanceof SyntaxError
@@ -200,7 +200,7 @@ export class KubernetesClient implements KubernetesApi {
       signal.addEventListener('abort', onAbort, { once: true });
       request.once('close', () => signal.removeEventListener('abort', onAbort));
       request.on('error', (error) => {
-        // Node reports a connection that is reset within the answer here, too. The reader of the answer notices it there.
+        // Node also reports a connection that is reset within the answer here. The reader of the answer notices it as well.
         if (isAnswered) return;
         if (signal.aborted) reject(signal.reason);
         else if (request.reusedSocket && mayRepeat(attempt, error)) {
@@ -239,7 +239,7 @@ interface Attempt {
   isSecondAttempt: boolean;
 }
 
-/** With its length: Node sends none for the body of a DELETE, whose bytes the server then takes for the next request. */
+/** Returns headers with the length. Node sends none for the body of a DELETE, and the server then reads its bytes as the next request. */
 function bodyHeaders({ contentType = 'application/json' }: ApiRequest, body: string): OutgoingHttpHeaders {
   return { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) };
 }
@@ -262,13 +262,13 @@ function parse(body: string, request: string): unknown {
   }
 }
 
-/** Cuts the answer of a watch into lines of JSON. A line may come in many pieces, and a piece may hold many lines. */
+/** Splits the answer of a watch into lines of JSON. A line may arrive in many pieces, and a piece may hold many lines. */
 export class WatchLines {
   readonly #maxBytes: number;
   #pieces: Buffer[] = [];
   #bytes = 0;
 
-  /** `maxBytes` of one line defaults to 64 MiB: far above what etcd takes, far below what would end the process. */
+  /** The `maxBytes` of one line defaults to 64 MiB: far above the limit of etcd, and far below a size that would end the process. */
   constructor(maxBytes = 64 * 1024 * 1024) {
     this.#maxBytes = maxBytes;
   }
@@ -294,7 +294,7 @@ export class WatchLines {
   }
 }
 
-/** For messages: who answers, and what was asked. */
+/** The server and the request, for messages. */
 interface Asked {
   server: string;
   request: string;

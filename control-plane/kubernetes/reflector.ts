@@ -6,12 +6,12 @@ import { type ApiError, unreadable, watchError } from './api-error.ts';
 
 /** A kind of object, and where it is looked for. */
 export interface WatchedResource {
-  /** Empty for the core group. */
+  /** The API group. Empty for the core group. */
   group: string;
   version: string;
   /** The plural as in the URL: `configmaps`. */
   plural: string;
-  /** Undefined: all namespaces. */
+  /** Undefined for all namespaces. */
   namespace: string | undefined;
 }
 
@@ -22,12 +22,12 @@ export function resourcePath({ group, version, plural, namespace }: WatchedResou
     : `${root}/namespaces/${encodeURIComponent(namespace)}/${plural}`;
 }
 
-/** `ratelimitconfigs.ratelimit.weir.dev`, as roles and messages of the API server have it. */
+/** Returns the name as in roles and messages of the API server: `ratelimitconfigs.ratelimit.weir.dev`. */
 export function resourceName({ group, plural }: WatchedResource): string {
   return group === '' ? plural : `${plural}.${group}`;
 }
 
-/** `ratelimitconfigs of ratelimit.weir.dev/v1alpha1`, for messages. */
+/** Returns the text for messages: `ratelimitconfigs of ratelimit.weir.dev/v1alpha1`. */
 export function resourceText({ group, version, plural }: WatchedResource): string {
   return `${plural} of ${group === '' ? version : `${group}/${version}`}`;
 }
@@ -51,7 +51,7 @@ export interface ApiObject {
   [field: string]: unknown;
 }
 
-/** `namespace/name`, or the name alone where there is no namespace. */
+/** Returns `namespace/name`, or the name alone if there is no namespace. */
 export function apiObjectKey({ metadata: { namespace, name } }: ApiObject): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
@@ -59,12 +59,12 @@ export function apiObjectKey({ metadata: { namespace, name } }: ApiObject): stri
 /** One answer to a list request. */
 export interface ListPage {
   resourceVersion: string;
-  /** Where the next page begins; empty: this is the last one. */
+  /** The start of the next page. Empty if this is the last one. */
   continueToken: string;
   objects: ApiObject[];
 }
 
-/** Undefined for what is no list: it must never be taken for an empty one. */
+/** Returns undefined for a value that is not a list. It must never be read as an empty one. */
 export function parseListPage(value: unknown): ListPage | undefined {
   const { kind, metadata, items } = fields(value);
   const { resourceVersion, continue: continueToken = '' } = fields(metadata);
@@ -76,10 +76,10 @@ export function parseListPage(value: unknown): ListPage | undefined {
   return { resourceVersion, continueToken, objects };
 }
 
-/** One line of a watch's answer; `object` is a Status for `ERROR`, and has no name for `BOOKMARK`. */
+/** One line of a watch's answer. `object` is a Status for `ERROR`, and has no name for `BOOKMARK`. */
 export type WatchEvent = ProgressEvent | { type: 'ERROR'; status: unknown };
 
-/** After it the watch goes on. */
+/** An event after which the watch continues. */
 export type ProgressEvent = ObjectEvent | { type: 'BOOKMARK'; resourceVersion: string };
 
 export interface ObjectEvent {
@@ -87,7 +87,7 @@ export interface ObjectEvent {
   object: ApiObject;
 }
 
-/** Undefined for what is none of these. */
+/** Returns undefined for other values. */
 export function parseWatchEvent(value: unknown): WatchEvent | undefined {
   const { type, object } = fields(value);
   switch (type) {
@@ -119,15 +119,18 @@ function fields(value: unknown): Record<string, unknown> {
 export interface FollowedWatch {
   stream: WatchStream;
   timers: Timers;
-  /** Silence that ends the watch in order: nothing may have happened, or the other side may be gone without a word. */
+  /** The silence after which the watch ends regularly. Possibly nothing happened, or the other side is gone without notice. */
   idleTimeoutMs: number;
-  /** For messages: what was asked. */
+  /** The request, for messages. */
   request: string;
-  /** In order: those that came together. Not called without any. */
+  /** Receives events in order, those that arrived together in one call. Never called without events. */
   receive(events: readonly ProgressEvent[]): void;
 }
 
-/** Settles when the watch has ended and its connection is given back: undefined in order, else why. Never rejects. */
+/**
+ * Settles when the watch has ended and its connection is free: with undefined for a regular end, or else with the error. Never
+ * rejects.
+ */
 export async function readWatch(options: FollowedWatch): Promise<ApiError | undefined> {
   const { stream, timers, idleTimeoutMs, request } = options;
   let end: { error: ApiError | undefined } | undefined;
@@ -149,7 +152,7 @@ export async function readWatch(options: FollowedWatch): Promise<ApiError | unde
   return end === undefined ? ended : end.error;
 }
 
-/** Up to the first one that ends the watch. */
+/** Returns the events up to the first one that ends the watch. */
 function eventsOf(
   values: readonly unknown[],
   request: string,
@@ -174,28 +177,28 @@ export interface ReflectorOptions<T> {
   /** Returns the part of an object to store, or why it cannot be read. In that case the stored part stays. */
   read(object: ApiObject): Reading<T>;
   skipped(key: string, reason: string): void;
-  /** 0 <= x < 1. */
+  /** A number from 0 to below 1. */
   random(): number;
-  /** Objects a page. */
+  /** The number of objects in a page. */
   pageSize: number;
-  /** Waits after a failure: at most this at first, doubled by each further failure, up to `maxDelayMs`. */
+  /** The maximum first wait after a failure. Each further failure doubles it, up to `maxDelayMs`. */
   firstDelayMs: number;
   maxDelayMs: number;
 }
 
 export type Reading<T> = { item: T } | { unreadable: string };
 
-/** How a watch came to its end. */
+/** The end of a watch. */
 export interface WatchEnd {
-  /** Undefined: it ended in order, after the time it was given or after silence. */
+  /** Undefined if it ended regularly, after its time or after silence. */
   error: ApiError | undefined;
   lastedMs: number;
 }
 
-/** Chosen: a watch that lives so long is no failure, whatever ends it. */
+/** Chosen: a watch that lives this long is not a failure, regardless of its end. */
 const usefulMs = 5_000;
 
-/** Chosen: so often a watch is resumed that the server refuses or breaks off, before all is listed anew. */
+/** Chosen: the number of times that a watch is resumed after the server rejects or interrupts it, before all objects are listed again. */
 const resumesBeforeList = 3;
 
 /**
@@ -220,7 +223,7 @@ export class Reflector<T> {
   #items = new Map<string, T>();
   /** The objects of the list under way. */
   #listed = new Map<string, T>();
-  /** Undefined: what comes next is a list. */
+  /** Undefined if a list is next. */
   #resourceVersion: string | undefined;
   #pageSize: number | undefined;
   #failures = 0;
@@ -233,12 +236,12 @@ export class Reflector<T> {
     this.#pageSize = options.pageSize;
   }
 
-  /** Keyed by `namespace/name`. */
+  /** Items by `namespace/name`. */
   get items(): ReadonlyMap<string, T> {
     return this.#items;
   }
 
-  /** In a row, since a watch was of use. */
+  /** The number of consecutive failures since a useful watch. */
   get failures(): number {
     return this.#failures;
   }
@@ -248,7 +251,7 @@ export class Reflector<T> {
     return this.#next();
   }
 
-  /** `isComplete`: this was the last page, and `items` are those of the list. */
+  /** `isComplete`: whether this was the last page, and `items` are those of the list. */
   pageListed({ resourceVersion, continueToken, objects }: ListPage): {
     isComplete: boolean;
     step: ReflectorStep;
@@ -281,7 +284,7 @@ export class Reflector<T> {
     else this.#keep(object, this.#items);
   }
 
-  /** All changes up to this version have been received. */
+  /** Called when all changes up to this version have been received. */
   bookmarked(resourceVersion: string): void {
     if (this.#state !== 'watching') throw new Error(`no watch is under way: ${this.#state}`);
     this.#resourceVersion = resourceVersion;

@@ -12,7 +12,7 @@ interface TokenReview {
   };
 }
 
-/** Chosen: a limiter waits for its rules meanwhile. */
+/** Chosen: a limiter waits for its rules in this time. */
 const timeoutMs = 10_000;
 
 /** The field of a token that is bound to a pod, as projected tokens are. */
@@ -43,13 +43,13 @@ export async function reviewToken(
   const { authenticated, user, audiences = [], error } = status;
   const name = user?.username ?? '';
   if (authenticated !== true || name === '') return { problem: error ?? 'not authenticated' };
-  // A server that does not know audiences leaves them out: then the token is one for the API server itself.
+  // A server that does not support audiences omits them. Then the token is for the API server itself.
   if (!audiences.includes(audience)) return { problem: `not made for the audience ${audience}` };
   const [podUid] = user?.extra?.[podUidKey] ?? [];
   return { user: name, ...(podUid === undefined ? {} : { podUid }) };
 }
 
-/** A kept connection may have ended just then. Nothing is created, so that it may be asked again. */
+/** Repeats a request, because an open connection may have ended just then. The request creates nothing, so it can be repeated. */
 async function twice(client: Pick<KubernetesApi, 'request'>, request: ApiRequest): Promise<TokenReview> {
   try {
     return await client.request<TokenReview>(request);

@@ -16,23 +16,19 @@ import {
   type WatchedResource,
 } from './reflector.ts';
 
-/**
- * Chosen: a watch that the server has left open for so long works, whether anything of its kind changes or not. A bookmark may take a
- * minute.
- */
+/** Chosen: a watch that the server has left open for this time works, even without changes of its kind. A bookmark may take a minute. */
 const trustedMs = 5_000;
-/** Chosen: a server that just came up refuses for a moment what it will grant. */
+/** Chosen: a server that has just started may deny rights for a moment that it then grants. */
 const attemptsUntilSettled = 3;
 
 /**
- * Decides what to report of failures in a row. It reports an outage once, when it begins. It reports it again when it turned
- * into a rejection that waiting does not end (401, 403, 404) and that occurred several times in a row. An API server that has
- * just started knows neither users nor roles, so 401 and 403 are no outage before they have occurred for `deniedPatienceMs`.
- * Pure.
+ * Decides which consecutive failures to report. It reports an outage once, when it begins. It reports it again if it became a
+ * rejection that waiting does not end (401, 403, 404) and that occurred several times in a row. An API server that has just
+ * started knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. Pure.
  */
 export class WatchOutage {
   readonly #deniedPatienceMs: number;
-  /** Since when there is nothing but 401 and 403. */
+  /** The time since which there are only 401 and 403. */
   #deniedSinceMs: number | undefined;
   #reported: string | undefined;
   #refusal: string | undefined;
@@ -77,9 +73,9 @@ export class WatchOutage {
 export interface WatchListener {
   /** The first complete list is in. */
   listed(): void;
-  /** `items` changed after that; comes once an event, and once for each later list. */
+  /** Called when `items` changed after that: once for each event, and once for each later list. */
   changed(): void;
-  /** Once an outage, or once more as a refusal; `items` stay as they are meanwhile. */
+  /** Called once for an outage, or once more if it became a rejection. `items` stay unchanged. */
   unreachable(reason: string, status: number): void;
   reachable(): void;
   /** Called when the API server starts or stops to answer with 401 or 403 in a way that may pass by itself. */
@@ -91,37 +87,37 @@ export interface WatchListener {
 export interface ResourceWatchOptions<T> {
   client: KubernetesApi;
   resource: WatchedResource;
-  /** Only objects with these labels: `team=a,stage!=dev`; empty or undefined: all. */
+  /** The labels of the objects: `team=a,stage!=dev`. Empty or undefined for all objects. */
   labelSelector?: string | undefined;
   /** Returns the part of an object to store. The rest is forgotten. */
   read(object: ApiObject): Reading<T>;
   /**
-   * Called with the object in `items`, now and before: after every event, and after a list for each object of both lists.
-   * Returns whether `changed` is notified of the event. Missing: `changed` is notified of all.
+   * Called with the object in `items`, now and before: after every event, and after a list for each object of both lists. Returns
+   * whether to call `changed` for the event. If it is missing, `changed` is called for all.
    */
   itemShown?(now: T | undefined, before: T | undefined): boolean;
   listener: WatchListener;
   clock: Clock;
   timers: Timers;
-  /** 0 <= x < 1: for waits. */
+  /** A number from 0 to below 1, for waits. */
   random(): number;
   limits?: Partial<WatchLimits>;
 }
 
 /** Chosen: bounds and waits. */
 export interface WatchLimits {
-  /** Objects a page of the list. */
+  /** The number of objects in a page of the list. */
   pageSize: number;
   firstDelayMs: number;
   maxDelayMs: number;
   /**
-   * A watch that is silent for so long is opened anew, since its connection may be dead. Where anything of the kind
-   * changes, matching or not, the server sends a bookmark about once a minute.
+   * The silence after which a watch is opened again, because its connection may be dead. If anything of the kind changes,
+   * matching or not, the server sends a bookmark about once a minute.
    */
   idleTimeoutMs: number;
-  /** After so long the server is asked to end a watch, or up to twice that, so that watches spread over servers. */
+  /** The time after which the server should end a watch, or up to twice that, so that watches are spread over servers. */
   watchSeconds: number;
-  /** How long 401 and 403 may come in a row before they are reported. */
+  /** The time for which 401 and 403 may repeat before they are reported. */
   deniedPatienceMs: number;
 }
 
@@ -135,10 +131,9 @@ export const defaultWatchLimits: Readonly<WatchLimits> = {
 };
 
 /**
- * The objects of one kind, kept up to date from `start` to `close`. Does what the reflector says: lists, watches, waits. Of
- * the library's informer nothing is used: it asks for no
- * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
- * 30 s, and opens a connection of its own for each watch.
+ * The objects of one kind, kept up to date from `start` to `close`. It performs the reflector's steps: lists, watches, waits. It
+ * does not use the library's informer, which requests no bookmarks, stops at an error, lists in one piece, skips events that it
+ * cannot parse, ends a quiet watch every 30 s, and opens a new connection for each watch.
  */
 export class ResourceWatch<T> {
   readonly #options: ResourceWatchOptions<T>;
@@ -167,7 +162,7 @@ export class ResourceWatch<T> {
     });
   }
 
-  /** Keyed by `namespace/name`; empty before the first complete list. */
+  /** Items by `namespace/name`. Empty before the first complete list. */
   get items(): ReadonlyMap<string, T> {
     return this.#reflector.items;
   }
@@ -180,7 +175,7 @@ export class ResourceWatch<T> {
     this.#running = this.#run();
   }
 
-  /** Settles when nothing of it runs any more. */
+  /** Settles when nothing is running any more. */
   async close(): Promise<void> {
     this.#abort.abort();
     await this.#running;
@@ -195,7 +190,7 @@ export class ResourceWatch<T> {
     }
   }
 
-  /** Undefined when the watch was closed meanwhile. */
+  /** Resolves with undefined if the watch was closed meanwhile. */
   #take(step: ReflectorStep): Promise<ReflectorStep | undefined> {
     switch (step.do) {
       case 'list':
@@ -261,7 +256,7 @@ export class ResourceWatch<T> {
     return next;
   }
 
-  /** From the request to the end of the answer. */
+  /** Follows a watch from the request to the end of the answer. */
   async #follow(resourceVersion: string): Promise<{ error: ApiError | undefined; hasOpened: boolean }> {
     const { client, resource, labelSelector, random, timers } = this.#options;
     const path = resourcePath(resource);

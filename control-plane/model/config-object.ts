@@ -8,7 +8,7 @@ import {
 
 /** An object as its source has it. Immutable: a change of the object is a new value. */
 export interface ConfigObject {
-  /** Missing: a RateLimitConfig. */
+  /** The kind. Missing for a RateLimitConfig. */
   kind?: typeof overrideKind | undefined;
   namespace: string;
   name: string;
@@ -16,9 +16,9 @@ export interface ConfigObject {
   uid: string;
   /** Grows with every change of `spec`. */
   generation: number;
-  /** Milliseconds since 1970; 0 where the source has no such time. */
+  /** The time of creation, in milliseconds since 1970. 0 if the source has no such time. */
   createdMs: number;
-  /** When somebody last changed anything but the status; undefined where the source has no such time. */
+  /** The time when anything except the status was last changed. Undefined if the source has no such time. */
   editedMs?: number;
   /** The `resourceVersion` of the API. Undefined if the source has none. */
   resourceVersion?: string;
@@ -38,8 +38,8 @@ export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; pl
 }
 
 /**
- * `namespace/name`, of a RateLimitOverride `override/namespace/name`: how messages, resources and reports name an object. No
- * part of it has a slash.
+ * Returns `namespace/name`, or `override/namespace/name` for a RateLimitOverride. Messages, resources and reports use this name
+ * of an object. No part of it has a slash.
  */
 export function objectKey({
   kind,
@@ -49,7 +49,7 @@ export function objectKey({
   return `${kind === undefined ? '' : 'override/'}${namespace}/${name}`;
 }
 
-/** Stands for the spec of a manifest or a rule file that cannot be read; the object's last good spec stays in force. */
+/** The spec of a manifest or a rule file that cannot be read. The object's last good spec stays in force. */
 export class UnreadSpec {
   /** The error in the file, with its place. */
   readonly problem: string;
@@ -61,7 +61,7 @@ export class UnreadSpec {
 
 type Aged = Pick<ConfigObject, 'createdMs' | 'namespace' | 'name'>;
 
-/** Older objects first: by creation, then namespace, then name. */
+/** Sorts older objects first: by creation, then namespace, then name. */
 export function byAge(a: Aged, b: Aged): number {
   return a.createdMs - b.createdMs || compare(a.namespace, b.namespace) || compare(a.name, b.name);
 }
@@ -70,27 +70,27 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** `status` of either, in the words of the API. */
+/** The `status` of either kind, in the words of the API. */
 export interface ConfigStatus {
   /** The generation that this status speaks of. */
   observedGeneration: number;
-  /** `<namespace>/<LEASE_NAME>` of the control plane that wrote it; missing once it left the object to others. */
+  /** The `<namespace>/<LEASE_NAME>` of the control plane that wrote it. Missing once that has left the object to others. */
   controllerName?: string;
   /** The domain and fleet that the object was last accepted for. Both are missing if it never was. */
   domain?: string;
   fleet?: string;
-  /** Rules that are served for it, of all levels. */
+  /** The number of its served rules on all levels. */
   rules?: number;
-  /** Hash of its rules as limiters get them; missing while none are served. */
+  /** The hash of its rules as limiters get them. Missing while none are served. */
   servedVersion?: string;
   /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
   servedGeneration?: number;
-  /** For a RateLimitConfig: the number of overrides in force in its domain. Missing: none. */
+  /** For a RateLimitConfig: the number of overrides in force in its domain. Missing if there are none. */
   overrides?: number;
   /** For a RateLimitOverride: its effect in words. */
   match?: string;
   effect?: string;
-  /** For a RateLimitOverride with an end: RFC 3339. */
+  /** For a RateLimitOverride with an end: its end in RFC 3339. */
   endsAt?: string;
   conditions: Condition[];
 }
@@ -101,15 +101,12 @@ export interface Condition {
   status: 'True' | 'False' | 'Unknown';
   reason: string;
   message: string;
-  /** RFC 3339, whole seconds: when `status` last changed. */
+  /** The time when `status` last changed, in RFC 3339 with whole seconds. */
   lastTransitionTime: string;
   observedGeneration: number;
 }
 
-/**
- * `Supported` is there only while it is False: some limiter of the fleet ignores fields that only this project's
- * limiters know.
- */
+/** `Supported` exists only while it is False: a limiter of the fleet ignores fields that only this project's limiters support. */
 export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
 
 /** Returns whether another control plane than the one of this name wrote it; one of a version that knew no names is no other. */

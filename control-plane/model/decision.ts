@@ -6,36 +6,39 @@ import type { Reason, RejectionReason } from './reasons.ts';
 
 /** The outcome of all objects: what limiters are served, and the status of each object. */
 export interface Decision {
-  /** Keyed by fleet. Only fleets that get rules of an object. */
+  /** Snapshots by fleet, only for fleets that get rules of an object. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
-  /** One for each object, by uid. */
+  /** One outcome for each object, by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
-  /** Keyed by `domainKey`: the namespaces that have rules of a domain, sorted. The same value as long as nothing changes. */
+  /** The sorted namespaces that have rules of a domain, by `domainKey`. The same value as long as nothing changes. */
   holders: ReadonlyMap<string, readonly string[]>;
-  /** Keyed by `domainKey`: the number of served overrides. Missing: none anywhere. */
+  /** The number of served overrides by `domainKey`. Missing if there are none anywhere. */
   overrides?: ReadonlyMap<string, number>;
   /** The outcome of fields of a newer CRD. Missing: there are none. */
   newerFields?: NewerFields;
-  /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
+  /**
+   * The time when the decision changes by time alone: the next end of an override, in milliseconds since 1970. Missing if it does
+   * not.
+   */
   dueMs?: number | undefined;
 }
 
 export interface ObjectOutcome {
   object: ConfigObject;
   accepted: Acceptance;
-  /** The rules that limiters get for the object. Undefined: none. */
+  /** The rules that limiters get for the object. Undefined if there are none. */
   served: ServedConfig | undefined;
-  /** For an override with a readable spec. */
+  /** The text of an override with a readable spec. */
   override?: OverrideText | undefined;
 }
 
 /** The description of an override, whether or not it is in force. */
 export interface OverrideText {
-  /** `remote_address=203.0.113.7` */
+  /** The match, such as `remote_address=203.0.113.7`. */
   match: string;
-  /** `100 requests a unit` */
+  /** The effect, such as `100 requests a unit`. */
   effect: string;
-  /** Milliseconds since 1970; undefined: it has no end of its own, or nobody here knows it. */
+  /** The end in milliseconds since 1970. Undefined if it has no end of its own, or if the end is unknown here. */
   endsMs: number | undefined;
   /** Notes for its owner, although it is served. */
   notes: readonly string[];
@@ -55,21 +58,24 @@ export interface ServedConfig {
   generation: number;
   /** The spec that it was read from, without fields of a newer CRD. */
   spec: unknown;
-  /** Fields of a newer CRD that are left out although they do not hold their default; missing: none. */
+  /** Fields of a newer CRD that are left out although they do not hold their default. Missing if there are none. */
   without?: readonly string[];
   /** The hash of the object's own rules, regardless of merging. */
   hash: string;
   /** The bytes that `hash` is computed from. */
   bytes: Uint8Array;
-  /** Name of the resource in the fleet's snapshot that holds the rules. */
+  /** The name of the resource in the fleet's snapshot that holds the rules. */
   resource: string;
-  /** Rules of all levels. */
+  /** The number of rules on all levels. */
   rules: number;
-  /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
+  /** Fields in use that only this project's limiters support, as manifests spell them: `valueToMetric`. */
   ownFields: readonly string[];
   /** The capabilities that a limiter needs for these rules. */
   needs: Capabilities;
-  /** The generation that other limiters get, if they support that. Undefined: nothing, or every limiter supports these rules. */
+  /**
+   * The generation that other limiters get, if they support it. Undefined if they get nothing, or if every limiter supports these
+   * rules.
+   */
   fallback: FallbackSpec | undefined;
 }
 
@@ -93,16 +99,16 @@ export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 /** The last owners of a domain of a fleet. */
 export interface DomainRecord {
-  /** One namespace, or with merging all that have rules of the domain. Never empty. */
+  /** The namespace or, with merging, all namespaces that have rules of the domain. Never empty. */
   namespaces: readonly string[];
-  /** Milliseconds since 1970: the domain is free and given to nobody else before; undefined while they have it. */
+  /** The time until which a free domain is reserved for them, in milliseconds since 1970. Undefined while they have it. */
   heldUntilMs?: number;
 }
 
-/** Keyed by `domainKey`. */
+/** Records by `domainKey`. */
 export type DomainRecords = ReadonlyMap<string, DomainRecord>;
 
-/** No name of a fleet has a slash. */
+/** Returns a unique key, because no name of a fleet has a slash. */
 export function domainKey({ fleet, domain }: { fleet: string; domain: string }): string {
   return `${fleet}/${domain}`;
 }

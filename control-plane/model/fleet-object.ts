@@ -4,7 +4,7 @@ import type { Reason } from './reasons.ts';
 
 export type FleetStatus = FleetStatusModel;
 
-/** Never changed: a change of the object is a new value. */
+/** A fleet object. It is immutable: a change of the object is a new value. */
 export interface FleetObject {
   /** The fleet's. */
   name: string;
@@ -13,7 +13,7 @@ export interface FleetObject {
   /** The version of the whole object. Changes with each write. */
   resourceVersion?: string | undefined;
   spec: FleetSpec;
-  /** Undefined before the first one, and if it cannot be read. */
+  /** Undefined before the first status, and if the status cannot be read. */
   status: FleetStatus | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface FollowedFleet {
 
 /** One address behind a Service, or several of one pod. */
 export interface Endpoint {
-  /** Constant over its life: the uid of the pod, or else the address. */
+  /** A key that is constant over its life: the uid of the pod, or else the address. */
   key: string;
   /** The pod's name, else the first address. */
   name: string;
@@ -48,10 +48,10 @@ export interface Endpoint {
 /** The limiters that should apply the rules of a fleet, beside the connected ones. */
 export interface FleetExpectation {
   count: number | undefined;
-  /** Undefined: there is no Service, or its endpoints are not known yet. */
+  /** Undefined if there is no Service, or if its endpoints are not known yet. */
   endpoints: readonly Endpoint[] | undefined;
-  /** How long a disconnected limiter stays expected. */
+  /** The time for which a disconnected limiter stays expected. */
   graceMs: number;
-  /** Only connected limiters count. */
+  /** Whether only connected limiters count. */
   ignoresDisconnected: boolean;
 }

@@ -4,28 +4,28 @@ import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 
 export interface Resource {
-  /** Its name in errors of limiters: `namespace/name`, or the domain if it is merged. */
+  /** The name in errors of limiters: `namespace/name`, or the domain if it is merged. */
   name: string;
   domain: string;
   /** A `ratelimit.config.ratelimit.v3.RateLimitConfig`, encoded. */
   bytes: Uint8Array;
-  /** 16 hexadecimal digits: hash of `bytes`. */
+  /** The hash of `bytes`: 16 hexadecimal digits. */
   hash: string;
   /** The capabilities that a limiter needs for it. Others get something else: see `resourceFor`. */
   needs: Capabilities;
-  /** The resource that other limiters get, if they support it. Undefined: they get nothing of it. */
+  /** The resource that other limiters get, if they support it. Undefined if they get nothing of it. */
   fallback?: Resource;
   /** The resources that it is merged from. Each has a fallback of its own. */
   parts?: readonly Resource[];
 }
 
 /**
- * The rules that one fleet is served: resources in the order of their names, and a version that follows from them. `servedTo` makes
- * the snapshot for limiters that do not support all of it.
+ * The served rules of one fleet: resources sorted by name, and a version that follows from them. `servedTo` makes the snapshot
+ * for limiters that do not support all of it.
  */
 export interface FleetSnapshot {
   fleet: string;
-  /** 16 hexadecimal digits. The same for the same resources, on every replica. */
+  /** The version: 16 hexadecimal digits, which are the same for the same resources on every replica. */
   version: string;
   resources: readonly Resource[];
 }
@@ -34,7 +34,7 @@ export function hashOf(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 }
 
-/** Sorts `resources`, which may have to each name one only. */
+/** Sorts `resources`, whose names must be unique. */
 export function fleetSnapshot(fleet: string, resources: readonly Resource[]): FleetSnapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   return { fleet, version: versionOf(sorted), resources: sorted };
@@ -65,9 +65,9 @@ export const versionOfNothing = versionOf([]);
 
 /** The known state of one limiter: one stream to one replica of the control plane. */
 export interface LimiterReport {
-  /** Different for every stream of every replica. */
+  /** An id that is different for every stream of every replica. */
   id: string;
-  /** Different for every process of Weir's limiter, the same over its streams; undefined for other limiters. */
+  /** An id that is different for every process of Weir's limiter, and the same over its streams. Undefined for other limiters. */
   instance: string | undefined;
   /** A readable name: the name of the pod, or else node id and address. */
   name: string;
@@ -76,17 +76,17 @@ export interface LimiterReport {
   podUid?: string | undefined;
   /** The IP address that it is connected from; undefined where a replica of before does not say it. */
   address?: string | undefined;
-  /** True if it knows Weir's own fields. */
+  /** Whether it supports Weir's own fields. */
   isWeir: boolean;
-  /** True if its counters have the Go service's keys, in which two of them could meet. */
+  /** Whether its counters have the Go service's keys, in which two of them could meet. */
   countsCompatibly: boolean;
-  /** The parts of rules that it can never apply with its settings. Undefined: it does not report them. */
+  /** The parts of rules that it can never apply with its settings. Undefined if it does not report them. */
   ruleSupport?: RuleSupport | undefined;
   /** The capabilities of the limiter that this version knows. */
   capabilities: Capabilities;
-  /** Milliseconds since 1970. */
+  /** The time in milliseconds since 1970. */
   connectedMs: number;
-  /** Version of the snapshot that it has in force as a whole, as far as it said so. */
+  /** The version of the snapshot that it has in force as a whole, as far as it reported one. */
   acceptedVersion: string | undefined;
   /** The version that it was sent and has not answered. Either may be in force. */
   sentVersion?: string | undefined;
@@ -97,7 +97,7 @@ export interface LimiterReport {
 export interface Refusal {
   version: string;
   message: string;
-  /** The rejected part of the snapshot, if the rest is in force. Undefined: nothing of the snapshot is in force. */
+  /** The rejected part of the snapshot, if the rest is in force. Undefined if nothing of the snapshot is in force. */
   resources?: readonly RefusedResource[] | undefined;
 }
 
@@ -107,14 +107,14 @@ export interface RefusedResource {
   message: string;
 }
 
-/** Constant over the streams of one limiter, as far as known: a name may contain an address with its port. */
+/** Returns an identity that is constant over the streams of one limiter, as far as known. A name may contain an address with its port. */
 export function limiterIdentity({ fleet, instance, name }: LimiterReport): string {
   return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
 }
 
 /** The state of the limiters of one replica of the control plane. */
 export interface ReplicaReport {
-  /** Name of the replica: its pod. */
+  /** The name of the replica, which is that of its pod. */
   replica: string;
   limiters: readonly LimiterReport[];
 }

@@ -1,4 +1,4 @@
-/** Fields that the API server delivers and this program does not know, and what the API server says of them. */
+/** Fields that the API server delivers and this program does not know, and their definition in the API server's schemas. */
 
 /** The part of an OpenAPI schema that decides what a field holds when nobody wrote it. */
 export interface FieldSchema {
@@ -11,9 +11,9 @@ export interface FieldSchema {
 export type PublishedSchemas = ReadonlyMap<string, FieldSchema>;
 
 export interface UnknownField {
-  /** `spec.descriptors[0].burstMode` */
+  /** The path, such as `spec.descriptors[0].burstMode`. */
   text: string;
-  /** True if the schema that is known has it: then no newer schema is needed to judge it. */
+  /** Whether the known schema has it. Then no newer schema is needed to judge it. */
   isPublished: boolean;
 }
 

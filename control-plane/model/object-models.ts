@@ -1,6 +1,6 @@
 /**
- * The models of a RateLimitFleet (who should run the rules of a fleet, who may bring them, and who runs them) and of `status` of all
- * objects. The CRDs are generated from them, and objects are read by them.
+ * The models of a RateLimitFleet (the limiters that should run the rules of a fleet, the namespaces that may provide them, and
+ * the limiters that run them) and of `status` of all objects. The CRDs are generated from them, and objects are read by them.
  */
 import { z } from 'zod';
 import { domainFields } from '../../rules/language/fields.ts';
@@ -100,7 +100,7 @@ const domainEntryModel = z
 
 export type DomainEntry = z.infer<typeof domainEntryModel>;
 
-/** Longer than a limiter takes to reconnect to another replica, by default. */
+/** The default is longer than a limiter takes to reconnect to another replica. */
 export const defaultGraceSeconds = 30;
 
 /** The model of `spec` of a fleet. */

@@ -13,13 +13,13 @@ export interface ReasonRow {
   text: string;
   /** The type of its Kubernetes event. Missing: it is temporary and has no event. */
   event?: 'Normal' | 'Warning';
-  /** Set if an object with this reason is not accepted. */
+  /** Present if an object with this reason is not accepted. */
   rejects?: {
     /** The kind of object, for the metrics. */
     kind: 'RateLimitConfig' | 'RateLimitOverride' | 'both';
     /**
-     * How admission answers: with this HTTP status, or with a warning. It warns if the reason depends on other objects and
-     * may change soon, or if users apply the same object again from a repository.
+     * The answer of admission: this HTTP status, or a warning. It warns if the reason depends on other objects and may change
+     * soon, or if users apply the same object again from a repository.
      */
     admission: 403 | 422 | 'warning';
   };
@@ -190,7 +190,7 @@ export const reasons = {
 
 export type Reason = keyof typeof reasons;
 
-/** Why an object is not accepted. */
+/** The reason why an object is not accepted. */
 export type RejectionReason = {
   [Name in Reason]: (typeof reasons)[Name] extends { rejects: object } ? Name : never;
 }[Reason];

@@ -4,7 +4,7 @@ import { plainText } from '../../process/log/error-text.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import type { LimiterReport, ReplicaReport } from './fleet-snapshot.ts';
 
-/** Longer than any reason of this version. */
+/** The maximum length of a reason, above that of all reasons of this version. */
 const longestReason = 300;
 
 const reason = z
@@ -28,7 +28,7 @@ export const ruleSupportSchema = z
     }),
   );
 
-/** One limiter for each different report, among the limiters of the fleet that can never apply all rules. */
+/** Returns one limiter for each different report, among the limiters of the fleet that can never apply all rules. */
 export function limitedOf(reports: readonly ReplicaReport[], fleet: string): LimiterReport[] {
   const found = new Map<string, LimiterReport>();
   for (const { limiters } of reports)

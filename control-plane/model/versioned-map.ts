@@ -1,4 +1,4 @@
-/** Undefined removes the entry. */
+/** Changed entries by key. Undefined removes the entry. */
 export type Changes<Value> = ReadonlyMap<string, Value | undefined>;
 
 /** The keys that each of the latest versions of a map has changed, the newest last. */
@@ -9,18 +9,21 @@ interface Lineage {
 
 interface Parts<Value> {
   base: ReadonlyMap<string, Value>;
-  /** Differs from the base. */
+  /** The entries that differ from the base. */
   layer: Changes<Value>;
   size: number;
   lineage: Lineage;
 }
 
-/** Readers read more often than this. For an older version, `changedKeys` compares all entries. */
+/**
+ * The number of versions with known changes. Readers are never further behind. For an older version, `changedKeys` compares all
+ * entries.
+ */
 const mostVersions = 64;
 
 /**
- * A map that never changes. `with` makes the next version, which shares the entries of this one and knows which keys differ. A reader
- * remembers a version, and `changedKeys` finds what is different now without a look at all entries.
+ * An immutable map. `with` makes the next version, which shares the entries of this one and knows which keys differ. A reader
+ * stores a version, and `changedKeys` later finds the differences without checking all entries.
  */
 export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
   readonly #parts: Parts<Value>;
@@ -85,12 +88,12 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     const lineage = this.#lineageWith(changed.map(([key]) => key));
     const next = new Map([...layer, ...changed]);
     const merged = new VersionedMap({ base, layer: next, size, lineage });
-    // The larger the base, the more changes pay for a copy of it.
+    // A larger base needs more changes before a copy is worth its cost.
     if (next.size ** 2 < base.size) return merged;
     return new VersionedMap({ base: new Map(merged), layer: new Map(), size, lineage });
   }
 
-  /** May hold keys whose values are the same again. Undefined if `before` is too old, or no version of this map. */
+  /** Returns changed keys. Some may have equal values again. Undefined if `before` is too old, or not a version of this map. */
   keysSince(before: VersionedMap<Value>): Set<string> | undefined {
     const { lineage } = this.#parts;
     const oldest = lineage.newest - lineage.changed.length;
@@ -100,7 +103,7 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     return new Set(between.flat());
   }
 
-  /** Another version that was made of this one has a lineage of its own. */
+  /** Another version that was made from this one has its own lineage. */
   #lineageWith(keys: readonly string[]): Lineage {
     const { lineage } = this.#parts;
     if (lineage.newest !== this.#number) return { newest: 0, changed: [] };

@@ -27,7 +27,7 @@ export interface StatusWrite<Kind extends StatusOwner> {
   status: StatusOf<Kind>;
 }
 
-/** `failed`: the write may have been applied all the same. `version`: the version that the write created, if objects have versions. */
+/** `failed`: the write may have been applied nevertheless. `version`: the version that the write created, if objects have versions. */
 export interface WriteEnd {
   is: 'written' | 'outdated' | 'gone' | 'refused' | 'failed';
   version?: string;
@@ -37,7 +37,7 @@ export interface WriteEnd {
 export type Shown<Kind extends StatusOwner> =
   /** A write without an answer was applied. */
   | { is: 'written'; entry: StatusWrite<Kind> }
-  /** Somebody else changed this status. */
+  /** Another writer changed this status. */
   | { is: 'overwritten'; status: StatusOf<Kind> };
 
 export interface WriteLedgerOptions<Kind extends StatusOwner> {
@@ -55,12 +55,12 @@ interface Entry<Kind extends StatusOwner> {
 const mostLagMs = 60_000;
 /** Chosen: more writes without an answer mean an outage. If an older one was applied after all, it counts as another writer's. */
 const mostUnanswered = 8;
-/** How long to wait for the watch to show the version that made a write fail. */
+/** The time to wait for the watch to show the version that made a write fail. */
 const mostOutdatedMs = 10_000;
 
 export class WriteLedger<Kind extends StatusOwner> {
   readonly #options: WriteLedgerOptions<Kind>;
-  /** All by uid. */
+  /** All entries by uid. */
   readonly #entries = new Map<string, Entry<Kind>>();
   readonly #outdated = new Map<string, { from: string; untilMs: number }>();
 
@@ -141,13 +141,13 @@ export class WriteLedger<Kind extends StatusOwner> {
     this.#outdated.delete(uid);
   }
 
-  /** All other objects are gone. */
+  /** Removes the entries of all other objects, which are gone. */
   retain(objects: readonly Kind[]): void {
     const uids = new Set(objects.map(({ uid }) => uid));
     for (const uid of this.#entries.keys()) if (!uids.has(uid)) this.forget(uid);
   }
 
-  /** Another process may write from now on. */
+  /** Clears the ledger, because another process may write from now on. */
   clear(): void {
     this.#entries.clear();
     this.#outdated.clear();

@@ -17,9 +17,9 @@ import {
 } from './manifest-folder.ts';
 
 export interface DirectorySourceOptions extends Telemetry {
-  /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */
+  /** The folder with the manifests. Its subfolders are not read, as with `kubectl apply -f`. */
   folder: string;
-  /** CLASS_NAME: manifests of other classes are passed over. */
+  /** CLASS_NAME: manifests of other classes are skipped. */
   className: string;
   clock: Clock;
   timers: Timers;
@@ -30,9 +30,9 @@ export interface DirectorySourceOptions extends Telemetry {
 export interface DirectorySourceLimits {
   /** A burst of changes ends when nothing changed for so long. */
   quietMs: number;
-  /** So late at most the folder is read after a change, however long the burst. */
+  /** The folder is read at most this long after a change, even if the burst has not ended. */
   maxDelayMs: number;
-  /** How often the folder's path is checked to still lead to the folder watched. */
+  /** The interval at which the watch checks that the folder's path still leads to the watched folder. */
   checkIntervalMs: number;
   /** The most bytes of all manifests together. */
   maxBytes: number;
@@ -50,7 +50,7 @@ export class DirectorySourceError extends Error {
   override readonly name = 'DirectorySourceError';
 }
 
-/** RateLimitConfigs from a folder of manifests, read anew whenever they change. Statuses are kept in memory. */
+/** RateLimitConfigs from a folder of manifests, which is read again whenever it changes. Statuses are stored in memory. */
 export class DirectorySource implements ObjectSource {
   readonly #options: DirectorySourceOptions;
   readonly #limits: DirectorySourceLimits;
@@ -62,7 +62,7 @@ export class DirectorySource implements ObjectSource {
   #callOffReading: (() => void) | undefined;
   #reading: Promise<void> | undefined;
   #isClosed = false;
-  /** Why the last reading failed as a whole. */
+  /** The reason why the last reading failed as a whole. */
   #failure: string | undefined;
 
   constructor(options: DirectorySourceOptions) {
@@ -72,7 +72,7 @@ export class DirectorySource implements ObjectSource {
     this.#schedule = new ReloadSchedule(this.#limits);
   }
 
-  /** Watches before it reads, so that no change falls between. Rejects with a DirectorySourceError. */
+  /** Starts to watch before it reads, so that no change is missed. Rejects with a DirectorySourceError. */
   async start(listener: SourceListener): Promise<void> {
     const { folder, timers, log, metrics } = this.#options;
     this.#watch = new DirectoryWatch({
@@ -115,7 +115,7 @@ export class DirectorySource implements ObjectSource {
     return this.#objects.objects;
   }
 
-  /** Statuses are kept with the objects here: what leaves takes its status along. */
+  /** Statuses are stored with the objects here. An object that leaves takes its status with it. */
   left(): readonly ConfigObject[] {
     return [];
   }
@@ -129,7 +129,7 @@ export class DirectorySource implements ObjectSource {
     return !this.objects.has(object.uid);
   }
 
-  /** Kept until the object is gone; `objects` gives it back. */
+  /** Stores a status until the object is gone. `objects` returns it. */
   setStatus(uid: string, status: ConfigStatus): void {
     if (this.#objects.setStatus(uid, status)) this.#listener?.statusShown();
   }

@@ -12,17 +12,17 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
 
-/** Where RateLimitConfigs and RateLimitOverrides come from. */
+/** The source of RateLimitConfigs and RateLimitOverrides. */
 export interface ObjectSource {
-  /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
+  /** Starts the source. Throws if the source cannot be watched at all. An unreachable server is an outage instead. */
   start(listener: SourceListener): void | Promise<void>;
-  /** Keyed by uid, as last known. Another map once an object has changed. Empty before the first complete list. */
+  /** The last known objects by uid. A different map once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, by class or labels, while their status still has the name of this control plane. */
   left(): readonly ConfigObject[];
   /** Returns whether the object exists no longer, also not as one that is not ours. */
   isGone(object: ConfigObject): boolean;
-  /** Settles when nothing of it runs any more; the listener is not called after that. */
+  /** Settles when nothing is running any more. The listener is not called after that. */
   close(): Promise<void>;
 }
 
@@ -31,34 +31,34 @@ export interface SourceListener {
   listed(): void;
   /** An own status write is in `objects` now, and nothing else has changed. */
   statusShown(): void;
-  /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
+  /** Called when `objects` may have changed. Called only after `listed`, possibly several times for one change. */
   changed(): void;
-  /** Called when `objects` may be older than what the place has by now, and when it no longer is. */
+  /** Called when `objects` may be older than those of the source, and when they no longer are. */
   cutOff(isCutOff: boolean): void;
 }
 
 export interface KubernetesSourceOptions extends Telemetry {
   client: KubernetesApi;
-  /** WATCH_NAMESPACES, one watch each; empty: all namespaces, by one watch. */
+  /** WATCH_NAMESPACES, with one watch each. Empty for all namespaces, with one watch. */
   namespaces: readonly string[];
-  /** CLASS_NAME: objects of other classes are those of other control planes. */
+  /** CLASS_NAME. Objects of other classes belong to other control planes. */
   className: string;
-  /** LABEL_SELECTOR; empty: all objects of the class. */
+  /** LABEL_SELECTOR. Empty for all objects of the class. */
   labelSelector: string;
   /** The `controllerName` in statuses of this control plane. */
   controllerName: string;
-  /** Own status writes were decided here, so they are no reason to decide anew. */
+  /** Status writes of this process. Its decisions caused them, so they need no new decision. */
   writes: WriteLedger<ConfigObject>;
   clock: Clock;
   timers: Timers;
-  /** 0 <= x < 1: for waits. */
+  /** A number from 0 to below 1, for waits. */
   random(): number;
   limits?: Partial<WatchLimits>;
 }
 
 type Kind = ConfigObject['kind'];
 
-/** `fieldManager` of status writes: see `serverSideApply`. */
+/** The `fieldManager` of status writes: see `serverSideApply`. */
 const ownManager = 'weir-control-plane';
 
 /** An object, and whether class and labels say that it is ours. The spec of one that is not is not kept. */
@@ -68,29 +68,29 @@ interface Seen {
 }
 
 /**
- * The RateLimitConfigs and RateLimitOverrides of a Kubernetes cluster. All of the watched namespaces are asked for; class and labels are
- * looked at here, since the server would report an object that leaves them as of a deleted one.
+ * The RateLimitConfigs and RateLimitOverrides of a Kubernetes cluster. It watches all objects of the namespaces and filters by
+ * class and labels here, because the server would report an object that no longer matches as deleted.
  */
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
   readonly #selects: LabelSelector;
-  /** Keyed by `watchKey`. */
+  /** Watches by `watchKey`. */
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
-  /** All by uid. */
+  /** All objects by uid. */
   #objects = VersionedMap.of<ConfigObject>();
   /** The changes that `objects` does not show yet. */
   #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
   #listener: SourceListener | undefined;
-  /** Watches that had their first list. */
+  /** The number of watches that had their first list. */
   #listed = 0;
-  /** Watches that are in an outage, and what was reported about the outage they share. */
+  /** The number of watches in an outage, and the reported reason of the outage that they share. */
   #out = 0;
-  /** Watches whose right to watch is not known. */
+  /** The number of watches whose right to watch is unknown. */
   #doubtful = 0;
   readonly #reported = new Set<string>();
 
-  /** Throws when the label selector is none; the settings refuse it before. */
+  /** Throws if the label selector is invalid. The settings reject it before. */
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
     const parsed = parseLabelSelector(options.labelSelector);
@@ -124,7 +124,10 @@ export class KubernetesSource implements ObjectSource {
     return this.#isListed ? [...this.#left.values()] : [];
   }
 
-  /** One that is not stored yet, as `objects` would have it; undefined: it would not, by namespace, class or labels. */
+  /**
+   * Reads an object that is not stored yet, as `objects` would have it. Undefined if `objects` would not have it because of
+   * namespace, class or labels.
+   */
   foreseen(object: ApiObject, kind?: Kind): Reading<ConfigObject> | undefined {
     if (this.#watchOf(kind, object.metadata.namespace ?? '') === undefined) return undefined;
     const reading = this.#read(object, kind);
@@ -189,8 +192,8 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /**
-   * Returns whether it is news. A change is news at once if it changes the generation of our object, or makes an object ours
-   * or no longer ours, even if another process writes a status meanwhile. Changes to other objects are no news.
+   * Returns whether the change is news. It is news at once if it changes the generation of our object, or makes an object ours or
+   * no longer ours, even if another process writes a status at the same time. Changes to other objects are not news.
    */
   #shown(now: Seen | undefined, before: Seen | undefined): boolean {
     if (now === before) return false;
@@ -211,8 +214,8 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /**
-   * Joins the watches: all have to be listed, and one that is out is an outage. Each has a listener of its own. Where the
-   * definition of overrides is not installed yet there are none.
+   * Joins the watches: all must be listed, and one unreachable watch is an outage. Each has its own listener. If the definition
+   * of overrides is not installed yet, there are none.
    */
   #listenerOf(listener: SourceListener, kind: Kind): WatchListener {
     const { log, metrics } = this.#options;
@@ -272,8 +275,8 @@ export class KubernetesSource implements ObjectSource {
 }
 
 /**
- * The status of an object as far as it can be read: another version of this project may have written it, or a person.
- * Undefined when there is none.
+ * Returns the readable part of an object's status. Another version of this project, or a person, may have written it. Undefined
+ * if there is none.
  */
 export function readStatus(value: unknown, kind?: Kind): ConfigStatus | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
@@ -301,7 +304,7 @@ function readParts(
 
 interface ReadObject {
   item: ConfigObject;
-  /** Undefined when it is not readable: then every control plane says so. */
+  /** Undefined if it is not readable. Then every control plane reports that. */
   className: string | undefined;
   labels: Labels;
 }

@@ -11,7 +11,7 @@ export type LabelSelector = (labels: Labels) => boolean;
 
 type Parsed = { selects: LabelSelector } | { problem: string };
 
-/** Empty selects everything. */
+/** An empty text selects everything. */
 export function parseLabelSelector(text: string): Parsed {
   try {
     const requirements = new SelectorParser(text).requirements();
@@ -29,7 +29,7 @@ const word = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
 const part = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?';
 const labelKey = new RegExp(`^(?:(?=[^/]{1,253}/)${part}(?:\\.${part})*/)?${word}$`);
 const labelValue = new RegExp(`^(?:${word})?$`);
-/** Signs stand for themselves wherever they are; what lies between them and blanks is a word. */
+/** Signs are tokens wherever they are. The text between them and blanks is a word. */
 const token = /[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)?/y;
 const wholeNumber = /^\d+$/;
 
@@ -96,7 +96,7 @@ class SelectorParser {
     return key;
   }
 
-  /** One value; none stands for the empty one. */
+  /** Reads one value. A missing value counts as the empty one. */
   #value(): string {
     const isEmpty = this.#next === undefined || this.#next === ',' || this.#next === ')';
     return isEmpty ? '' : this.#checked(this.#word('a value'));
@@ -152,7 +152,7 @@ function compares(key: string, operator: '<' | '>', bound: bigint): LabelSelecto
   };
 }
 
-/** Reads a whole number, as far as it fits 64 bits. */
+/** Reads a whole number, if it fits 64 bits. */
 function wholeNumberOf(text: string): bigint | undefined {
   if (!wholeNumber.test(text)) return undefined;
   const number = BigInt(text);

@@ -21,7 +21,7 @@ interface TextFile {
   text: string;
 }
 
-/** Chosen: swaps come minutes apart, and each of them is followed by a reading of its own. */
+/** Chosen: swaps are minutes apart, and a new reading follows each of them. */
 const maxAttempts = 3;
 
 /** A folder that cannot be listed; the message says why, without naming it. */
@@ -30,10 +30,10 @@ export class ManifestFolderError extends Error {
 }
 
 /**
- * Reads the files `*.yaml`, `*.yml` and `*.json` directly in a folder, by name, as one version: a folder behind a link
- * is followed once, and a swap of a Kubernetes volume's `..data`, or a file that was listed and is gone, begins it
- * again. Names that begin with a dot are passed over: editors and Kubernetes volumes keep their own there. Files beyond
- * `maxBytes` in all are unreadable. Rejects with a ManifestFolderError.
+ * Reads the files `*.yaml`, `*.yml` and `*.json` directly in a folder, by name, as one version. A folder behind a link is
+ * followed once. The reading starts again after a swap of a Kubernetes volume's `..data`, or if a listed file is gone. Names that
+ * begin with a dot are skipped, because editors and Kubernetes volumes use them. Files beyond a total of `maxBytes` are
+ * unreadable. Rejects with a ManifestFolderError.
  */
 export async function readManifestFolder(folder: string, maxBytes: number): Promise<ManifestFile[]> {
   for (let attempt = 1; ; attempt++) {
@@ -65,7 +65,7 @@ async function readOnce(folder: string, maxBytes: number): Promise<FolderReading
   }
 }
 
-/** Where `..data` leads; empty where there is none. */
+/** Returns the target of `..data`. Empty if there is none. */
 function volumeVersion(directory: string): Promise<string> {
   return readlink(join(directory, '..data')).catch(() => '');
 }
@@ -99,7 +99,7 @@ type FileReading = { text: string } | { unreadable: string } | 'directory' | 'go
 
 async function readFile(path: string, maxBytes: number): Promise<FileReading> {
   try {
-    // Not blocking: a named pipe would be waited for until somebody writes.
+    // Opened without blocking, because opening a named pipe would wait for a writer.
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = await file.stat();
     if (stats.isDirectory()) return 'directory';
@@ -118,14 +118,14 @@ export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   name: string;
   /** The last one that could be read; undefined: there is none. */
   spec: unknown;
-  /** Where it stands: `limits.yaml:12`. */
+  /** The place, such as `limits.yaml:12`. */
   place: string;
   /** The problem of its file, which does not have it in readable form now. Missing: none. */
   problem?: string;
 }
 
 export interface ManifestProblem {
-  /** `limits.yaml:12:3`, or the file's name alone. */
+  /** The place, such as `limits.yaml:12:3`, or the file's name alone. */
   place: string;
   text: string;
 }
@@ -133,7 +133,7 @@ export interface ManifestProblem {
 interface ReadFile {
   /** The fingerprint of the text that was read last, or why there is none. */
   fingerprint: string;
-  /** Keyed by `objectKey`: the last good ones. */
+  /** The last good manifests by `objectKey`. */
   lastGood: ReadonlyMap<string, FileManifest>;
   /** The manifests of `lastGood`, with the problem of the file now. */
   manifests: readonly FileManifest[];
@@ -154,15 +154,12 @@ export class ManifestFiles {
     this.#className = className;
   }
 
-  /** In the order of the files' names, and of their places. */
+  /** Returns the manifests in the order of the files' names, and of their places. */
   get manifests(): FileManifest[] {
     return [...this.#files.values()].flatMap(({ manifests }) => manifests);
   }
 
-  /**
-   * Takes the files that there are now; those that are missing are gone. Returns what is wrong with changed files, and those
-   * that were wrong.
-   */
+  /** Takes the current files; missing files are gone. Returns the problems of changed files, and of files that had problems. */
   update(files: readonly ManifestFile[]): { problems: ManifestProblem[]; corrected: string[] } {
     const problems: ManifestProblem[] = [];
     const corrected: string[] = [];
@@ -216,7 +213,7 @@ export class ManifestFiles {
   }
 }
 
-/** Named as the file, as nothing of its content is known. */
+/** Returns an object with the name of the file, because its content is unknown. */
 function unreadFile(file: string, problem: string): FileManifest {
   return { namespace: defaultNamespace, name: file, spec: undefined, place: file, problem };
 }
@@ -226,7 +223,7 @@ interface FileContent {
   errors: ManifestProblem[];
   /** Returns what to do about the errors. `meanwhile`: what is in force. */
   remedy?: (meanwhile: string) => string;
-  /** It is no file of ours. */
+  /** Whether the file belongs to another program. */
   isForeign?: boolean;
 }
 
@@ -241,7 +238,7 @@ function readManifestFile({ name: file, text }: TextFile): FileContent {
   return { found, errors: errors.map(problemOf) };
 }
 
-/** Comments alone are an empty file of manifests. */
+/** Returns whether the text is a rule file. A file with only comments is an empty file of manifests. */
 function isRuleFile(text: string): boolean {
   return textKind(text) === 'rule-file' && /^\s*[^#\s-]/m.test(text);
 }
@@ -249,7 +246,7 @@ function isRuleFile(text: string): boolean {
 /** The namespace of manifests that name none. */
 const defaultNamespace = 'default';
 
-/** One object, named as its domain. Tests of rules are passed over. */
+/** Returns one object with the name of its domain. Tests of rules are skipped. */
 function readRuleFile(file: TextFile, className: string): FileContent {
   if (isTestFile(file.name, file.text)) return { found: [], errors: [] };
   const { sources, errors } = readRuleFiles([file], { mergeDomains: false });
@@ -285,7 +282,7 @@ function ruleProblemOf(error: RuleError): ManifestProblem {
   return { place, text: lines.replaceAll(/\s*\n\s*/g, ' ') };
 }
 
-/** Of two manifests of one object, the first one counts. */
+/** Reports the second of two manifests of one object. The first one counts. */
 export function duplicate(place: string, key: string, firstPlace: string): ManifestProblem {
   const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
   return { place, text: `${key} is already defined at ${firstPlace}; this one is left out: ${remedy}` };
@@ -298,34 +295,34 @@ function problemOf(error: RuleError): ManifestProblem {
 }
 
 /**
- * Gives manifests what the Kubernetes API gives to its objects: a uid for their life, a generation that grows with each
- * change of `spec`, and a status. All of it is the same for the same files after a start.
+ * Gives manifests the properties that the Kubernetes API gives its objects: a uid for their life, a generation that grows with
+ * each change of `spec`, and a status. All of them are the same for the same files after a start.
  */
 export class ManifestObjects {
-  /** Keyed by uid. */
+  /** Objects by uid. */
   #objects = VersionedMap.of<ConfigObject>();
-  /** How often an object of this name was created. */
+  /** The number of times that an object of this name was created. */
   readonly #lives = new Map<string, number>();
-  /** Keyed by `objectKey`. */
+  /** Places by `objectKey`. */
   #places: ReadonlyMap<string, string> = new Map();
   #duplicates = new Set<string>();
 
-  /** Keyed by uid. */
+  /** Objects by uid. */
   get objects(): VersionedMap<ConfigObject> {
     return this.#objects;
   }
 
-  /** Where its manifest stands: `limits.yaml:12`. */
+  /** Returns the place of its manifest: `limits.yaml:12`. */
   placeOf(object: ConfigObject): string | undefined {
     return this.#places.get(objectKey(object));
   }
 
-  /** Takes the manifests that there are now, of one name the first; returns those that are newly left out. */
+  /** Takes the current manifests, the first of each name. Returns those that are newly left out. */
   update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestProblem[] } {
     const before = new Map([...this.#objects.values()].map((object) => [objectKey(object), object]));
     const places = new Map<string, string>();
     const duplicates = new Map<string, ManifestProblem>();
-    // Every object that is not set below is gone.
+    // All objects that are not set below are gone.
     const next = new Map<string, ConfigObject | undefined>();
     for (const uid of this.#objects.keys()) next.set(uid, undefined);
     for (const manifest of manifests) {

@@ -13,20 +13,20 @@ export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
   client: Pick<KubernetesApi, 'request' | 'denied'>;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
-  /** `schemas` or `confirmed` answers differently. */
+  /** Called when `schemas` or `confirmed` has changed. */
   changed(): void;
 }
 
 const root = '/openapi/v3';
 const path = `${root}/apis/${group}/${version}`;
 const kinds = [kind, overrideKind, fleetKind];
-/** Chosen: decisions, and answers to the API server, may wait for it. */
+/** Chosen: decisions, and answers to the API server, may wait for this time. */
 const timeoutMs = 2_000;
-/** Chosen: the API server publishes a schema a moment after it delivers objects by it. */
+/** Chosen: the API server publishes a schema a moment after it delivers objects that use it. */
 const publishingWaitsMs = [300, 700];
 /** Chosen: decisions wait for the first answer. */
 const firstRetryMs = 1_000;
-/** Chosen: one small answer, most often unchanged. */
+/** Chosen: one small answer, which is unchanged most of the time. */
 const rereadMs = 30_000;
 
 const noSchemas: PublishedSchemas = new Map();
@@ -61,7 +61,7 @@ export class SchemaStore {
     this.#callOff();
   }
 
-  /** Undefined before the first answer; empty while there was none but failures. */
+  /** Undefined before the first answer. Empty if there were only failures. */
   get schemas(): PublishedSchemas | undefined {
     return this.#schemas;
   }
@@ -84,7 +84,7 @@ export class SchemaStore {
     if (!this.#isConfirming) void this.#confirm(doubts);
   }
 
-  /** Reads the schemas now; a read that is under way is taken for it. Never rejects. */
+  /** Reads the schemas now, or waits for a read that is running. Never rejects. */
   refresh(): Promise<void> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;

@@ -7,13 +7,13 @@ import { acceptedReasons } from '../model/reasons.ts';
 import { servedTo } from '../model/served-rules.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
-/** No fleet can be called so. */
+/** A name that no fleet can have. */
 export const otherFleets = '_other';
 
 /** Chosen: a scrape handles this many in a few milliseconds. */
 export const mostFleets = 500;
 
-/** Why a connection of a limiter was cut, in words for the log. */
+/** The reasons why a connection of a limiter was cut, in words for the log. */
 export const connectionCuts = {
   idle: 'too many connections without a stream of discovery are open, and its address has most of them',
   memory:
@@ -27,14 +27,17 @@ export type LimiterState = (typeof limiterStates)[number];
 /** The snapshot of fleets without objects. */
 const nothing = fleetSnapshot('', []);
 
-/** Numbers by fleet, for labels: bounded, because anyone who may create an object can make up fleets. */
+/** Numbers by fleet, for labels. Their count is bounded, because any user who may create an object can invent fleets. */
 export interface FleetTotals {
   rules: number;
   snapshotBytes: number;
   limiters: Record<LimiterState, number>;
 }
 
-/** By fleet that some object is served to, the first `most` by name; the rest together as `otherFleets`, if there is any. */
+/**
+ * Returns numbers by fleet, for fleets with served objects: the first `most` by name, and the sum of the others, if any, as
+ * `otherFleets`.
+ */
 export function fleetTotals(
   decision: Decision | undefined,
   limiters: Iterable<LimiterReport>,
@@ -76,7 +79,7 @@ function noTotals(): FleetTotals {
   return { rules: 0, snapshotBytes: 0, limiters: { in_force: 0, pending: 0, refused: 0, too_old: 0 } };
 }
 
-/** Read at every scrape. */
+/** Sources that are read at every scrape. */
 export interface MetricSources {
   /** The current decision. Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -85,7 +88,7 @@ export interface MetricSources {
   domainsHeld(): number;
   replicasAlive(): number;
   statusWritesWaiting(): number;
-  /** Over all endpoints. */
+  /** Returns the sum over all endpoints. */
   webhookEventsQueued(): number;
 }
 
@@ -101,7 +104,7 @@ export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
 export type AdmissionOutcome = 'allowed' | 'warned' | 'refused' | 'bad request' | 'busy';
 export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
 
-/** Values of labels that are there from the start, at 0, so that the first one counts as a change. */
+/** Values of labels that exist from the start, at 0, so that the first one counts as a change. */
 const streamRefusals: readonly StreamRefusal[] = ['identity', 'limit', 'request'];
 const lookupRefusals: readonly LookupRefusal[] = ['no token', 'wrong token', 'slowed'];
 const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
@@ -129,13 +132,13 @@ const apiRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'
 /** The statistics of the control plane, with `metrics` for scrapes. */
 export class ControlPlaneMetrics {
   readonly registry = new Registry();
-  /** Each metric, for what is counted as it happens; what needs more than that has a method below. */
+  /** The metrics, for direct counts. Metrics that need more have a method below. */
   readonly all: MetricSet = createMetricSet(this.registry);
   readonly #sources: MetricSources;
-  /** Keyed by fleet, of the newest decision. */
+  /** Versions by fleet, of the newest decision. */
   #versions = new Map<string, string>();
   #isSourceLost = false;
-  /** By identity: several readers may be denied the same. */
+  /** Denials by identity, because several readers may have equal ones. */
   readonly #denials = new Set<AccessDenial>();
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
@@ -164,13 +167,13 @@ export class ControlPlaneMetrics {
     return this.registry.metrics();
   }
 
-  /** At the first complete list, and after every outage. */
+  /** Called at the first complete list, and after every outage. */
   sourceConnected(): void {
     this.#isSourceLost = false;
     this.all.sourceConnected.set(1);
   }
 
-  /** Maybe several times in one outage, which counts once. */
+  /** Called when the source is lost, possibly several times in one outage, which counts once. */
   sourceLost(): void {
     if (this.#isSourceLost) return;
     this.#isSourceLost = true;
@@ -178,7 +181,7 @@ export class ControlPlaneMetrics {
     this.all.sourceOutages.inc();
   }
 
-  /** One of the readers of the API server is denied this, or that has ended: the same object both times. */
+  /** Called when a reader of the API server is denied this, or when that has ended, with the same object both times. */
   accessDenied(denial: AccessDenial, isDenied: boolean): void {
     if (isDenied) this.#denials.add(denial);
     else this.#denials.delete(denial);
@@ -187,7 +190,7 @@ export class ControlPlaneMetrics {
     this.all.accessDenied.set({ verb, resource }, Number(isLeft));
   }
 
-  /** At every decision, whether it changes anything or not. Returns how many fleets are served something else now. */
+  /** Called at every decision, whether it changes anything or not. Returns how many fleets have changed rules. */
   decided(decision: Decision, durationMs: number): number {
     this.all.reconcileDuration.observe(durationMs / 1000);
     const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
@@ -262,7 +265,7 @@ export class ControlPlaneMetrics {
     this.all.fleets.set(decision?.fleets.size ?? 0);
   }
 
-  /** Fleets that are gone leave no series. */
+  /** Reads the fleets. Fleets that are gone leave no series. */
   #readFleets(decision: Decision | undefined, reports: Iterable<LimiterReport>): void {
     const { fleetRules, fleetSnapshotBytes, limiters } = this.all;
     for (const metric of [fleetRules, fleetSnapshotBytes, limiters]) metric.reset();

@@ -1,4 +1,4 @@
-/** Every line that the control plane logs, one function each. */
+/** All log lines of the control plane, with one function for each. */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
@@ -31,12 +31,12 @@ export function listeningForAdmission(log: Logger, address: string): void {
   log.announce(`Listening for admission reviews on '${address}'`);
 }
 
-/** From here on limiters are served. */
+/** Limiters get rules from here on. */
 export function sourceListed(log: Logger, objects: number): void {
   log.info('The first complete list of RateLimitConfigs is in', { objects });
 }
 
-/** Limiters are served the last known objects meanwhile, nothing before the first list. */
+/** Limiters get the last known objects during the outage, and nothing before the first list. */
 export function sourceUnreachable(log: Logger, reason: string, isListed: boolean): void {
   const meanwhile = isListed ? 'serving what is known' : 'nothing is served before the first list';
   log.error(`RateLimitConfigs cannot be followed: ${meanwhile}`, { reason });
@@ -60,12 +60,12 @@ export function fieldIgnored(log: Logger, field: string): void {
   log.warn('A field of a newer CRD holds its default and is ignored', { field });
 }
 
-/** Until they can be read, fields that this version does not know count as ones that do not hold their default. */
+/** Until the schemas can be read, every field that this version does not know counts as not holding its default. */
 export function schemasUnreadable(log: Logger, reason: string): void {
   log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
 }
 
-/** Notified of an API server that has answered so for 30 s: what it serves stays in force meanwhile. */
+/** Logged if an API server has answered so for 30 s. Its last known objects stay in force. */
 export function accessDenied(log: Logger, denial: { verb: string; resource: string; reason: string }): void {
   log.error('The API server denies this control plane what it needs: a role or a token is missing', denial);
 }
@@ -78,14 +78,14 @@ export function fileCorrected(log: Logger, file: string): void {
   log.info(`${file}: it has no errors any more`);
 }
 
-/** At the start. */
+/** Logged at the start. */
 export function startIsBlocked(log: Logger, problems: readonly string[]): void {
   log.error('Limiters get nothing new before you correct these files or move them out of the folder', {
     problems,
   });
 }
 
-/** Only of decisions that change what some fleet is served. */
+/** Logged only for decisions that change the rules of a fleet. */
 export function decided(
   log: Logger,
   fields: { objects: number; fleets: number; changedFleets: number; durationMs: number },
@@ -93,7 +93,7 @@ export function decided(
   log.info('Serving new snapshots', { ...fields, durationMs: Math.round(fields.durationMs) });
 }
 
-/** At the start of a replica. Nothing is served for `waitMs`, unless another replica stores the specs before. */
+/** Logged at the start of a replica. Nothing is served for `waitMs`, unless another replica stores the specs before. */
 export function specsUnknown(log: Logger, fields: { objects: string; waitMs: number }): void {
   log.warn(
     'Objects are in force with specs that are not stored: waiting for a replica that has them',
@@ -101,7 +101,7 @@ export function specsUnknown(log: Logger, fields: { objects: string; waitMs: num
   );
 }
 
-/** `inForce` is the generation that limiters have instead. */
+/** `inForce`: the generation that limiters have instead. */
 export function objectRejected(
   log: Logger,
   kind: string,
@@ -116,7 +116,7 @@ export function objectRejected(
   log.warn(`A ${kind} is not accepted`, fields);
 }
 
-/** After a rejection. */
+/** Logged after a rejection. */
 export function objectAccepted(log: Logger, kind: string, object: string, generation: number): void {
   log.info(`A ${kind} is accepted again`, { object, generation });
 }
@@ -134,7 +134,7 @@ export function limiterDisconnected(log: Logger, { name, fleet }: LimiterReport)
   log.info('A limiter is gone', { limiter: name, fleet });
 }
 
-/** It may not be able to take what it is sent. */
+/** The limiter may be unable to apply its snapshot. */
 export function limiterLeftUnanswered(log: Logger, { name, fleet }: LimiterReport): void {
   log.warn('A limiter left without an answer to the snapshot it was sent; its own log may say why', {
     limiter: name,
@@ -199,7 +199,7 @@ export function snapshotOversize(
   log.error('A snapshot is longer than what clients of gRPC usually take', response);
 }
 
-/** `listener` names whose certificate it is. */
+/** `listener`: the listener with the certificate. */
 export function certificateChanged(log: Logger, listener: string): void {
   log.info('A new certificate is in use', { listener });
 }
@@ -225,7 +225,7 @@ export function leaderChanged(log: Logger, leader: string | undefined): void {
   else log.info('Another replica leads', { leader });
 }
 
-/** At once, then once a minute while it lasts. */
+/** Logged at once, and then once a minute while it lasts. */
 export function leaseFailed(log: Logger, failure: { reason: string; times: number }): void {
   log.error('A Lease could not be read or written: trying again', failure);
 }
@@ -254,7 +254,7 @@ export function cleanupFailed(log: Logger, replica: string, error: unknown): voi
   log.error('Could not delete what a dead replica left: trying again', { replica, error });
 }
 
-/** `retryInMs` undefined: it is not tried again, a newer status may be. */
+/** `retryInMs`: undefined if the status is not tried again. A newer one may be. */
 export function statusNotWritten(
   log: Logger,
   failure: { object: string; error: unknown; retryInMs?: number | undefined },
@@ -274,7 +274,7 @@ export function statusesForbidden(
   );
 }
 
-/** At once, then once a minute while it lasts; the object is the last one. `by` undefined: no control plane. */
+/** Logged at once, and then once a minute while it lasts. The object is the last one. `by`: undefined if no control plane is named. */
 export function statusOverwritten(
   log: Logger,
   found: { object: string; by: string | undefined; manager: string | undefined; times: number },
@@ -337,7 +337,7 @@ export function removedTooLarge(log: Logger, counts: { objects: number; stored: 
   log.error('Not all deleted objects have room in a ConfigMap: a restart would lose their webhooks', counts);
 }
 
-/** `most` is WEBHOOK_QUEUE_SIZE. */
+/** `most`: the value of WEBHOOK_QUEUE_SIZE. */
 export function removedDropped(log: Logger, fields: { count: number; most: number }): void {
   log.error('Too many deleted objects wait for limiters: webhooks of the oldest are dropped', fields);
 }
@@ -365,7 +365,7 @@ export function domainsNotStored(log: Logger, error: unknown): void {
   log.error('Whose domains were last could not be stored: trying again', { error });
 }
 
-/** `what` is a kind of objects, or whose endpoints. */
+/** `what`: a kind of objects, or the fleets with unreachable endpoints. */
 export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
   log.error('Who is expected in a fleet, or may use it, cannot be followed: what was known stays', {
     what,
@@ -381,7 +381,7 @@ export function fleetSkipped(log: Logger, name: string, reason: string): void {
   log.error('A RateLimitFleet or its endpoints cannot be read', { name, reason });
 }
 
-/** `meanwhile`: what holds as long. */
+/** `meanwhile`: the state during that time. */
 export function fleetNotObeyed(
   log: Logger,
   fleet: string,
@@ -435,7 +435,7 @@ export function webhookEndpointGone(log: Logger, endpoint: string): void {
   log.error('A webhook endpoint answered 410: nothing more is sent to it', { endpoint });
 }
 
-/** `secret` says which one, never what it is. */
+/** `secret`: the name of the secret, never its value. */
 export function secretRotated(log: Logger, secret: string): void {
   log.warn('A new secret is in use', { secret });
 }
@@ -444,7 +444,7 @@ export function secretRefused(log: Logger, secret: string, reason: string): void
   log.error('A new secret cannot be used: the one before stays', { secret, reason });
 }
 
-/** `token` says where the token comes from, never what it is. */
+/** `token`: the source of the token, never its value. */
 export function secretRead(log: Logger, reader: { from: string; token: string; userAgent: string }): void {
   log.info('The signing secret was looked up', reader);
 }

@@ -1,4 +1,4 @@
-/** Every metric of our own: its name, its labels and what it says. docs/metrics-control-plane.md has the same list. */
+/** All metrics of the control plane: names, labels and descriptions. docs/metrics-control-plane.md has the same list. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 export const metricPrefix = 'weir_control_plane_';
@@ -33,7 +33,7 @@ function sourceMetrics(registry: Registry) {
     '1 while the API server has answered 401 or 403 for 30 s, by what it denies.',
     ['verb', 'resource'],
   );
-  // A series that is there before anything is denied.
+  // A series that exists before anything is denied.
   accessDenied.set({ verb: 'list', resource: 'ratelimitconfigs.ratelimit.weir.dev' }, 0);
   return {
     accessDenied,

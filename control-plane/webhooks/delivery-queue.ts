@@ -15,11 +15,11 @@
 import { retryDelayMs } from '../../process/time/pacing.ts';
 
 export interface DeliveryQueueOptions {
-  /** Events that may wait, beside those in flight. At least 1. */
+  /** The maximum number of waiting events, in addition to those in flight. At least 1. */
   capacity: number;
-  /** Deliveries at the same time while the endpoint is well. */
+  /** The number of concurrent deliveries while the endpoint is healthy. */
   concurrency: number;
-  /** Older events are dropped. */
+  /** The age from which on events are dropped. */
   maxAgeMs: number;
   random(): number;
 }
@@ -39,15 +39,15 @@ interface Entry<Message> {
   isInFlight: boolean;
 }
 
-/** Chosen: a receiver that restarts is asked again soon, one that is down for long not often. */
+/** Chosen: a receiver that restarts gets the event again soon, and one that is down for long gets few attempts. */
 const firstDelayMs = 1_000;
 const longestDelayMs = 600_000;
-/** Chosen: how long events that failed with the endpoint wait at most once it is well again. */
+/** Chosen: the longest wait, once the endpoint is healthy again, of events that failed with the endpoint. */
 const recoveryMs = 30_000;
 
 export class DeliveryQueue<Message extends { readonly id: string }> {
   readonly #options: DeliveryQueueOptions;
-  /** In the order in which they came, also while in flight. */
+  /** Events in the order of their arrival, including those in flight. */
   readonly #entries = new Map<string, Entry<Message>>();
   #inFlight = 0;
   /** The failures of the endpoint since it last took an event. */
@@ -58,7 +58,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     this.#options = options;
   }
 
-  /** Waiting or in flight. */
+  /** The number of events that wait or are in flight. */
   get size(): number {
     return this.#entries.size;
   }
@@ -67,7 +67,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return this.#inFlight;
   }
 
-  /** Returns what had to go. One that is here already, by its id, is not added again. */
+  /** Adds an event. Returns events that were dropped for it. An event with a known id is not added again. */
   add(message: Message, nowMs: number): Message[] {
     if (this.#entries.has(message.id)) return [];
     const entry = { message, addedMs: nowMs, attempts: 0, dueMs: nowMs, isInFlight: false };
@@ -75,7 +75,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return this.#shrink();
   }
 
-  /** Takes out what is too old, and returns it. */
+  /** Removes and returns events that are too old. */
   expire(nowMs: number): Message[] {
     const expired: Message[] = [];
     for (const { message, addedMs, isInFlight } of this.#entries.values()) {
@@ -99,7 +99,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return undefined;
   }
 
-  /** When `take` will have something; undefined when only an addition or the end of a delivery can bring that. */
+  /** The time when `take` will return an event. Undefined if only an addition or the end of a delivery can change that. */
   get dueMs(): number | undefined {
     if (!this.#hasSlot()) return undefined;
     let earliestMs = Number.POSITIVE_INFINITY;
@@ -123,7 +123,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     const { random } = this.#options;
     const leastMs = failure.retryAfterMs ?? 0;
     entry.dueMs = nowMs + Math.max(leastMs, deliveryDelayMs(entry.attempts, random));
-    // Other events that were in flight when the endpoint failed reveal nothing new.
+    // Other events that were in flight when the endpoint failed show nothing new.
     if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
       this.#failures += 1;
       this.#pausedUntilMs = nowMs + deliveryDelayMs(this.#failures, random);
@@ -133,12 +133,12 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return { retryInMs, dropped: this.#shrink() };
   }
 
-  /** Takes one event out that was in flight and is not to be tried again. */
+  /** Removes an event that was in flight and must not be tried again. */
   discard(id: string): void {
     if (this.#land(id) !== undefined) this.#entries.delete(id);
   }
 
-  /** Takes out everything that waits. */
+  /** Removes and returns all waiting events. */
   clear(): Message[] {
     const waiting = [...this.#entries.values()].filter(({ isInFlight }) => !isInFlight);
     for (const { message } of waiting) this.#entries.delete(message.id);
@@ -168,7 +168,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
   }
 }
 
-/** After so many failures in a row, 1 for the first. */
+/** Returns the delay after this number of consecutive failures, 1 for the first. */
 export function deliveryDelayMs(failures: number, random: () => number): number {
   return retryDelayMs({ failures, firstMs: firstDelayMs, mostMs: longestDelayMs, random });
 }

@@ -29,22 +29,22 @@ export interface EndpointDeliveryOptions extends Telemetry {
 }
 
 export interface EndpointStatus {
-  /** Masked. */
+  /** The URL with its secrets masked. */
   endpoint: string;
-  /** Waiting or in flight. */
+  /** The number of events that wait or are in flight. */
   queued: number;
   delivered: number;
-  /** Attempts, not events. */
+  /** The number of failed attempts, not events. */
   failed: number;
-  /** Events that the endpoint will never hear of. */
+  /** The number of events that the endpoint will never get. */
   dropped: number;
   /** The error of the newest failed attempt. Undefined after a success. */
   lastError: string | undefined;
-  /** It answered 410. */
+  /** Whether the endpoint has answered 410. */
   isGone: boolean;
 }
 
-/** Delivers what one endpoint's queue holds, at the queue's pace. Endpoints know nothing of each other. */
+/** Delivers the events in one endpoint's queue, at the queue's pace. Endpoints are independent of each other. */
 export class EndpointDelivery {
   readonly #options: EndpointDeliveryOptions;
   #delivered = 0;
@@ -52,13 +52,13 @@ export class EndpointDelivery {
   #dropped = 0;
   #lastError: string | undefined;
   #isGone = false;
-  /** Takes no more events. */
+  /** True if no more events are accepted. */
   #isClosing = false;
-  /** Begins no more deliveries, and tries none again. */
+  /** True if no more deliveries start, and none is repeated. */
   #isOver = false;
   readonly #underWay = new Set<Promise<void>>();
   #callOff: (() => void) | undefined;
-  /** Set while the end is near: called when nothing is left that can go out now. */
+  /** Set during shutdown. Called when nothing is left that can be delivered now. */
   #onIdle: (() => void) | undefined;
 
   constructor(options: EndpointDeliveryOptions) {
@@ -86,7 +86,7 @@ export class EndpointDelivery {
     this.#pump();
   }
 
-  /** Lets what is due go out, for `graceMs` at most; what is left then is dropped. */
+  /** Delivers due events for at most `graceMs`. The rest is dropped. */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     const { queue, sender, timers } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * Deleted objects whose receivers of webhooks are not reported yet, in one ConfigMap of the control plane's own namespace: read
- * by every replica, written by the leader, so that the next one says what this one could not.
+ * Deleted objects of which receivers of webhooks were not notified yet, in one ConfigMap of the control plane's own namespace.
+ * Every replica reads it, and the leader writes it, so that the next leader can notify.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -16,7 +16,7 @@ import * as lines from '../telemetry/log-lines.ts';
 
 const name = 'weir-removed';
 const dataKey = 'objects.json.gz';
-/** Chosen: far above what the API server takes as an object. */
+/** Chosen: far above the size of an object that the API server accepts. */
 const longestJson = 64 * 1024 * 1024;
 /** Chosen: objects that are deleted together are one write. */
 const writeIntervalMs = 200;
@@ -36,7 +36,7 @@ const model: z.ZodType<RemovedObject[]> = z.array(
 export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** Asked before each write. */
+  /** Called before each write. */
   mayWrite(): boolean;
   clock: Clock;
   timers: Timers;
@@ -79,7 +79,7 @@ export class RemovedObjectStore {
     void this.#values.load();
   }
 
-  /** Makes what is stored the same as these: soon, and again after failures, while this process may write. */
+  /** Makes the stored objects equal to these. It writes soon, and again after failures, while this process may write. */
   sync(objects: readonly RemovedObject[]): void {
     this.#values.sync(new Map(objects.length === 0 ? [] : [[name, objects]]));
   }
@@ -103,7 +103,7 @@ export class RemovedObjectStore {
   }
 }
 
-/** Rejects what is no list of removed objects. */
+/** Rejects data that is not a list of removed objects. */
 async function decode(base64 = '', codec: Codec): Promise<RemovedObject[]> {
   return model.parse(JSON.parse(await codec.decompress(Buffer.from(base64, 'base64'), longestJson)));
 }

@@ -1,6 +1,6 @@
 /**
- * The listener of the secret lookup: apart from all others, so that the network can keep it apart, too. It has one
- * path, `GET /v1/webhooks/default/secret`, for anyone who has the token.
+ * The listener of the secret lookup. It is separate from all others, so that the network can separate it, too. It has one path,
+ * `GET /v1/webhooks/default/secret`, for callers with the token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
@@ -26,26 +26,29 @@ export const secretPath = '/v1/webhooks/default/secret';
 /** Chosen: the longest text that a caller may send about itself. */
 const longestUserAgent = 100;
 const refusalReportIntervalMs = 1_000;
-/** In log lines. */
+/** The name in log lines. */
 const listenerName = 'secret lookup';
 
 export interface SecretApiOptions extends Telemetry {
   token: SecretPlace;
-  /** Undefined while webhooks are off: every path answers 404. */
+  /** Undefined while webhooks are off. Every path then answers 404. */
   signingSecret(): string | undefined;
-  /** PEM files; without them callers speak plain HTTP. */
+  /** PEM files. Without them, callers use plain HTTP. */
   tls?: TlsFiles;
   clock: Clock;
   timers: Timers;
-  /** How often files are looked at. Defaults to 5 s. */
+  /** The interval at which files are checked. Defaults to 5 s. */
   intervalMs?: number;
-  /** Bounds its connections. Undefined: they are not bounded. */
+  /** Bounds on its connections. Undefined if they are not bounded. */
   connections?: HttpConnectionsOptions | undefined;
-  /** How long requests may take at the end before they are cut. */
+  /** The time that requests may take at shutdown before they are cut. */
   closeGraceMs: number;
 }
 
-/** Rejects with a SecretError or a WatchedFilesError when token or certificate are not good to begin with. It has yet to `listen`. */
+/**
+ * Opens the listener, which then has to `listen`. Rejects with a SecretError or a WatchedFilesError if token or certificate are
+ * invalid at the start.
+ */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
   const { log, metrics } = options;
   const token = await openToken(options);
@@ -95,7 +98,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   };
 }
 
-/** Comes before everything else about a request: anyone who has no token learns nothing, not even which paths there are. */
+/** Checks each request first. A caller without a token learns nothing, not even which paths exist. */
 class Doorkeeper {
   readonly #clock: Clock;
   readonly #metrics: Telemetry['metrics'];
@@ -112,7 +115,7 @@ class Doorkeeper {
     );
   }
 
-  /** Says what is left. */
+  /** Logs the remaining rejections. */
   close(): void {
     this.#refusals.close();
   }
@@ -139,7 +142,7 @@ class Doorkeeper {
     return false;
   }
 
-  /** How long this address has to wait already; 0: this one was free, and is counted. */
+  /** Returns how long this address must already wait. 0 if it need not wait; then this attempt is counted. */
   #wrong(from: string): number {
     const nowMs = this.#clock.monotonicMs();
     const waitMs = this.#throttle.waitMs(from, nowMs);
@@ -153,7 +156,7 @@ function addressOf(request: IncomingMessage): string {
   return request.socket.remoteAddress ?? 'unknown';
 }
 
-/** There is no secret while webhooks are off: then the path does not exist. */
+/** Answers with the secret. While webhooks are off there is none, and the path does not exist. */
 function answerSecret(
   { target, request, response }: HttpCall,
   { token, signingSecret, log, metrics }: SecretApiOptions,
@@ -178,7 +181,7 @@ function answerSecret(
   }
 }
 
-/** White space around it is dropped. */
+/** Parses a token. White space around it is removed. */
 function parseApiToken(text: string): string {
   const token = text.trim();
   const problem = tokenProblem(token, shortestToken);

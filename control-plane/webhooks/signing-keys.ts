@@ -4,14 +4,14 @@ import { watchFiles } from '../../process/files/watched-files.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
 export interface SigningKeysOptions {
-  /** At least one; the first is the secret, see `parseSigningSecrets`. */
+  /** The secrets, at least one. The first is the current secret, see `parseSigningSecrets`. */
   secrets: readonly string[];
-  /** How long a secret that was replaced still signs beside its successors. */
+  /** The time for which a replaced secret also signs. */
   overlapMs: number;
   clock: Clock;
 }
 
-/** `webhook-signature` header: one for each secret, in their order. */
+/** Returns the `webhook-signature` header: one signature for each secret, in their order. */
 export function signatures(
   secrets: readonly string[],
   { id, body }: { id: string; body: string },
@@ -20,7 +20,7 @@ export function signatures(
   return secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' ');
 }
 
-/** Chosen: secrets that are replaced faster than the overlap ends do not make the header grow without end. */
+/** Chosen: bounds the header if secrets are replaced faster than the overlap ends. */
 const mostReplaced = 4;
 
 /** The secrets that sign now, those just replaced among them, so that receivers may change theirs a little later. */
@@ -41,7 +41,7 @@ export class SigningKeys {
     return this.#secrets[0] as string;
   }
 
-  /** Newest first. */
+  /** Returns all secrets, the newest first. */
   all(): string[] {
     const nowMs = this.#clock.monotonicMs();
     this.#replaced = this.#replaced.filter(({ untilMs }) => nowMs < untilMs);
@@ -70,12 +70,12 @@ export class SecretError extends Error {
 const prefix = 'whsec_';
 const leastBytes = 24;
 const mostBytes = 64;
-/** Chosen: the one in use and some that receivers may still hold. */
+/** Chosen: the current secret and some that receivers may still use. */
 const mostSecrets = 4;
 
 /**
- * Reads a variable or a file: the secret, and after it, parted by white space, others that sign beside it as long as
- * they stand there. Throws a SecretError.
+ * Parses a variable or a file: the current secret and, separated by white space, other secrets that also sign while they are
+ * listed. Throws a SecretError.
  */
 export function parseSigningSecrets(text: string): string[] {
   const secrets = text.split(/\s+/).filter((part) => part !== '');
@@ -92,7 +92,7 @@ export function parseSigningSecrets(text: string): string[] {
   return [...new Set(secrets)];
 }
 
-/** For checks of settings: what `parseSigningSecrets` would say. */
+/** Returns the error of `parseSigningSecrets`, for checks of settings. */
 export function signingSecretProblem(text: string): string | undefined {
   try {
     parseSigningSecrets(text);
@@ -107,7 +107,7 @@ function secretProblem(secret: string): string | undefined {
   if (!secret.startsWith(prefix)) return `must begin with ${prefix}`;
   const encoded = secret.slice(prefix.length);
   const bytes = Buffer.from(encoded, 'base64');
-  // Node skips what is not base64: only what it writes again the same way is.
+  // Node skips characters that are not base64, so only a text that Node writes again in the same way is valid.
   if (bytes.toString('base64') !== encoded) {
     return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, filled up with =)`;
   }
@@ -115,7 +115,7 @@ function secretProblem(secret: string): string | undefined {
   return `must hold ${leastBytes} to ${mostBytes} bytes, it holds ${bytes.length}`;
 }
 
-/** Where a secret comes from: an environment variable, for good, or a file that is read again when it changes. */
+/** The source of a secret: an environment variable, which never changes, or a file that is read again when it changes. */
 export type SecretPlace = { variable: string; value: string } | { file: string };
 
 export interface SecretOptions<Value> {
@@ -123,7 +123,7 @@ export interface SecretOptions<Value> {
   /** Throws a SecretError. */
   parse(text: string): Value;
   timers: Timers;
-  /** How often the file is looked at. Defaults to 5 s. */
+  /** The interval at which the file is checked. Defaults to 5 s. */
   intervalMs?: number;
   changed(value: Value): void;
   /** The file holds no good value now; the one before stays. */

@@ -8,7 +8,10 @@ import { Agent, buildConnector } from 'undici';
 
 type Subnet = readonly [address: string, prefix: number];
 
-/** Private networks are missing on purpose: receivers inside the cluster live there. The first kind that fits names an address. */
+/**
+ * Networks that are not allowed, by kind. The first kind that matches names an address. Private networks are not listed, because
+ * receivers inside the cluster are there.
+ */
 const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
   'a loopback address': [
     ['127.0.0.0', 8],
@@ -22,7 +25,7 @@ const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
     ['169.254.0.0', 16],
     ['fe80::', 10],
   ],
-  // Alibaba, Azure, Oracle; Amazon and Google over IPv6. Over IPv4 those two are link-local.
+  // Addresses of Alibaba, Azure and Oracle, and of Amazon and Google over IPv6. Over IPv4, those two are link-local.
   'an address of a cloud metadata service': [
     ['100.100.100.200', 32],
     ['168.63.129.16', 32],
@@ -38,7 +41,10 @@ const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
     ['ff00::', 8],
   ],
 };
-/** IPv6 networks whose last 32 bits are an IPv4 address: IPv4-compatible, SIIT and NAT64. RFC 4291, 2765 and 6052. `BlockList` handles IPv4-mapped ones. */
+/**
+ * IPv6 networks whose last 32 bits are an IPv4 address: IPv4-compatible, SIIT and NAT64. RFC 4291, 2765 and 6052. `BlockList`
+ * handles IPv4-mapped ones.
+ */
 const embeddingPrefixes = ['::', '::ffff:0:', '64:ff9b::'];
 
 const localKinds = Object.entries(localSubnets).map(([kind, subnets]) => [kind, blockList(subnets)] as const);
@@ -61,7 +67,7 @@ export function localAddressKind(address: string): string | undefined {
   return localKinds.find(([, list]) => list.check(plain, family))?.[0];
 }
 
-/** No address of the target is one that webhooks may be posted to. */
+/** The target has no address to which webhooks may be posted. */
 export class LocalTargetError extends Error {
   constructor(target: string, address: string) {
     const resolved = target === address ? target : `${target} resolves to ${address}, which`;
@@ -92,13 +98,13 @@ export function lookupWithoutLocal(resolve: ResolveAll): LookupFunction {
   };
 }
 
-/** Opens connections to allowed addresses alone, and keeps them for further events. */
+/** Opens connections to allowed addresses only, and keeps them open for further events. */
 export function webhookAgent({ allowLocal }: { allowLocal: boolean }): Agent {
   if (allowLocal) return new Agent();
   const connect = buildConnector({ lookup: lookupWithoutLocal(dnsLookup) });
   return new Agent({
     connect: (options, callback) => {
-      // A literal address is not looked up.
+      // A literal address needs no lookup.
       const literal = options.hostname.replace(/^\[|\]$/g, '');
       if (isIP(literal) !== 0 && localAddressKind(literal) !== undefined)
         callback(new LocalTargetError(literal, literal), null);
@@ -108,11 +114,11 @@ export function webhookAgent({ allowLocal }: { allowLocal: boolean }): Agent {
 }
 
 export interface WebhookEndpoint {
-  /** Without credentials, which `fetch` refuses to take from a URL. */
+  /** The URL without credentials, which `fetch` does not accept in a URL. */
   url: string;
-  /** Header `authorization`, from the URL's credentials. */
+  /** The header `authorization`, from the URL's credentials. */
   authorization: string | undefined;
-  /** For logs, metrics and errors: credentials, query and whatever in the path may be a secret are masked. */
+  /** The label for logs, metrics and errors. Credentials, query and parts of the path that may be secret are masked. */
   label: string;
 }
 
@@ -127,7 +133,7 @@ export function webhookUrlProblem(text: string): string | undefined {
   return undefined;
 }
 
-/** Throws what `webhookUrlProblem` says. */
+/** Throws the error of `webhookUrlProblem`. */
 export function parseEndpoint(text: string): WebhookEndpoint {
   const problem = webhookUrlProblem(text);
   if (problem !== undefined) throw new Error(`a webhook URL ${problem}`);
@@ -140,7 +146,7 @@ export function parseEndpoint(text: string): WebhookEndpoint {
   return { url: url.href, authorization: hasCredentials ? basic(username, password) : undefined, label };
 }
 
-/** RFC 7617. */
+/** Encodes basic authentication. RFC 7617. */
 function basic(username: string, password: string): string {
   const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   return `Basic ${Buffer.from(credentials).toString('base64')}`;
@@ -153,7 +159,10 @@ function maskedUrl(url: URL): string {
   return `${url.protocol}//${hasCredentials ? '*****@' : ''}${url.host}${path}${query}`;
 }
 
-/** Many receivers put a token into the path, which may be short: only words that stand in most, and versions, are shown. */
+/**
+ * Masks a segment. Many receivers have a token in the path, which may be short. So only versions, and words that most paths have,
+ * are shown.
+ */
 function maskedSegment(segment: string): string {
   return /^(?:|api|events?|hooks?|in|incoming|services|triggers?|weir|webhooks?|workflows|v\d{1,3})$/i.test(
     segment,

@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { signatures } from './signing-keys.ts';
 
 export interface Delivery {
-  /** Keyed by lower-case name. */
+  /** Headers by lowercase name. */
   headers: ReadonlyMap<string, string>;
   /** The body as it arrived. A single different byte makes the signature wrong. */
   body: Buffer;
@@ -12,7 +12,7 @@ export interface Delivery {
 
 export interface VerifyOptions {
   secrets: readonly string[];
-  /** How far the time of the attempt may be from now, to either side. */
+  /** The maximum difference between the time of the attempt and now, in either direction. */
   toleranceMs: number;
   nowMs: number;
 }
@@ -40,7 +40,7 @@ export function verifyDelivery({ headers, body }: Delivery, options: VerifyOptio
   if (!/^\d{1,12}$/.test(timestamp)) {
     return invalid('bad_timestamp', 'the header webhook-timestamp is not a number of seconds since 1970');
   }
-  // Signing is defined on text: other bytes would be replaced, and then two bodies could have one signature.
+  // Signatures are defined for text. Other bytes would be replaced, so that two bodies could have one signature.
   if (!isUtf8(body)) return invalid('bad_body', 'the body is not UTF-8');
   const timestampSeconds = Number(timestamp);
   const message = { id, body: body.toString('utf8') };
@@ -64,7 +64,7 @@ function judgeTime(
   const bound = `at most ${toleranceMs / 1000} s are allowed`;
   if (ageMs > toleranceMs)
     return invalid('too_old', `it was sent ${Math.round(ageMs / 1000)} s ago, ${bound}`);
-  // Whole seconds: the sender may have rounded down, never up.
+  // Compared in whole seconds, because the sender may have rounded down, never up.
   if (-ageMs > toleranceMs) {
     return invalid('too_new', `its time is ${Math.round(-ageMs / 1000)} s ahead of now, ${bound}`);
   }

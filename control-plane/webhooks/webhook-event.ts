@@ -1,6 +1,6 @@
 /**
- * The events for receivers, as a function of an object's status: an event is new if the status before did not have it. So an
- * event has the same id whoever sends it, and however often.
+ * The events for receivers, as a function of an object's status. An event is new if the status before did not have it. So an
+ * event has the same id regardless of its sender, and of how often it is sent.
  */
 
 import { createHash } from 'node:crypto';
@@ -20,10 +20,10 @@ export type WebhookEventType =
   | 'ratelimitoverride.expired';
 
 export interface WebhookEvent {
-  /** Header `webhook-id`: follows from uid, generation, condition and its transition. */
+  /** The header `webhook-id`, which follows from uid, generation, condition and its transition. */
   id: string;
   type: WebhookEventType;
-  /** RFC 3339: when the change was seen. */
+  /** The time when the change was seen, in RFC 3339. */
   timestamp: string;
   data: WebhookEventData;
 }
@@ -54,7 +54,7 @@ export interface StatusChange {
   nowMs: number;
 }
 
-/** Chosen: keeps an event below the 20 kB that the Standard Webhooks recommend; the status has the whole message. */
+/** Chosen: keeps an event below the 20 kB that Standard Webhooks recommends. The status has the whole message. */
 const longestMessage = 8_192;
 /** Chosen: longer names in a spec that was never accepted are not worth repeating. */
 const longestName = 1_024;
@@ -105,7 +105,7 @@ export function removedEvent(
 
 type WhatHappened = 'accepted' | 'rejected' | 'programmed' | 'refused' | 'removed' | 'expired';
 
-/** Only an override expires. */
+/** Returns the type of the event. Only an override expires. */
 function typeOf({ kind }: Pick<ConfigObject, 'kind'>, happened: WhatHappened): WebhookEventType {
   return `${kind === undefined ? 'ratelimitconfig' : 'ratelimitoverride'}.${happened}` as WebhookEventType;
 }
@@ -127,7 +127,10 @@ function reportedConditions(
   return reported;
 }
 
-/** Without the message: its words may change while the condition stays. Without full stops: they part what is signed. */
+/**
+ * Returns the id, without the message, because its words may change while the condition stays. It has no full stops, because they
+ * separate the signed parts.
+ */
 function eventId(uid: string, condition: Condition): string {
   const { observedGeneration, type, status, reason, lastTransitionTime } = condition;
   return idOf([uid, observedGeneration, type, status, reason, lastTransitionTime]);
@@ -173,7 +176,7 @@ function namedInSpec(spec: unknown, field: 'domain' | 'fleet'): string | undefin
 export interface EventName {
   id: string;
   type: WebhookEvent['type'];
-  /** `namespace/name`. */
+  /** The object as `namespace/name`. */
   object: string;
   generation: number;
 }

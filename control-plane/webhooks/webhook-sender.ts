@@ -1,4 +1,4 @@
-/** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
+/** Posts one event to one endpoint, signed according to Standard Webhooks, and returns the result. */
 import { fetch, type Response } from 'undici';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
@@ -8,32 +8,32 @@ import { signatures } from './signing-keys.ts';
 import { type WebhookEndpoint, webhookAgent } from './target-address.ts';
 
 export interface WebhookMessage {
-  /** Header `webhook-id`. */
+  /** The header `webhook-id`. */
   id: string;
-  /** JSON, the same for every endpoint and attempt. */
+  /** The JSON, which is the same for every endpoint and attempt. */
   body: string;
 }
 
 export interface WebhookSenderOptions {
   endpoint: WebhookEndpoint;
-  /** Asked at every attempt; all of them sign. */
+  /** Returns the secrets, all of which sign. Called for every attempt. */
   secrets(): readonly string[];
-  /** From the start of the connection to the end of the answer. */
+  /** The time from the start of the connection to the end of the response. */
   timeoutMs: number;
   /** True if events may be posted to this machine, to its link and metadata services: see `localAddressKind`. */
   allowLocal: boolean;
   clock: Clock;
 }
 
-/** `gone`: the endpoint wants no more events (410), as the Standard Webhooks have it. */
+/** `gone`: the endpoint wants no more events (410), as in Standard Webhooks. */
 export type AttemptResult =
   | { outcome: 'delivered' }
   | { outcome: 'gone'; reason: string }
   | ({ outcome: 'failed'; reason: string } & DeliveryFailure);
 
-/** Chosen: a receiver cannot silence an endpoint for longer at a time. */
+/** Chosen: a receiver cannot pause an endpoint for longer at a time. */
 const longestRetryAfterMs = 3_600_000;
-/** Chosen: enough to keep the connection for the next event after any sensible answer. */
+/** Chosen: enough to reuse the connection for the next event after any reasonable response. */
 const mostAnswerBytes = 65_536;
 
 export class WebhookSender {
@@ -68,7 +68,7 @@ export class WebhookSender {
     }
   }
 
-  /** Cuts what is under way. */
+  /** Cancels running attempts. */
   close(): void {
     this.#ended.abort();
     void this.#agent.destroy();
@@ -119,14 +119,14 @@ async function readAway(response: Response): Promise<void> {
   }
 }
 
-/** `fetch` hides what happened in the cause; one that tried several addresses has one for each. */
+/** Returns the text of a connection error. `fetch` has it in the cause. After attempts to several addresses, there is one for each. */
 function connectionProblem(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
   return systemErrorReason(first);
 }
 
-/** RFC 9110, section 10.2.3: seconds or a date. Undefined when it is missing or damaged. */
+/** Parses seconds or a date. Undefined if the header is missing or damaged. RFC 9110, section 10.2.3. */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | undefined {
   const text = header?.trim() ?? '';
   const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : dateMs(text) - nowMs;
@@ -134,6 +134,6 @@ export function parseRetryAfterMs(header: string | null, nowMs: number): number 
 }
 
 function dateMs(text: string): number {
-  // Date.parse takes much that is no HTTP date, plain numbers among it.
+  // Date.parse accepts much that is not an HTTP date, such as plain numbers.
   return /^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;
 }

@@ -12,46 +12,46 @@ import type { WebhookEvent } from './webhook-event.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 export interface WebhooksOptions extends Telemetry {
-  /** Checked before by `webhookUrlProblem`; the same URL twice is one endpoint. */
+  /** URLs that `webhookUrlProblem` has checked. The same URL twice is one endpoint. */
   urls: readonly string[];
   secret: SecretPlace;
-  /** Events that wait for one endpoint, at most. */
+  /** The maximum number of events that wait for one endpoint. */
   queueSize: number;
   /** The timeout of one attempt. */
   timeoutMs: number;
   /** True if events may be posted to loopback, link-local and metadata addresses. */
   allowLocal: boolean;
-  /** How long a secret that was replaced still signs. */
+  /** The time for which a replaced secret still signs. */
   secretOverlapMs: number;
-  /** Events that could not be delivered for so long are dropped. Defaults to 24 h. */
+  /** The age at which undelivered events are dropped. Defaults to 24 h. */
   maxAgeMs?: number;
-  /** How often the secret's file is looked at. Defaults to 5 s. */
+  /** The interval at which the secret's file is checked. Defaults to 5 s. */
   secretIntervalMs?: number;
   clock: Clock;
   timers: Timers;
   random(): number;
 }
 
-/** Only the leader notifies. */
+/** Webhooks of one replica. Only the leader notifies. */
 export interface Webhooks {
   /**
-   * Queues the event for every endpoint and returns at once. `settled` is called when each has taken it or never will, not when
-   * this process ends before.
+   * Queues the event for every endpoint and returns at once. `settled` is called when each endpoint has accepted it or never
+   * will, but not if this process ends before.
    */
   notify(event: WebhookEvent, settled?: () => void): void;
-  /** One for each endpoint, in the order of `urls`. */
+  /** Returns the status of each endpoint, in the order of `urls`. */
   status(): EndpointStatus[];
-  /** For receivers; never for logs. */
+  /** Returns the secret for receivers. Never log it. */
   signingSecret(): string;
-  /** Tries what is due once more, waits for it at most so long, and drops the rest. */
+  /** Tries due events once more, waits for at most this time, and drops the rest. */
   close(graceMs: number): Promise<void>;
 }
 
 const dayMs = 86_400_000;
-/** Chosen: a receiver 80 ms away takes 100 events a second. */
+/** Chosen: enough to send 100 events a second to a receiver 80 ms away. */
 const concurrency = 8;
 
-/** Rejects with a SecretError when there is no good secret to begin with. */
+/** Rejects with a SecretError if there is no valid secret at the start. */
 export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
   const { clock, timers, log } = options;
   const secret = await openSecret({
@@ -81,7 +81,7 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
   });
   return {
     notify(event, settled) {
-      // The id travels in its header.
+      // The id is sent in its header.
       const { id, type, timestamp, data } = event;
       const name = { id, type, object: objectKey(data), generation: data.generation };
       let open = deliveries.length;

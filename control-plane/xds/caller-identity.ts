@@ -1,4 +1,4 @@
-/** How a caller of the xDS port proves who it is: by its certificate, else by a token. */
+/** Identifies a caller of the xDS port by its certificate, or else by a token. */
 import { createHash } from 'node:crypto';
 import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
@@ -7,24 +7,24 @@ import { type Caller, certificateClient, isTokenName, tokenClient } from './flee
 import type { TokenOutcome, TokenReviews } from './token-reviews.ts';
 
 export interface Identity {
-  /** Undefined: it showed nothing, and need not. */
+  /** Undefined if the caller has no credentials and needs none. */
   caller: Caller | undefined;
   /** The UID of the pod that its token is bound to. */
   podUid?: string;
-  /** When its token expires, in milliseconds since 1970. */
+  /** The time when its token expires, in milliseconds since 1970. */
   expiresMs?: number;
-  /** SHA-256 of a token that is good as long as it is in the file. */
+  /** The SHA-256 of a token that is valid as long as it is in the file. */
   tokenHash?: string;
 }
 
 export interface CallerIdentityOptions {
-  /** Certificates of clients are verified, see `tlsTransport`. */
+  /** Whether certificates of clients are verified, see `tlsTransport`. */
   certificates: boolean;
-  /** Undefined: there is no file of tokens. */
+  /** Undefined if there is no file of tokens. */
   tokens: TokenNames | undefined;
-  /** Undefined: service accounts are not known. */
+  /** Undefined if service accounts are not supported. */
   reviews: TokenReviews | undefined;
-  /** True if callers without any proof are served, too. */
+  /** True if callers without credentials are served, too. */
   allowAnonymous: boolean;
 }
 
@@ -65,7 +65,7 @@ export class CallerIdentity {
     return outcome instanceof Promise ? outcome.then(identityBy) : identityBy(outcome);
   }
 
-  /** Undefined while the stream may go on. */
+  /** Returns why a stream must end. Undefined while it may continue. */
   staleness({ tokenHash }: Identity): GrpcStatus | undefined {
     const isGone = tokenHash !== undefined && this.#tokens?.has(tokenHash) !== true;
     return isGone ? unauthenticated('the token of this stream is not known any more') : undefined;
@@ -93,13 +93,13 @@ function identityBy(outcome: TokenOutcome): Identity | GrpcStatus {
   return { caller: { kind: 'service account', names: [user] }, expiresMs, ...pod };
 }
 
-/** Several are none that could be right. */
+/** Returns the header's value. Several values count as none, because it is unclear which one is right. */
 function authorizationOf(metadata: Metadata): string | undefined {
   const values = metadata.get('authorization');
   return values.length === 0 ? undefined : values.join(', ');
 }
 
-/** Without the port. */
+/** Returns the address without the port. */
 export function addressOf(peer: string): string {
   return peer.replace(/:\d+$/, '');
 }
@@ -109,8 +109,8 @@ function hashOf(token: string): string {
 }
 
 /**
- * Reads XDS_TOKENS_FILE: a name and its token on each line, blanks between them; a name may have several tokens. Empty
- * lines, and those that begin with `#`, say nothing. Throws an Error that names the line and shows no token.
+ * Reads XDS_TOKENS_FILE: each line has a name and its token, separated by blanks. A name may have several tokens. Empty lines,
+ * and lines that begin with `#`, are ignored. Throws an Error that names the line and shows no token.
  */
 export function parseTokens(text: string): TokenNames {
   const names = new Map<string, string>();

@@ -40,29 +40,29 @@ export interface StreamRequest {
 
 export interface RequestRefusal {
   message: string;
-  /** Undefined: everything is refused. */
+  /** Undefined if the whole response is rejected. */
   resources: readonly RefusedResource[] | undefined;
 }
 
 /** The form of one stream. */
 export interface DiscoveryForm {
   readonly longestFirstRequestBytes: number;
-  /** Undefined when the bytes are no request. Its other fields are stored until the next request. */
+  /** Reads a request. Returns undefined if the bytes are not a request. Its other fields are stored until the next request. */
   read(bytes: Uint8Array): StreamRequest | undefined;
   /**
-   * Takes what the last request says of what is wanted; of the first one for our type also what the limiter has. Returns
-   * whether something is to be sent for it, whatever version was sent last; or what is wrong.
+   * Applies the subscription of the last request. In the first request for our type, also applies what the limiter has. Returns
+   * whether to send a response for it, regardless of the version that was sent last, or a problem.
    */
   subscribe(isFirst: boolean): boolean | { problem: string };
   /** The version that the limiter claimed with its first request. Empty: none, or unknown. */
   readonly claimedVersion: string;
   /** Returns the message to send, without a nonce. */
   bytesOf(response: FleetResponse): Uint8Array;
-  /** It was sent. */
+  /** Called when the response was sent. */
   sent(response: FleetResponse): void;
 }
 
-/** `resource_names` are not looked at: a limiter gets all rules of its fleet. */
+/** Ignores `resource_names`, because a limiter gets all rules of its fleet. */
 export class StateOfTheWorld implements DiscoveryForm {
   readonly longestFirstRequestBytes = 1024 * 1024;
   claimedVersion = '';
@@ -78,7 +78,7 @@ export class StateOfTheWorld implements DiscoveryForm {
   }
 
   subscribe(isFirst: boolean): boolean {
-    // A copy of no more than shows that it is no version of ours.
+    // A longer text is not a version of this control plane, so a bounded copy is enough.
     if (isFirst) this.claimedVersion = Buffer.from(this.#version.slice(0, longestName)).toString();
     this.#version = '';
     return isFirst;
@@ -91,22 +91,28 @@ export class StateOfTheWorld implements DiscoveryForm {
   sent(): void {}
 }
 
-/** Chosen: the names of 30,000 resources with their versions; clients of Weir list up to 3 MiB. */
+/** Chosen: the size of the names of 30,000 resources with their versions. Clients of Weir list up to 3 MiB. */
 export const longestRequestBytes = 4 * 1024 * 1024;
-/** Chosen: a client that wants more wants all. */
+/** Chosen: a client that wants more resources wants all. */
 const mostNames = 1_000;
-/** Weir's limiter lists this many before it rejects everything. */
+/** The number of resources that Weir's limiter lists before it rejects everything. */
 const mostRefused = 1_000;
-/** Chosen: the same bound as in Weir's limiter. People read the message in a condition. */
+/** Chosen: the same bound as in Weir's limiter. The message is shown in a condition. */
 const longestMessage = 1_024;
-/** Chosen: in a rollout the limiters of a fleet refuse in two ways. */
+/** Chosen: in a rollout, the limiters of a fleet reject in two ways. */
 const keptLists = 64;
-/** Chosen: a merged domain of 253 characters takes up to 513 here (`domain ` before it, two for some), the name of an object 317. */
+/**
+ * Chosen: the name of a merged domain of 253 characters takes up to 513 (with `domain ` before it, and two for some characters),
+ * and the name of an object 317.
+ */
 const longestName = 520;
 
-/** Without names everything is wanted, and anyone who wants everything (`*`) beside names gets no more for them. */
+/**
+ * Without names, a limiter subscribes to all resources. A subscription to all (`*`) and to names gets nothing additional for the
+ * names.
+ */
 export class Incremental implements DiscoveryForm {
-  /** It may list all resources. */
+  /** The maximum size of the first request, which may list all resources. */
   readonly longestFirstRequestBytes = longestRequestBytes;
   #request: DeltaDiscoveryRequest | undefined;
   #wantsAll = false;
@@ -151,7 +157,7 @@ export class Incremental implements DiscoveryForm {
     }
     this.#names = names;
     if (isFirst) return true;
-    // A limiter that subscribes again wants the resource again.
+    // A limiter that subscribes again requests the resource again.
     if (more.length > 0) this.#reported = unsure(versionsOf(this.#reported), more);
     return more.length > 0;
   }
@@ -180,7 +186,7 @@ export class Incremental implements DiscoveryForm {
   }
 }
 
-/** Equal to no version, so that the resource, or that it is gone, is reported again. */
+/** A version that equals no other, so that the resource, or its removal, is sent again. */
 const unsureVersion = '\0';
 
 function unsure(reported: ResourceVersions, names: readonly string[]): ResourceVersions {
@@ -194,10 +200,10 @@ function unsure(reported: ResourceVersions, names: readonly string[]): ResourceV
  * list serves all of them, here and in the reports of replicas.
  */
 export class RefusedLists {
-  /** Keyed by a hash of the bytes, the one asked for last at the end. */
+  /** Lists by a hash of the bytes. The most recently used one is at the end. */
   readonly #kept = new Map<string, readonly RefusedResource[] | undefined>();
 
-  /** Undefined: everything is refused. */
+  /** Returns undefined if everything is rejected. */
   of(details: readonly Any[]): readonly RefusedResource[] | undefined {
     const { typeName } = RefusedResourcesSchema;
     const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`));
@@ -215,14 +221,15 @@ function readLists(details: readonly Any[]): RefusedResource[] | undefined {
     fieldCount(value) <= mostRefused ? decode(RefusedResourcesSchema, value) : undefined,
   );
   const resources = listed.flatMap((list) => list?.resources ?? []);
-  // A name is compared with those of resources: a part of one would leave its object Programmed.
+  // The name must be complete, because it is compared with the names of resources. A part of one would leave its object
+  // Programmed.
   const isBad = ({ name }: RefusedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
   if (isNoList || resources.length > mostRefused) return undefined;
   return resources.map(({ name, message }) => ({ name, message: message.slice(0, longestMessage + 3) }));
 }
 
-/** Numbers of fields of both requests. */
+/** Field numbers of both requests. */
 interface BoundedFields {
   node: number;
   error: number;
@@ -230,11 +237,11 @@ interface BoundedFields {
 const sotwFields: BoundedFields = { node: 2, error: 6 };
 const deltaFields: BoundedFields = { node: 1, error: 7 };
 
-/** Chosen: more than a limiter claims in one request; what a small field decodes to is many times its bytes. */
+/** Chosen: more than a limiter claims in one request. A decoded small field takes many times its bytes. */
 const mostFields = 100_000;
-/** Chosen: the node of an Envoy, which lists its extensions, has some 80 KiB. */
+/** Chosen: the node of an Envoy, which lists its extensions, has about 80 KiB. */
 const longestNodeBytes = 256 * 1024;
-/** Chosen: details of an error. */
+/** Chosen: the number of fields of an error. */
 const mostErrorFields = 100;
 
 /** Returns whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
@@ -246,7 +253,7 @@ function isBounded(bytes: Uint8Array, { node, error }: BoundedFields): boolean {
   return count <= mostFields;
 }
 
-/** Infinity for what is no message, or has a field that is not good. */
+/** Returns the number of fields. Infinity for bytes that are not a message, or that have a bad field. */
 function fieldCount(bytes: Uint8Array, isGood?: (number: number, value: Uint8Array) => boolean): number {
   const reader = new BinaryReader(bytes);
   let count = 0;

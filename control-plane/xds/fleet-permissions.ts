@@ -1,7 +1,7 @@
 /** Determines the identity of a caller of the xDS port, and the fleets that it may ask for. */
 import type { PeerCertificate } from 'node:tls';
 
-/** Keyed by the name of a client: the fleets that it may ask for. */
+/** The fleets that a client may request, by the name of the client. */
 export type FleetsOfClients = ReadonlyMap<string, readonly string[]>;
 
 export type ClientKind = 'certificate' | 'service account' | 'token';
@@ -32,7 +32,7 @@ export function isClientName(name: string): boolean {
   return isTokenName(name.slice(tokenPrefix.length));
 }
 
-/** Up to 63 letters, digits and inner `-`, `_` and `.`. */
+/** Returns whether the text has up to 63 letters, digits and inner `-`, `_` and `.`. */
 export function isTokenName(name: string): boolean {
   return tokenNamePattern.test(name);
 }
@@ -47,7 +47,7 @@ export function certificateClient(certificate: Pick<PeerCertificate, 'subject' |
   return { kind: 'certificate', names };
 }
 
-/** Why a caller may not have the rules of `fleet`; undefined when it may. */
+/** Returns why a caller may not have the rules of `fleet`. Undefined if it may. */
 export function fleetRefusal(
   allowed: FleetsOfClients,
   { kind, names }: Caller,
@@ -62,8 +62,8 @@ export function fleetRefusal(
 }
 
 /**
- * DNS names and URIs of the subject's alternative names; where there are none, its common names: RFC 5280, section
- * 4.2.1.6, as Node gives them.
+ * Returns DNS names and URIs of the subject's alternative names. If there are none, returns its common names. RFC 5280, section
+ * 4.2.1.6, in Node's form.
  */
 export function certificateNames(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): string[] {
   const alternatives = splitAlternativeNames(certificate.subjectaltname ?? '').flatMap((entry) => {
@@ -71,12 +71,12 @@ export function certificateNames(certificate: Pick<PeerCertificate, 'subject' | 
     return match === null ? [] : [unquoted(match[1] as string)];
   });
   if (alternatives.length > 0) return alternatives;
-  // Node's types know one; a subject may have several.
+  // Node's types have one common name, but a subject may have several.
   const commonName = certificate.subject?.CN as string | string[] | undefined;
   return commonName === undefined ? [] : [commonName].flat();
 }
 
-/** Node quotes a name, as JSON does, where it holds a comma or a quote that could pass for a separator. */
+/** Splits the names. Node quotes a name, as JSON does, if it contains a comma or a quote that could be taken for a separator. */
 function splitAlternativeNames(names: string): string[] {
   return names.match(/(?:[^,"]|"(?:[^"\\]|\\.)*")+/gs)?.map((entry) => entry.trimStart()) ?? [];
 }

@@ -13,17 +13,17 @@ import { servedTo } from '../model/served-rules.ts';
 /** The longest message that clients of gRPC take unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;
 
-/** Chosen: more than the nonce of any stream takes. */
+/** Chosen: longer than the nonce of any stream. */
 const nonceRoomBytes = 128;
 
-/** Numbers of the fields of both responses, and of those of their messages; `version`, `resources` and `nonce` are the same in both. */
+/** Field numbers of both responses and their messages. `version`, `resources` and `nonce` are the same in both. */
 const fields = { version: 1, resources: 2, typeUrl: 4, nonce: 5, controlPlane: 6 } as const;
 const deltaFields = { removedResources: 6, controlPlane: 7 } as const;
 const resourceFields = { version: 1, resource: 2, name: 3 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 const controlPlaneFields = { identifier: 1 } as const;
 
-/** Versions of resources by their names: what a limiter was sent. */
+/** Versions of the resources that a limiter was sent, by name. */
 export type ResourceVersions = ReadonlyMap<string, string>;
 
 /** The resources that a limiter has received. If that was all of a snapshot, its resources. */
@@ -39,7 +39,7 @@ export const nothingSent: ResourceVersions = new Map();
 /** The differences between a snapshot and what was reported. */
 export interface SnapshotChange {
   resources: readonly Resource[];
-  /** Names. */
+  /** Names of removed resources. */
   removed: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export interface SnapshotChange {
 export class FleetResponse {
   readonly fleet: string;
   readonly version: string;
-  /** In the order of their names. */
+  /** Resources, sorted by name. */
   readonly resources: readonly Resource[];
   /** The size of the response with everything in the state-of-the-world form, without the nonce. */
   readonly wholeBytes: number;
@@ -57,7 +57,7 @@ export class FleetResponse {
   #whole: Uint8Array | undefined;
   #versions: ResourceVersions | undefined;
 
-  /** `replicaName` says who reads the answer on the wire which replica gave it. */
+  /** `replicaName` shows on the wire which replica sent the response. */
   constructor(snapshot: FleetSnapshot, replicaName: string) {
     this.fleet = snapshot.fleet;
     this.version = snapshot.version;
@@ -127,7 +127,7 @@ export class FleetResponse {
   }
 }
 
-/** Both in the order of their names. */
+/** Both are sorted by name. */
 function changeBetween(before: readonly Resource[], now: readonly Resource[]): SnapshotChange {
   const resources: Resource[] = [];
   const removed: string[] = [];
@@ -178,7 +178,7 @@ export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
 
 interface ServedResponses {
   snapshot: FleetSnapshot;
-  /** Limiters with the same capabilities share one. */
+  /** Responses by version. Limiters with the same capabilities share one. */
   byVersion: Map<string, FleetResponse>;
 }
 
@@ -206,12 +206,15 @@ export class FleetResponses {
     });
   }
 
-  /** Forgets responses that no limiter has asked for since the last `update`. */
+  /** Drops responses that no limiter has needed since the last `update`. */
   forget(): void {
     this.#before = new Map();
   }
 
-  /** For limiters with these capabilities, by default with all. Empty for a fleet without rules. Undefined before the first update. */
+  /**
+   * Returns the response for limiters with these capabilities, by default with all. Empty for a fleet without rules. Undefined
+   * before the first update.
+   */
   get(fleet: string, has: Capabilities = capabilities): FleetResponse | undefined {
     if (this.#fleets === undefined) return undefined;
     const known = this.#fleets.get(fleet);
@@ -228,26 +231,26 @@ export class FleetResponses {
 export interface Sender {
   /** The bytes that it would send now. 0 if nothing is due any more. */
   dueBytes(): number;
-  /** Its turn; calls `taken` when the transport took everything, or not at all where the stream is gone. */
+  /** Called at its turn. It calls `taken` when the transport has taken everything, or never if the stream is gone. */
   send(taken: () => void): void;
 }
 
 export interface SendTurnsOptions {
   timers: Timers;
-  /** One response may go beyond it alone. */
+  /** The maximum size of all responses. A single response may exceed it. */
   maxBytes: number;
-  /** How long a response counts that is not taken. */
+  /** The time for which a response counts that the client does not read. */
   patienceMs: number;
 }
 
 /**
- * Bounds the responses that wait in memory for the network. A response is copied for its stream when its turn has come, and
- * is free again when the transport took all of it. A client that does not read stops counting toward the bound after a
- * moment, so that no other client waits for it. The stream itself ends clients that stay slow.
+ * Bounds the responses that wait in memory for the network. A response is copied for its stream at its turn, and freed when the
+ * transport has taken all of it. A client that does not read stops counting toward the bound after a moment, so that no other
+ * client waits for it. The stream itself ends clients that stay slow.
  */
 export class SendTurns {
   readonly #options: SendTurnsOptions;
-  /** In the order in which they asked. */
+  /** Senders in the order of their requests. */
   readonly #waiting = new Set<Sender>();
   #bufferedBytes = 0;
   #isRunning = false;
@@ -256,7 +259,7 @@ export class SendTurns {
     this.#options = options;
   }
 
-  /** Asking again before the turn changes nothing. */
+  /** Requests a turn. A repeated request before the turn has no effect. */
   ask(sender: Sender): void {
     this.#waiting.add(sender);
     this.#run();

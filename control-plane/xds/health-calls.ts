@@ -15,7 +15,7 @@ import type { HealthService } from '../../process/grpc/health-service.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
-/** Only the first answer counts, so that a handler that answers and then throws does no harm. */
+/** Uses only the first answer, so that a handler that answers and then throws does no harm. */
 function serveUnary(
   method: string,
   handler: UnaryHandler,

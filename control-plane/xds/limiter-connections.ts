@@ -1,6 +1,6 @@
 /**
- * The connections of limiters, and what each holds in memory for a peer that does not do its part: requests that are not
- * complete, and responses that it does not read.
+ * The connections of limiters, and the memory that each uses for a peer that does not cooperate: incomplete requests, and
+ * responses that it does not read.
  */
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -22,15 +22,15 @@ import type { ConnectionCut } from '../telemetry/control-plane-metrics.ts';
 
 export interface LimiterConnectionsOptions {
   timers: Timers;
-  /** Called for each connection that is cut for a bound. */
+  /** Called for each connection that is cut because of a bound. */
   wasCut(reason: ConnectionCut, peer: string): void;
-  /** Connections that carry no stream of discovery. Defaults to 1,000. */
+  /** The maximum number of connections without a discovery stream. Defaults to 1,000. */
   maxIdle?: number;
   /** The most bytes of all connections together. Defaults to 128 MiB. */
   maxBufferedBytes?: number;
 }
 
-/** Chosen: connections that begin, and those of health checks. */
+/** Chosen: room for new connections and those of health checks. */
 const defaultMaxIdle = 1_000;
 /** Chosen: a sixth of the memory that the chart allows. */
 const defaultMaxBufferedBytes = 128 * 1024 * 1024;
@@ -58,7 +58,7 @@ export class LimiterConnections {
     connection.memory = this.#connectionMemory.open(socket.remoteAddress, connection);
     this.#byPeer.set(peer, connection);
     this.#idle.add(connection);
-    // Before HTTP/2 has taken over; the connection closes by itself.
+    // Handles errors before HTTP/2 takes over. The connection closes by itself.
     socket.on('error', () => {});
     socket.on('close', () => {
       connection.memory?.close();
@@ -72,7 +72,7 @@ export class LimiterConnections {
     this.#byPeer.get(peer)?.destroy();
   }
 
-  /** Call with 1 when a stream of discovery begins, and with -1 when it is over. */
+  /** Counts streams. Call it with 1 when a discovery stream begins, and with -1 when it has ended. */
   countStream(peer: string, by: 1 | -1): void {
     const connection = this.#byPeer.get(peer);
     if (connection === undefined) return;
@@ -86,7 +86,7 @@ export class LimiterConnections {
     this.#byPeer.get(peer)?.hold(bytes);
   }
 
-  /** No more come. */
+  /** Closes: no more connections are accepted. */
   close(): void {
     this.#connectionMemory.close();
   }
@@ -128,14 +128,14 @@ class LimiterConnection implements MemoryOwner {
   }
 }
 
-/** Writes the address as grpc-js does. */
+/** Returns the address as grpc-js writes it. */
 export function peerOf({ remoteAddress, remotePort }: Socket): string {
   return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
 }
 
 /**
- * Reports each change of what a peer's unfinished messages hold. grpc-js keeps the parts of a message until the message is complete, for
- * each stream of each connection.
+ * Reports each change in the size of a peer's unfinished messages. grpc-js stores the parts of a message until the message is
+ * complete, for each stream of each connection.
  */
 export function watchUnfinishedMessages(hold: (peer: string, bytes: number) => void): ServerInterceptor {
   return (_method, call) => {
@@ -155,7 +155,7 @@ export function watchUnfinishedMessages(hold: (peer: string, bytes: number) => v
   };
 }
 
-/** grpc-js offers no other way to the bytes of a call. */
+/** Returns the stream of a call. grpc-js offers no other way to the bytes of a call. */
 function streamOf(call: ServerInterceptingCallInterface): Readable {
   const { stream } = call as unknown as { stream?: Readable };
   if (stream === undefined) throw new Error('grpc-js keeps the stream of a call elsewhere');
@@ -164,7 +164,7 @@ function streamOf(call: ServerInterceptingCallInterface): Readable {
 
 const prefixBytes = 5;
 
-/** Follows length-prefixed messages: what has come of the last one, while that is not complete. */
+/** Follows length-prefixed messages: the received part of the last one while it is incomplete. */
 export class UnfinishedMessage {
   #prefix = Buffer.alloc(prefixBytes);
   #inPrefix = 0;

@@ -27,7 +27,7 @@ export interface StreamContext extends Telemetry {
   timers: Timers;
   turns: SendTurns;
   responses: FleetResponses;
-  /** Undefined: every client may ask for every fleet. */
+  /** Undefined if every client may request every fleet. */
   fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
   /** Returns whether what is served may be older than what limiters have from other replicas. */
@@ -35,35 +35,35 @@ export interface StreamContext extends Telemetry {
   /** Called when the server's `limiters` has changed. */
   changed(): void;
   sent(limiter: LimiterReport): void;
-  /** Reports a stream that ends for what it said. */
+  /** Reports a stream that ends because of its requests. */
   refuse(peer: string, reason: string): void;
-  /** It is ended, and may be open for a moment more. */
+  /** Called when the stream is being ended. It may be open for a moment more. */
   ending(stream: LimiterStream): void;
   /** Called once. */
   closed(stream: LimiterStream): void;
   /** The limiter ended its stream, or lost it, while a response was in flight. */
   leftUnanswered(limiter: LimiterReport): void;
-  /** Its stream was ended for its token, and it will come again with another one. */
+  /** Called when a stream was ended because of its token. The limiter will return with another token. */
   renewing(limiter: LimiterReport): void;
   answered(limiter: LimiterReport): void;
 }
 
 /** Chosen: the message of a rejection is written into statuses and ConfigMaps. */
 const longestMessage = 2048;
-/** Chosen: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
+/** Chosen: versions are hashes, so a longer one is from another control plane. It is written into ConfigMaps. */
 const longestVersion = 128;
 /** Chosen. A request holds a node, a nonce and perhaps every error of a validator; for the first one see `DiscoveryForm`. */
 const longestRequestBytes = 1024 * 1024;
-/** Chosen: for each of the resources that a limiter refuses, of which there may be 100. */
+/** Chosen: the bound for each resource that a limiter rejects, of which there may be 100. */
 const longestResourceMessage = 256;
-/** Chosen: timers of Node take no more than 24 days. */
+/** Chosen: timers of Node support at most 24 days. */
 const longestTimerMs = 86_400_000;
-/** Chosen: a peer that reads takes the end of its stream in far less. */
+/** Chosen: a peer that reads receives the end of its stream in far less time. */
 const cutAfterMs = 5_000;
 
 /**
- * Chosen, for requests beyond one to each response: that one is the answer, and comes as often as rules change. Requests
- * beyond `longRequestBytes` count for themselves as well.
+ * Chosen for requests beyond one for each response. That one is the response's ACK or NACK, and comes as often as rules change.
+ * Requests beyond `longRequestBytes` also count.
  */
 const requestRate = { burst: 200, perSecond: 20 };
 const longRequestRate = { burst: 10, perSecond: 2 };
@@ -76,13 +76,13 @@ const tooMany: GrpcStatus = {
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
 
-/** One stream of one limiter: its requests to the state machine, and what is due to the transport. */
+/** One stream of one limiter. It passes requests to the state machine, and due responses to the transport. */
 export class LimiterStream implements Sender {
   readonly #call: DiscoveryCall;
   readonly #context: StreamContext;
   readonly #id: string;
   readonly peer: string;
-  /** See `addressGroup`. */
+  /** The group of the address: see `addressGroup`. */
   readonly group: string;
   readonly #identity: Identity;
   readonly #state: StreamState;
@@ -101,10 +101,10 @@ export class LimiterStream implements Sender {
   #stopWaiting = (): void => {};
   #callOffExpiry = (): void => {};
   #isEnding = false;
-  /** Ended by us, with an error. */
+  /** True if this process ended the stream with an error. */
   #isRefused = false;
   #isClosed = false;
-  /** No answer came in time. */
+  /** True if no ACK or NACK came in time. */
   #gaveUp = false;
   #askedOtherType = false;
 
@@ -130,7 +130,7 @@ export class LimiterStream implements Sender {
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.end(notAsked(answerTimeoutMs)));
     call.follow({
       received: (bytes) => this.#read(bytes),
-      // A caller that asks once and listens no further has its answer by now.
+      // A caller that sends one request and stops reading has its response by now.
       finished: () => this.#finish(),
       givenUp: () => this.#givenUp(),
       closed: () => this.#close(),
@@ -138,27 +138,27 @@ export class LimiterStream implements Sender {
     if (identity.expiresMs !== undefined) this.#awaitExpiry(identity.expiresMs);
   }
 
-  /** Undefined before the first request for rules. */
+  /** The report of the limiter. Undefined before the first request for rules. */
   get report(): LimiterReport | undefined {
     const { phase, sentVersion } = this.#state;
     if (this.#report === undefined || phase !== 'in flight') return this.#report;
     return { ...this.#report, sentVersion };
   }
 
-  /** Called when what is served has changed. */
+  /** Called when the served rules have changed. */
   update(): void {
     if (this.#report === undefined || this.#isEnding) return;
     const { fleet, capabilities, acceptedVersion } = this.#report;
     this.#offered = this.#context.responses.get(fleet, capabilities);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
-    // The limiter should have again what it accepted, and may or may not have it.
+    // The limiter should have the rules again that it accepted, and may or may not have them.
     const isBack = this.#offered.version === acceptedVersion;
     if (isBack && this.#state.phase === 'in flight') this.#context.changed();
     if (this.#isDue) this.#context.turns.ask(this);
   }
 
-  /** Called when the tokens that are known have changed. `staleness`: why a stream may not go on. */
+  /** Called when the known tokens have changed. `staleness` returns why a stream must end. */
   checkToken(staleness: (identity: Identity) => GrpcStatus | undefined): void {
     const stale = staleness(this.#identity);
     if (stale !== undefined) this.#endForToken(stale);
@@ -218,7 +218,7 @@ export class LimiterStream implements Sender {
     this.#isRefused = true;
     this.#stopWaiting();
     const { timers, ending } = this.#context;
-    // A client that does not read does not take the end of its stream either.
+    // A client that does not read does not receive the end of its stream, either.
     this.#stopWaiting = timers.after(cutAfterMs, () => this.#call.cut());
     ending(this);
     this.#call.fail(status);
@@ -230,7 +230,7 @@ export class LimiterStream implements Sender {
     this.#call.end();
   }
 
-  /** Comes right after the end of the stream. Not when we end it, nor after a caller that listens no further. */
+  /** Called right after the end of the stream, unless this process ends it or the caller stopped reading. */
   #givenUp(): void {
     this.#close();
     const { report } = this;
@@ -273,7 +273,7 @@ export class LimiterStream implements Sender {
   }
 
   #take(request: StreamRequest): void {
-    // A client may leave it out of all requests but the first.
+    // A client may omit it in all requests except the first.
     if (request.node !== undefined) this.#identified ??= nodeIdentity(request.node, this.peer);
     if (request.typeUrl !== rateLimitConfigTypeUrl) this.#passOver(request.typeUrl);
     else if (this.#report === undefined) this.#subscribe();
@@ -284,7 +284,7 @@ export class LimiterStream implements Sender {
     }
   }
 
-  /** Another discovery service may be asked over the same stream; its absence is no reason to lose this one. */
+  /** Ignores a request for another discovery service on the same stream. That such a service is missing must not end this one. */
   #passOver(typeUrl: string): void {
     if (this.#askedOtherType) return;
     this.#askedOtherType = true;
@@ -308,7 +308,7 @@ export class LimiterStream implements Sender {
       podUid: this.#identity.podUid,
       address: ipAddressOf(this.peer),
       connectedMs: clock.nowMs(),
-      // Other clients repeat here what they received last, refused or not.
+      // Other clients repeat the version that they received last, even if they rejected it.
       acceptedVersion: identity.isWeir ? knowableVersion(this.#form.claimedVersion) : undefined,
       refusal: undefined,
     };
@@ -318,7 +318,7 @@ export class LimiterStream implements Sender {
     this.update();
   }
 
-  /** Undefined when the stream was refused. */
+  /** Returns undefined if the stream was rejected. */
   #identify(): NodeIdentity | undefined {
     const identity = this.#identified ?? nodeIdentity(undefined, this.peer);
     if ('problem' in identity) {
@@ -369,7 +369,7 @@ export class LimiterStream implements Sender {
     });
   }
 
-  /** Exactly so many bytes. */
+  /** Sets the number of held bytes. */
   #hold(bytes: number): void {
     this.#call.hold(bytes - this.#bufferedBytes);
     this.#bufferedBytes = bytes;
@@ -403,7 +403,7 @@ function tooLong(bytes: number, longest: number): GrpcStatus {
   return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
 }
 
-/** Writes an address as Kubernetes does: IPv6 without brackets, and IPv4 in its own form if it arrived over a socket for both. */
+/** Returns an address as Kubernetes writes it: IPv6 without brackets, and IPv4 in its own form if it arrived over a socket for both. */
 function ipAddressOf(peer: string): string {
   return addressOf(peer)
     .replace(/^\[|\]$/g, '')
@@ -428,16 +428,16 @@ function refusalText(message: string, longest: number): string {
   return message === '' ? 'refused without a message' : plainText(message, longest);
 }
 
-/** One stream of discovery, whatever carries it: gRPC, or memory in simulations. */
+/** One discovery stream over any transport: gRPC, or memory in simulations. */
 export interface DiscoveryCall {
-  /** `address:port`, IPv6 in brackets. */
+  /** The peer as `address:port`, with IPv6 in brackets. */
   readonly peer: string;
-  /** Called once, at the beginning. */
+  /** Sets the listener. Called once, at the beginning. */
   follow(listener: CallListener): void;
-  /** Calls `taken` when the network has the bytes. */
+  /** Sends bytes, and calls `taken` when the network has them. */
   send(bytes: Buffer, taken: () => void): void;
   end(): void;
-  /** Ends the stream with an error: what is not sent yet is dropped. */
+  /** Ends the stream with an error. Unsent bytes are dropped. */
   fail(status: GrpcStatus): void;
   /** Destroys the connection. */
   cut(): void;

@@ -1,6 +1,6 @@
 /**
- * All streams of limiters: which have a place, what each is served, and what all of them report. Also limiters that are between two
- * streams. Knows nothing of gRPC.
+ * All streams of limiters: which are admitted, which rules each gets, and the reports of all. It includes limiters that are
+ * between two streams. Independent of gRPC.
  */
 import { randomBytes } from 'node:crypto';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
@@ -17,7 +17,7 @@ import { defaultClientLimitBytes, FleetResponses, SendTurns } from './fleet-resp
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 
 export interface LimiterStreamsOptions extends Telemetry {
-  /** Different for every replica that runs. */
+  /** A name that differs between running replicas. */
   replicaName: string;
   /** Called when `limiters` has changed. */
   changed(): void;
@@ -27,13 +27,16 @@ export interface LimiterStreamsOptions extends Telemetry {
   timers: Timers;
   /** The most streams of all clients together. Each stream is a limiter. */
   maxStreams: number;
-  /** How long a limiter may take to ask for rules, and to accept or refuse them. Defaults to 30 s. */
+  /** The time in which a limiter must request rules, and accept or reject them. Defaults to 30 s. */
   answerTimeoutMs?: number;
-  /** Undefined: every client may ask for every fleet. An anonymous one always may. */
+  /** Undefined if every client may request every fleet. An anonymous one always may. */
   fleetsOfClients?: FleetsOfClients;
 }
 
-/** Chosen: the most that waits for the network at any time, so that a change of every fleet is no burst of memory. */
+/**
+ * Chosen: the maximum number of bytes that wait for the network at any time, so that a change of all fleets causes no burst of
+ * memory.
+ */
 const sendingBytes = 32 * 1024 * 1024;
 const sendingPatienceMs = 1_000;
 const defaultAnswerTimeoutMs = 30_000;
@@ -45,11 +48,11 @@ export class LimiterStreams {
   readonly #streams = new Set<LimiterStream>();
   readonly #places = new StreamPlaces();
   readonly #departures = new UnansweredDepartures();
-  /** Functions that call off the waits for limiters that continue for a while. */
+  /** Functions that cancel the waits for limiters that count for a while longer. */
   readonly #callOffs = new Set<() => void>();
   readonly #tooMany: LogThrottle<string>;
   readonly #refusals: LogThrottle<{ peer: string; reason: string }>;
-  /** Reports this run from others of a replica with the same name. */
+  /** An id that distinguishes this run from others of a replica with the same name. */
   readonly #run = randomBytes(8).toString('hex');
   #streamNumber = 0;
   #isCutOff = false;
@@ -106,7 +109,7 @@ export class LimiterStreams {
     return this.#responses.get(fleet)?.isOversize ?? false;
   }
 
-  /** Why there is no place for another stream, `pending` ones included; undefined: there is one, or there will be. */
+  /** Returns why another stream is rejected, counting `pending` ones. Undefined if there is room, or will be. */
   refusal(peer: string, pending: number): GrpcStatus | undefined {
     const { maxStreams } = this.#options;
     if (this.#places.size + pending < maxStreams) return undefined;
@@ -128,12 +131,12 @@ export class LimiterStreams {
     this.#places.add(stream);
   }
 
-  /** See `LimiterStream.checkToken`. */
+  /** Checks tokens: see `LimiterStream.checkToken`. */
   checkTokens(staleness: Parameters<LimiterStream['checkToken']>[0]): void {
     for (const stream of this.#streams) stream.checkToken(staleness);
   }
 
-  /** Ends all streams, and goes on with no limiter. */
+  /** Ends all streams. No limiter counts any longer. */
   end(status: GrpcStatus): void {
     for (const callOff of this.#callOffs) callOff();
     for (const stream of this.#streams) stream.end(status);
@@ -196,8 +199,8 @@ class StreamPlaces {
   }
 
   /**
-   * The newest stream of the address that has most of them. Undefined where the newcomer's own address would then have as
-   * many: it is refused instead.
+   * Returns the newest stream of the address with the most streams. Undefined if the new stream's own address would then have as
+   * many. Then the new stream is rejected.
    */
   roomFor(group: string): LimiterStream | undefined {
     let largest: ReadonlySet<LimiterStream> = new Set();
@@ -209,23 +212,23 @@ class StreamPlaces {
 
 /** Chosen: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
-/** Chosen: a limiter that was shown that its token has expired comes again at once. */
+/** Chosen: a limiter returns at once after it learns that its token has expired. */
 const renewalMs = 3_000;
-/** Chosen: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
+/** Chosen: a second departure this soon after the first counts as a pattern. A single one may be the end of a process. */
 const habitMs = 60_000;
 
 interface Departure {
   report: LimiterReport;
   atMs: number;
-  /** 0 when it does not go on. */
+  /** The time until which it counts. 0 if it does not. */
   untilMs: number;
 }
 
 /**
- * Limiters that leave, come back, and leave again without an answer to what they are sent: it is mostly longer than they
- * take. Between two streams such a limiter is not gone, and its rules are not in force: it goes on as a limiter that has
- * not answered, or every status of its fleet would change with each of its attempts. One that has to show a new token
- * goes on as it is for a moment. Pure.
+ * Limiters that leave, return, and leave again without an ACK or NACK, mostly because the rules are too large for them. Between
+ * two streams such a limiter does not count as gone, and its rules do not count as in force. It counts as a limiter that has not
+ * answered. Otherwise every status of its fleet would change with each attempt. A limiter that must show a new token counts
+ * unchanged for a moment. Pure.
  */
 export class UnansweredDepartures {
   readonly #departures = new Map<string, Departure>();
@@ -240,7 +243,7 @@ export class UnansweredDepartures {
     return isHabit ? lingerMs : 0;
   }
 
-  /** Its stream was ended for its token: it goes on as it is until it comes again. Returns for how long. */
+  /** Called when a stream was ended because of its token. The limiter counts unchanged until it returns. Returns for how long. */
   renewing(report: LimiterReport, nowMs: number): number {
     this.#forget(nowMs);
     this.#departures.set(limiterIdentity(report), {
@@ -257,7 +260,7 @@ export class UnansweredDepartures {
     }
   }
 
-  /** It accepted or refused something. */
+  /** Called when it accepted or rejected a response. */
   answered(report: LimiterReport): void {
     if (this.#departures.size > 0) this.#departures.delete(limiterIdentity(report));
   }

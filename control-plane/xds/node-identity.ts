@@ -12,19 +12,19 @@ export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport' | 'capab
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
-  /** True by default: a limiter that reports nothing else counts as the Go service does. */
+  /** True by default, because a limiter that reports nothing else counts as the Go service does. */
   countsCompatibly: boolean;
 }
 
-/** How Weir's limiters name themselves in `node.user_agent_name`. */
+/** The name of Weir's limiters in `node.user_agent_name`. */
 const weirUserAgent = 'weir';
 
-/** Chosen: names are for people, and go into every status. */
+/** Chosen: names are for people, and are part of every status. */
 const longestName = 253;
 
 const fleetPattern = new RegExp(dnsLabelPattern);
 
-/** Every client of the Go service may have the same node id, so the address goes with it. */
+/** Returns the identity. All clients of the Go service may have the same node id, so the address is part of it. */
 export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity | { problem: string } {
   const metadata = node?.metadata ?? {};
   const fleet = metadata['fleet'] ?? '';

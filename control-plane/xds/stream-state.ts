@@ -25,7 +25,7 @@ export class StreamState {
   #sends = 0;
   #isAskedFor = false;
 
-  /** `noncePrefix` has to differ for every stream of every replica. */
+  /** `noncePrefix` must be different for every stream of every replica. */
   constructor(noncePrefix: string) {
     this.#noncePrefix = noncePrefix;
   }
@@ -51,7 +51,7 @@ export class StreamState {
     this.#phase = 'settled';
   }
 
-  /** `version` is what the limiter is to have in force from now on. */
+  /** Sets the version that the limiter should have in force from now on. */
   offer(version: string): void {
     this.#offered = version;
   }
@@ -61,7 +61,7 @@ export class StreamState {
     this.#isAskedFor = true;
   }
 
-  /** Takes what is due into flight. */
+  /** Sends the due version, which is then in flight. */
   send(): { version: string; nonce: string } {
     if (!this.isDue) throw new Error('nothing is due');
     this.#sends++;

@@ -1,15 +1,15 @@
 /**
- * Tokens of service accounts, which the API server vouches for. Its answers are remembered by the token's SHA-256: for a
- * valid token for a while, and until the token expires if the API server does not answer; for an invalid token for moments.
+ * Tokens of service accounts, which the API server verifies. Its answers are cached by the token's SHA-256. The answer for a
+ * valid token is cached for a while, and until the token expires if the API server does not answer. The answer for an invalid
+ * token is cached for moments.
  *
- * Anyone who sends made-up tokens must neither flood the API server nor hold up others, those behind his own address
- * included. So few are asked about at a time and in a second, and of tokens that are not known each address has a small
- * budget, which only bad ones use up and which fills again however many were bad before: a right one is never shut out.
- * Addresses take turns; at one that has spent its budget, a token that was asked to come again, as limiters do, goes before
- * those that are shown for the first time.
+ * A client that sends made-up tokens must neither flood the API server nor delay others, even those behind its own address. So
+ * reviews are bounded, both in parallel and per second. Each address has a small budget for unknown tokens. Only bad ones use it
+ * up, and it always refills: a valid token is never locked out. Addresses take turns. For an address without budget, a token that
+ * was told to retry, as limiters do, goes before new ones.
  *
- * A token that was good before is asked about first, and at nobody's cost: there are as many as are remembered at most,
- * and nobody keeps a token alive that was withdrawn.
+ * A token that was valid before is reviewed first and costs no budget. The number of such tokens is bounded by the cache, and a
+ * client cannot keep a revoked token valid.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
@@ -20,10 +20,10 @@ import { TokenBucket } from '../../process/time/pacing.ts';
 export type ReviewToken = (token: string) => Promise<{ user: string; podUid?: string } | { problem: string }>;
 
 export type TokenOutcome =
-  /** `expiresMs`: milliseconds since 1970. */
+  /** `expiresMs`: the time in milliseconds since 1970. */
   | { is: 'known'; user: string; podUid?: string | undefined; expiresMs: number }
   | { is: 'unknown'; reason: string }
-  /** Nobody knows now; it may be tried again. */
+  /** The result is unknown now. The client may retry. */
   | { is: 'open'; reason: string };
 
 export type ReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
@@ -32,7 +32,7 @@ export interface TokenReviewsOptions {
   audience: string;
   review: ReviewToken;
   perSecond: number;
-  /** Good tokens that are remembered. */
+  /** The maximum number of cached valid tokens. */
   mostKnown: number;
   clock: Clock;
   timers: Timers;
@@ -40,9 +40,9 @@ export interface TokenReviewsOptions {
   failed(reason: string): void;
 }
 
-/** Chosen: how long a limiter whose account was deleted may still open a stream with its token. */
+/** Chosen: the time for which a limiter whose account was deleted may still open a stream with its token. */
 const freshMs = 60_000;
-/** Chosen: a token may be shown before the API server has learnt of its account. */
+/** Chosen: a token may be used before the API server knows its account. */
 const badMs = 10_000;
 const mostBad = 1_000;
 const mostAtOnce = 8;
@@ -51,22 +51,22 @@ const badOfOne = { burst: 30, perSecond: 1 };
 /** Chosen, in seconds of reviews: who would wait longer is better asked to come again. */
 const longestWaitSeconds = 5;
 const mostWaiting = 256;
-/** Chosen: those that were asked to come again, at some 100 bytes each. */
+/** Chosen: the number of tokens that were told to retry, at about 100 bytes each. */
 const mostTurnedAway = 20_000;
-/** Chosen: from so many on, addresses without bad tokens of late are forgotten. */
+/** Chosen: from this number on, addresses without recent bad tokens are dropped. */
 const mostIdleLanes = 256;
 
 interface Waiting {
   token: string;
   hash: string;
-  /** Undefined: the token was good before. */
+  /** Undefined if the token was valid before. */
   lane: Lane | undefined;
-  /** It was asked to. */
+  /** Whether the token was told to retry. */
   comesAgain: boolean;
   settle(outcome: TokenOutcome): void;
 }
 
-/** Tokens of one address that are not known. */
+/** Unknown tokens of one address. */
 interface Lane {
   budget: TokenBucket;
   /** The one that came first in front. */
@@ -77,7 +77,7 @@ interface Good {
   user: string;
   podUid: string | undefined;
   expiresMs: number;
-  /** Monotonic. */
+  /** A time on the monotonic clock. */
   freshUntilMs: number;
 }
 
@@ -87,16 +87,16 @@ export class TokenReviews {
   readonly #mostWaiting: number;
   /** The one that was confirmed longest ago comes first. */
   readonly #good = new Map<string, Good>();
-  /** Until when it is not asked about again. */
+  /** The time until which a bad token is not reviewed again. */
   readonly #bad = new Map<string, number>();
   readonly #underWay = new Map<string, Promise<TokenOutcome>>();
   /** The tokens that were valid before. */
   readonly #again: Waiting[] = [];
-  /** Keyed by network; the one whose turn was longest ago comes first. */
+  /** Lanes by network. The one whose turn was longest ago comes first. */
   readonly #lanes = new Map<string, Lane>();
-  /** In all lanes. */
+  /** The number of waiting tokens in all lanes. */
   #waiting = 0;
-  /** Keyed by hash, the one that was notified longest ago first. */
+  /** Tokens by hash that were told to retry, the oldest first. */
   readonly #turnedAway = new Map<string, true>();
   #running = 0;
   #callOff: (() => void) | undefined;
@@ -109,7 +109,7 @@ export class TokenReviews {
     this.#mostWaiting = Math.min(mostWaiting, longestWaitSeconds * perSecond);
   }
 
-  /** At once where it is remembered. `address` is who shows the token. */
+  /** Returns the outcome at once if it is cached. `address`: the address of the client. */
   outcome(token: string, hash: string, address: string): TokenOutcome | Promise<TokenOutcome> {
     const { clock, audience } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -151,7 +151,10 @@ export class TokenReviews {
     return undefined;
   }
 
-  /** The lanes that stay were used within the time that a budget takes to fill, or wait. So their number is bounded. */
+  /**
+   * Drops idle lanes. The remaining lanes were used within the time in which a budget refills, or have waiting tokens. So their
+   * number is bounded.
+   */
   #forgetIdleLanes(nowMs: number): void {
     for (const [network, { budget, waiting }] of this.#lanes) {
       const isIdle = waiting.length === 0 && budget.waitMs(nowMs, badOfOne.burst) === 0;
@@ -160,7 +163,7 @@ export class TokenReviews {
     }
   }
 
-  /** Undefined where there is room, which one that comes again takes of one that does not. */
+  /** Returns why there is no room. Undefined if there is. A token that retries takes the room of one that does not. */
   #fullReason(lane: Lane, comesAgain: boolean, nowMs: number): string | undefined {
     if (this.#waiting >= this.#mostWaiting) return 'too many tokens wait for the API server';
     const waitMs = lane.budget.waitMs(nowMs, lane.waiting.length + 1);
@@ -211,7 +214,7 @@ export class TokenReviews {
     }
   }
 
-  /** Until one can be asked about; undefined where none waits. */
+  /** Returns the wait until a token can be reviewed. Undefined if none waits. */
   #nextWaitMs(nowMs: number): number | undefined {
     let waitMs = this.#again.length > 0 ? 0 : Number.POSITIVE_INFINITY;
     for (const { budget, waiting } of this.#lanes.values()) {
@@ -221,7 +224,7 @@ export class TokenReviews {
     return waitMs === Number.POSITIVE_INFINITY ? undefined : Math.max(waitMs, this.#bucket.waitMs(nowMs));
   }
 
-  /** There is one, by `#nextWaitMs`. */
+  /** Returns the next token. `#nextWaitMs` ensures that there is one. */
   #nextOfLanes(nowMs: number): Waiting {
     for (const [network, lane] of this.#lanes) {
       if (lane.waiting.length === 0 || !lane.budget.take(nowMs)) continue;
@@ -299,7 +302,7 @@ function forgetOldest(map: Map<string, unknown>, most: number): void {
   }
 }
 
-/** Why the API server need not be asked about it. Nothing else that the token says of itself is believed. */
+/** Returns why the API server need not review the token. No other claims of the token are trusted. */
 function claimsProblem(token: string, audience: string, nowMs: number): string | undefined {
   const claims = claimsOf(token);
   if (claims === undefined) return 'the token is not one of a service account (a JWT)';
@@ -309,7 +312,7 @@ function claimsProblem(token: string, audience: string, nowMs: number): string |
   return undefined;
 }
 
-/** In milliseconds since 1970; 0 where it does not say. */
+/** Returns the time in milliseconds since 1970. 0 if the token does not have one. */
 function expiryOf(token: string): number {
   const expiry = claimsOf(token)?.['exp'];
   return typeof expiry === 'number' && Number.isFinite(expiry) ? expiry * 1000 : 0;

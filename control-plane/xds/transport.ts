@@ -1,4 +1,4 @@
-/** Connections of limiters, plain or by TLS, on their way to `@grpc/grpc-js`. */
+/** Plain and TLS connections of limiters, for `@grpc/grpc-js`. */
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import { listenerCredentials } from '../../process/net/tls-credentials.ts';
@@ -27,16 +27,16 @@ export function plainTransport({ connections, accept }: TransportOptions): Trans
 }
 
 export interface TlsTransport extends Transport {
-  /** For the handshakes from now on; connections that are open stay. */
+  /** Sets the credentials for new handshakes. Open connections stay. */
   useCredentials(credentials: SecureContextOptions): void;
 }
 
 export interface TlsTransportOptions extends TransportOptions {
-  /** With `ca`: anyone who shows no certificate is taken, too. One that is shown is verified all the same. */
+  /** With `ca`: clients without a certificate are accepted, too. A certificate that a client sends is verified nevertheless. */
   mayShowNone: boolean;
 }
 
-/** With `ca`, clients must show a certificate of one of these authorities. */
+/** With `ca`, clients must send a certificate of one of these authorities. */
 export function tlsTransport(credentials: SecureContextOptions, options: TlsTransportOptions): TlsTransport {
   const needsClientCertificate = credentials.ca !== undefined;
   const { connections } = options;

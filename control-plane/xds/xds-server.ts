@@ -37,21 +37,21 @@ export interface XdsServerOptions extends Telemetry {
   timers: Timers;
   /** The health to report. */
   health: HealthView;
-  /** How often a connection is asked for a sign of life. */
+  /** The interval at which a connection is checked for a sign of life. */
   keepaliveIntervalMs: number;
-  /** How long it may take for it before it is cut. */
+  /** The time after which a connection without a sign of life is cut. */
   keepaliveTimeoutMs: number;
-  /** Bounds on connections; defaults to the usual ones. */
+  /** Bounds on connections. By default, those of `LimiterConnections`. */
   connections?: Pick<LimiterConnectionsOptions, 'maxIdle' | 'maxBufferedBytes'>;
-  /** How long streams may take to end at shutdown before they are cut. */
+  /** The time that streams may take to end at shutdown before they are cut. */
   shutdownGraceMs: number;
-  /** Undefined: no TLS. */
+  /** Undefined for no TLS. */
   tls?: TlsFiles & { reloadIntervalMs?: number };
-  /** Tokens by which clients may prove who they are, see `parseTokens`. Undefined: none. */
+  /** Tokens that identify clients, see `parseTokens`. Undefined for none. */
   tokensFile?: { path: string; reloadIntervalMs?: number };
-  /** Undefined: tokens of service accounts prove nothing. */
+  /** Undefined if tokens of service accounts are not accepted. */
   serviceAccounts?: { audience: string; perSecond: number; review: ReviewToken };
-  /** Serve who shows neither certificate nor token, too. */
+  /** Whether to serve clients without a certificate or token, too. */
   allowAnonymous: boolean;
 }
 
@@ -63,9 +63,9 @@ const shuttingDown: GrpcStatus = {
   message: 'this replica of the control plane is shutting down',
 };
 
-/** Chosen: a connection without a stream costs memory for nothing. */
+/** Chosen: a connection without a stream uses memory for no purpose. */
 const idleConnectionMs = 300_000;
-/** Calls besides those of limiters, mostly of the health service. */
+/** The number of other calls, mostly of the health service. */
 const otherStreams = 100;
 
 export class XdsServer {
@@ -82,7 +82,7 @@ export class XdsServer {
   #transport: Transport | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
-  /** Streams whose token the API server is asked about. */
+  /** Streams whose token the API server is reviewing. */
   #unproven = 0;
   #shutdown: Promise<void> | undefined;
 
@@ -125,7 +125,7 @@ export class XdsServer {
     }
   }
 
-  /** Ends all streams, so that limiters go to another replica; settles when they are gone, or were cut after the grace. */
+  /** Ends all streams, so that limiters connect to another replica. Settles when they are gone, or were cut after the grace period. */
   shutdown(): Promise<void> {
     this.#shutdown ??= this.#stop();
     return this.#shutdown;
@@ -172,7 +172,7 @@ export class XdsServer {
     else this.#openAs(call, form, identity);
   }
 
-  /** Nothing of the stream is read meanwhile. */
+  /** Opens a stream after its token was verified. Nothing of the stream is read before. */
   async #openProven(
     call: GrpcCall,
     form: DiscoveryForm,
@@ -236,7 +236,7 @@ export class XdsServer {
     return new TokenReviews({
       ...this.#options,
       ...serviceAccounts,
-      // Each limiter has a token, and another one soon.
+      // Each limiter has a token, and will soon have another one.
       mostKnown: 2 * streams.maxStreams,
       reviewed: (outcome) => metrics.tokenReviewed(outcome),
       failed: (reason) => this.#reviewFailures.note(reason),
