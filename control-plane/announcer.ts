@@ -1,4 +1,4 @@
-/** Reports to those that follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
+/** Reports the results for an object as Kubernetes events and webhooks. Only leaders do this. */
 import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock } from '../process/time/clock.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
@@ -23,9 +23,9 @@ export interface AnnouncerOptions extends Telemetry {
   recordEvent(event: RecordedEvent): void;
   /** See `Webhooks.notify`. */
   notify(event: WebhookEvent, settled?: () => void): void;
-  /** The known state of the limiters of an object. Undefined: nothing is known. */
+  /** The known state of the limiters of an object. Undefined if it is unknown. */
   limitersOf(object: ConfigObject): LimiterCounts | undefined;
-  /** How far back a new leader repeats webhooks that its predecessor may have lost. */
+  /** The time for which a new leader repeats webhooks that its predecessor may have lost. */
   repeatMs: number;
 }
 
@@ -56,13 +56,13 @@ export class Announcer {
       notify(event);
   }
 
-  /** No limiter runs what was deleted; of all that are expected, so many are known. */
+  /** Reports that no limiter runs a deleted object. `total`: the number of known limiters, of all that are expected. */
   removed(object: RemovedObject, total: number, settled: () => void): void {
     const { clock, notify } = this.#options;
     notify(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
   }
 
-  /** Somebody else writes the object's status. */
+  /** Reports that another writer writes the object's status. */
   contested(object: ConfigObject, news: Exclude<OwnershipNews, { is: 'written' }>): void {
     const { metrics, recordEvent } = this.#options;
     const event = contestedEvent(news);
@@ -79,9 +79,8 @@ export class Announcer {
   }
 
   /**
-   * Webhooks of what changed a moment ago, under the ids that they had: receivers know which they have seen. Call once
-   * this replica leads and has the objects. An edit that leaves a condition's status as it was is news without a new
-   * time in the condition.
+   * Repeats webhooks of recent changes with the same ids, so that receivers recognize them. Call it once this replica leads and
+   * has the objects. An edit that leaves a condition's status unchanged is news without a new time in the condition.
    */
   startedLeading(objects: Iterable<ConfigObject>): void {
     const { clock, notify, repeatMs, limitersOf } = this.#options;

@@ -20,42 +20,42 @@ export interface Backing {
   readonly controllerName: string | undefined;
   /** True if this replica may write statuses, events and webhooks now. */
   readonly leads: boolean;
-  /** Undefined: no leader is known. */
+  /** Undefined if no leader is known. */
   readonly leader: string | undefined;
-  /** Undefined: there are no RateLimitFleets. */
+  /** Undefined if there are no RateLimitFleets. */
   readonly fleets?: FleetStore;
   readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
   /**
    * Asks the API server for the user of a token, if it is made for this audience, or for the reason why it has none. Rejects if
-   * the server cannot be asked. Undefined: there is no API server.
+   * the server cannot be asked. Undefined if there is no API server.
    */
   readonly reviewToken?: (
     token: string,
     audience: string,
   ) => Promise<{ user: string; podUid?: string } | { problem: string }>;
   /**
-   * Objects that are not stored yet, as they would be read; undefined: this control plane would not look at them. The whole is
-   * undefined where nobody is asked before they are stored.
+   * Reads objects that are not stored yet. The methods return undefined if this control plane would ignore them. The property is
+   * undefined if there is no review before objects are stored.
    */
   readonly foreseen?: {
     config(object: ApiObject): Reading<ConfigObject> | undefined;
     override(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
   };
-  /** Undefined: unknown fields are errors, because no API server has checked the specs with a schema. */
+  /** Undefined if unknown fields are errors, because no API server has checked the specs against a schema. */
   readonly schemas?: SchemaStore;
   /**
-   * Where the manifest of an object is: `limits.yaml:12`. Present: no last good spec outlives the process, so nothing is served
-   * before a first decision that can read all manifests. See `unreadSpecs`.
+   * Returns the place of an object's manifest: `limits.yaml:12`. If the method exists, no last good spec outlives the process. So
+   * nothing is served before a first decision that can read all manifests. See `unreadSpecs`.
    */
   placeOf?(object: ConfigObject): string | undefined;
-  /** Begins to take part, and reports to `learn` what comes of it. */
+  /** Starts to take part, and reports news to `learn`. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
   recordEvent(event: RecordedEvent): void;
-  /** Stores these parts, again after failures, as far as this replica may write. */
+  /** Stores these parts, again after failures, if this replica may write. */
   share(parts: Partial<Shared>): void;
-  /** Gives up the lead and leaves nothing behind. Rejects when that could not be done. */
+  /** Gives up the lead and removes everything that it published. Rejects if that fails. */
   close(): Promise<void>;
 }
 
@@ -70,10 +70,10 @@ export interface OpenBackingOptions extends Telemetry {
   learn: Learn;
 }
 
-/** Opens no connection yet. Throws a KubernetesConfigError when there is no way to an API server. */
+/** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */
 export type OpenBacking = (options: OpenBackingOptions) => Backing;
 
-/** Loads what this kind of source needs and nothing else: the library for Kubernetes alone takes 80 MB. */
+/** Loads only what this kind of source needs, because the library for Kubernetes alone takes 80 MB. */
 export async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
   if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
   const { DirectoryBacking } = await import('./directory-backing.ts');

@@ -41,9 +41,9 @@ export class ClusterBacking implements Backing {
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
   readonly #kept: KeptSpecStore;
-  /** Undefined where nobody is notified of deleted objects. */
+  /** Undefined if deletions are not reported. */
   readonly #removed: RemovedObjectStore | undefined;
-  /** Undefined where a domain that comes free is anybody's at once. */
+  /** Undefined if a domain that becomes free is available to all at once. */
   readonly #domains: DomainRecordStore | undefined;
   readonly #events: EventRecorder;
 
@@ -184,10 +184,10 @@ export class ClusterBacking implements Backing {
   }
 }
 
-/** Where nothing says which namespace this process lives in. */
+/** The namespace if the environment does not name that of this process. */
 const defaultNamespace = 'weir-system';
 
-/** See `OpenBacking`. */
+/** Opens the backing: see `OpenBacking`. */
 export function openClusterBacking(options: OpenBackingOptions): Backing {
   const { settings, env } = options;
   const config = loadKubernetesConfig({

@@ -45,14 +45,14 @@ export interface ControlLoopOptions
   replica: string;
   clock: Clock;
   timers: Timers;
-  /** See `Webhooks.notify`. */
+  /** The function that sends webhooks: see `Webhooks.notify`. */
   notify: AnnouncerOptions['notify'];
   searchCollisions: CollisionWatchOptions['search'];
   /** The first decision is made: there is something to serve. Called once. */
   serving(): void;
 }
 
-/** Far below the time within which a status must be correct. */
+/** A wait far below the time within which a status must be correct. */
 const reportGatherMs = 10;
 const reportIntervalMs = 100;
 /** A leader may be dead for the Lease's duration, and its last status a moment older. */
@@ -67,22 +67,22 @@ export class ControlLoop {
   readonly #queue: StatusQueue;
   readonly #pump: StatusPump;
   readonly #announcer: Announcer;
-  /** Without an API server there are no events. */
+  /** Undefined without an API server, because there are no events then. */
   readonly #collisions: CollisionWatch | undefined;
   readonly #removals: Removals | undefined;
   #world = unknownWorld;
   #round: Round;
   #isDeciding = false;
   #callOff = (): void => {};
-  /** When the source reported a change that no limiter was sent yet. */
+  /** The time when the source reported a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
   /** Fields that the log has named. */
   readonly #reportedFields = new Set<string>();
-  /** Statuses are left to the next leader. */
+  /** True if statuses are left to the next leader. */
   #isEnding = false;
   #isClosed = false;
 
-  /** Throws when the settings name no way to the objects. */
+  /** Throws if the settings name no source of objects. */
   constructor(options: ControlLoopOptions) {
     const { settings, replica } = options;
     this.#options = options;
@@ -116,7 +116,7 @@ export class ControlLoop {
     return this.#world;
   }
 
-  /** See `Round.unread`. */
+  /** Problems of unread manifests: see `Round.unread`. */
   get unread(): readonly string[] {
     return this.#round.unread;
   }
@@ -125,7 +125,7 @@ export class ControlLoop {
     return this.decision !== undefined;
   }
 
-  /** Statuses that wait to be written. */
+  /** The number of statuses that wait to be written. */
   get statusesWaiting(): number {
     return this.#queue.size + this.#pump.paused;
   }
@@ -146,13 +146,13 @@ export class ControlLoop {
     await this.backing.source.start(this.#sourceListener());
   }
 
-  /** Writes no more statuses; settles when no write is under way any more. */
+  /** Writes no more statuses. Settles when no write is running any more. */
   closeStatuses(): Promise<void> {
     this.#isEnding = true;
     return this.#pump.close();
   }
 
-  /** After `closeStatuses`, and before `backing`: see its `close`. */
+  /** Closes the source. Call it after `closeStatuses`, and before `close` of `backing`. */
   closeSource(): Promise<void> {
     this.#isClosed = true;
     this.#callOff();
@@ -178,7 +178,7 @@ export class ControlLoop {
     this.#decide();
   }
 
-  /** Decides. What becomes known while an outcome is carried out is decided on afterwards. */
+  /** Decides. News that arrives while an outcome is applied is decided afterwards. */
   #decide(): void {
     if (this.#isDeciding || this.#isClosed) return;
     this.#isDeciding = true;
@@ -336,7 +336,7 @@ export class ControlLoop {
     });
   }
 
-  /** Webhooks that an earlier leader may have lost are not older than this. */
+  /** The maximum age of webhooks to repeat that an earlier leader may have lost. */
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
   }

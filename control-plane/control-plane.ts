@@ -1,4 +1,4 @@
-/** One replica of the control plane: its ports, and the order of its start and end. */
+/** One replica of the control plane: its ports, and the order of its start and shutdown. */
 
 import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
@@ -33,7 +33,7 @@ import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 export interface ControlPlaneOptions {
   settings: ControlPlaneSettings;
   openBacking: OpenBacking;
-  /** For what is no setting of ours: where a pod finds its API server, and a person's home. */
+  /** The environment for values that are not settings of Weir: where a pod finds its API server, and a user's home. */
   env: Environment;
   hostName: string;
   signals: SignalSource;
@@ -47,13 +47,13 @@ export interface ControlPlaneOptions {
 export interface ControlPlanePorts {
   xds: { port: number };
   http: { port: number };
-  /** Undefined: there is no token, so the secret lookup is closed. */
+  /** Undefined if there is no token, so that the secret lookup is closed. */
   api: { port: number } | undefined;
-  /** Undefined: there is no certificate for it. */
+  /** Undefined if there is no certificate for it. */
   admission: { port: number } | undefined;
 }
 
-/** How long requests and streams may take to end. */
+/** The time that requests and streams may take to end. */
 const shutdownGraceMs = 5_000;
 const webhooksGraceMs = 5_000;
 export class ControlPlane {
@@ -75,7 +75,7 @@ export class ControlPlane {
   #admission: HttpListener | undefined;
   #isEnding = false;
 
-  /** Throws when the settings name no way to the objects. */
+  /** Throws if the settings name no source of objects. */
   constructor(options: ControlPlaneOptions) {
     const { settings, hostName, random } = options;
     const { xdsClientFleets: fleets } = settings;
@@ -102,7 +102,7 @@ export class ControlPlane {
     this.#http = this.#createHttp();
   }
 
-  /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
+  /** Resolves with the exit status. If it cannot start, closes everything and rejects. */
   async run(): Promise<number> {
     const ended = this.#untilSignal();
     try {
@@ -157,7 +157,7 @@ export class ControlPlane {
     });
   }
 
-  /** Statuses are left to the next leader before limiters leave for other replicas, so that nobody writes half the truth. */
+  /** Statuses are left to the next leader before limiters leave for other replicas, so that no incomplete status is written. */
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
     return [

@@ -24,7 +24,7 @@ export class DirectoryBacking implements Backing {
     this.#options = options;
     this.source = new DirectorySource(options);
     this.statusWriter = {
-      // The source shows a status at once, and nobody else writes any.
+      // The source shows a status at once, and there is no other writer.
       writes: new WriteLedger({ clock: options.clock, isSame: sameStatus }),
       write: async ({ uid }, status) => {
         this.source.setStatus(uid, status);
@@ -49,7 +49,7 @@ export class DirectoryBacking implements Backing {
     learn({ reports: [{ replica, limiters }] });
   }
 
-  /** There is nobody to read them: the log says the same. */
+  /** Events have no readers here; the log has the same information. */
   recordEvent(): void {}
 
   placeOf(object: ConfigObject): string | undefined {

@@ -1,4 +1,7 @@
-/** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
+/**
+ * Connects settings, parts and listeners, and closes them in reverse order. It is the only file that knows all parts of the
+ * control plane.
+ */
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
@@ -15,15 +18,15 @@ import * as lines from './telemetry/log-lines.ts';
 export interface ControlPlaneHost {
   /** The environment of the process, without settings that turn verification off. */
   env: Record<string, string | undefined>;
-  /** Defaults to this process. */
+  /** The source of signals. Defaults to this process. */
   signals?: SignalSource;
   clock?: Clock;
   timers?: Timers;
-  /** From 0 to below 1. */
+  /** A number from 0 to below 1. */
   random?: () => number;
-  /** Defaults to this machine's. */
+  /** The host's name. Defaults to that of this machine. */
   hostName?: string;
-  /** Defaults to standard error. */
+  /** The destination of the log. Defaults to standard error. */
   logDestination?: LogDestination;
   /** Called when all listeners are open. */
   onListening?: (ports: ControlPlanePorts) => void;

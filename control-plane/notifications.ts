@@ -1,4 +1,4 @@
-/** Webhooks and the lookup of their secret, as the settings ask for them. */
+/** Opens webhooks and the lookup of their secret, according to the settings. */
 import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
@@ -15,7 +15,7 @@ export interface NotificationParts extends Telemetry {
   random(): number;
 }
 
-/** Undefined without WEBHOOK_URLS. Rejects with a SecretError. */
+/** Returns undefined without WEBHOOK_URLS. Rejects with a SecretError. */
 export async function openNotifications(parts: NotificationParts): Promise<Webhooks | undefined> {
   const { settings } = parts;
   if (settings.webhookUrls.length === 0) return undefined;
@@ -30,7 +30,7 @@ export async function openNotifications(parts: NotificationParts): Promise<Webho
   });
 }
 
-/** Undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
+/** Returns undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
 export async function openSecretLookup(
   parts: NotificationParts,
   webhooks: Webhooks | undefined,

@@ -6,8 +6,9 @@ import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 
 /**
- * Everything that a replica knows and does not decide by itself. It never changes: news makes another world, which has the same values
- * where nothing is new. A reader remembers a world, and compares its parts with those of the next. A part is undefined before it is known.
+ * The information of a replica that it does not decide itself. It is immutable: news makes another world, which shares all
+ * unchanged values. A reader stores a world, and compares its parts with those of the next. A part is undefined before it is
+ * known.
  */
 export interface World {
   /** The objects of this control plane, by uid. */
@@ -26,15 +27,15 @@ export interface World {
   readonly reports: readonly ReplicaReport[];
   /** The limiters that are expected in each fleet. */
   readonly expectations: ReadonlyMap<string, FleetExpectation> | undefined;
-  /** Undefined: there are no RateLimitFleets. */
+  /** Undefined if there are no RateLimitFleets. */
   readonly fleets: readonly FollowedFleet[] | undefined;
-  /** Unknown fields that no newer schema explains: see `SchemaStore.confirmed`. Undefined: no schemas are known anywhere. */
+  /** Unknown fields that no newer schema explains: see `SchemaStore.confirmed`. Undefined if no schemas are known. */
   readonly confirmed: ReadonlySet<string> | undefined;
   /** Fleets whose snapshot is longer than the default limit of a gRPC client. */
   readonly oversize: ReadonlySet<string>;
   /** Counts status writes that are to be decided anew: the object had changed, or the pause after a rejection is over. */
   readonly setbacks: number;
-  /** True if this replica has come to lead. Before each write, `Backing.leads` says it by the clock. */
+  /** True if this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */
   readonly leads: boolean;
   /** True if the watch of objects has failed. */
   readonly isWatchCut: boolean;
@@ -72,7 +73,7 @@ export type Learn = (news: Partial<World>) => void;
 export interface Shared {
   /** Specs that stay in force, by uid. Replicas other than the leader store only newer ones. */
   readonly kept: ReadonlyMap<string, StoredSpec>;
-  /** The newest decision of a leader. Undefined: it may be older than the objects of the API server. */
+  /** The newest decision of a leader. Undefined if it may be older than the objects of the API server. */
   readonly decision: Decision | undefined;
   /** Deleted objects whose webhooks are not delivered yet. */
   readonly removed: readonly RemovedObject[];

@@ -1,6 +1,6 @@
 /**
- * What is said of an object before it is stored, by the same functions that decide about those that are, and the AdmissionReview of
- * `admission.k8s.io/v1` that asks and answers.
+ * Reviews an object before it is stored, with the same functions that decide about stored ones. Reads and answers the
+ * AdmissionReview of `admission.k8s.io/v1`.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -23,18 +23,18 @@ import type { ReadRules } from '../reconcile/spec-reading.ts';
 
 /** The knowledge of this replica, for reviews. */
 export interface AdmissionView {
-  /** Undefined: of another class, namespace or label than is served here. */
+  /** Undefined if the object has a class, namespace or labels that are not served here. */
   config(object: ApiObject): Reading<ConfigObject> | undefined;
   /** The same of a RateLimitOverride. */
   override(object: ApiObject): Reading<ConfigObject> | undefined;
-  /** Undefined: not in the namespace of the fleets. */
+  /** Undefined if the object is not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
   foresee(object: ConfigObject): Pick<Foresight, 'rejection'> & Partial<Foresight>;
   /** Limiters of the fleet that can never obey all rules as they are set, one for each different answer. */
   limited(fleet: string): readonly LimiterReport[];
   /** Returns whether all objects are known. */
   isListed(): boolean;
-  /** MERGE_DOMAIN_CONFIG. */
+  /** The value of MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
 }
 
@@ -43,7 +43,7 @@ const mostReviewWork = 50_000_000;
 
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
-/** Only a change of the spec is judged: whatever an object says already, its labels, finalizers and its end pass. */
+/** Judges only a change of the spec. Changes of labels, finalizers and status, and deletions, always pass. */
 export function admissionAnswer(
   { resource, subResource = '', object, oldObject }: AdmissionRequest,
   view: AdmissionView,
@@ -124,7 +124,7 @@ function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: Admi
 /** The same findings as in `weir check`, without those that depend on other objects or on the setup of limiters. */
 function reviewOf(source: RuleSource, mergeDomains: boolean): string[] {
   const unreported = new Set<RuleWarning['code']>(
-    // A manifest says a limit of 0 in so many words; a merged domain has names of limits in other objects.
+    // A manifest states a limit of 0 explicitly. A merged domain has names of limits in other objects.
     mergeDomains ? ['limit-of-zero', 'replaces-nothing', 'replaces-unlimited'] : ['limit-of-zero'],
   );
   return reviewSources([source])
@@ -156,9 +156,9 @@ const reviewModel = z.object({
     uid: z.string().min(1),
     resource: z.object({ group: z.string(), resource: z.string() }),
     subResource: z.string().optional(),
-    /** Missing where the object goes. */
+    /** Missing if the object is being deleted. */
     object: objectModel.nullish(),
-    /** Missing where it comes. */
+    /** Missing if the object is being created. */
     oldObject: objectModel.nullish(),
   }),
 });
@@ -200,11 +200,11 @@ export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
   return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response });
 }
 
-/** Longer ones may be cut ("Dynamic Admission Control", Response): 256 characters each, 4,096 in all. */
+/** Longer warnings may be cut ("Dynamic Admission Control", Response): 256 characters each, 4,096 in all. */
 const longestWarning = 256;
 const mostWarnings = 15;
 
-/** Bounds the texts as the API server does. A character that cannot be printed would cost the whole warning. */
+/** Bounds the texts as the API server does. A character that cannot be printed would lose the whole warning. */
 export function boundedWarnings(texts: readonly string[]): string[] {
   const shown = texts.length <= mostWarnings ? texts : texts.slice(0, mostWarnings - 1);
   const rest = texts.length - shown.length;

@@ -15,26 +15,26 @@ import { ReviewLine } from './review-line.ts';
 export interface AdmissionServerOptions extends Telemetry {
   files: TlsFiles;
   answer(request: AdmissionRequest): Promise<AdmissionAnswer>;
-  /** Bounds its connections, and what they hold. */
+  /** Bounds on its connections, and on their memory. */
   connections: HttpConnectionsOptions;
   clock: Clock;
   timers: Timers;
-  /** How often files are looked at. Defaults to 5 s. */
+  /** The interval at which files are checked. Defaults to 5 s. */
   reloadIntervalMs?: number;
-  /** How long requests may take at the end before they are cut. */
+  /** The time that requests may take at shutdown before they are cut. */
   closeGraceMs: number;
 }
 
-/** Chosen: the API server takes requests of 3 MiB, and stores 1.5 MiB; a review has an object and the one before. */
+/** Chosen: the API server accepts requests of 3 MiB, and stores 1.5 MiB. A review has an object and the one before. */
 const mostBodyBytes = 8 * 1024 * 1024;
-/** Chosen: far above what a body takes within a cluster. */
+/** Chosen: far above the time for a body within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
 const reportedMs = 1_000;
-/** In log lines. */
+/** The name in log lines. */
 const listenerName = 'admission';
 
-/** Rejects with a WatchedFilesError when the certificate is not good to begin with. It has yet to `listen`. */
+/** Opens the server, which then has to `listen`. Rejects with a WatchedFilesError if the certificate is invalid at the start. */
 export async function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
   const { log, metrics, timers, files, closeGraceMs, reloadIntervalMs } = options;
   const desk = new AdmissionDesk(options);
@@ -98,7 +98,7 @@ class AdmissionDesk {
     );
   }
 
-  /** Says what is left. */
+  /** Logs the remaining rejections. */
   close(): void {
     this.#refusals.close();
     this.#unread.close();
@@ -127,7 +127,7 @@ class AdmissionDesk {
   }
 
   async #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): Promise<void> {
-    // The API server waits no longer.
+    // The API server has stopped waiting.
     if (response.destroyed) return;
     const review = readReview(bytes);
     if ('problem' in review) {

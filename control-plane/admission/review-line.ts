@@ -1,11 +1,11 @@
-/** Reviews whose bodies are complete and that wait to be answered, one at a time; addresses take turns. */
+/** Reviews with complete bodies that wait to be answered, one at a time. Addresses take turns. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestMemory } from '../../process/http/http-connection.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
 
-/** Chosen: an API server with more than so many unanswered reviews gives up on them before their turn. */
+/** Chosen: an API server with more unanswered reviews than this gives up on them before their turn. */
 const mostWaiting = 64;
 
 /** `turn`: the work was done. `shed`: the review made room for others, so its caller needs an answer. `gone`: its caller left. */
@@ -33,7 +33,7 @@ export class ReviewLine {
     this.#timers = timers;
   }
 
-  /** Does the work when its turn comes, and then rests for as long as the work took, so that limiters are served meanwhile. */
+  /** Does the work at its turn, and then pauses for as long as the work took, so that limiters are served meanwhile. */
   async take(call: WaitingCall, bufferedBytes: number, work: () => Promise<void>): Promise<LineEnd> {
     const end = await this.#wait(call, bufferedBytes);
     if (end !== 'turn') return end;
@@ -66,7 +66,7 @@ export class ReviewLine {
       response.once('close', leave);
       this.#waiting.add(entry);
       memory.giveUp = () => entry.end('shed');
-      // To hold this may be what some review is given up for, possibly this one.
+      // Holding this memory may end some review, possibly this one.
       memory.hold(bufferedBytes);
       if (this.#waiting.size > mostWaiting) this.#waiting.shed()?.end('shed');
       this.#next();

@@ -1,4 +1,7 @@
-/** Decides who may use a fleet, by its RateLimitFleet and the labels of namespaces, and what is wrong with these. Pure. */
+/**
+ * Decides which namespaces may use a fleet, from its RateLimitFleet and the labels of namespaces, and finds the mistakes in
+ * these. Pure.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
 import type { NamespaceSelector } from '../model/object-models.ts';
@@ -7,9 +10,9 @@ import { type LabelSelector, type Labels, parseLabelSelector } from '../source/l
 
 /** The cluster's namespaces, as far as they are known. */
 export interface KnownNamespaces {
-  /** Keyed by name; undefined while nothing is known. */
+  /** Labels by name of the namespace. Undefined while they are unknown. */
   labels: ReadonlyMap<string, Labels> | undefined;
-  /** Why they are not followed now; undefined: they are, or are about to be. */
+  /** Why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
   outage: string | undefined;
 }
 
@@ -27,7 +30,7 @@ export interface AccessReading {
 }
 
 interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
-  /** Namespaces that the labels choose; undefined: nothing is chosen, or it is not known. */
+  /** Namespaces that the labels select. Undefined if there is no selector, or if they are unknown. */
   names: readonly string[] | undefined;
   outage: string | undefined;
 }
@@ -83,7 +86,7 @@ function namespacesUnknown(outage: string): Fault {
   return { reason: 'NamespacesUnknown', message };
 }
 
-/** Without a fault, namespaces are about to be read. */
+/** Without a fault, namespaces will be read soon. */
 function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
   const why = fault?.message ?? 'the labels of namespaces are not read yet';
   const isUnknown = before === undefined || 'unknown' in before.access;
@@ -95,7 +98,7 @@ function staying(fault: Fault | undefined, facts: Facts, before: AccessReading |
   };
 }
 
-/** Writes a selector as `kubectl get -l` takes it. */
+/** Returns a selector in the form of `kubectl get -l`. */
 function selectorText({ matchLabels = {}, matchExpressions = [] }: NamespaceSelector): string {
   const pairs = Object.entries(matchLabels).map(([key, value]) => `${keyText(key)}=${value}`);
   const others = matchExpressions.map(({ key, operator, values = [] }) => {

@@ -1,4 +1,4 @@
-/** RateLimitFleets and EndpointSlices as the Kubernetes API has them, and what follows for who is expected. */
+/** Reads RateLimitFleets and EndpointSlices of the Kubernetes API, and derives the expected limiters. */
 import { z } from 'zod';
 import type { ApiObject } from '../kubernetes/reflector.ts';
 import type { Endpoint, FleetExpectation, FleetObject } from '../model/fleet-object.ts';
@@ -72,7 +72,7 @@ export function joinedEndpoints(slices: Iterable<readonly Endpoint[]>): Endpoint
   return [...joined.values()];
 }
 
-/** `endpoints` is undefined while they are not known. */
+/** `endpoints`: undefined while they are unknown. */
 export function expectationOf(
   { spec }: FleetObject,
   endpoints: readonly Endpoint[] | undefined,

@@ -22,15 +22,15 @@ export interface FleetFacts {
 type FleetCondition = FleetStatus['conditions'][number];
 type Finding = ReturnType<typeof finding<FleetCondition['type']>>;
 
-/** Chosen: for people; `/snapshot` has all. */
+/** Chosen: a length for people; `/snapshot` has the whole text. */
 const longestWords = 1_000;
 const longestProblem = 8_000;
 const namesShown = 5;
 
-/** Follows from its arguments; the same facts a second later give the same status. */
+/** Returns the status, which follows from the arguments alone: the same facts a second later give the same status. */
 export function fleetStatus(facts: FleetFacts): FleetStatus {
   const { fleet, limiters, newest, problem, previous, nowMs } = facts;
-  // Without a snapshot nobody lacks anything.
+  // Without a snapshot, no limiter lacks anything.
   const standing = limiters.of(newest ?? { number: 0, ms: 0, needs: noCapabilities });
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);

@@ -1,6 +1,6 @@
 /**
- * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces where
- * some fleet asks for them: followed, created, reported of.
+ * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces if a fleet
+ * needs them. It watches them, creates missing fleets and writes statuses.
  */
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -32,15 +32,15 @@ import { sameFleetStatus } from './fleet-status.ts';
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** Keyed by fleet, `namespace/name`: an object is created for each that has none. */
+  /** Services (`namespace/name`) by fleet. An object is created for each fleet that has none. */
   services: ReadonlyMap<string, readonly string[]>;
   /** Returns whether this process leads. */
   mayWrite(): boolean;
-  /** Fleets expect others. `followed` may differ, too. */
+  /** Called when fleets expect other limiters. `followed` may have changed, too. */
   changed(): void;
-  /** `followed` may differ. */
+  /** Called when `followed` may have changed. */
   shown(): void;
-  /** `accesses` answers differently. */
+  /** Called when `accesses` has changed. */
   accessChanged(): void;
   clock: Clock;
   timers: Timers;
@@ -52,31 +52,31 @@ type SliceWatch = ResourceWatch<Endpoint[]>;
 interface Outage {
   reason: string;
   status: number;
-  /** Waiting does not end it. */
+  /** Whether waiting does not end it. */
   isRefusal: boolean;
 }
 
-/** Chosen: until a write is tried again that the API server did not take. */
+/** Chosen: the wait before a write that the API server rejected is tried again. */
 const refusedPauseMs = 30_000;
 
 export class FleetStore {
   readonly #options: FleetStoreOptions;
   readonly #fleets: ResourceWatch<FleetObject>;
-  /** Keyed by `namespace/name` of the Service. */
+  /** Watches by `namespace/name` of the Service. */
   readonly #slices = new Map<string, SliceWatch>();
-  /** Keyed by the same: why they may not be followed. */
+  /** Reasons why slices cannot be watched, by `namespace/name` of the Service. */
   readonly #slicesRefused = new Map<string, string>();
-  /** While some fleet asks for labels. */
+  /** The watch of namespaces. Undefined while no fleet needs labels. */
   #namespaces: ResourceWatch<Labels> | undefined;
-  /** Why they are not followed now. */
+  /** Why namespaces cannot be watched now. */
   #namespacesOutage: Outage | undefined;
-  /** Keyed by fleet. */
+  /** Accesses by fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
   #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
-  /** Names of fleets that something is to be written of. */
+  /** Names of fleets with something to write. */
   readonly #due = new Set<string>();
-  /** Keyed by fleet: what is to be written. */
+  /** Statuses to write, by fleet. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
   readonly #failures: LogThrottle<string>;
@@ -122,7 +122,7 @@ export class FleetStore {
     this.#fleets.start();
   }
 
-  /** This process leads from now on, or no longer. */
+  /** Called when this process starts or stops to lead. */
   leadChanged(): void {
     this.#statuses.clear();
     this.#due.clear();
@@ -131,7 +131,7 @@ export class FleetStore {
     this.#createMissing();
   }
 
-  /** Each with its newest status: as the watch shows it, or as this process wrote it since. */
+  /** The fleets, each with its newest status: as the watch shows it, or as this process wrote it since. */
   get fleets(): readonly FleetObject[] {
     return [...this.#fleets.items.values()].map((fleet) => this.#writer.writes.look(fleet).known);
   }
@@ -162,14 +162,14 @@ export class FleetStore {
     return { reason: 'EndpointsUnknown', message, meanwhile };
   }
 
-  /** Keyed by fleet. */
+  /** Returns expectations by fleet. */
   expectations(): ReadonlyMap<string, FleetExpectation> {
     return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
   }
 
   /**
-   * Soon, and again after failures, unless a newer one takes its place, or somebody wrote to the object since it was as
-   * `fleet` says: then the watch shows that, and what is due follows from it.
+   * Writes a status soon, and again after failures, unless a newer one replaces it, or another writer has changed the object
+   * since `fleet`. In that case the watch shows the change, and the due writes follow from it.
    */
   writeStatus(fleet: FleetObject, status: FleetStatus): void {
     if (!this.#writer.writes.mayWrite(fleet)) return;
@@ -213,7 +213,7 @@ export class FleetStore {
     else this.#options.changed();
   }
 
-  /** Without the definition there are no fleets. Without the right to read them nobody knows, and nothing is decided before. */
+  /** Without the definition there are no fleets. Without the right to read them, they are unknown, and nothing is decided before. */
   #fleetsFailed(failure: Outage | undefined): void {
     if (failure?.status === 404 && this.#reported.accesses === undefined) this.#reportAccesses(new Map());
   }
@@ -281,7 +281,7 @@ export class FleetStore {
       ...this.#options,
       resource: { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices', namespace },
       labelSelector: `kubernetes.io/service-name=${name}`,
-      // No acceptance follows from them.
+      // Endpoints do not affect whether objects are accepted.
       limits: { deniedPatienceMs: 0 },
       read: readSlice,
       listener: this.#listener(
@@ -346,7 +346,7 @@ export class FleetStore {
     return name;
   }
 
-  /** Undefined: done, or nothing to do any more. */
+  /** Returns undefined if the write is done, or not needed any more. */
   async #write(name: string): Promise<ApiError | undefined> {
     try {
       if (this.#has(name)) await this.#writeStatus(name);
@@ -355,7 +355,7 @@ export class FleetStore {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (isTransient(error)) return error;
-      // The others go on meanwhile.
+      // The other writes continue.
       this.#failures.note(error.message);
       this.#pump.later(refusedPauseMs, () => this.#ask(name));
       return undefined;

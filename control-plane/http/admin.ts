@@ -1,4 +1,4 @@
-/** `/v1` of the control plane: who may use it. It shows, and changes nothing: changes are objects. */
+/** `/v1` of the control plane, and who may use it. It shows data and changes nothing: changes are made with objects. */
 import { hostname } from 'node:os';
 import { ApiGuard, type ApiRefusal } from '../../process/http/api-guard.ts';
 import type { ApiRoute } from '../../process/http/api-route.ts';
@@ -16,7 +16,7 @@ interface AdminContext extends Telemetry {
 }
 
 const refusalReportIntervalMs = 1_000;
-/** Chosen: there is no path that takes a body. */
+/** Chosen: no path accepts a body. */
 const maxBodyBytes = { bytes: 1024, setting: 'no path takes more' };
 
 export function openAdmin(
@@ -42,7 +42,7 @@ export function openAdmin(
   return new ApiRouter({ guard, routes: parts.routes, maxBodyBytes, onFault: parts.onFault });
 }
 
-/** DEBUG_TOKEN_FILE. */
+/** Reads DEBUG_TOKEN_FILE, and again when it changes. */
 export function followDebugToken({ settings, timers, log }: AdminContext): FollowedToken {
   return followTokenFile({
     path: settings.debugTokenFile,

@@ -35,7 +35,7 @@ export class CallerConnections {
     this.#cuts = new LogThrottle(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
   }
 
-  /** For one listener, under its name in logs. */
+  /** Returns the bounds for one listener, by its name in logs. */
   of(listener: string): HttpConnectionsOptions {
     return {
       maxConnections,

@@ -1,4 +1,4 @@
-/** The control plane's own listener: probes, metrics, and what is served to whom. For operators and Kubernetes. */
+/** The control plane's own listener for operators and Kubernetes: probes, metrics, and the rules that are served to limiters. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
@@ -20,11 +20,11 @@ export interface ControlPlaneListenerOptions {
   readiness: ReadinessView;
   metrics: MetricsText;
   view: ControlPlaneView;
-  /** `/v1`, whose guard says who may see `/snapshot` as well. Undefined: everybody may. */
+  /** The routes of `/v1`. Their guard also decides who may see `/snapshot`. Undefined if all callers may. */
   api?: ApiRouter | undefined;
-  /** Bounds its connections. Undefined: they are not bounded. */
+  /** Bounds on its connections. Undefined if they are not bounded. */
   connections?: HttpConnectionsOptions | undefined;
-  /** How long requests may take at the end before they are cut. */
+  /** The time that requests may take at shutdown before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500, or cut, because something threw. */
   onFault(error: unknown): void;
@@ -49,7 +49,7 @@ export function createControlPlaneListener(options: ControlPlaneListenerOptions)
   });
 }
 
-/** Probes and metrics are for programs that may know the listener by any name; the API and the console look after themselves. */
+/** Paths for programs that may know the listener by any name: probes and metrics. The API and the console check the name themselves. */
 const openPaths: readonly (string | undefined)[] = ['/healthz', '/readyz', '/metrics'];
 
 function admit(
@@ -114,17 +114,20 @@ const parts = {
 export type ReadinessPart = keyof typeof parts;
 
 interface ReadinessView {
-  /** Sentences; empty: ready. */
+  /** Reasons why the replica is not ready, as sentences. Empty if it is. */
   readonly missing: readonly string[];
 }
 
-/** Once reached, a part stays so: a source that is away later does not make a replica unready, it serves what it has. */
+/**
+ * Whether the replica is ready. A part that is ready stays ready. If a source is unreachable later, the replica remains ready,
+ * because it serves what it has.
+ */
 export class Readiness implements ReadinessView {
   readonly #unread: () => readonly string[];
   readonly #waitingFor = new Set(Object.keys(parts) as ReadinessPart[]);
   #isDraining = false;
 
-  /** `unread`: what is wrong with the list of objects that is in. */
+  /** `unread`: returns the problems of the complete list of objects. */
   constructor(unread: () => readonly string[] = () => []) {
     this.#unread = unread;
   }
@@ -143,7 +146,7 @@ export class Readiness implements ReadinessView {
     this.#waitingFor.delete(part);
   }
 
-  /** For good: the process is ending. */
+  /** Makes the replica unready for good, because the process is ending. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -151,7 +154,7 @@ export class Readiness implements ReadinessView {
 
 /** The data of `/snapshot`, read at every request. Nothing that it returns changes afterwards. */
 export interface ControlPlaneView {
-  /** Name of this replica. */
+  /** The name of this replica. */
   readonly replica: string;
   /** The class of the objects that are served. */
   readonly className: string;
@@ -161,7 +164,7 @@ export interface ControlPlaneView {
   leader(): string | undefined;
   /** The current decision. Undefined before the first complete list. */
   decision(): Decision | undefined;
-  /** Sentences: why nothing is served; empty while something is. */
+  /** Returns why nothing is served, as sentences. Empty if something is. */
   missing(): readonly string[];
   /** The reports of all living replicas, including this one. */
   reports(): readonly ReplicaReport[];

@@ -1,4 +1,4 @@
-/** `GET /v1/overrides` of the control plane: the RateLimitOverrides of its cluster, with what became of them. */
+/** `GET /v1/overrides` of the control plane: the RateLimitOverrides of its cluster, with their status. */
 import { type ApiRoute, domainOf } from '../../process/http/api-route.ts';
 import { overrideJson } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
@@ -12,7 +12,7 @@ export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | '
   nowMs(): number;
 }
 
-/** Chosen: more are for `kubectl get rlo`, or one domain after the other. */
+/** Chosen: for more, use `kubectl get rlo`, or one domain after the other. */
 const mostListed = 10_000;
 
 export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
@@ -49,7 +49,7 @@ function domainIn({ served, object }: ObjectOutcome): string {
   return served?.domain ?? textIn(object, 'domain') ?? '';
 }
 
-/** One override: the served one, or else the one of the spec, with the words of the conditions in its status. */
+/** Returns the row of one override: of the served one, or else of the one in the spec, with the words of the conditions in its status. */
 function overrideRow(
   { object, accepted, served, override: reported }: ObjectOutcome,
   status: ConfigStatus | undefined,
@@ -59,7 +59,7 @@ function overrideRow(
   const decoded = served && decodeOverride(served.bytes, readOverride).override;
   const ready = findCondition(status, 'Ready');
   const isOver = !accepted.status && isEnd(accepted.reason);
-  // A condition of an older generation does not describe what is served now.
+  // A condition of an older generation does not describe the served override.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';
   const message = ready?.message ?? (accepted.status ? '' : accepted.message);

@@ -1,6 +1,6 @@
 /**
- * `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`; `?fleet=` shows one fleet alone. It is ordered by fleet:
- * what is served, to which limiters, and what follows for each object.
+ * `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`. `?fleet=` shows only one fleet. It is ordered by
+ * fleet: the served rules, the limiters that get them, and the status of each object.
  */
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
@@ -11,7 +11,7 @@ import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/
 import { servedTo } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
-/** One JSON document, an entry a line, so that it is written in slices. */
+/** Yields one JSON document with one entry for each line, so that it is written in slices. */
 function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
   const leader = view.leader() ?? null;
   const { replica, className, controllerName = null } = view;
@@ -38,7 +38,7 @@ function* jsonArray(name: string, entries: Iterable<unknown>): Generator<string>
   yield ']';
 }
 
-/** For people: a block for each fleet, a line for each entry. */
+/** Yields text for people: a block for each fleet, and a line for each entry. */
 function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
   const { replica, className, controllerName } = view;
   const name = controllerName === undefined ? '' : ` of ${controllerName}`;
@@ -106,7 +106,7 @@ function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Names and messages come from outside: nothing in them moves a terminal's cursor, fakes a line or turns text around. */
+/** Cleans names and messages from outside, so that no part of them moves a terminal's cursor, fakes a line or reverses text. */
 function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     if (character === '\n') return '\\n';
@@ -131,7 +131,10 @@ export async function answerSnapshot(call: HttpCall, view: ControlPlaneView): Pr
   else await sendLines(response, snapshotText(view, fleets));
 }
 
-/** JSON for who names it, text for browsers and any type. RFC 9110, section 12.5.1; weights other than 0 do not matter. */
+/**
+ * Returns JSON if the header names it, and text for browsers and any type. RFC 9110, section 12.5.1. Weights other than 0 have no
+ * effect.
+ */
 function acceptedFormat(accept: string): 'json' | 'text' {
   const namesJson = accept
     .split(',')
@@ -139,7 +142,7 @@ function acceptedFormat(accept: string): 'json' | 'text' {
   return namesJson ? 'json' : 'text';
 }
 
-/** One fleet. Its rows are made while they are read, so that a page is written bit by bit. */
+/** One fleet. Its rows are made while they are read, so that a page is written in slices. */
 export interface FleetPage {
   /** The numbers of what follows in the rows; `version` is null before the first complete list. */
   head: { fleet: string; version: string | null; rules: number; bytes: number };
@@ -160,10 +163,7 @@ interface Fleet {
 /** The default fleet of manifests. */
 const defaultFleet = 'default';
 
-/**
- * By name; `wanted` leaves the others out. An object that nothing is served for is listed with the fleet that it asks
- * for.
- */
+/** Returns fleets by name; `wanted` selects one. An object for which nothing is served is listed with the fleet that it names. */
 export function fleetPages(view: ControlPlaneView, wanted?: string): readonly FleetPage[] {
   const decision = view.decision();
   return gatherFleets(decision, view)
@@ -189,7 +189,7 @@ function gatherFleets(decision: Decision | undefined, view: ControlPlaneView): F
   return [...fleets.values()];
 }
 
-/** `spec` is unchecked here: what cannot be read counts as not said. */
+/** Reads the fleet of an unchecked `spec`. Values that cannot be read count as not written. */
 function askedFleet(spec: unknown): string {
   const asked = (spec as { fleet?: unknown } | null | undefined)?.fleet;
   return typeof asked === 'string' && asked !== '' ? asked : defaultFleet;
@@ -265,9 +265,9 @@ export interface LimiterRow {
   /** Whether it does not support all rules of the fleet, and gets others. */
   isTooOld: boolean;
   connectedSince: string;
-  /** Null while it has accepted nothing. */
+  /** Null if it has accepted nothing. */
   acceptedVersion: string | null;
-  /** True if the accepted version is the one that it is served. */
+  /** True if the accepted version is the served one. */
   isCurrent: boolean;
   refusal: { version: string; message: string } | null;
 }
@@ -282,11 +282,11 @@ export interface ObjectRow {
         fallbackGeneration: number | null;
       })
     | null;
-  /** Null before its status was made for the first time. */
+  /** Null before its first status was made. */
   programmed: { status: string; reason: string; message: string } | null;
 }
 
-/** `snapshot` is what the fleet is served. */
+/** `snapshot`: the served snapshot of the fleet. */
 export function limiterRow(
   replica: string,
   limiter: LimiterReport,

@@ -81,10 +81,10 @@ function limiterJson(
   return {
     ...{ name, instance: instance ?? null, address: address ?? null, replica, isWeir },
     accepted: acceptedVersion ?? null,
-    /** Sent, and not answered yet. */
+    /** The version that was sent, but neither accepted nor rejected yet. */
     sent: sentVersion ?? null,
     isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
-    /** It does not support all rules of the fleet, and gets others. */
+    /** Whether it does not support all rules of the fleet, and gets others. */
     isTooOld: own !== served,
     refusal: refusal ?? null,
     capabilities,

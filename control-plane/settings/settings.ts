@@ -1,4 +1,4 @@
-/** Settings of the control plane: its table, read from an environment, and which values exclude each other. */
+/** Settings of the control plane: their table, read from an environment, and values that exclude each other. */
 import { shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
 import { formatGoDuration } from '../../process/settings/go-values.ts';
@@ -50,12 +50,12 @@ const schema: SettingsSchema<typeof table> = {
   check: problemsOf,
 };
 
-/** All errors at once, without the value of any secret. */
+/** Reports all errors at once, without the value of any secret. */
 export function parseControlPlaneSettings(env: Environment): SettingsResult<typeof table> {
   return readSettings(schema, env);
 }
 
-/** Values that were refused by themselves are missing. */
+/** The settings that were read. Rejected values are missing. */
 type ReadSettings = Partial<ControlPlaneSettings>;
 
 export function problemsOf(settings: ReadSettings): SettingsError[] {

@@ -1,4 +1,4 @@
-/** Every environment variable of the control plane, once, by subject. */
+/** All environment variables of the control plane, by subject. */
 import { z } from 'zod';
 import { logFormats, logLevels } from '../../process/log/logger.ts';
 import {
