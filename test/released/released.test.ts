@@ -106,6 +106,14 @@ it('docs/versions.md promises compatibility from 0.1.0 on', () => {
   expect(text).toContain('promises compatibility from 0.1.0 on; builds before it have no upgrade path');
 });
 
+/** Rules that need the capability `algorithms`. */
+const slidingDay = { rateLimit: { unit: 'day', requestsPerUnit: 9, algorithm: 'SlidingWindow' } };
+
+const limiterKinds = [
+  { limiter: 'limiters', isOld: false, by: (message: string) => message },
+  { limiter: 'limiters that report no capabilities', isOld: true, by: withoutCapabilities },
+];
+
 describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version %s', (file) => {
   let released: Released;
   beforeAll(() => {
@@ -124,48 +132,48 @@ describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version 
     expect(await readStoredMaps(released.storedMaps)).toEqual(storedValues);
   });
 
-  it.each([
-    { limiter: 'limiters', by: (message: string) => message },
-    { limiter: 'limiters that report no capabilities', by: withoutCapabilities },
-  ])('has $limiter that this control plane serves, and understands', async ({ by }) => {
-    const { plane, apply } = await controlPlaneOfShop();
-    const { subscribe, accept, reject } = released.messages.limiter.world;
-    const call = rawStream(plane.ports.xds, 'world');
-    const responses: DiscoveryResponse[] = [];
-    call.on('data', (bytes: Buffer) => responses.push(fromBinary(DiscoveryResponseSchema, bytes)));
-    const next = async (count: number): Promise<DiscoveryResponse> => {
-      await eventually(() => expect(responses).toHaveLength(count));
-      return responses[count - 1] as DiscoveryResponse;
-    };
-    const programmed = async () => (await plane.snapshot()).fleets[0].objects[0].programmed;
+  it.each(limiterKinds)(
+    'has $limiter that this control plane serves, and understands',
+    async ({ by, isOld }) => {
+      const { plane, apply } = await controlPlaneOfShop();
+      const { subscribe, accept, reject } = released.messages.limiter.world;
+      const call = rawStream(plane.ports.xds, 'world');
+      const responses: DiscoveryResponse[] = [];
+      call.on('data', (bytes: Buffer) => responses.push(fromBinary(DiscoveryResponseSchema, bytes)));
+      const next = async (count: number): Promise<DiscoveryResponse> => {
+        await eventually(() => expect(responses).toHaveLength(count));
+        return responses[count - 1] as DiscoveryResponse;
+      };
+      const programmed = async () => (await plane.snapshot()).fleets[0].objects[0].programmed;
 
-    call.write(Buffer.from(by(subscribe), 'base64'));
-    const first = await next(1);
-    expect(first.resources.map(({ value }) => decodeResource(value).domain)).toEqual(['shop']);
-    call.write(answering(by(accept), first.versionInfo, first.nonce));
-    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
-    const { limiters } = (await plane.snapshot()).fleets[0];
-    expect(limiters).toMatchObject([{ name: 'limiter-0', isWeir: true, isCurrent: true }]);
-
-    apply(9, { rateLimit: { unit: 'day', requestsPerUnit: 9, algorithm: 'SlidingWindow' } });
-    let accepted = first;
-    if (by !== withoutCapabilities) {
-      accepted = await next(2);
-      call.write(answering(accept, accepted.versionInfo, accepted.nonce));
+      call.write(Buffer.from(by(subscribe, 'world'), 'base64'));
+      const first = await next(1);
+      expect(first.resources.map(({ value }) => decodeResource(value).domain)).toEqual(['shop']);
+      call.write(answering(by(accept, 'world'), first.versionInfo, first.nonce));
       await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
-    } else {
-      await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'LimiterTooOld' }));
-      expect(responses).toHaveLength(1);
-    }
+      const { limiters } = (await plane.snapshot()).fleets[0];
+      expect(limiters).toMatchObject([{ name: 'limiter-0', isWeir: true, isCurrent: true }]);
 
-    apply(4);
-    const last = await next(responses.length + 1);
-    call.write(answering(by(reject), accepted.versionInfo, last.nonce));
-    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'Refused' }));
-    expect((await programmed()).message).toContain('limiter-0');
-  });
+      apply(9, slidingDay);
+      let accepted = first;
+      if (!isOld) {
+        accepted = await next(2);
+        call.write(answering(accept, accepted.versionInfo, accepted.nonce));
+        await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
+      } else {
+        await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'LimiterTooOld' }));
+        expect(responses).toHaveLength(1);
+      }
 
-  it('has limiters that this control plane serves by delta xDS, and understands', async () => {
+      apply(4);
+      const last = await next(responses.length + 1);
+      call.write(answering(by(reject, 'world'), accepted.versionInfo, last.nonce));
+      await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'Refused' }));
+      expect((await programmed()).message).toContain('limiter-0');
+    },
+  );
+
+  it.each(limiterKinds)('has $limiter that this control plane serves by delta xDS', async ({ by, isOld }) => {
     const { plane, apply } = await controlPlaneOfShop();
     const { subscribe, accept, reject } = released.messages.limiter.delta;
     const call = rawStream(plane.ports.xds, 'delta');
@@ -174,23 +182,32 @@ describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version 
     const answer = async (message: string, count: number): Promise<DeltaDiscoveryResponse> => {
       await eventually(() => expect(responses).toHaveLength(count));
       const response = responses[count - 1] as DeltaDiscoveryResponse;
-      call.write(withField(message, 6, response.nonce));
+      call.write(withField(by(message, 'delta'), 6, response.nonce));
       return response;
     };
     const programmed = async () => (await plane.snapshot()).fleets[0].objects[0].programmed;
 
-    call.write(Buffer.from(subscribe, 'base64'));
+    call.write(Buffer.from(by(subscribe, 'delta'), 'base64'));
     const { resources } = await answer(accept, 1);
     expect(resources.map(({ resource }) => decodeResource(resource!.value).domain)).toEqual(['shop']);
     await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
 
+    apply(9, slidingDay);
+    if (isOld) {
+      await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'LimiterTooOld' }));
+      expect(responses).toHaveLength(1);
+    } else {
+      await answer(accept, 2);
+      await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
+    }
+
     apply(4);
-    await answer(reject, 2);
+    await answer(reject, responses.length + 1);
     await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'Refused' }));
     expect((await programmed()).message).toContain('limiter-0');
 
     apply(5);
-    await answer(accept, 3);
+    await answer(accept, responses.length + 1);
     await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
   });
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
+import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import {
   DeltaDiscoveryRequestSchema,
   DiscoveryRequestSchema,
@@ -123,10 +124,22 @@ export async function makeXdsMessages(): Promise<XdsMessages> {
 }
 
 /** The same message of a limiter that reports nothing of what it can do, as envoyproxy/ratelimit and other builds do. */
-export function withoutCapabilities(message: string): string {
-  const request = fromBinary(DiscoveryRequestSchema, Buffer.from(message, 'base64'));
-  const given = Object.entries(request.node?.metadata ?? {});
+export function withoutCapabilities(message: string, form: keyof typeof methods): string {
+  const bytes = Buffer.from(message, 'base64');
+  if (form === 'world') {
+    const request = fromBinary(DiscoveryRequestSchema, bytes);
+    const node = withPodAlone(request.node);
+    return base64(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, { ...request, node })));
+  }
+  const request = fromBinary(DeltaDiscoveryRequestSchema, bytes);
+  const node = withPodAlone(request.node);
+  return base64(
+    toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, { ...request, node })),
+  );
+}
+
+function withPodAlone(node: Node | undefined): Node | undefined {
+  const given = Object.entries(node?.metadata ?? {});
   const metadata = Object.fromEntries(given.filter(([name]) => name === 'pod' || name === 'instance'));
-  const node = request.node && { ...request.node, metadata };
-  return base64(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, { ...request, node })));
+  return node && { ...node, metadata };
 }
