@@ -111,7 +111,7 @@ async function subject(env: Record<string, string>): Promise<Subject> {
       ...{ onTooLarge: fail, onGlobalShadow: () => {} },
     }),
     onLongTexts: () => {},
-    onMendedValues: () => {},
+    onInvalidUtf8Values: () => {},
     onFault: fail,
   });
   const methods = grpcMethods({

@@ -97,7 +97,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     bounds,
     tooLarge,
     onLongTexts: stats.longTexts,
-    onMendedValues: stats.mendedValues,
+    onInvalidUtf8Values: stats.invalidUtf8Values,
     onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
   };
   const wholeResponse = wholeResponseOptions(settings);

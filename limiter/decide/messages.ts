@@ -11,7 +11,7 @@ export interface RateLimitRequest {
   /** The hits addend of the request; 0 when absent, which counts as 1. */
   hitsAddend: number;
   /** The number of values that were no UTF-8. U+FFFD replaced their bad bytes. */
-  mendedValues?: number | undefined;
+  invalidUtf8Values?: number | undefined;
   /** The number of domains, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
   longTexts?: number | undefined;
   /** The parts beyond the bounds. Undefined: the request is within the bounds. */

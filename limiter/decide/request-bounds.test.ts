@@ -96,7 +96,7 @@ describe('RequestBounds', () => {
     const value = Buffer.concat([Buffer.from('129870', 'hex'), Buffer.alloc(14_360, 0xff)]);
     const entry = Buffer.concat([Buffer.from('0a9b70', 'hex'), value]);
     expect(boundsOf().decode(Buffer.concat([Buffer.from('129e70', 'hex'), entry]))).toMatchObject({
-      mendedValues: 1,
+      invalidUtf8Values: 1,
       longTexts: 1,
     });
   });

@@ -65,7 +65,7 @@ export class RequestBounds {
     if (bytes.length > this.limits.maxBytes) throw this.tooManyBytes(bytes.length);
     const request = decodeRateLimitRequest(bytes, this.limits);
     // U+FFFD takes three bytes and may stand for one.
-    const mostTextBytes = request.mendedValues === undefined ? bytes.length : 3 * bytes.length;
+    const mostTextBytes = request.invalidUtf8Values === undefined ? bytes.length : 3 * bytes.length;
     if (mostTextBytes > this.limits.maxTextBytes) request.longTexts = this.#longTextsOf(request);
     return request;
   }

@@ -9,7 +9,7 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import type { RateLimitUnit } from '../../gen/envoy/type/v3/ratelimit_unit_pb.ts';
 import type { JsonObject } from '../../rules/model.ts';
-import { fromBinaryMended } from '../../test/support/grpc-message.ts';
+import { fromBinaryRepaired } from '../../test/support/grpc-message.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { RateLimitResponse } from './decided.ts';
 import type { Code, Descriptor, RateLimitRequest } from './messages.ts';
@@ -243,10 +243,10 @@ describe('decodeRateLimitRequest', () => {
         const decoded = handDecode(input);
         if (decoded !== undefined) accepted++;
         // Bad bytes of a value are replaced. Those of a key or a domain are rejected.
-        const isMended = decoded?.mendedValues !== undefined;
-        const { mendedValues: _, ...plain } = decoded ?? {};
-        const expected = generatedDecode(input, isMended ? fromBinaryMended : fromBinary);
-        if (isMended) expect(generatedDecode(input)).toBeUndefined();
+        const isRepaired = decoded?.invalidUtf8Values !== undefined;
+        const { invalidUtf8Values: _, ...plain } = decoded ?? {};
+        const expected = generatedDecode(input, isRepaired ? fromBinaryRepaired : fromBinary);
+        if (isRepaired) expect(generatedDecode(input)).toBeUndefined();
         expect(decoded && plain).toEqual(expected);
       }),
       { numRuns: caseCount(1500) },
@@ -309,7 +309,7 @@ describe('decodeRateLimitRequest', () => {
   ])('replaces the bad bytes of %s', (_, hex, want) => {
     const decoded = decodeRateLimitRequest(Buffer.from(hex, 'hex'));
     expect(decoded.descriptors[0]?.entries).toEqual([{ key: '', value: want }]);
-    expect([decoded.mendedValues, decoded.descriptors[0]?.known]).toEqual([1, undefined]);
+    expect([decoded.invalidUtf8Values, decoded.descriptors[0]?.known]).toEqual([1, undefined]);
   });
 
   it('refuses bad bytes in a key', () => {

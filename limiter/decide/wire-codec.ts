@@ -51,7 +51,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
     domain: '',
     descriptors: noDescriptors,
     hitsAddend: 0,
-    mendedValues: undefined,
+    invalidUtf8Values: undefined,
   };
   readLimits = limits;
   leftOut = undefined;
@@ -78,7 +78,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
           reader.skip(field, 1);
       }
     }
-    if (reader.mendedValues !== 0) request.mendedValues = reader.mendedValues;
+    if (reader.invalidUtf8Values !== 0) request.invalidUtf8Values = reader.invalidUtf8Values;
     if (leftOut !== undefined) request.leftOut = leftOut;
     return request;
   } finally {
@@ -219,7 +219,7 @@ function readMarkedEntries(
     if (bytes[valueStart] === 0x12 && bytes[valueStart + 1] === entryEnd - valueStart - 2) {
       reader.position = valueStart + 1;
       const key = markerKey(markerEntry(bytes, entryStart + 2)!);
-      entries.push({ key, value: reader.mendedString() });
+      entries.push({ key, value: reader.repairedString() });
     } else {
       // It may begin like a marker entry of another form.
       isCommon = false;
@@ -237,7 +237,7 @@ function readMarkedEntries(
  * follow.
  */
 function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: number): boolean {
-  const mendedBefore = reader.mendedValues;
+  const invalidBefore = reader.invalidUtf8Values;
   let comesAgain = true;
   while (reader.position < entriesEnd) {
     const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
@@ -248,7 +248,7 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
     if (isMarkerKey(entry.key)) comesAgain = false;
   }
   // Repaired values must be counted the next time as well.
-  return comesAgain && reader.mendedValues === mendedBefore;
+  return comesAgain && reader.invalidUtf8Values === invalidBefore;
 }
 
 /** Returns the start of the last entries that all belong to a marker and include an id, or the end if there are none. */
@@ -274,7 +274,7 @@ function readEntry(): Entry {
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) entry.key = reader.string();
-    else if (field === 2) entry.value = reader.mendedString();
+    else if (field === 2) entry.value = reader.repairedString();
     else reader.skip(field, 3);
   }
   return entry;

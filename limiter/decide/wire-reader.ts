@@ -47,14 +47,14 @@ export class WireReader {
   /** The wire type of the last tag. */
   wireType = 0;
   /** The number of values read since `reset` that were no UTF-8. */
-  mendedValues = 0;
+  invalidUtf8Values = 0;
 
   /** Begins again. Without bytes, it releases the last ones. */
   reset(bytes: Uint8Array = noBytes): void {
     this.#bytes = bytes;
     this.#length = bytes.length;
     this.position = 0;
-    this.mendedValues = 0;
+    this.invalidUtf8Values = 0;
   }
 
   /** The start of the last field of `endOfFirstFields`. */
@@ -171,7 +171,7 @@ export class WireReader {
   }
 
   /** Returns a string in which U+FFFD replaces bytes that are not UTF-8. */
-  mendedString(): string {
+  repairedString(): string {
     const length = this.passText();
     const end = this.position;
     const start = end - length;
@@ -292,7 +292,7 @@ export class WireReader {
     try {
       return utf8.decode(bytes);
     } catch {
-      this.mendedValues += 1;
+      this.invalidUtf8Values += 1;
       return mendingUtf8.decode(bytes);
     }
   }

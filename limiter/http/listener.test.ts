@@ -79,7 +79,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
       ...options.tooLarge,
     }),
     onLongTexts: () => {},
-    onMendedValues: () => {},
+    onInvalidUtf8Values: () => {},
     onFault: (error: unknown) => void faults.push(error),
   };
   const shouldRateLimit: ShouldRateLimit = (bytes: Uint8Array, reply: UnaryReply, leftOut?: LeftOut) => {

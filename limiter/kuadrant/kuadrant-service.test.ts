@@ -53,7 +53,7 @@ function methodOf(name: string, shadowMode = false): UnaryMethod {
     bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 2 }),
     tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),
     onLongTexts: () => {},
-    onMendedValues: () => {},
+    onInvalidUtf8Values: () => {},
     onFault: (error) => expect.fail(String(error)),
   });
   return methods.get(servicePath + name)!;

@@ -1,9 +1,9 @@
 /** Log lines about overrides. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** `isMended`: whether the files before were rejected. */
-export function overridesLoaded(log: Logger, fields: { overrides: number }, isMended: boolean): void {
-  if (isMended) log.warn('The files of overrides are good again', fields);
+/** `isRecovered`: whether the files before were rejected. */
+export function overridesLoaded(log: Logger, fields: { overrides: number }, isRecovered: boolean): void {
+  if (isRecovered) log.warn('The files of overrides are good again', fields);
   else log.info('Overrides of files are in force', fields);
 }
 

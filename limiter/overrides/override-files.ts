@@ -17,7 +17,7 @@ export interface OverrideFilesOptions {
   /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
   use(overrides: readonly Override[]): void;
-  loaded(overrides: number, isMended: boolean): void;
+  loaded(overrides: number, isRecovered: boolean): void;
   refused(problems: readonly string[], total: number): void;
   clock: Clock;
   timers: Timers;

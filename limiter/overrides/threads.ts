@@ -49,7 +49,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     ignoreDotFiles: settings.runtimeIgnoreDotFiles,
     maxSeconds: settings.overridesMaxSeconds,
     use: (overrides) => void inForce.use('file', overrides),
-    loaded: (overrides, isMended) => lines.overridesLoaded(log, { overrides }, isMended),
+    loaded: (overrides, isRecovered) => lines.overridesLoaded(log, { overrides }, isRecovered),
     refused: (problems, total) => lines.overridesRefused(log, { problems, total }),
     clock,
     timers,

@@ -102,8 +102,8 @@ function readEntry(entries: Map<string, string>): void {
   let [key, value] = ['', ''];
   while (reader.position < end) {
     const part = reader.fieldNumber();
-    if (part === 1) key = reader.mendedString();
-    else if (part === 2) value = reader.mendedString();
+    if (part === 1) key = reader.repairedString();
+    else if (part === 2) value = reader.repairedString();
     else reader.skip(part, 3);
   }
   entries.set(key, value);

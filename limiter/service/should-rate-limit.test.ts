@@ -50,7 +50,7 @@ function call(
     onLongTexts: (texts) => {
       recorded.long = [texts];
     },
-    onMendedValues: (values) => {
+    onInvalidUtf8Values: (values) => {
       recorded.repaired = [values];
     },
     onFault: (error) => recorded.faults.push(error),
@@ -120,7 +120,7 @@ describe('createShouldRateLimit', () => {
       bounds,
       tooLarge: tooLargeRequests(),
       onLongTexts: () => {},
-      onMendedValues: () => {},
+      onInvalidUtf8Values: () => {},
       onFault: () => {},
     })(requestBytes, reply);
     expect(seen).toEqual([false, true]);
@@ -214,7 +214,7 @@ describe('createShouldRateLimit', () => {
       bounds,
       tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error) }),
       onLongTexts: () => {},
-      onMendedValues: () => {},
+      onInvalidUtf8Values: () => {},
       onFault: () => {},
     });
     const message = 'a request may have 262144 bytes (REQUEST_MAX_BYTES), this one has 300000';
@@ -313,7 +313,7 @@ function traced(
     bounds,
     tooLarge: tooLargeRequests({ onTooLarge: () => void seen.push('counted'), ...terms }),
     onLongTexts: () => void seen.push('long texts'),
-    onMendedValues: () => void seen.push('repaired values'),
+    onInvalidUtf8Values: () => void seen.push('repaired values'),
     onFault: () => void seen.push('fault'),
   };
   if (isWhole) createWholeDecisions(options, bareResponse)(bytes, reply);
@@ -398,7 +398,7 @@ describe('readRequest', () => {
       bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 3 }),
       tooLarge: tooLargeRequests({ onTooLarge: () => void seen.push('counted') }),
       onLongTexts: () => {},
-      onMendedValues: () => {},
+      onInvalidUtf8Values: () => {},
       onFault: () => {},
     });
     return [request?.descriptors.length, ...seen];

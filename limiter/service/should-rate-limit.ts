@@ -29,7 +29,7 @@ export interface RequestReading {
   bounds: RequestBounds;
   tooLarge: TooLargeRequests;
   /** The number of values of a request that were not UTF-8. They are counted with U+FFFD for their invalid bytes. */
-  onMendedValues(values: number): void;
+  onInvalidUtf8Values(values: number): void;
   /** The number of texts of a request that are counted by their prefix and hash. */
   onLongTexts(texts: number): void;
   /** Reports a bug. The caller learns no details. */
@@ -167,7 +167,7 @@ export function isAllowed(
       return false;
     }
   }
-  if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
+  if (request.invalidUtf8Values !== undefined) options.onInvalidUtf8Values(request.invalidUtf8Values);
   if (request.longTexts !== undefined) options.onLongTexts(request.longTexts);
   if (reply.span !== undefined) describe(reply.span, request);
   return true;

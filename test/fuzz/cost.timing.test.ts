@@ -390,7 +390,7 @@ function limiter(env: Record<string, string>): UnaryHandler {
     bounds,
     tooLarge: tooLargeRequests(),
     onLongTexts: () => {},
-    onMendedValues: () => {},
+    onInvalidUtf8Values: () => {},
     onFault: (error) => {
       throw error;
     },

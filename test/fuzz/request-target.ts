@@ -6,7 +6,7 @@ import {
 import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
 import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
 import { knownEntriesSlots } from '../../limiter/decide/wire-reader.ts';
-import { fromBinaryMended } from '../support/grpc-message.ts';
+import { fromBinaryRepaired } from '../support/grpc-message.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 function byHand(input: Uint8Array): RateLimitRequest | string {
@@ -61,8 +61,8 @@ export const requestTarget: FuzzTarget = {
   name: 'rate-limit-request',
   run(input) {
     const actual = byHand(input);
-    const isMended = typeof actual !== 'string' && actual.mendedValues !== undefined;
-    const expected = generated(input, isMended ? fromBinaryMended : fromBinary);
+    const isRepaired = typeof actual !== 'string' && actual.invalidUtf8Values !== undefined;
+    const expected = generated(input, isRepaired ? fromBinaryRepaired : fromBinary);
     must(
       (typeof actual === 'string') === (expected === undefined),
       `the generated codec disagrees: ${String(actual)}`,

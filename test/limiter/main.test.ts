@@ -907,7 +907,7 @@ describe('a limiter', () => {
       'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_DESCRIPTORS': 0,
       'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_ENTRIES': 0,
       'ratelimit.service.long_texts': 0,
-      'ratelimit.service.mended_values': 0,
+      'ratelimit.service.invalid_utf8_values': 0,
       'ratelimit.service.call.should_rate_limit.store_failure_mode': 0,
       'ratelimit.service.config_load_error': 0,
       'ratelimit.service.config_load_success': 1,

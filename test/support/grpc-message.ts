@@ -12,7 +12,7 @@ const strict = { ...getTextEncoding() };
 const mending = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** What the generated codec reads where it takes U+FFFD for bytes that are no UTF-8, in any text. */
-export function fromBinaryMended<Schema extends DescMessage>(
+export function fromBinaryRepaired<Schema extends DescMessage>(
   schema: Schema,
   bytes: Uint8Array,
 ): MessageShape<Schema> {

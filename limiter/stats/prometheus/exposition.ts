@@ -120,7 +120,7 @@ const byName = new Map<string, string>(
     'ratelimit.service.global_shadow_mode': 'Requests that passed because of SHADOW_MODE.',
     'ratelimit.service.long_texts':
       'Domains, keys and values longer than REQUEST_MAX_TEXT_BYTES, which are counted by their prefix and hash.',
-    'ratelimit.service.mended_values':
+    'ratelimit.service.invalid_utf8_values':
       'Values that were not valid UTF-8. They are counted with the invalid bytes replaced.',
     'ratelimit.callers.refused': 'Requests rejected because of CALLERS_FILE, by caller and reason.',
     'ratelimit.callers.unknown_tokens': 'Requests with a token that belongs to no entry of CALLERS_FILE.',

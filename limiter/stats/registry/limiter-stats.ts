@@ -26,7 +26,7 @@ export interface LimiterStats {
   /** Called with the number of texts that were counted by their beginnings and hashes. */
   longTexts(texts: number): void;
   /** Called with the number of values that were not valid UTF-8. */
-  mendedValues(values: number): void;
+  invalidUtf8Values(values: number): void;
   globalShadowMode(): void;
   /** Called with the hits that an override decided. */
   overridden(effect: OverrideEffect['kind'], hits: number): void;
@@ -45,7 +45,7 @@ export interface RuntimeStats {
 /** Creates the counters at once, so that they appear as 0 before anything happens. */
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   const counting = countingIn(registry);
-  const mendedValues = registry.counter('ratelimit.service.mended_values');
+  const invalidUtf8Values = registry.counter('ratelimit.service.invalid_utf8_values');
   const longTexts = registry.counter('ratelimit.service.long_texts');
   const tooLarge = new Map(
     sizeBounds.map((bound) => [
@@ -66,7 +66,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
     abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
     tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
     longTexts: (texts) => registry.add(longTexts, texts),
-    mendedValues: (values) => registry.add(mendedValues, values),
+    invalidUtf8Values: (values) => registry.add(invalidUtf8Values, values),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     overridden: (effect, hits) => registry.add(overridden[effect]!, hits),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),

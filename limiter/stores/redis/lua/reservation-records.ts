@@ -223,7 +223,7 @@ function my.putReturned(side, hits, whole, rest, parts)
 end
 
 -- Records that what a record took cannot be given back any more.
-function my.noMoreOf(side, record)
+function my.endRefunds(side, record)
   if record.back == '' then return end
   local hits, whole, rest, parts = my.returnedOf(side)
   my.putReturned(side, hits - record.taken, whole, rest, parts)
@@ -251,7 +251,7 @@ end
 function my.drop(side, name, record)
   my.put(side, name, false)
   side.scores[name] = false
-  if record and record.state == 'c' then my.noMoreOf(side, record) end
+  if record and record.state == 'c' then my.endRefunds(side, record) end
   if string.byte(name) == 112 then return end
   local line = match(name, '^%d+([:;!].*)$')
   if not line then return end
@@ -266,7 +266,7 @@ function my.expire(counter, name, record)
   my.addOpen(side, record.tail, -1, -record.taken)
   if record.onExpiry == 'r' then
     counter.givenBack = counter.givenBack + my.giveBackOf(counter, record, record.taken - lost)
-    my.noMoreOf(side, record)
+    my.endRefunds(side, record)
     record.state = 'x'
     if string.byte(name) ~= 112 then
       my.drop(side, name, record)

@@ -15,11 +15,11 @@ if not now then
   answer = { redis.error_reply('NOPERM reservations need TIME: ' .. time.err) }
 else
 ${luaReservationSetUp}
-local doUnusual
+local doUncommon
 while at <= #words do
 ${luaReservationFastPath}
 if at > #words then break end
-if not doUnusual then
+if not doUncommon then
 ${luaBoundKinds}${luaReservations}
 -- Records that the amount was just charged, or, for \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
@@ -203,7 +203,7 @@ function my.settleOne(call, counter, name, record)
     more, counter.lost = more + lost, lost
     if more > 0 then counter.delta = my.chargeAnyway(counter, more)
     else counter.delta = 0 - my.giveBackOf(counter, record, 0 - more) end
-    my.noMoreOf(side, record)
+    my.endRefunds(side, record)
   end
   if call.isMarker or call.undoes then
     if record.state == 'c' then record.state = 's' end
@@ -345,7 +345,7 @@ end
 local doing = { r = my.reserve, s = my.settle, l = my.look }
 
 -- Does calls until the next one may be common. A refused call is mostly followed by another refused one.
-doUnusual = function()
+doUncommon = function()
   local notes, before = {}, reported
   my.begin()
   repeat
@@ -377,7 +377,7 @@ doUnusual = function()
   for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
 end
 end
-doUnusual()
+doUncommon()
 end
 answer = out
 end
