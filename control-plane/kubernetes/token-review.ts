@@ -49,7 +49,7 @@ export async function reviewToken(
   return { user: name, ...(podUid === undefined ? {} : { podUid }) };
 }
 
-/** Repeats a request, because an open connection may have ended just then. The request creates nothing, so it can be repeated. */
+/** Repeats a request without an answer, because a kept connection may have ended just then. The request creates nothing. */
 async function twice(client: Pick<KubernetesApi, 'request'>, request: ApiRequest): Promise<TokenReview> {
   try {
     return await client.request<TokenReview>(request);

@@ -103,7 +103,7 @@ export class KeptSpecStore {
   readonly #options: KeptSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
-  /** True if a leader decided what to store. Once another process leads, nothing of it is written. */
+  /** True if this process led when it determined what to store. If it starts or stops to lead, nothing of it is written. */
   #isOfLeader = false;
   /** The newest generation that was ever stored, by uid. The leader that removed it may not be able to read it. */
   readonly #newest = new Map<string, number>();

@@ -365,7 +365,7 @@ export function domainsNotStored(log: Logger, error: unknown): void {
   log.error('Whose domains were last could not be stored: trying again', { error });
 }
 
-/** `what`: a kind of objects, or the fleets with unreachable endpoints. */
+/** `what`: a kind of objects, or the endpoints of a Service. */
 export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
   log.error('Who is expected in a fleet, or may use it, cannot be followed: what was known stays', {
     what,

@@ -143,7 +143,7 @@ interface OvertakenPatterns {
   moves: { rule: Rule; overtaken: Rule[] }[];
   /** True if the list has all moves. */
   isComplete: boolean;
-  /** The number of patterns that moved in a level that is too large to compare. */
+  /** If the level is too large to compare: the number of its patterns, some of which moved. Otherwise 0. */
   moved: number;
 }
 
