@@ -24,7 +24,8 @@ export interface PlansOptions {
 export class PlansInForce {
   readonly #options: PlansOptions;
   #matcher: RuleMatcher | undefined;
-  #overrides = new OverrideIndex([]);
+  /** Undefined without overrides, so that no request looks for one. */
+  #overrides: OverrideIndex | undefined;
   #planner: Planner | undefined;
   /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. For reading alone. */
   epoch = 0;
@@ -39,7 +40,7 @@ export class PlansInForce {
   }
 
   useOverrides(overrides: readonly Override[]): void {
-    this.#overrides = new OverrideIndex(overrides);
+    this.#overrides = overrides.length === 0 ? undefined : new OverrideIndex(overrides);
     if (this.#matcher !== undefined) this.#planAnew(this.#matcher, this.#options.clock.nowMs());
   }
 
@@ -72,7 +73,13 @@ export class PlansInForce {
       for (let index = 1; index < descriptors.length; index++)
         plans.push(planner.plan(domain, descriptors[index]!));
     }
-    applyReplaces(plans);
+    // Most requests have no such rule, and `applyReplaces` allocates.
+    let replaces = false;
+    for (let index = 0; index < plans.length; index++) {
+      const { rule } = plans[index]!;
+      if (rule !== undefined && rule.replaces.length > 0) replaces = true;
+    }
+    if (replaces) applyReplaces(plans);
     return plans;
   }
 
@@ -85,7 +92,8 @@ export class PlansInForce {
   /** What the local cache remembers for earlier limits may be wrong now. */
   #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
     const { stats, counting, localCache, onPlansEnded } = this.#options;
-    const planner = new Planner(matcher, stats, counting, { index: this.#overrides, nowMs });
+    const overrides = this.#overrides && { index: this.#overrides, nowMs };
+    const planner = new Planner(matcher, stats, counting, overrides);
     this.#planner = planner;
     this.epoch += 1;
     localCache?.clear();

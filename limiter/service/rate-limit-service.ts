@@ -102,7 +102,8 @@ export class RateLimitService {
     this.#count = new Count({ ...options, hitStatuses });
     this.#reserve = new Reserve({ ...parts, reserving });
     this.#respond = new Respond({ ...parts, hitStatuses });
-    this.#reportsReserved = response.dynamicMetadata;
+    // Without reservations, requests pass no code of reservations.
+    this.#reportsReserved = response.dynamicMetadata && reserving.reservesNothing === undefined;
     this.#reports = reportsLimits(response) || response.dynamicMetadata;
   }
 
