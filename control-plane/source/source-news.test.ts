@@ -65,6 +65,8 @@ async function setUp(listed?: ApiObject) {
 it.each<[string, Traits, Traits]>([
   ['leaves its labels', { version: '1' }, { version: '2', team: 'theirs' }],
   ['gets its labels', { version: '1', team: 'theirs' }, { version: '2' }],
+  ['leaves its labels with our status', { version: '1' }, { version: '2', team: 'theirs', controllerName }],
+  ['gets its labels with our status', { version: '1', team: 'theirs' }, { version: '2', controllerName }],
   ['changes its spec', { version: '1' }, { version: '2', generation: 2 }],
   ['was created anew', { version: '1' }, { version: '2', uid: 'v' }],
 ])('an object that %s is news at once, while its status is written', async (_, before, after) => {

@@ -10,7 +10,7 @@ Runs an API server, control planes and limiters, lets things happen to them by c
 the statuses of objects say with what limiters decide. Needs etcd, kube-apiserver and kubectl.
 
   --minutes <n>  1 to 1440 (default 10)
-  --seconds <n>  30 to 86400, in place of minutes; 30 are the short form of the gate
+  --seconds <n>  30 to 86400, in place of minutes; 30 are a short form for a try
   --seed <n>     of all that happens by chance (default: another one each time); times are never quite the same
   --with-defect  runs a control plane with a known defect, for as long as it takes to find it: nothing found is the error
 
