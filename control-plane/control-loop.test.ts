@@ -185,6 +185,15 @@ class Replica {
 
 const shop = configObject({ name: 'shop' });
 
+/** Stores the second generation of `shop`, with another limit. */
+function changeShop(cluster: Cluster): void {
+  cluster.put({
+    ...cluster.objects.get(shop.uid)!,
+    generation: 2,
+    spec: configSpec({ requestsPerUnit: 11 }),
+  });
+}
+
 /** A cluster whose leader said of `shop` that a limiter has it in force, and is gone. */
 async function afterALeader(): Promise<Cluster> {
   const cluster = new Cluster();
@@ -238,11 +247,7 @@ it('each lead waits anew', async () => {
 
 it('a new leader says at once what has changed', async () => {
   const cluster = await afterALeader();
-  cluster.put({
-    ...cluster.objects.get(shop.uid)!,
-    generation: 2,
-    spec: configSpec({ requestsPerUnit: 11 }),
-  });
+  changeShop(cluster);
   const next = new Replica(cluster);
   next.leads = true;
   await next.pass(1_000);
@@ -251,11 +256,7 @@ it('a new leader says at once what has changed', async () => {
 
 it('what has changed stays unknown for 15 s where others may be on their way', async () => {
   const cluster = await afterALeader();
-  cluster.put({
-    ...cluster.objects.get(shop.uid)!,
-    generation: 2,
-    spec: configSpec({ requestsPerUnit: 11 }),
-  });
+  changeShop(cluster);
   const next = new Replica(cluster);
   next.leads = true;
   await next.pass(100);

@@ -55,7 +55,7 @@ export interface ControlLoopOptions
 /** A wait far below the time within which a status must be correct. */
 const reportGatherMs = 10;
 const reportIntervalMs = 100;
-/** A leader may be dead for the Lease's duration, and its last status a moment older. */
+/** A leader may have been dead for the duration of the Lease object, and have written its last status shortly before that. */
 const webhookRepeatMarginMs = 30_000;
 
 export class ControlLoop {
@@ -107,7 +107,7 @@ export class ControlLoop {
     this.#collisions = settings.source === 'KUBERNETES' ? this.#createCollisions() : undefined;
   }
 
-  /** The newest one; undefined before the first complete list. */
+  /** The newest decision; undefined before the first complete list. */
   get decision(): Decision | undefined {
     return this.#round.decision;
   }
@@ -244,7 +244,7 @@ export class ControlLoop {
     if (last === undefined) serving();
   }
 
-  /** The first limiter is sent what came of a change. */
+  /** The first limiter was sent the result of a change. */
   #sent(): void {
     const { metrics, clock } = this.#options;
     if (this.#unsentChangeMs === undefined) return;

@@ -15,7 +15,7 @@ export interface ShownObject {
   namespace: string;
   name: string;
   className: string;
-  /** The domain of the served rules or, if there are none, of the wanted ones. `fleet` likewise. */
+  /** The domain of the served rules or, if there are none, of the wanted ones. The same holds for `fleet`. */
   domain: string;
   fleet: string;
   generation: number;

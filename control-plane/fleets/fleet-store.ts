@@ -52,7 +52,7 @@ type SliceWatch = ResourceWatch<Endpoint[]>;
 interface Outage {
   reason: string;
   status: number;
-  /** Whether waiting does not end it. */
+  /** Whether the API server denies access, so that waiting does not help. */
   isRefusal: boolean;
 }
 

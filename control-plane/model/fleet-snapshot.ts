@@ -90,7 +90,7 @@ export interface LimiterReport {
   acceptedVersion: string | undefined;
   /** The version that it was sent and has not answered. Either may be in force. */
   sentVersion?: string | undefined;
-  /** The newest snapshot it refused, while it has accepted none since. */
+  /** The newest snapshot that it rejected; undefined once it has accepted a later one. */
   refusal: Refusal | undefined;
 }
 

@@ -95,7 +95,7 @@ export class ElectionState {
     this.#renewedMs = sentMs;
   }
 
-  /** The write named a version that is no longer the server's: read at once. */
+  /** The write named an outdated version, so the Lease object is read again at once. */
   conflicted(): void {
     this.#isKnown = false;
   }

@@ -223,7 +223,7 @@ export class ReplicaReports {
     this.#listed();
   }
 
-  /** Returns whether a replica came to life by it. */
+  /** Returns whether this Lease object shows that a replica is alive again. */
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
     if (this.#reportedLeases.get(name)?.record.resourceVersion === resourceVersion) return false;

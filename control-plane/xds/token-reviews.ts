@@ -6,7 +6,7 @@
  * A client that sends made-up tokens must neither flood the API server nor delay others, even those behind its own address. So
  * reviews are bounded, both in parallel and per second. Each address has a small budget for unknown tokens. Only bad ones use it
  * up, and it always refills: a valid token is never locked out. Addresses take turns. For an address without budget, a token that
- * was told to retry, as limiters do, goes before new ones.
+ * was asked to retry, as limiters do, goes before new ones.
  *
  * A token that was valid before is reviewed first and costs no budget. The number of such tokens is bounded by the cache, and a
  * client cannot keep a revoked token valid.
@@ -51,7 +51,7 @@ const badOfOne = { burst: 30, perSecond: 1 };
 /** Chosen, in seconds of reviews: who would wait longer is better asked to come again. */
 const longestWaitSeconds = 5;
 const mostWaiting = 256;
-/** Chosen: the number of tokens that were told to retry, at about 100 bytes each. */
+/** Chosen: the number of tokens that were asked to retry, at about 100 bytes each. */
 const mostTurnedAway = 20_000;
 /** Chosen: from this number on, addresses without recent bad tokens are dropped. */
 const mostIdleLanes = 256;
@@ -61,7 +61,7 @@ interface Waiting {
   hash: string;
   /** Undefined if the token was valid before. */
   lane: Lane | undefined;
-  /** Whether the token was told to retry. */
+  /** Whether the token was asked to retry. */
   comesAgain: boolean;
   settle(outcome: TokenOutcome): void;
 }
@@ -96,7 +96,7 @@ export class TokenReviews {
   readonly #lanes = new Map<string, Lane>();
   /** The number of waiting tokens in all lanes. */
   #waiting = 0;
-  /** Tokens by hash that were told to retry, the oldest first. */
+  /** Tokens by hash that were asked to retry, the oldest first. */
   readonly #turnedAway = new Map<string, true>();
   #running = 0;
   #callOff: (() => void) | undefined;

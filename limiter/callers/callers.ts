@@ -43,7 +43,7 @@ export interface CallersOptions {
   /** The same for all threads that share the rates. */
   clock: Clock;
   onRefused(refused: RefusedRequest): void;
-  /** A token is nobody's: once for as long as a connection goes on with it, whether its request is refused or anonymous. */
+  /** No entry has this token. Called once while a connection sends it, whether its requests are rejected or count as anonymous. */
   onUnknownToken(): void;
 }
 

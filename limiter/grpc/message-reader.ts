@@ -36,7 +36,7 @@ export interface MessageReaderOptions {
 }
 
 /**
- * Reads messages from the body of a request, wherever its bytes are cut. Each has one byte that tells whether it is compressed, four
+ * Reads messages from the body of a request, wherever its bytes are cut. Each has one byte that says whether it is compressed, four
  * bytes of length, and as many bytes as that.
  */
 export class MessageReader {

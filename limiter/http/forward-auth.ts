@@ -1,5 +1,5 @@
 /**
- * `/v1/forward-auth/<profile>`: tells another proxy whether a request may pass. The question consists of headers alone: nginx's
+ * `/v1/forward-auth/<profile>`: answers another proxy whether a request may pass. The question consists of headers alone: nginx's
  * auth_request, Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and clients that do the same.
  */
 import type { IncomingMessage } from 'node:http';

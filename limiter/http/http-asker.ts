@@ -70,7 +70,7 @@ export function replyTo<Ends>(
   return Object.assign(reply, ends);
 }
 
-/** Turns a refusal or a failure into an answer of `/v1`. It is never 429, which is a decision. */
+/** Converts an error of the service to an answer of `/v1`. The status is never 429, because that is a decision. */
 export function problemOf({ code, message }: GrpcStatus): ApiProblem {
   switch (code) {
     case GrpcCode.UNAUTHENTICATED:

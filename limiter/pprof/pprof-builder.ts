@@ -84,7 +84,7 @@ export class PprofBuilder {
     return compress(await profile.encodeAsync());
   }
 
-  /** Returns a mapping that tells pprof that all names are known, so that it does not look for a binary. */
+  /** Returns a mapping that shows pprof that all names are known, so that it does not look for a binary. */
   #mapping(): Mapping {
     return new Mapping({
       id: 1,

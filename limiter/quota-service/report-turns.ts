@@ -1,6 +1,6 @@
 /**
  * Gives turns of the event loop to streams whose reports wait. One message may have thousands of reports, and callers of all methods
- * wait while they are taken in. Addresses take turns, and so do the streams of one address, so a client that reports much delays only
+ * wait while they are processed. Addresses take turns, and so do the streams of one address, so a client with many reports delays only
  * itself.
  */
 import type { Clock } from '../../process/time/clock.ts';

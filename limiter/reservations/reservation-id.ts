@@ -12,7 +12,7 @@ const nothingPrefix = 'w0.';
 const firstCharacter = madePrefix.charCodeAt(0);
 
 const domainHexDigits = 8;
-/** 132 bits, so that different domains have different scopes, whoever chooses the domains. */
+/** 132 bits, so that different domains have different scopes, even if an attacker chooses the domains. */
 const scopeCharacters = 22;
 /** Chosen: the number of domains whose hashes are kept. */
 const mostDomains = 1_000;

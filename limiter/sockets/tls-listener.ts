@@ -1,4 +1,4 @@
-/** The TLS listener of the gRPC port: its options, and reports of whose handshake failed and why. */
+/** The TLS listener of the gRPC port: its options, and reports of failed handshakes with the peer and the reason. */
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { ConnectionBytes, ConnectionMemory } from '../../process/net/connection-memory.ts';

@@ -69,7 +69,7 @@ export interface MessageStream {
   send(message: Uint8Array): void;
   /** Ends the call, with OK if there is no status. Messages sent afterwards are dropped. */
   end(status?: GrpcStatus): void;
-  /** Calls back once when the call is over, whoever ended it. */
+  /** Calls back once when the call is over, no matter which side ended it. */
   onClose(listener: () => void): void;
 }
 

@@ -72,7 +72,7 @@ export function isUnprovenBrowser({ headers }: IncomingMessage): boolean {
 const browserHeaders = ['origin', 'referer', 'sec-fetch-site', 'sec-fetch-dest', 'upgrade-insecure-requests'];
 
 /**
- * Without Sec-Fetch-Site, which plain requests to addresses other than loopback never have, Referer tells where the request comes from.
+ * Without Sec-Fetch-Site, which plain requests to addresses other than loopback never have, Referer shows where the request comes from.
  */
 function foreignReference(headers: IncomingHttpHeaders, own: OwnHosts): string | undefined {
   const { 'sec-fetch-site': site, referer = '', host } = headers;
