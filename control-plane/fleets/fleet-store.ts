@@ -52,7 +52,7 @@ type SliceWatch = ResourceWatch<Endpoint[]>;
 interface Outage {
   reason: string;
   status: number;
-  /** Whether the API server denies access, so that waiting does not help. */
+  /** Whether the API server rejects the request (401, 403 or 404), so that waiting does not help. */
   isRefusal: boolean;
 }
 
