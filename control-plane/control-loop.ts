@@ -18,7 +18,8 @@ import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collisio
 import { Decider } from './reconcile/decide.ts';
 import { Removals } from './reconcile/removals.ts';
 import type { BoardChanges } from './reconcile/status-board.ts';
-import { type StatusEntry, StatusPump, StatusQueue } from './replicas/status-pump.ts';
+import { StatusPump } from './replicas/status-pump.ts';
+import { type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
 import {
   countsFor,
   decide,

@@ -5,7 +5,7 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
-import { type StatusEntry, StatusQueue } from '../replicas/status-pump.ts';
+import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { VersionLedger } from './fleet-standing.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';

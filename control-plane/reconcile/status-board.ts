@@ -14,7 +14,7 @@ import { type Decision, domainKey, type ObjectOutcome } from '../model/decision.
 import { says } from '../model/reasons.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
-import type { StatusEntry } from '../replicas/status-pump.ts';
+import type { StatusEntry } from '../replicas/status-queue.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { FleetStanding, Since, Standing, VersionLedger } from './fleet-standing.ts';
 import type { LimiterView } from './limiter-view.ts';

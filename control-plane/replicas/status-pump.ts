@@ -1,31 +1,17 @@
-/**
- * Writes statuses of objects to the API server: the queue of waiting statuses, one attempt, and the pump that tries a few at a
- * time until each is written.
- */
+/** Writes statuses of objects to the API server: one attempt, and the pump that tries a few at a time until each is written. */
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs, TokenBucket } from '../../process/time/pacing.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
-import {
-  type ConfigObject,
-  type ConfigStatus,
-  findCondition,
-  kindOf,
-  objectKey,
-} from '../model/config-object.ts';
-import {
-  type StatusOwner,
-  type StatusWrite,
-  WriteLedger,
-  type WriteLedgerOptions,
-  withStatus,
-} from '../model/write-ledger.ts';
+import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
+import { type StatusOwner, WriteLedger, type WriteLedgerOptions, withStatus } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
 import { serverSideApply } from './replica-name.ts';
+import type { StatusEntry, StatusQueue } from './status-queue.ts';
 
 export type WriteOutcome =
   /** `version`: the version that the write created, if objects have versions. */
@@ -88,113 +74,6 @@ export class StatusWriter<Kind extends StatusOwner> {
       return { is: isTransient(error) ? 'failed' : 'refused', error };
     }
   }
-}
-
-export type StatusEntry = StatusWrite<ConfigObject>;
-
-/** Chosen: the part of the writes of one second that may be used at once after a pause. */
-const burstPart = 0.2;
-
-/** The priority of a status. Lower ones are written first. */
-const Rank = {
-  /** The status has a wrong `Ready=True` of the current generation. */
-  wrong: 0,
-  /** The status is about an older generation. */
-  changed: 1,
-  other: 2,
-} as const;
-
-/**
- * A queue of statuses to write, with one budget for all. First come objects whose status wrongly shows that they are ready, then
- * those of new generations, then those that wait longest. An object is in the queue once, with its newest status. While one of
- * its statuses is being written, it waits, so that no older status is ever written last.
- */
-export class StatusQueue {
-  readonly #budget: TokenBucket;
-  /** Waiting statuses by rank. */
-  readonly #waiting = Object.values(Rank).map(() => new Map<string, StatusEntry>());
-  /** Statuses that are being written, by uid. */
-  readonly #inFlight = new Map<string, StatusEntry>();
-  /** Statuses by uid that were offered while another one was being written. */
-  readonly #held = new Map<string, StatusEntry>();
-
-  constructor({ writesPerSecond }: { writesPerSecond: number }) {
-    const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
-    this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
-  }
-
-  /** The number of waiting statuses, without those that are being written. */
-  get size(): number {
-    return this.#waitingCount + this.#held.size;
-  }
-
-  get #waitingCount(): number {
-    return this.#waiting.reduce((sum, { size }) => sum + size, 0);
-  }
-
-  /** Replaces a waiting status of the same object. `object` has the status that this one replaces. */
-  offer(object: ConfigObject, status: ConfigStatus): void {
-    const { uid } = object;
-    const entry = { object, status };
-    if (this.#inFlight.has(uid)) {
-      this.#held.set(uid, entry);
-      return;
-    }
-    const rank = rankOf(entry);
-    for (const [other, waiting] of this.#waiting.entries()) if (other !== rank) waiting.delete(uid);
-    this.#waiting[rank]!.set(uid, entry);
-  }
-
-  /** Removes the waiting status of the object. */
-  withdraw(uid: string): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.delete(uid);
-  }
-
-  /** Clears the queue when this process no longer leads. Running writes continue. */
-  clear(): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
-  }
-
-  /**
-   * Returns the next status to write. Undefined if nothing waits or the budget is used up. Call `done` after the write or its
-   * failure.
-   */
-  next(nowMs: number): StatusEntry | undefined {
-    const waiting = this.#waiting.find(({ size }) => size > 0);
-    if (waiting === undefined || !this.#budget.take(nowMs)) return undefined;
-    const [uid, entry] = waiting.entries().next().value!;
-    waiting.delete(uid);
-    this.#inFlight.set(uid, entry);
-    return entry;
-  }
-
-  /** `now`: the object after the write. Statuses that were offered meanwhile follow from it. */
-  done(uid: string, now?: ConfigObject): void {
-    this.#inFlight.delete(uid);
-    const held = this.#held.get(uid);
-    this.#held.delete(uid);
-    if (held !== undefined) this.offer(now ?? held.object, held.status);
-  }
-
-  spared(): void {
-    this.#budget.putBack();
-  }
-
-  /** The status that is being written for the object. */
-  inFlight(uid: string): ConfigStatus | undefined {
-    return this.#inFlight.get(uid)?.status;
-  }
-
-  /** Returns the milliseconds until `next` returns a status. Undefined if none waits, except those that are being written. */
-  nextDueMs(nowMs: number): number | undefined {
-    return this.#waitingCount === 0 ? undefined : this.#budget.waitMs(nowMs);
-  }
-}
-
-function rankOf({ object: { generation, status: before }, status }: StatusEntry): number {
-  if (before === undefined || before.observedGeneration < generation) return Rank.changed;
-  const saysReady = findCondition(before, 'Ready')?.status === 'True';
-  return saysReady && findCondition(status, 'Ready')?.status !== 'True' ? Rank.wrong : Rank.other;
 }
 
 export interface StatusPumpOptions extends Telemetry {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import { StatusQueue } from './status-pump.ts';
+import { StatusQueue } from './status-queue.ts';
 
 function status(rules: number): ConfigStatus {
   return { observedGeneration: 1, rules, conditions: [] };
@@ -49,6 +49,37 @@ describe('StatusQueue', () => {
     expect(queue.size).toBe(7);
     expect(drain(queue, 0)).toEqual(['wrong1', 'c1', 'newer1', 'new1', 'a1', 'still0', 'b1']);
     expect(queue.size).toBe(0);
+  });
+
+  it('lets namespaces take turns within a rank, so that many changes of one delay no other', () => {
+    const queue = new StatusQueue(plenty);
+    const within = (namespace: string, object: ConfigObject): ConfigObject => ({ ...object, namespace });
+    for (const name of ['a', 'b', 'c', 'd', 'e']) queue.offer(within('busy', settled(name)), status(1));
+    queue.offer(within('first', settled('f')), status(1));
+    queue.offer(within('second', settled('s')), status(1));
+    queue.offer(within('busy', changed('g')), status(1));
+    queue.offer(within('busy', changed('h')), status(1));
+    queue.offer(within('first', changed('i')), status(1));
+    queue.withdraw(settled('b').uid);
+    queue.offer(within('second', settled('s')), status(2));
+    expect(drain(queue, 0)).toEqual(['g1', 'i1', 'h1', 'a1', 'f1', 's2', 'c1', 'd1', 'e1']);
+  });
+
+  it('gives a namespace whose statuses are offered while it waits for its turn no second turn', () => {
+    const queue = new StatusQueue(plenty);
+    const within = (namespace: string, name: string): ConfigObject => ({ ...settled(name), namespace });
+    const order: string[] = [];
+    queue.offer(within('busy', 'a'), status(1));
+    queue.offer(within('other', 'x'), status(1));
+    queue.offer(within('other', 'y'), status(1));
+    for (let entry = queue.next(0); entry !== undefined; entry = queue.next(0)) {
+      const { name, namespace, uid } = entry.object;
+      order.push(name);
+      queue.done(uid);
+      if (namespace === 'busy' && order.length < 6) queue.offer(within('busy', `${name}a`), status(1));
+    }
+    expect(order).toEqual(['a', 'x', 'aa', 'y', 'aaa', 'aaaa']);
+    expect([queue.size, queue.nextDueMs(0)]).toEqual([0, undefined]);
   });
 
   it('replaces what waits without moving it back', () => {
