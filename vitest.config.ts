@@ -18,7 +18,7 @@ const isolated = [
   // It looks at timers of its whole process, where other files leave some.
   'test/limiter/xds-connections.test.ts',
   // They measure the CPU time of their own thread, which other processes hardly change.
-  'control-plane/reconcile/decide.timing.test.ts',
+  'control-plane/reconcile/*.timing.test.ts',
   'rules/reader/*.timing.test.ts',
   'rules/table/wildcard-*.timing.test.ts',
   'test/fuzz/{cost,regex-cost}.timing.test.ts',

@@ -1,22 +1,24 @@
 /** `npm run mutants`: how many small defects of a folder its tests find. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
 import { runLuaMutants } from './run-lua-mutants.ts';
-import { scoreLines } from './score.ts';
+import { scoreLines, survivorsIn } from './score.ts';
 import { runTypeScriptMutants } from './typescript-mutants.ts';
 
 const help = `Usage: npm run mutants -- <folder> [flags]
 
 Changes one operator, condition or constant of the folder's sources after the other, runs the tests that reach it, and says
 which changes no test noticed. Sources on disk stay as they are. TypeScript is changed by StrykerJS and tested by the tests beside
-the sources of its part, such as limiter or rules (limiter/stores: also by test/stores). The Lua of Redis scripts is tested by
-test/stores.
+the sources of its part, such as limiter or rules (limiter/stores: also by test/stores; control-plane: also by the simulation, and by
+tests of test/control-plane that need no API server). The Lua of Redis scripts is tested by test/stores.
 
   --count <n>   how many mutants of each language, a sample of all, 1 to 100000 (default 500)
   --seed <n>    of the sample, 0 to 2147483647 (default 1)
   --only <lang> typescript or lua (default: both)
   --least <n>   fails below this score, 0 to 100 (default 0)
+  --survivors-of <file>
+                instead of a sample: what survived in the run whose output is in the file
 
 500 mutants take about ten minutes on two cores.
 Exit status: 0 when the score is reached, 1 when not, or when tests fail without a mutant, 2 for a wrong command line.
@@ -28,6 +30,7 @@ interface MutantOptions {
   seed: number;
   only: string | undefined;
   least: number;
+  lines: string[] | undefined;
 }
 
 /** @throws FlagError, or an error of Node's parser */
@@ -40,6 +43,7 @@ function readOptions(): MutantOptions | undefined {
       seed: { type: 'string', default: '1' },
       only: { type: 'string' },
       least: { type: 'string', default: '0' },
+      'survivors-of': { type: 'string' },
     },
   });
   if (values.help) return undefined;
@@ -47,7 +51,8 @@ function readOptions(): MutantOptions | undefined {
   if (folder === undefined || more !== undefined)
     throw new FlagError('give one folder, such as limiter/decide');
   if (!existsSync(folder)) throw new FlagError(`there is no folder ${folder}`);
-  const { only } = values;
+  const { only, 'survivors-of': earlier } = values;
+  if (earlier !== undefined && !existsSync(earlier)) throw new FlagError(`there is no file ${earlier}`);
   if (only !== undefined && only !== 'typescript' && only !== 'lua')
     throw new FlagError(`--only is typescript or lua, not "${only}"`);
   return {
@@ -56,6 +61,7 @@ function readOptions(): MutantOptions | undefined {
     seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2_147_483_647, whole: true }),
     only,
     least: numberFlag({ flag: '--least', text: values.least, least: 0, most: 100 }),
+    lines: earlier === undefined ? undefined : survivorsIn(readFileSync(earlier, 'utf8')),
   };
 }
 

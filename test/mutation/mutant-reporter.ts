@@ -3,7 +3,7 @@ import { relative } from 'node:path';
 import type { MutantResult } from '@stryker-mutator/api/core';
 import { declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
 import type { MutationTestingPlanReadyEvent } from '@stryker-mutator/api/report';
-import type { MutantReport } from './score.ts';
+import { lineOf, type MutantReport } from './score.ts';
 
 /** Tests that cannot be loaded, or whose process ends, notice a mutant as well. */
 const killed: readonly MutantResult['status'][] = ['Killed', 'Timeout', 'RuntimeError'];
@@ -31,10 +31,9 @@ class MutantReporter {
     this.#left--;
     const report = mutantReport(result);
     if (report === undefined) return;
-    const { place, change, is } = report;
-    console.log(
-      `${this.#left} left, ${place}  ${change.replaceAll(/\s+/g, ' ').slice(0, 100)}: ${is}${result.status === 'Killed' || is === 'survived' ? '' : ` (${result.status})`}`,
-    );
+    const { is } = report;
+    const how = result.status === 'Killed' || is === 'survived' ? '' : ` (${result.status})`;
+    console.log(`${this.#left} left, ${lineOf(report)}: ${is}${how}`);
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { luaMutants, withLuaMutant } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
-import { scoreLines } from './score.ts';
+import { lineOf, scoreLines, survivorsIn } from './score.ts';
 
 describe('mutants of Lua', () => {
   const changes = (lua: string): string[] => {
@@ -80,4 +80,13 @@ it('names survivors and the share of the killed', () => {
       { ...report, is: 'killed' },
     ]),
   ).toEqual(['survived: a.ts:1:2  x y', 'a: 1 of 2 mutants killed, 50.0%']);
+});
+
+it('finds the survivors in the output of a run, also of one that was interrupted', () => {
+  const survivor = { place: 'a.ts:1:2', change: 'x\n  y', is: 'survived' } as const;
+  const killed = { place: 'a.ts:2:2', change: 'z: survived', is: 'killed' } as const;
+  const tested = [survivor, killed].map((report, at) => `${1 - at} left, ${lineOf(report)}: ${report.is}`);
+  const summed = scoreLines('a', [survivor, killed]);
+  expect(survivorsIn(tested.join('\n'))).toEqual(['a.ts:1:2  x y']);
+  expect(survivorsIn([...tested, ...summed].join('\n'))).toEqual(['a.ts:1:2  x y']);
 });

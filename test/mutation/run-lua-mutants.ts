@@ -9,7 +9,7 @@ import { projectRoot } from '../../scripts/commands.ts';
 import { type LuaMutant, luaMutants, withLuaMutant } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
 import type { SampleOptions } from './sample-checker.ts';
-import type { MutantReport } from './score.ts';
+import { lineOf, type MutantReport } from './score.ts';
 
 const formulas = 'test/stores/algorithms-in-redis.test.ts';
 /** All at once, after the formulas. */
@@ -42,25 +42,28 @@ export async function runLuaMutants(
   process.env['CI'] = 'true';
   if (all.length === 0) return undefined;
   const nameOf = ({ file, line, text, start }: FileMutant): string => `${file} ${line} ${text} ${start}`;
-  const mutants = sampled(all, { ...options, nameOf });
+  const { lines } = options;
+  const mutants =
+    lines === undefined
+      ? sampled(all, { ...options, nameOf })
+      : all.filter((mutant) => lines.includes(lineOf(described(mutant))));
   process.env['PROPERTY_SEED'] = String(options.seed);
   if (!(await passesAll())) throw new Error('the tests of the stores fail without a mutant');
   const reports: MutantReport[] = [];
   for (const mutant of mutants) {
     const is = (await passesAll(mutant)) ? 'survived' : 'killed';
-    const { file, line, text, replacement } = mutant;
-    const report = {
-      place: `${file}:${line}`,
-      change: `${text} becomes ${replacement || 'nothing'}`,
-      is,
-    } as const;
+    const report = { ...described(mutant), is } as const;
     reports.push(report);
-    console.log(`${reports.length}/${mutants.length} ${report.place}  ${report.change}: ${is}`);
+    console.log(`${mutants.length - reports.length} left, ${lineOf(report)}: ${is}`);
   }
   // Each failure was one of its mutant, and not of what an earlier one left.
   if (!(await passesAll()))
     throw new Error('the tests of the stores fail without a mutant, after all of them');
   return reports;
+}
+
+function described({ file, line, text, replacement }: FileMutant): Pick<MutantReport, 'place' | 'change'> {
+  return { place: `${file}:${line}`, change: `${text} becomes ${replacement || 'nothing'}` };
 }
 
 /** The first failure ends a mutant. The formulas take a second, and find most of what is wrong in them. */

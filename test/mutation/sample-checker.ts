@@ -2,16 +2,20 @@
  * Stryker's plugin that leaves all mutants out but a sample: Stryker has no option for it. What is left out counts as an
  * error of compilation, which no score contains.
  */
+import { relative } from 'node:path';
 import type { CheckResult } from '@stryker-mutator/api/check';
 import { CheckStatus } from '@stryker-mutator/api/check';
 import type { Mutant, StrykerOptions } from '@stryker-mutator/api/core';
 import { commonTokens, declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
 import { sampled } from './sample.ts';
+import { lineOf } from './score.ts';
 
 /** Under this name in Stryker's options. */
 export interface SampleOptions {
   count: number;
   seed: number;
+  /** If there are any, the sample is these mutants, as `lineOf` prints them. */
+  lines?: readonly string[] | undefined;
 }
 
 class SampleChecker {
@@ -30,7 +34,11 @@ class SampleChecker {
   }
 
   async check(mutants: Mutant[]): Promise<Record<string, CheckResult>> {
-    const chosen = new Set(sampled(mutants, { ...this.#options, nameOf }));
+    const { lines } = this.#options;
+    const isNamed = (mutant: Mutant): boolean => lines?.includes(printed(mutant)) === true;
+    const chosen = new Set(
+      lines === undefined ? sampled(mutants, { ...this.#options, nameOf }) : mutants.filter(isNamed),
+    );
     return Object.fromEntries(
       mutants.map((mutant) => [
         mutant.id,
@@ -40,6 +48,12 @@ class SampleChecker {
       ]),
     );
   }
+}
+
+/** As reports print it, which count lines and columns from 1. */
+function printed({ fileName, mutatorName, replacement, location: { start } }: Mutant): string {
+  const place = `${relative(process.cwd(), fileName)}:${start.line + 1}:${start.column + 1}`;
+  return lineOf({ place, change: `${mutatorName}: ${replacement}` });
 }
 
 /** Without the absolute path, which differs between copies of the project. */

@@ -9,15 +9,24 @@ export interface MutantReport {
   is: 'killed' | 'survived';
 }
 
+/** A mutant as it is printed. */
+export function lineOf({ place, change }: Pick<MutantReport, 'place' | 'change'>): string {
+  return `${place}  ${change.replaceAll(/\s+/g, ' ').slice(0, 100)}`;
+}
+
+/** The mutants that survived, as `lineOf` prints them, in the output of a run. The run may have been interrupted. */
+export function survivorsIn(output: string): string[] {
+  const lines = [...output.matchAll(/^(?:survived: (?<summed>.*)|\d+ left, (?<tested>.*): survived)$/gm)];
+  return [...new Set(lines.map(({ groups }) => groups!['summed'] ?? groups!['tested']!))];
+}
+
 /** The survivors, and the share that was killed. */
 export function scoreLines(kind: string, reports: readonly MutantReport[]): string[] {
   const survivors = reports.filter(({ is }) => is === 'survived');
   const killed = reports.length - survivors.length;
   const share = reports.length === 0 ? 0 : (100 * killed) / reports.length;
   return [
-    ...survivors.map(
-      ({ place, change }) => `survived: ${place}  ${change.replaceAll(/\s+/g, ' ').slice(0, 100)}`,
-    ),
+    ...survivors.map((report) => `survived: ${lineOf(report)}`),
     `${kind}: ${killed} of ${reports.length} mutants killed, ${share.toFixed(1)}%`,
   ];
 }

@@ -47,6 +47,7 @@ export async function runTypeScriptMutants(
     // A busy machine takes longer than it took without mutants, and a timeout counts as killed.
     timeoutMS: 30_000,
     timeoutFactor: 4,
+    dryRunTimeoutMinutes: 30,
     warnings: { unknownOptions: false, preprocessorErrors: true, unserializableOptions: true, slow: true },
     logLevel: 'warn' as LogLevel,
   }).runMutationTest();
