@@ -11,7 +11,7 @@ import { Pace } from '../process/time/pacing.ts';
 import { Announcer, type AnnouncerOptions } from './announcer.ts';
 import type { Backing, OpenBacking, OpenBackingOptions } from './backing.ts';
 import { type ConfigObject, kindOf, objectKey } from './model/config-object.ts';
-import type { Decision, ObjectOutcome } from './model/decision.ts';
+import type { ClusterDecision, ObjectOutcome } from './model/decision.ts';
 import { isEnd } from './model/reasons.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
@@ -25,8 +25,8 @@ import {
   decide,
   firstRound,
   foresee,
-  type Outcome,
   type Round,
+  type RoundResult,
   unknownSpecPatienceMs,
 } from './round.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
@@ -109,7 +109,7 @@ export class ControlLoop {
   }
 
   /** The newest decision; undefined before the first complete list. */
-  get decision(): Decision | undefined {
+  get decision(): ClusterDecision | undefined {
     return this.#round.decision;
   }
 
@@ -206,7 +206,7 @@ export class ControlLoop {
     this.#callOff = timers.after(waitMs, () => this.#decide());
   }
 
-  #apply(outcome: Outcome, last: Round, durationMs: number): void {
+  #apply(outcome: RoundResult, last: Round, durationMs: number): void {
     const { backing, streams } = this;
     const { decided, lead, doubts, shared } = outcome;
     const isFirst = decided !== undefined && decided.last === undefined;
@@ -223,7 +223,7 @@ export class ControlLoop {
     if (decided !== undefined || lead !== undefined || isReported) this.#collisions?.update();
   }
 
-  #serve({ decision, last, changed }: NonNullable<Outcome['decided']>, durationMs: number): void {
+  #serve({ decision, last, changed }: NonNullable<RoundResult['decided']>, durationMs: number): void {
     const { metrics, log, serving } = this.#options;
     const { fleets, outcomes, newerFields } = decision;
     this.streams.serve(fleets);
@@ -259,14 +259,14 @@ export class ControlLoop {
     this.#collisions?.stoppedLeading();
   }
 
-  #logWaits({ awaited }: Outcome, { unread }: Round): void {
+  #logWaits({ awaited }: RoundResult, { unread }: Round): void {
     const { log } = this.#options;
     if (this.unread !== unread && this.unread.length > 0) lines.startIsBlocked(log, this.unread);
     if (awaited === undefined) return;
     lines.specsUnknown(log, { objects: awaited.join(', '), waitMs: unknownSpecPatienceMs });
   }
 
-  #write({ statuses, fleetStatuses = [], removed = [] }: Outcome): void {
+  #write({ statuses, fleetStatuses = [], removed = [] }: RoundResult): void {
     for (const { fleet, status } of fleetStatuses) this.backing.fleets?.writeStatus(fleet, status);
     for (const { object, total } of removed) {
       this.#announcer.removed(object, total, () => {

@@ -11,7 +11,7 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { ClusterDecision, KeptSpec, StoredSpec } from './model/decision.ts';
 import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
 import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
@@ -23,7 +23,7 @@ import {
   persistedSpec,
   withUnknownSpec,
 } from './reconcile/decide.ts';
-import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
 import type { OverrideForesight } from './reconcile/overrides.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
@@ -86,7 +86,7 @@ interface Memory {
 export interface Round {
   readonly world: World;
   /** Undefined before the first one. */
-  readonly decision: Decision | undefined;
+  readonly decision: ClusterDecision | undefined;
   /** The reason why the first decision is not made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
   /** Stored specs by uid: see `persistedSpec`. */
@@ -106,9 +106,9 @@ export interface Round {
   readonly statusesDueMs: number;
 }
 
-export interface Outcome {
+export interface RoundResult {
   /** The decision of this round. Undefined if the one before remains. */
-  decided?: { decision: Decision; last: Decision | undefined; changed: ReadonlySet<string> };
+  decided?: { decision: ClusterDecision; last: ClusterDecision | undefined; changed: ReadonlySet<string> };
   /** Objects whose specs in force the first decision waits for. */
   awaited?: readonly string[];
   /** Unknown fields that decisions wait for, because newer schemas may explain them. */
@@ -126,7 +126,7 @@ export interface Outcome {
 }
 
 type Draft = { -readonly [Part in keyof Round]: Round[Part] };
-type DraftOutcome = Omit<Outcome, 'shared' | 'waitMs'> & {
+type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
   shared: { -readonly [Part in keyof Shared]?: Shared[Part] };
 };
 
@@ -161,7 +161,7 @@ export function firstRound(options: RoundOptions): Round {
 }
 
 /** Decides a round. Call it after every change, and after `waitMs`. It skips a stage that is not due, or has no new input. */
-export function decide(world: World, last: Round, at: Moment): { round: Round; outcome: Outcome } {
+export function decide(world: World, last: Round, at: Moment): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
   const { rhythms } = next.memory;
@@ -331,7 +331,7 @@ function isBehind({ decision, memory }: Draft, uid: string, generation: number):
  */
 function surpassedSpecs(
   { world, memory }: Draft,
-  { outcomes }: Decision,
+  { outcomes }: ClusterDecision,
   changed: ReadonlyMap<string, KeptSpec | undefined>,
 ): [uid: string, stored: KeptSpec][] {
   const { kept } = memory.decider;
@@ -343,7 +343,7 @@ function surpassedSpecs(
 }
 
 /** Returns whether the decision is held: limiters keep their rules, and a change of the files asks again. */
-function isHeld(next: Draft, decision: Decision): boolean {
+function isHeld(next: Draft, decision: ClusterDecision): boolean {
   const { placeOf } = next.memory.options;
   const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
   if (problems.join() !== next.unread.join()) next.unread = problems;
@@ -356,7 +356,7 @@ function isHeld(next: Draft, decision: Decision): boolean {
  */
 function awaitsSpecs(
   next: Draft,
-  decision: Decision,
+  decision: ClusterDecision,
   { monotonicMs }: Moment,
   outcome: DraftOutcome,
 ): boolean {
@@ -406,7 +406,7 @@ function decideStatuses(next: Draft, at: Moment, outcome: DraftOutcome): void {
 
 function reportRemoved(
   { memory }: Draft,
-  decision: Decision,
+  decision: ClusterDecision,
   { leads, wallMs, awaitsLimiters }: Moment & { awaitsLimiters: boolean },
   outcome: DraftOutcome,
 ): void {

@@ -1,5 +1,5 @@
 import type { ConfigObject } from './model/config-object.ts';
-import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { ClusterDecision, KeptSpec, StoredSpec } from './model/decision.ts';
 import type { FleetExpectation, FollowedFleet } from './model/fleet-object.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
 import type { Policy } from './reconcile/decide.ts';
@@ -74,7 +74,7 @@ export interface Shared {
   /** Specs that stay in force, by uid. Replicas other than the leader store only newer ones. */
   readonly kept: ReadonlyMap<string, StoredSpec>;
   /** The newest decision of a leader. Undefined if it may be older than the objects of the API server. */
-  readonly decision: Decision | undefined;
+  readonly decision: ClusterDecision | undefined;
   /** Deleted objects whose webhooks are not delivered yet. */
   readonly removed: readonly RemovedObject[];
 }

@@ -1,9 +1,9 @@
 /** Derives the capabilities that rules need from the rows of the rule language. */
 import {
   type Capabilities,
-  type Capability,
   knownCapabilities,
   noCapabilities,
+  type RuleCapability,
 } from './language/capabilities.ts';
 import { type FieldRow, type FieldRows, limitFields, ruleFields } from './language/fields.ts';
 import {
@@ -16,7 +16,7 @@ import {
   rulesOfAllLevels,
 } from './model.ts';
 
-type Needs = readonly (readonly [property: string, capability: Capability])[];
+type Needs = readonly (readonly [property: string, capability: RuleCapability])[];
 
 /** Properties that need a capability unless they have their default. */
 const ruleNeeds = needsOf(ruleFields);
@@ -35,7 +35,7 @@ function needsOf(rows: FieldRows): Needs {
 }
 
 export function neededCapabilities(rules: readonly Rule[]): Capabilities {
-  const needed = new Set<Capability>();
+  const needed = new Set<RuleCapability>();
   for (const [rule, own] of rulesOfAllLevels(rules)) {
     addWritten(needed, ruleNeeds, rule, noTraits);
     if (own.length > 1) needed.add(severalLimits);
@@ -48,7 +48,7 @@ export function neededCapabilities(rules: readonly Rule[]): Capabilities {
 }
 
 function addWritten<Values extends object>(
-  needed: Set<Capability>,
+  needed: Set<RuleCapability>,
   needs: Needs,
   values: Values,
   defaults: Partial<Values>,
@@ -57,7 +57,7 @@ function addWritten<Values extends object>(
     if (!isDefault(values[name as keyof Values], defaults[name as keyof Values])) needed.add(capability);
 }
 
-function addWide(needed: Set<Capability>, limit: Limit): void {
+function addWide(needed: Set<RuleCapability>, limit: Limit): void {
   for (const [name, capability] of wideNeeds)
     if (Number(limit[name as keyof Limit]) > maxUint32) needed.add(capability);
 }

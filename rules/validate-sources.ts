@@ -34,7 +34,7 @@ export interface SourceProblem {
   path: (string | number)[];
 }
 
-export interface CheckOptions {
+export interface SourceCheckOptions {
   /** Whether several sources may add rules to one domain. */
   mergeDomains: boolean;
   /** The limits that the limiter can count. All of them by default. */
@@ -44,7 +44,7 @@ export interface CheckOptions {
 /** Checks the meaning of rules from any source. The first problem is the one that the Go service would report. */
 export function checkSources(
   sources: readonly RuleSource[],
-  { mergeDomains, support }: CheckOptions,
+  { mergeDomains, support }: SourceCheckOptions,
   report: (problem: SourceProblem) => void,
 ): void {
   const levels = new Map<string, Set<string>>();

@@ -745,6 +745,11 @@ function importsOf(path: string): Import[] {
   }));
 }
 
+function exportedTypes(text: string): string[] {
+  const declared = text.matchAll(/^export (?:abstract )?(?:class|interface|type) (\w+)/gm);
+  return [...declared].map(([, name]) => name!);
+}
+
 const imports = sourceFiles().flatMap(importsOf);
 
 function mayImport(from: string, to: string): boolean {
@@ -821,5 +826,21 @@ describe('the folders of the program', () => {
     const vague = /Likewise\.|[Rr]eference sections? \d|\breference\.md\b|\/\*\* (?:Ours[:.,]|We chose)/;
     const found = sourceFiles().filter((path) => vague.test(readFileSync(join(root, path), 'utf8')));
     expect(found).toEqual([]);
+  });
+
+  // packages/ has the public names of the library, and gen/ the names of the protos.
+  it('export no two types of one name', () => {
+    const own = sourceFiles().filter((path) => !/^(?:gen|packages)\//.test(path));
+    const places = Map.groupBy(
+      own.flatMap((path) =>
+        exportedTypes(readFileSync(join(root, path), 'utf8')).map((name) => ({ name, path })),
+      ),
+      ({ name }) => name,
+    );
+    expect(places.size).toBeGreaterThan(1_000);
+    const several = [...places].filter(([, found]) => found.length > 1);
+    expect(several.map(([name, found]) => `${name}: ${found.map(({ path }) => path).join(', ')}`)).toEqual(
+      [],
+    );
   });
 });

@@ -12,7 +12,13 @@ import { refuseOutside } from '../shared/contained-files.ts';
 import { readGiven, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
-import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
+import {
+  type CheckedInput,
+  type CheckInputOptions,
+  linesOfTexts,
+  profilesOf,
+  readings,
+} from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
 
 /**
@@ -23,7 +29,11 @@ import { count, findingOf, type LinesOf } from './check-report.ts';
 export function checkAskers(
   paths: readonly string[],
   inputs: readonly RuleInput[],
-  { allowed, strictness, roots }: Pick<CheckOptions, 'allowed' | 'strictness'> & { roots: readonly string[] },
+  {
+    allowed,
+    strictness,
+    roots,
+  }: Pick<CheckInputOptions, 'allowed' | 'strictness'> & { roots: readonly string[] },
 ): CheckedInput[] {
   const files = paths.map((path) => ({
     path: path === '-' ? standardInput : path,

@@ -56,7 +56,7 @@ export interface CheckedInput {
   summary?: string;
 }
 
-export interface CheckOptions {
+export interface CheckInputOptions {
   mergeDomains: boolean;
   /** Whether the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS. */
   sanitizeDescriptorMetricDots: boolean;
@@ -73,7 +73,7 @@ export interface CheckOptions {
   inGoWords: boolean;
 }
 
-export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
+export function checkInput(input: RuleInput, options: CheckInputOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
   const { inGoWords } = options;
   const refused = errorFindings(input, linesOf, inGoWords);
@@ -209,7 +209,7 @@ function refusedOf(
 
 function reviewFindings(
   sources: readonly LoadedSource[],
-  options: CheckOptions,
+  options: CheckInputOptions,
   linesOf: LinesOf,
 ): Finding[] {
   const files = sources.filter(({ kind }) => kind === 'rule-file');

@@ -1,7 +1,7 @@
 import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
 import { apiVersion, kind } from '../../rules/language/kinds.ts';
-import { fieldName, fields, manifestWords, Place } from '../../rules/language/tables.ts';
+import { FieldPlace, fieldName, fields, manifestWords } from '../../rules/language/tables.ts';
 import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
@@ -299,32 +299,33 @@ function repeatedHint(name: string | number | undefined): string {
   return 'leave one of the two out';
 }
 
-const limitFields = [...fields.values()].filter(({ places }) => places & Place.RATE_LIMIT);
+const limitFields = [...fields.values()].filter(({ places }) => places & FieldPlace.RATE_LIMIT);
 
 /** Returns the kind of mapping that a path leads to, in either spelling; undefined if it has none of our fields. */
-function placeOf(path: RuleError['path']): Place | undefined {
+function placeOf(path: RuleError['path']): FieldPlace | undefined {
   const name = path.findLast((step) => typeof step === 'string');
-  if (name === undefined || (name === 'spec' && path.length === 1)) return Place.FILE;
-  if (name === 'descriptors') return Place.DESCRIPTOR;
-  if (name === 'replaces') return Place.REPLACES;
-  return /^rate(?:_l|L)imits?$/.test(name) ? Place.RATE_LIMIT : undefined;
+  if (name === undefined || (name === 'spec' && path.length === 1)) return FieldPlace.FILE;
+  if (name === 'descriptors') return FieldPlace.DESCRIPTOR;
+  if (name === 'replaces') return FieldPlace.REPLACES;
+  return /^rate(?:_l|L)imits?$/.test(name) ? FieldPlace.RATE_LIMIT : undefined;
 }
 
 /** Returns the hint for a known field at a place where it has no meaning. */
 function misplacedHint(name: string, above: RuleError['path']): string | undefined {
   const belongs = fields.get(name)?.places ?? 0;
   const place = placeOf(above);
-  if (belongs & Place.DESCRIPTOR && place === Place.RATE_LIMIT)
+  if (belongs & FieldPlace.DESCRIPTOR && place === FieldPlace.RATE_LIMIT)
     return `move ${name} out of ${above.findLast((step) => typeof step === 'string')}, to stand beside it`;
-  if (belongs & Place.RATE_LIMIT && place === Place.DESCRIPTOR) {
+  if (belongs & FieldPlace.RATE_LIMIT && place === FieldPlace.DESCRIPTOR) {
     const example =
       limitFields.some((field) => field.name === name) && name === 'burst'
         ? `, with algorithm: ${withBurst}`
         : '';
     return `put ${name} below rate_limit, indented${example}`;
   }
-  if (belongs & Place.DESCRIPTOR && place === Place.FILE) return `put ${name} into a rule, below "- key:"`;
-  if (belongs === Place.FILE) return 'a domain stands once, at the top of the file';
+  if (belongs & FieldPlace.DESCRIPTOR && place === FieldPlace.FILE)
+    return `put ${name} into a rule, below "- key:"`;
+  if (belongs === FieldPlace.FILE) return 'a domain stands once, at the top of the file';
   return `move ${name} to where it belongs`;
 }
 
@@ -337,7 +338,9 @@ const chartHint = 'a chart is checked as it is rendered: helm template <chart> |
 
 /** Returns the hint for a field of an object beside `spec`. */
 function objectHint(name: string): string {
-  const ofSpec = [...fields.values()].filter(({ places }) => places & Place.FILE).map((field) => field.name);
+  const ofSpec = [...fields.values()]
+    .filter(({ places }) => places & FieldPlace.FILE)
+    .map((field) => field.name);
   if ([...ofSpec, 'fleet', 'className'].includes(name)) return `${name} belongs below "spec:", indented`;
   return 'known here: apiVersion, kind, metadata, spec';
 }
@@ -376,11 +379,11 @@ function rank(name: string): number {
   return at === -1 ? ruleParts.length : at;
 }
 
-function knownHere(above: RuleError['path'], place: Place | undefined): string[] {
-  if (above.length === 0 && place === Place.FILE) return ['domain', 'descriptors'];
+function knownHere(above: RuleError['path'], place: FieldPlace | undefined): string[] {
+  if (above.length === 0 && place === FieldPlace.FILE) return ['domain', 'descriptors'];
   const all = [...fields.values()].filter(({ places }) => place !== undefined && places & place);
   // If both are possible, the fields that define a rule come first.
-  const names = place === Place.DESCRIPTOR ? all.toSorted((a, b) => rank(a.name) - rank(b.name)) : all;
+  const names = place === FieldPlace.DESCRIPTOR ? all.toSorted((a, b) => rank(a.name) - rank(b.name)) : all;
   const ofSpec = above.length === 1 && above[0] === 'spec' ? ['fleet', 'className'] : [];
   return [...names.map(({ name }) => name), ...ofSpec];
 }
@@ -393,7 +396,7 @@ function meantAlgorithm(text: string): string | undefined {
 }
 
 /** Returns the field with the most similar name, if any is similar. If two are equally similar, the one of this place wins. */
-export function nearestField(written: string, place?: Place): string | undefined {
+export function nearestField(written: string, place?: FieldPlace): string | undefined {
   const plain = written.toLowerCase().replaceAll('-', '_');
   const otherName = otherNames.get(plain);
   if (otherName !== undefined) return otherName;

@@ -33,14 +33,14 @@ export function completionCommand(load: () => Promise<readonly NamedCommand[]>):
 }
 
 /** One command or subcommand, by the words that lead to it: `override set`. */
-interface Place {
+interface CompletedCommand {
   path: string;
   /** Possible values of its first argument. */
   words: readonly string[];
   flags: FlagTypes;
 }
 
-function placesOf(commands: readonly NamedCommand[]): Place[] {
+function placesOf(commands: readonly NamedCommand[]): CompletedCommand[] {
   return commands.flatMap(({ name, command }) => {
     const { flags, verbs, words } = command;
     const own = { path: name, words: [...Object.keys(verbs), ...words], flags: { ...flags, ...helpFlag } };

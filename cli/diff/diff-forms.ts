@@ -71,7 +71,7 @@ function changeText(change: RuleChange): string {
   return `${nameOf(change)}: ${words}${words === '' ? '' : '; '}${effect}: ${notes.join('; ')}`;
 }
 
-interface Place {
+interface RulePlace {
   file: string;
   line: number | undefined;
   column: number | undefined;
@@ -88,7 +88,7 @@ class RulePlaces {
     this.#after = after;
   }
 
-  of(change: RuleChange): Place {
+  of(change: RuleChange): RulePlace {
     const now = this.#after.filter((loaded) => isOf(loaded, change));
     const found = this.#placeIn(now, change.rule);
     if (found !== undefined) return found;
@@ -98,7 +98,7 @@ class RulePlaces {
     return this.#placeIn(was, change.rule) ?? { file: change.domain, line: undefined, column: undefined };
   }
 
-  #placeIn(sources: readonly LoadedSource[], rule: readonly string[]): Place | undefined {
+  #placeIn(sources: readonly LoadedSource[], rule: readonly string[]): RulePlace | undefined {
     for (const loaded of sources) {
       const path = this.#pathsOf(loaded).get(rule.join('\0'));
       if (path === undefined) continue;

@@ -54,7 +54,7 @@ function clusterRules(value: unknown): ClusterRules {
 }
 
 /** The rules by which limiters decide requests of a domain, as far as the cluster shows. */
-export interface RulesInForce {
+export interface ClusterRulesInForce {
   /** All rules of the class and fleet that serve the domain. */
   sources: readonly LoadedSource[];
   /** Notes about the domain's objects. */
@@ -68,8 +68,8 @@ export function rulesInForce(
   objects: readonly ClusterRules[],
   domain: string,
   chosen: ServedBy,
-): RulesInForce {
-  const found: RulesInForce = { sources: [], notes: [], problems: [] };
+): ClusterRulesInForce {
+  const found: ClusterRulesInForce = { sources: [], notes: [], problems: [] };
   const sources: LoadedSource[] = [];
   for (const object of objects.toSorted(byAge)) {
     const { className, fleet } = object;

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
-import type { Answer, Json, Limiters, Member } from '../operate/limiters.ts';
+import type { AnsweringLimiter, Json, LimiterAnswer, LimitersClient } from '../operate/limiters.ts';
 import { withLimiters } from '../operate/operate-command.ts';
 import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';
 import { inputOfLimiter } from '../shared/read-input.ts';
@@ -53,14 +53,18 @@ export function askLimiter(
   });
 }
 
-async function explainedBy(limiters: Limiters, { limiter }: Member, body: object): Promise<KnownBetter> {
+async function explainedBy(
+  limiters: LimitersClient,
+  { limiter }: AnsweringLimiter,
+  body: object,
+): Promise<KnownBetter> {
   const reported = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
   const overrides = [...(reported.override === null ? [] : [reported.override]), ...reported.grants];
   const inForce = reported.inForce && { effect: reported.effect, limits: reported.inForce };
   return { overrides: overrides.map(overrideText), counters: reported.counters, inForce };
 }
 
-function bodyOf(answer: Answer): Json {
+function bodyOf(answer: LimiterAnswer): Json {
   if (answer.ok) return answer.body;
   throw new CommandError(answer.problem, 2);
 }

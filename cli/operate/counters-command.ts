@@ -11,7 +11,14 @@ import {
 import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, type Limiters, limiterHelp, type Member, reportSilent, type Silent } from './limiters.ts';
+import {
+  type AnsweringLimiter,
+  type Json,
+  type LimitersClient,
+  limiterHelp,
+  reportSilent,
+  type Silent,
+} from './limiters.ts';
 import {
   askHolders,
   askOne,
@@ -124,8 +131,8 @@ interface FoundCounters {
 
 /** Reads pages until there are enough counters. With a sort order it reads all pages and returns the first counters. */
 async function countersOf(
-  limiters: Limiters,
-  group: readonly Member[],
+  limiters: LimitersClient,
+  group: readonly AnsweringLimiter[],
   query: Record<string, string | readonly string[] | undefined>,
   { most, order }: { most: number; order: ((a: Json, b: Json) => number) | undefined },
 ): Promise<FoundCounters> {
@@ -242,8 +249,8 @@ const resetCommand = limitersCommand(
 
 /** Resets a whole domain in pages. */
 async function allPages(
-  limiters: Limiters,
-  member: Member,
+  limiters: LimitersClient,
+  member: AnsweringLimiter,
   query: Record<string, string | readonly string[] | undefined>,
   first: Json,
   failed: Silent[],

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { Member } from './limiters.ts';
+import type { AnsweringLimiter } from './limiters.ts';
 import { limitersReport } from './limiters-section.ts';
 
-function member(name: string, version: string, fleet?: string): Member {
+function member(name: string, version: string, fleet?: string): AnsweringLimiter {
   const limiter = {
     address: name,
     of: name,

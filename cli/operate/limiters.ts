@@ -43,7 +43,7 @@ export const limiterHelp = `  --limiter <host[:port]>     the debug listener of 
 `;
 
 /** The debug listener of one limiter. */
-export interface Limiter {
+export interface LimiterTarget {
   /** The address for people: `10.0.0.1:6070`, or the name of a pod. */
   readonly address: string;
   /** The name on the command line. Several limiters may share one name. */
@@ -71,13 +71,13 @@ export interface Question {
 export type Json = any;
 
 /** The answer to a question; `status` is 0 if none arrived. */
-export type Answer =
+export type LimiterAnswer =
   | { ok: true; status: number; body: Json }
   | { ok: false; status: number; problem: string };
 
 /** A limiter that answered. `state` is the answer of `/v1/status`. */
-export interface Member {
-  limiter: Limiter;
+export interface AnsweringLimiter {
+  limiter: LimiterTarget;
   name: string;
   state: Json;
 }
@@ -122,14 +122,14 @@ const longestAnswerBytes = 64 * 2 ** 20;
 /** The statuses of a caller that is unknown, lacks the right, or failed too often. */
 const refusals: readonly number[] = [401, 403, 429];
 
-export class Limiters {
-  readonly #limiters: readonly Limiter[];
+export class LimitersClient {
+  readonly #limiters: readonly LimiterTarget[];
   readonly #headers: Record<string, string>;
   readonly #timeoutMs: number;
   readonly #cluster: Cluster | undefined;
 
   private constructor(
-    limiters: readonly Limiter[],
+    limiters: readonly LimiterTarget[],
     flags: ParsedFlags,
     { timeoutMs, cluster }: { timeoutMs: number; cluster: Cluster | undefined },
   ) {
@@ -144,32 +144,32 @@ export class Limiters {
   }
 
   /** Resolves names and searches clusters. Rejects if there is no limiter to query. */
-  static async of(flags: ParsedFlags): Promise<Limiters> {
+  static async of(flags: ParsedFlags): Promise<LimitersClient> {
     const waitMs = timeoutMs(flags);
     if (!namesLimiters(flags)) {
       const cluster = new Cluster(flags);
-      return new Limiters(await podsOf(cluster, flags), flags, { timeoutMs: waitMs, cluster });
+      return new LimitersClient(await podsOf(cluster, flags), flags, { timeoutMs: waitMs, cluster });
     }
     const given = flags.list('limiter');
     const names = given.length > 0 ? given : limitersOfEnvironment();
     const found = await Promise.all(names.map((name) => addressesOf(name.trim(), waitMs)));
-    return new Limiters(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
+    return new LimitersClient(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
   }
 
   /** Uses limiters that were found in a cluster. The code that opened the cluster closes it. */
-  static ofPods(pods: readonly Limiter[], flags: ParsedFlags): Limiters {
-    return new Limiters(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
+  static ofPods(pods: readonly LimiterTarget[], flags: ParsedFlags): LimitersClient {
+    return new LimitersClient(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
   }
 
   /** Queries the status of each limiter. A limiter that answers at several addresses is listed once. */
-  async members(query: Question['query'] = {}): Promise<{ members: Member[]; silent: Silent[] }> {
+  async members(query: Question['query'] = {}): Promise<{ members: AnsweringLimiter[]; silent: Silent[] }> {
     const answers = await Promise.all(
       this.#limiters.map(async (limiter) => ({
         limiter,
         answer: await this.ask(limiter, { path: '/v1/status', query }),
       })),
     );
-    const members = new Map<string, Member>();
+    const members = new Map<string, AnsweringLimiter>();
     for (const { limiter, answer } of answers) {
       if (!answer.ok) continue;
       const { instance = limiter.address, name = '' } = answer.body.limiter ?? {};
@@ -187,7 +187,7 @@ export class Limiters {
   }
 
   /** Like `members`, but reports limiters that do not answer on standard error. Rejects if none answers. */
-  async living(): Promise<{ members: Member[]; silent: Silent[] }> {
+  async living(): Promise<{ members: AnsweringLimiter[]; silent: Silent[] }> {
     const found = await this.members();
     const [first] = found.silent;
     if (found.members.length > 0) reportSilent(found.silent);
@@ -200,7 +200,10 @@ export class Limiters {
   }
 
   /** Sends one question to one limiter. Never rejects. */
-  async ask(limiter: Limiter, { method = 'GET', path, query = {}, body }: Question): Promise<Answer> {
+  async ask(
+    limiter: LimiterTarget,
+    { method = 'GET', path, query = {}, body }: Question,
+  ): Promise<LimiterAnswer> {
     if (limiter.problem !== undefined) return { ok: false, status: 0, problem: limiter.problem };
     const url = new URL(`http://${endpoint(limiter.host, limiter.port)}${path}`);
     for (const [name, value] of Object.entries(query)) {
@@ -220,7 +223,10 @@ export class Limiters {
   }
 
   /** Sends a question to every member at the same time. */
-  askAll(members: readonly Member[], question: Question): Promise<{ member: Member; answer: Answer }[]> {
+  askAll(
+    members: readonly AnsweringLimiter[],
+    question: Question,
+  ): Promise<{ member: AnsweringLimiter; answer: LimiterAnswer }[]> {
     return Promise.all(
       members.map(async (member) => ({ member, answer: await this.ask(member.limiter, question) })),
     );
@@ -231,7 +237,7 @@ export class Limiters {
   }
 
   async #exchange(
-    limiter: Limiter,
+    limiter: LimiterTarget,
     { method, url, text }: { method: string; url: URL; text: string | undefined },
   ): Promise<{ status: number; contentType: string; text: string }> {
     const signal = AbortSignal.timeout(this.#timeoutMs);
@@ -279,7 +285,7 @@ export class Limiters {
 function answerOf(
   { status, contentType, text }: { status: number; contentType: string; text: string },
   asked: string,
-): Answer {
+): LimiterAnswer {
   const isJson = /^application\/(?:problem\+)?json\b/.test(contentType);
   let body: Json;
   try {
@@ -312,7 +318,7 @@ export function endpoint(host: string, port: number): string {
 }
 
 /** Resolves `host`, `host:port` or `[::1]:6070`, also with `http://`, to every address of the name, IPv4 and IPv6. @throws UsageError */
-async function addressesOf(name: string, timeoutMs: number): Promise<Limiter[]> {
+async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarget[]> {
   const match = /^(?:http:\/\/)?(?:\[([0-9a-f:.]+)\]|([^:/[\]@?#]+))(?::(\d{1,5}))?\/?$/i.exec(name);
   const port = Number(match?.[3] ?? 6070);
   const host = match?.[1] ?? match?.[2];

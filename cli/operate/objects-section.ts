@@ -16,7 +16,7 @@ import {
   shownOverride,
 } from './shown-objects.ts';
 
-export interface StatusFacts {
+export interface ObjectsReport {
   fleets: readonly ShownFleet[];
   objects: readonly ShownObject[];
   overrides: readonly ShownOverride[];
@@ -29,7 +29,7 @@ export async function objectsOf(
   cluster: Cluster,
   flags: ParsedFlags,
   note: (text: string) => void,
-): Promise<StatusFacts> {
+): Promise<ObjectsReport> {
   const { className } = servedByFlags(flags);
   const all = await cluster.list(plural, cluster.namespace, shownObject);
   const isOfClass = (one: ShownObject) => className === undefined || one.className === className;
@@ -85,7 +85,7 @@ export function isMissing(error: unknown): error is ApiError {
 }
 
 /** Whether all listed objects are ready. */
-export function allReady({ fleets, objects, overrides }: StatusFacts): boolean {
+export function allReady({ fleets, objects, overrides }: ObjectsReport): boolean {
   return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
 }
 
@@ -94,7 +94,7 @@ const mostOverrides = 50;
 
 /** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */
 export function objectsText(
-  { fleets, objects, overrides, place }: StatusFacts,
+  { fleets, objects, overrides, place }: ObjectsReport,
   options: { wide: boolean },
 ): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
@@ -206,7 +206,7 @@ function conditionRow({ type, status, reason, since, message }: ShownCondition):
 }
 
 /** Returns the report for programs: the fleets, all objects that are not ready, and all active overrides, with all conditions. */
-export function objectsValue({ fleets, objects, overrides }: StatusFacts): object {
+export function objectsValue({ fleets, objects, overrides }: ObjectsReport): object {
   const notReady = objects.filter(({ why }) => why !== undefined);
   return {
     fleets: fleets.map(readable),

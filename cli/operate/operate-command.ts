@@ -5,12 +5,12 @@ import { reportingClusterErrors } from '../shared/cluster.ts';
 import { type Command, CommandError, commandOf, type FlagTypes, type ParsedFlags } from '../shared/flags.ts';
 import { durationText } from '../shared/output.ts';
 import {
-  type Answer,
-  Limiters as Found,
+  type AnsweringLimiter,
+  LimitersClient as Found,
   type Json,
-  type Limiters,
+  type LimiterAnswer,
+  type LimitersClient,
   limiterFlags,
-  type Member,
   type Question,
   type Silent,
 } from './limiters.ts';
@@ -19,7 +19,7 @@ import {
 export function limitersCommand(
   help: string,
   types: FlagTypes,
-  run: (flags: ParsedFlags, limiters: Limiters) => Promise<number>,
+  run: (flags: ParsedFlags, limiters: LimitersClient) => Promise<number>,
 ): Command {
   return commandOf(help, { ...types, ...limiterFlags }, (flags) =>
     withLimiters(flags, (limiters) => run(flags, limiters)),
@@ -29,7 +29,10 @@ export function limitersCommand(
 /** A hint for users who have no cluster. */
 export const orLimiters = '; or name limiters by --limiter or WEIR_LIMITERS';
 
-export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) => Promise<T>): Promise<T> {
+export function withLimiters<T>(
+  flags: ParsedFlags,
+  run: (limiters: LimitersClient) => Promise<T>,
+): Promise<T> {
   return reportingClusterErrors(async () => {
     const limiters = await Found.of(flags);
     return run(limiters).finally(() => limiters.close());
@@ -38,8 +41,8 @@ export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) =>
 
 /** Returns the domain or the key that a limiter thinks is misspelled; undefined if there is none or the limiter cannot say. */
 export async function misspelled(
-  limiters: Limiters,
-  members: readonly Member[],
+  limiters: LimitersClient,
+  members: readonly AnsweringLimiter[],
   { domain, entries }: { domain: string; entries: readonly Entry[] },
 ): Promise<string | undefined> {
   const [member] = members;
@@ -75,7 +78,7 @@ export function entriesText(entries: Json): string {
  * Groups limiters by the counters they hold. Limiters that share a store form one group, and any of them can answer for it. A limiter
  * that counts in memory forms its own group.
  */
-export function counterHolders(members: readonly Member[]): Member[][] {
+export function counterHolders(members: readonly AnsweringLimiter[]): AnsweringLimiter[][] {
   const ofMemory = members.filter(({ state }) => state.store?.type === 'memory');
   const shared = members.filter((member) => !ofMemory.includes(member));
   return [...(shared.length > 0 ? [shared] : []), ...ofMemory.map((member) => [member])];
@@ -83,10 +86,10 @@ export function counterHolders(members: readonly Member[]): Member[][] {
 
 /** Returns the first answer of a group. Another limiter is queried only if no answer arrived. */
 export async function askOne(
-  limiters: Limiters,
-  group: readonly Member[],
+  limiters: LimitersClient,
+  group: readonly AnsweringLimiter[],
   question: Question,
-): Promise<{ member: Member; answer: Answer }> {
+): Promise<{ member: AnsweringLimiter; answer: LimiterAnswer }> {
   for (const [index, member] of group.entries()) {
     const answer = await limiters.ask(member.limiter, question);
     if (answer.ok || answer.status !== 0 || index === group.length - 1) return { member, answer };
@@ -96,10 +99,10 @@ export async function askOne(
 
 /** Queries each group. Limiters that reject the question or do not answer are in `silent`. Rejects if all of them are. */
 export async function askHolders(
-  limiters: Limiters,
-  members: readonly Member[],
+  limiters: LimitersClient,
+  members: readonly AnsweringLimiter[],
   question: Question,
-): Promise<{ answers: { member: Member; body: Json }[]; failed: Silent[] }> {
+): Promise<{ answers: { member: AnsweringLimiter; body: Json }[]; failed: Silent[] }> {
   const all = await Promise.all(counterHolders(members).map((group) => askOne(limiters, group, question)));
   const { answers, failed } = separated(all);
   if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
@@ -107,8 +110,8 @@ export async function askHolders(
 }
 
 /** Separates answers from limiters that rejected the question or did not answer. */
-export function separated(all: readonly { member: Member; answer: Answer }[]): {
-  answers: { member: Member; body: Json }[];
+export function separated(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): {
+  answers: { member: AnsweringLimiter; body: Json }[];
   failed: Silent[];
 } {
   const failed = all.flatMap(({ member, answer }) =>

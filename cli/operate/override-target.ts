@@ -1,7 +1,7 @@
 /** Where overrides are: with limiters, through their API, or in a cluster, as objects. Both answer in one form. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
-import { type Json, limiterWords, type Member, reportSilent, type Silent } from './limiters.ts';
+import { type AnsweringLimiter, type Json, limiterWords, reportSilent, type Silent } from './limiters.ts';
 import { askHolders, entryTexts, misspelled, separated, withLimiters } from './operate-command.ts';
 
 /** An override by its id, or by its domain and entries. */
@@ -73,7 +73,7 @@ export function limitersTarget(flags: ParsedFlags): OverrideTarget {
 }
 
 interface Reported {
-  member: Member;
+  member: AnsweringLimiter;
   overrides: Json[];
 }
 

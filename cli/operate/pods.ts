@@ -4,7 +4,7 @@ import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import { fleetPlural } from '../../rules/language/kinds.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
-import type { Limiter } from './limiters.ts';
+import type { LimiterTarget } from './limiters.ts';
 
 /** The label of the chart and of `examples/kubernetes/`. */
 const defaultSelector = 'app.kubernetes.io/component=limiter';
@@ -16,7 +16,7 @@ interface FoundFleet {
 }
 
 /** Finds pods by label selector, or those of the fleet. Rejects if there are none. */
-export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<Limiter[]> {
+export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<LimiterTarget[]> {
   const place = await whereFrom(cluster, flags);
   return someOf(await podsAt(cluster, place), place);
 }
@@ -26,7 +26,7 @@ export async function podsOfFleets(
   cluster: Cluster,
   flags: ParsedFlags,
   fleets: readonly FoundFleet[],
-): Promise<Limiter[]> {
+): Promise<LimiterTarget[]> {
   const wanted = flags.text('fleet');
   const meant = fleets.filter(({ name }) => wanted === undefined || name === wanted);
   if (meant.length === 0 || flags.text('selector') !== undefined) return podsOf(cluster, flags);
@@ -47,13 +47,13 @@ interface PodsPlace {
   selector: string;
 }
 
-async function podsAt(cluster: Cluster, { namespace, selector }: PodsPlace): Promise<Limiter[]> {
+async function podsAt(cluster: Cluster, { namespace, selector }: PodsPlace): Promise<LimiterTarget[]> {
   const all = await cluster.list('pods', namespace, (pod) => podLimiter(cluster, pod), selector);
   return all.filter((pod) => pod !== undefined);
 }
 
 /** @throws CommandError if there are none */
-function someOf(pods: Limiter[], { namespace, selector }: PodsPlace): Limiter[] {
+function someOf(pods: LimiterTarget[], { namespace, selector }: PodsPlace): LimiterTarget[] {
   if (pods.length > 0) return pods;
   throw new CommandError(
     `no pods with the labels ${selector} ${placeText(namespace)}: say -n, --fleet, -l or --limiter`,
@@ -127,7 +127,7 @@ interface Pod {
 }
 
 /** Returns undefined for a pod that has ended or is being deleted. */
-function podLimiter(cluster: Cluster, object: unknown): Limiter | undefined {
+function podLimiter(cluster: Cluster, object: unknown): LimiterTarget | undefined {
   const { metadata, spec, status } = object as Pod;
   const { name, namespace } = metadata;
   const phase = status?.phase ?? 'Unknown';

@@ -11,17 +11,17 @@ import {
   UsageError,
 } from '../shared/flags.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
-import { Limiters, limiterFlags, limiterHelp, namesLimiters } from './limiters.ts';
+import { LimitersClient, limiterFlags, limiterHelp, namesLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
 import {
   allReady,
   isMissing,
+  type ObjectsReport,
   objectsOf,
   objectsText,
   objectsValue,
   objectText,
   readable,
-  type StatusFacts,
 } from './objects-section.ts';
 import { orLimiters, withLimiters } from './operate-command.ts';
 import { podsOfFleets } from './pods.ts';
@@ -105,7 +105,7 @@ function givenSection(flags: ParsedFlags): (typeof sections)[number] | undefined
 /** The sections of the report. A section that was not requested or could not be read is undefined. */
 interface Sections {
   limiters?: LimitersReport | undefined;
-  objects?: StatusFacts | undefined;
+  objects?: ObjectsReport | undefined;
 }
 
 async function namedLimiters(flags: ParsedFlags): Promise<LimitersReport> {
@@ -143,10 +143,10 @@ async function bothOf(
 async function limitersOf(
   cluster: Cluster,
   flags: ParsedFlags,
-  objects: StatusFacts | undefined,
+  objects: ObjectsReport | undefined,
 ): Promise<LimitersReport> {
   const pods = await podsOfFleets(cluster, flags, objects?.fleets ?? []);
-  const { members, silent } = await Limiters.ofPods(pods, flags).members();
+  const { members, silent } = await LimitersClient.ofPods(pods, flags).members();
   const [barred] = silent;
   if (
     members.length === 0 &&

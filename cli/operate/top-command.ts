@@ -1,7 +1,14 @@
 import { joinedSummaries, type TopSummary } from '../../limiter/top-offenders/space-saving.ts';
 import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
-import { type Json, type Limiters, limiterFlags, limiterHelp, type Member, type Silent } from './limiters.ts';
+import {
+  type AnsweringLimiter,
+  type Json,
+  type LimitersClient,
+  limiterFlags,
+  limiterHelp,
+  type Silent,
+} from './limiters.ts';
 import { withLimiters } from './operate-command.ts';
 import { watched, watchFlags, watchHelp } from './watched.ts';
 
@@ -54,8 +61,8 @@ interface TopReport {
 
 /** Returns a note if no limiter has rules of the domain, with the domain that was probably intended. */
 async function unknownDomain(
-  limiters: Limiters,
-  members: readonly Member[],
+  limiters: LimitersClient,
+  members: readonly AnsweringLimiter[],
   domain: string,
 ): Promise<string[]> {
   const path = '/v1/rules';
@@ -69,8 +76,8 @@ async function unknownDomain(
 
 /** Reads the first domains of every limiter. If another limiter lists a domain that one did not list, that domain is queried again. */
 async function topReport(
-  limiters: Limiters,
-  members: readonly Member[],
+  limiters: LimitersClient,
+  members: readonly AnsweringLimiter[],
   { domain, keys }: { domain: string | undefined; keys: number },
 ): Promise<TopReport> {
   const path = '/v1/top';
@@ -79,7 +86,7 @@ async function topReport(
   const silent = first.flatMap(({ member, answer }) =>
     answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
   );
-  const reported = new Map<string, Map<Member, Json>>();
+  const reported = new Map<string, Map<AnsweringLimiter, Json>>();
   for (const { member, body } of answers)
     for (const one of body.domains)
       reported.set(one.domain, (reported.get(one.domain) ?? new Map()).set(member, one));

@@ -4,7 +4,7 @@ import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import type { CheckOptions } from '../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, printProblem, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -22,7 +22,7 @@ import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
 import { reportText } from './report-text.ts';
 
-interface ReadOptions extends CheckOptions {
+interface ReadOptions extends SourceCheckOptions {
   chosen: ServedBy;
   /** The folders of `--root`, resolved. */
   roots: readonly string[];
@@ -77,7 +77,7 @@ export function readReplaySettings(
 }
 
 /** Returns how such a limiter checks rules when it loads them. */
-export function checkOptions(settings: LimiterSettings): CheckOptions {
+export function checkOptions(settings: LimiterSettings): SourceCheckOptions {
   const calendarMonths = settings.useCalendarMonthRateLimit;
   return {
     mergeDomains: settings.mergeDomainConfig,
@@ -86,14 +86,14 @@ export function checkOptions(settings: LimiterSettings): CheckOptions {
 }
 
 /** A bound on the number of requests: a number, or a percentage of all. */
-export interface RequestBound {
+export interface RequestCountBound {
   /** The bound as given. */
   text: string;
   isExceeded(requests: number, total: number): boolean;
 }
 
 /** Reads `0`, `120` or `0.5%`. Returns undefined without the flag. */
-export function readRequestBound(flag: string, text: string | undefined): RequestBound | undefined {
+export function readRequestBound(flag: string, text: string | undefined): RequestCountBound | undefined {
   if (text === undefined) return undefined;
   const match = /^(\d+)$|^(\d+(?:\.\d+)?)%$/.exec(text);
   if (match === null)
@@ -144,8 +144,8 @@ interface Wanted {
   top: number;
   maxErrors: number;
   sortWindow: number;
-  maxLimited: RequestBound | undefined;
-  maxNewlyLimited: RequestBound | undefined;
+  maxLimited: RequestCountBound | undefined;
+  maxNewlyLimited: RequestCountBound | undefined;
 }
 
 export const replayCommand = commandOf(

@@ -15,7 +15,7 @@ import {
   textKind,
 } from '../../rules/reader/read-rule-texts.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
-import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
+import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { Containment } from './contained-files.ts';
@@ -38,7 +38,7 @@ export interface RuleInput extends TextsReading {
 /** The name of standard input in messages. */
 export const standardInput = '<stdin>';
 
-export interface InputOptions extends CheckOptions {
+export interface InputOptions extends SourceCheckOptions {
   /** Whether an empty text means no rules. Otherwise it is a rule file without a domain. */
   mayBeEmpty?: boolean;
   /** Whether to distinguish callers files and files of profiles from rules. */
@@ -203,14 +203,14 @@ export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: st
 }
 
 /** Prints why valid sources cannot be loaded together. Returns whether there is a conflict. */
-export function printClashes(sources: readonly LoadedSource[], options: CheckOptions): boolean {
+export function printClashes(sources: readonly LoadedSource[], options: SourceCheckOptions): boolean {
   const clashes = clashesOf(sources, options);
   for (const error of clashes) printProblem(formatRuleError(error));
   return clashes.length > 0;
 }
 
 /** Returns why sources cannot be loaded together. */
-export function clashesOf(sources: readonly LoadedSource[], options: CheckOptions): RuleError[] {
+export function clashesOf(sources: readonly LoadedSource[], options: SourceCheckOptions): RuleError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
   const found: RuleError[] = [];
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {

@@ -11,7 +11,7 @@ import type { MatchedRule } from '../../rules/match-result.ts';
 import type { AnswerCode, AskStep, DecisionStep, ExpectedAnswer } from './decision-steps.ts';
 
 /** The parts of an answer that an expectation can name. */
-export interface Answer {
+export interface StepAnswer {
   code: AnswerCode | 'error';
   remaining: number | undefined;
   rule: string | undefined;
@@ -25,7 +25,7 @@ export interface DecidedStep<Step extends AskStep> {
   step: Step;
   atMs: number;
   /** An answer for each expectation. */
-  answers: Answer[];
+  answers: StepAnswer[];
 }
 
 const uncounted: RuleStats = {
@@ -66,7 +66,7 @@ export class SteppedLimiter {
     return { step, atMs: this.#nowMs, answers: step.answers.map(() => this.#ask(step)) };
   }
 
-  #ask({ descriptors, hits = 0 }: AskStep): Answer {
+  #ask({ descriptors, hits = 0 }: AskStep): StepAnswer {
     const request = { domain: this.#domain, descriptors, hitsAddend: hits };
     const decision = this.limiter.decide(this.#nowMs, request);
     if ('error' in decision) {
@@ -78,7 +78,7 @@ export class SteppedLimiter {
   }
 }
 
-function answerOf({ response, plans }: VirtualAnswer): Answer {
+function answerOf({ response, plans }: VirtualAnswer): StepAnswer {
   const { overallCode, statuses, responseHeadersToAdd } = response;
   const isOver = overallCode === Code.OVER_LIMIT;
   let deciding: number | undefined;
@@ -98,7 +98,7 @@ function answerOf({ response, plans }: VirtualAnswer): Answer {
 }
 
 /** Returns the parts of an answer that the expectation names. */
-export function comparable(answer: Answer, expected: ExpectedAnswer): Partial<Answer> {
+export function comparable(answer: StepAnswer, expected: ExpectedAnswer): Partial<StepAnswer> {
   const { headers } = expected;
   return {
     code: answer.code,

@@ -6,6 +6,7 @@ import { isObject } from '../../rules/model.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { readDocument } from '../../rules/yaml/document.ts';
 import {
+  type DocumentPath,
   LineIndex,
   type PathProblem,
   placedProblems,
@@ -56,7 +57,6 @@ const fileFields = ['domain', 'rules', 'at', 'settings', 'steps', 'tests'] as co
 const testFields = ['name', 'domain', 'at', 'steps'] as const;
 const stepFields = ['after', 'request', 'hits', 'expect', 'code', 'rule', 'remaining', 'headers'] as const;
 
-type Path = PathProblem['path'];
 type Fields<Name extends string> = Partial<Record<Name, unknown>>;
 
 /** `name` is the name of the only test if the file names none. Never throws. */
@@ -74,13 +74,13 @@ export function readTestFile(text: string, name: string): TestFileReading {
 
 class TestFileReader {
   readonly problems: PathProblem[] = [];
-  readonly #placeOf: (path: Path) => TextPlace;
+  readonly #placeOf: (path: DocumentPath) => TextPlace;
 
-  constructor(placeOf: (path: Path) => TextPlace) {
+  constructor(placeOf: (path: DocumentPath) => TextPlace) {
     this.#placeOf = placeOf;
   }
 
-  refuse(path: Path, message: string, isKey = false): undefined {
+  refuse(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }
@@ -144,7 +144,7 @@ class TestFileReader {
     });
   }
 
-  #steps(path: Path, value: unknown, atMs: number): PlacedStep[] {
+  #steps(path: DocumentPath, value: unknown, atMs: number): PlacedStep[] {
     const before = this.problems.length;
     let nowMs = atMs;
     const steps = this.#list(path, value).flatMap((one, index) => {
@@ -163,7 +163,7 @@ class TestFileReader {
     return steps;
   }
 
-  #step(path: Path, value: unknown): DecisionStep | undefined {
+  #step(path: DocumentPath, value: unknown): DecisionStep | undefined {
     const step = this.#map(path, value, stepFields, 'a step');
     if (step === undefined) return undefined;
     const { after, request, ...more } = step;
@@ -180,7 +180,7 @@ class TestFileReader {
 
   /** Reads the fields beside a request, which apply to the last of its answers. */
   #expected(
-    path: Path,
+    path: DocumentPath,
     step: AskStep,
     fields: Fields<(typeof stepFields)[number]>,
   ): DecisionStep | undefined {
@@ -203,7 +203,7 @@ class TestFileReader {
     };
   }
 
-  #headers(path: Path, value: unknown): Map<string, string | undefined> {
+  #headers(path: DocumentPath, value: unknown): Map<string, string | undefined> {
     if (!isObject(value)) {
       this.refuse(
         path,
@@ -219,34 +219,34 @@ class TestFileReader {
     );
   }
 
-  #time(path: Path, value: unknown): number {
+  #time(path: DocumentPath, value: unknown): number {
     return this.#try(path, () => readTime('at', this.#text(path, value) ?? '')) ?? 0;
   }
 
-  #number(path: Path, value: unknown): number {
+  #number(path: DocumentPath, value: unknown): number {
     if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value);
     this.refuse(path, `${path.at(-1)}: expected a whole number`);
     return 0;
   }
 
-  #text(path: Path, value: unknown): string | undefined {
+  #text(path: DocumentPath, value: unknown): string | undefined {
     if (value === undefined || typeof value === 'string') return value;
     return this.refuse(path, `${fieldPath(path)}: expected text`);
   }
 
-  #texts(path: Path, value: unknown): string[] {
+  #texts(path: DocumentPath, value: unknown): string[] {
     const list = Array.isArray(value) ? value : [value];
     return list.flatMap((one) => this.#text(path, one) ?? []);
   }
 
-  #list(path: Path, value: unknown): unknown[] {
+  #list(path: DocumentPath, value: unknown): unknown[] {
     if (Array.isArray(value)) return value;
     this.refuse(path, `${fieldPath(path)}: expected a list`);
     return [];
   }
 
   #map<Name extends string>(
-    path: Path,
+    path: DocumentPath,
     value: unknown,
     known: readonly Name[],
     what: string,
@@ -260,7 +260,7 @@ class TestFileReader {
     return value as Fields<Name>;
   }
 
-  #try<Value>(path: Path, read: () => Value): Value | undefined {
+  #try<Value>(path: DocumentPath, read: () => Value): Value | undefined {
     try {
       return read();
     } catch (error) {

@@ -17,7 +17,7 @@ export interface WaitingCall {
   memory: RequestMemory;
 }
 
-interface Waiting {
+interface QueuedReview {
   readonly group: string;
   end(end: LineEnd): void;
 }
@@ -25,7 +25,7 @@ interface Waiting {
 export class ReviewLine {
   readonly #clock: Clock;
   readonly #timers: Timers;
-  readonly #waiting = new WaitingLine<Waiting>();
+  readonly #waiting = new WaitingLine<QueuedReview>();
   #isBusy = false;
 
   constructor({ clock, timers }: { clock: Clock; timers: Timers }) {
@@ -52,7 +52,7 @@ export class ReviewLine {
   #wait({ request, response, memory }: WaitingCall, bufferedBytes: number): Promise<LineEnd> {
     return new Promise((resolve) => {
       const leave = (): void => entry.end('gone');
-      const entry: Waiting = {
+      const entry: QueuedReview = {
         group: addressGroup(request.socket.remoteAddress),
         end: (end) => {
           this.#waiting.remove(entry);

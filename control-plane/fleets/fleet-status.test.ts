@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject } from '../model/fleet-object.ts';
-import { FleetStanding, type LimiterState, type Limiters } from '../reconcile/fleet-standing.ts';
+import { type ConnectedLimiter, type FleetLimiters, FleetRollout } from '../reconcile/fleet-rollout.ts';
 import { type FleetFacts, fleetStatus } from './fleet-status.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
@@ -14,7 +14,7 @@ const fleet: FleetObject = {
 };
 const newest = { number: 2, ms: noonMs, version: 'v2', needs: noCapabilities };
 
-function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
+function limiter(name: string, accepted: number, traits: Partial<ConnectedLimiter> = {}): ConnectedLimiter {
   const common = {
     isWeir: true,
     sinceMs: noonMs,
@@ -26,9 +26,9 @@ function limiter(name: string, accepted: number, traits: Partial<LimiterState> =
   return { name, accepted, ...common, ...traits };
 }
 
-function statusWith(limiters: Partial<Limiters>, facts: Partial<FleetFacts> = {}) {
+function statusWith(limiters: Partial<FleetLimiters>, facts: Partial<FleetFacts> = {}) {
   const all = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false, ...limiters };
-  const standing = new FleetStanding(all);
+  const standing = new FleetRollout(all);
   return fleetStatus({ fleet, limiters: standing, newest, previous: undefined, nowMs: noonMs, ...facts });
 }
 
@@ -69,7 +69,12 @@ describe('fleetStatus', () => {
   const absent = [
     { name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, capabilities, keptOut: new Set<string>() },
   ];
-  const cases: [what: string, limiters: Partial<Limiters>, facts: Partial<FleetFacts>, said: string[]][] = [
+  const cases: [
+    what: string,
+    limiters: Partial<FleetLimiters>,
+    facts: Partial<FleetFacts>,
+    said: string[],
+  ][] = [
     ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
     ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
     [

@@ -4,12 +4,12 @@ import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
 import { finding } from '../model/reasons.ts';
 import { progress, shortened, timeText } from '../reconcile/conditions.ts';
-import type { FleetStanding, Since, VersionLedger } from '../reconcile/fleet-standing.ts';
+import type { FleetRollout, Since, VersionLedger } from '../reconcile/fleet-rollout.ts';
 import type { LimiterView } from '../reconcile/limiter-view.ts';
 
 export interface FleetFacts {
   fleet: FleetObject;
-  limiters: FleetStanding;
+  limiters: FleetRollout;
   /** The newest snapshot; undefined: nothing is served to the fleet. */
   newest: (Since & { version: string }) | undefined;
   /** The problem with who may use it. */
@@ -69,10 +69,10 @@ export function sameFleetStatus(a: FleetStatus | undefined, b: FleetStatus | und
   return isDeepStrictEqual(a, b);
 }
 
-type Standing = ReturnType<FleetStanding['of']>;
+type RolloutProgress = ReturnType<FleetRollout['of']>;
 
 /** A limiter that went away with the newest rules is expected, and its current rules are unknown. */
-function awayButCurrent({ total, connected, away }: Standing): number {
+function awayButCurrent({ total, connected, away }: RolloutProgress): number {
   return total - connected - away.count;
 }
 
@@ -80,7 +80,7 @@ function unready({ reason, message, meanwhile }: FleetProblem): Finding {
   return finding('Ready', reason, `${shortened(message, longestProblem)}; ${meanwhile}`);
 }
 
-function readiness(name: string, standing: Standing, newest: FleetFacts['newest']): Finding {
+function readiness(name: string, standing: RolloutProgress, newest: FleetFacts['newest']): Finding {
   if (newest === undefined && standing.connected > 0)
     return finding('Ready', 'NoRules', `no object is served to fleet '${name}'`);
   const { reason, message } = progress(name, standing);
@@ -88,7 +88,7 @@ function readiness(name: string, standing: Standing, newest: FleetFacts['newest'
 }
 
 function progressing(
-  { pending }: Standing,
+  { pending }: RolloutProgress,
   joining: readonly string[],
   newest: FleetFacts['newest'],
 ): Finding {

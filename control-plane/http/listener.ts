@@ -6,7 +6,7 @@ import type { HttpConnectionsOptions } from '../../process/http/http-connections
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { requestPath, sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { Decision } from '../model/decision.ts';
+import type { ClusterDecision } from '../model/decision.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import { answerSnapshot } from './snapshot-page.ts';
 
@@ -163,7 +163,7 @@ export interface ControlPlaneView {
   /** The replica that leads, as far as this one knows. */
   leader(): string | undefined;
   /** The current decision. Undefined before the first complete list. */
-  decision(): Decision | undefined;
+  decision(): ClusterDecision | undefined;
   /** Returns why nothing is served, as sentences. Empty if something is. */
   missing(): readonly string[];
   /** The reports of all living replicas, including this one. */

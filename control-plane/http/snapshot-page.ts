@@ -6,7 +6,12 @@ import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
 import type { Capabilities } from '../../rules/language/capabilities.ts';
 import { type ConfigStatus, findCondition, objectKey } from '../model/config-object.ts';
-import { acceptedRow, type Decision, type ObjectOutcome, type ServedConfig } from '../model/decision.ts';
+import {
+  acceptedRow,
+  type ClusterDecision,
+  type ObjectOutcome,
+  type ServedConfig,
+} from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { servedTo } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
@@ -172,7 +177,7 @@ export function fleetPages(view: ControlPlaneView, wanted?: string): readonly Fl
     .map((fleet) => fleetPage(fleet, decision, view));
 }
 
-function gatherFleets(decision: Decision | undefined, view: ControlPlaneView): Fleet[] {
+function gatherFleets(decision: ClusterDecision | undefined, view: ControlPlaneView): Fleet[] {
   const fleets = new Map<string, Fleet>();
   const fleetOf = (name: string): Fleet => {
     const fleet = fleets.get(name) ?? { name, outcomes: [], limiters: [] };
@@ -195,7 +200,7 @@ function askedFleet(spec: unknown): string {
   return typeof asked === 'string' && asked !== '' ? asked : defaultFleet;
 }
 
-function fleetPage(fleet: Fleet, decision: Decision | undefined, view: ControlPlaneView): FleetPage {
+function fleetPage(fleet: Fleet, decision: ClusterDecision | undefined, view: ControlPlaneView): FleetPage {
   const snapshot = decision && (decision.fleets.get(fleet.name) ?? nothing);
   const rules = rulesByResource(fleet.outcomes);
   return {

@@ -5,7 +5,7 @@ import type { NewerFields } from './newer-fields.ts';
 import type { Reason, RejectionReason } from './reasons.ts';
 
 /** The outcome of all objects: what limiters are served, and the status of each object. */
-export interface Decision {
+export interface ClusterDecision {
   /** Snapshots by fleet, only for fleets that get rules of an object. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** One outcome for each object, by uid. */

@@ -91,10 +91,10 @@ export interface LimiterReport {
   /** The version that it was sent and has not answered. Either may be in force. */
   sentVersion?: string | undefined;
   /** The newest snapshot that it rejected; undefined once it has accepted a later one. */
-  refusal: Refusal | undefined;
+  refusal: SnapshotNack | undefined;
 }
 
-export interface Refusal {
+export interface SnapshotNack {
   version: string;
   message: string;
   /** The rejected part of the snapshot, if the rest is in force. Undefined if nothing of the snapshot is in force. */

@@ -1,9 +1,9 @@
 /** Selects the rules for a limiter: every resource that it supports, and the fallbacks of the others. Pure. */
 import {
   type Capabilities,
-  type Capability,
   knownCapabilities,
   noCapabilities,
+  type RuleCapability,
   supports,
 } from '../../rules/language/capabilities.ts';
 import { compositeOf } from '../../rules/model.ts';
@@ -33,7 +33,7 @@ export function neededFor(snapshot: FleetSnapshot): Capabilities {
 }
 
 function joinedNeeds(resources: readonly Resource[]): Capabilities {
-  const names = new Set<Capability>();
+  const names = new Set<RuleCapability>();
   for (const { needs } of resources) for (const capability of needs) names.add(capability);
   return names.size === 0 ? noCapabilities : knownCapabilities(names);
 }

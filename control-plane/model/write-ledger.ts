@@ -45,7 +45,7 @@ export interface WriteLedgerOptions<Kind extends StatusOwner> {
   isSame(a: Kind['status'], b: Kind['status']): boolean;
 }
 
-interface Entry<Kind extends StatusOwner> {
+interface StatusWrites<Kind extends StatusOwner> {
   confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
   /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `mostUnanswered`. */
   unanswered: readonly StatusWrite<Kind>[];
@@ -61,7 +61,7 @@ const mostOutdatedMs = 10_000;
 export class WriteLedger<Kind extends StatusOwner> {
   readonly #options: WriteLedgerOptions<Kind>;
   /** All entries by uid. */
-  readonly #entries = new Map<string, Entry<Kind>>();
+  readonly #entries = new Map<string, StatusWrites<Kind>>();
   readonly #outdated = new Map<string, { from: string; untilMs: number }>();
 
   constructor(options: WriteLedgerOptions<Kind>) {
@@ -71,7 +71,7 @@ export class WriteLedger<Kind extends StatusOwner> {
   /** Records that a write is being sent. Call the returned function once, with the outcome. */
   begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
     const { uid, resourceVersion: from = '' } = write.object;
-    const entry: Entry<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
+    const entry: StatusWrites<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
     // A copy, because a write that failed may be sent again.
     const sent = { ...write };
     entry.unanswered = [...entry.unanswered, sent].slice(-mostUnanswered);
@@ -154,7 +154,7 @@ export class WriteLedger<Kind extends StatusOwner> {
   }
 
   /** Returns the write without an answer that has this status. */
-  #unanswered({ unanswered }: Entry<Kind>, status: Kind['status']): StatusWrite<Kind> | undefined {
+  #unanswered({ unanswered }: StatusWrites<Kind>, status: Kind['status']): StatusWrite<Kind> | undefined {
     return unanswered.find((one) => this.#options.isSame(one.status, status));
   }
 }

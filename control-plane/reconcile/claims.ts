@@ -11,7 +11,7 @@ import type { ReadRules } from './spec-reading.ts';
  * even to one with an older creation time. The status, which all replicas read, and the memory of one process may rank two
  * objects differently. Then the status decides.
  */
-export interface Claim {
+export interface DomainClaim {
   object: ConfigObject;
   /** The generation of the spec that claims: the object's own, or that of the stored spec. */
   generation: number;
@@ -62,8 +62,9 @@ export function isServed(
 }
 
 /** The order in which claims to one domain are heard: of newcomers first those whose namespace had it last. */
-function byStanding(record: DomainRecord | undefined): (a: Claim, b: Claim) => number {
-  const isStranger = ({ object }: Claim) => Number(record?.namespaces.includes(object.namespace) === false);
+function byStanding(record: DomainRecord | undefined): (a: DomainClaim, b: DomainClaim) => number {
+  const isStranger = ({ object }: DomainClaim) =>
+    Number(record?.namespaces.includes(object.namespace) === false);
   return (a, b) => a.standing - b.standing || isStranger(a) - isStranger(b) || byAge(a.object, b.object);
 }
 
@@ -78,13 +79,13 @@ function isSamePlace(a: { fleet: string; domain: string }, b: { fleet?: string; 
 
 /** The reason why a claim cannot coexist with the holders of the domain. */
 export interface Clash {
-  holder: Claim;
+  holder: DomainClaim;
   /** The top-level rule that both have; undefined where a domain has one holder only. */
   key: string | undefined;
 }
 
 /** The domain is free, and kept for those who had it last. */
-export interface Hold {
+export interface HeldDomain {
   held: DomainRecord;
 }
 
@@ -100,18 +101,18 @@ export interface ClaimOptions {
 /** The claims that one domain of one fleet is given to: one, or with merging several without a common top-level rule. */
 class DomainHolders {
   readonly #options: ClaimOptions;
-  readonly #place: Pick<Place, 'fleet' | 'domain'>;
-  #claims: Claim[] = [];
+  readonly #place: Pick<ClaimedDomain, 'fleet' | 'domain'>;
+  #claims: DomainClaim[] = [];
   /** Holders by key, computed on first use, because most domains always have one holder. */
-  #holderOfKey: Map<string, Claim> | undefined;
+  #holderOfKey: Map<string, DomainClaim> | undefined;
 
-  constructor(options: ClaimOptions, place: Pick<Place, 'fleet' | 'domain'>) {
+  constructor(options: ClaimOptions, place: Pick<ClaimedDomain, 'fleet' | 'domain'>) {
     this.#options = options;
     this.#place = place;
   }
 
   /** The claims, in no order. */
-  get claims(): readonly Claim[] {
+  get claims(): readonly DomainClaim[] {
     return this.#claims;
   }
 
@@ -121,12 +122,12 @@ class DomainHolders {
   }
 
   /** Returns the reason against the claim. Undefined if there is none. */
-  clash(claim: Claim): Clash | Hold | undefined {
+  clash(claim: DomainClaim): Clash | HeldDomain | undefined {
     return this.#taken(claim) ?? this.#hold(claim);
   }
 
   /** Returns the hold on the domain. With merging, any object that may share the domain gets it while it is not free. */
-  #hold({ standing, object }: Claim): Hold | undefined {
+  #hold({ standing, object }: DomainClaim): HeldDomain | undefined {
     const held = standing === ClaimStanding.newcomer ? this.record : undefined;
     if (held === undefined || held.namespaces.includes(object.namespace)) return undefined;
     const { namespaces } = held;
@@ -136,7 +137,7 @@ class DomainHolders {
   }
 
   /** Returns what another object holds that conflicts with `claim`. Of several such objects, it names the oldest. */
-  #taken(claim: Claim): Clash | undefined {
+  #taken(claim: DomainClaim): Clash | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
     if (!this.#options.mergeDomains)
@@ -152,42 +153,42 @@ class DomainHolders {
   }
 
   /** Adds a claim without a clash. */
-  add(claim: Claim): void {
+  add(claim: DomainClaim): void {
     this.#claims.push(claim);
     if (this.#holderOfKey === undefined) return;
     for (const key of claim.rules.topKeys) this.#holderOfKey.set(key, claim);
   }
 
-  remove(claim: Claim): void {
+  remove(claim: DomainClaim): void {
     this.#claims = this.#claims.filter((one) => one !== claim);
     this.#holderOfKey = undefined;
   }
 }
 
-function holdersByKey(claims: readonly Claim[]): Map<string, Claim> {
+function holdersByKey(claims: readonly DomainClaim[]): Map<string, DomainClaim> {
   return new Map(claims.flatMap((claim) => claim.rules.topKeys.map((key) => [key, claim] as const)));
 }
 
-function isOneObject(a: Claim, b: Claim): boolean {
+function isOneObject(a: DomainClaim, b: DomainClaim): boolean {
   return a.object.uid === b.object.uid;
 }
 
 /** The claims of one object, the preferred one first. */
-export type ClaimList = readonly Claim[];
+export type ClaimList = readonly DomainClaim[];
 
-interface Place {
+interface ClaimedDomain {
   fleet: string;
   domain: string;
   /** Uids of objects with a claim to the domain. */
   claimants: Set<string>;
-  asked: Claim[];
+  asked: DomainClaim[];
   holders: DomainHolders;
 }
 
 /** A domain that nobody holds in the end may be among `places`. */
 export interface Settled {
   uids: ReadonlySet<string>;
-  places: ReadonlySet<Readonly<Place>>;
+  places: ReadonlySet<Readonly<ClaimedDomain>>;
 }
 
 /**
@@ -205,7 +206,7 @@ export interface Settled {
 export class SettledClaims {
   readonly #options: ClaimOptions;
   /** Claimed places by `domainKey`. */
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, ClaimedDomain>();
   /** Lists of claims by uid. */
   readonly #lists = new Map<string, ClaimList>();
 
@@ -230,9 +231,12 @@ export class SettledClaims {
     return settled;
   }
 
-  #reached(changed: ReadonlyMap<string, ClaimList | undefined>): { uids: Set<string>; places: Set<Place> } {
+  #reached(changed: ReadonlyMap<string, ClaimList | undefined>): {
+    uids: Set<string>;
+    places: Set<ClaimedDomain>;
+  } {
     const uids = new Set(changed.keys());
-    const places = new Set<Place>();
+    const places = new Set<ClaimedDomain>();
     for (const [uid, list] of changed) {
       for (const claim of this.#lists.get(uid) ?? []) {
         const place = this.#placeOf(claim);
@@ -259,20 +263,20 @@ export class SettledClaims {
   }
 
   /** Returns the reason against a claim that was rejected, or that was not decided. */
-  clashOf(claim: Claim): Clash | Hold | undefined {
+  clashOf(claim: DomainClaim): Clash | HeldDomain | undefined {
     const place = this.#places.get(domainKey(claim.rules)) ?? this.#newPlace(claim.rules);
     return place.holders.clash(claim);
   }
 
   /** Returns the holders of the claimed domain, whether the claim is among them or not. */
-  holdersFor(claim: Claim): DomainHolders {
+  holdersFor(claim: DomainClaim): DomainHolders {
     return this.#placeOf(claim).holders;
   }
 
   /** Works in rounds: claims that are rejected in one round make their next claim in the next round. */
   #defer(lists: readonly ClaimList[]): void {
-    const nextClaim = new Map<Claim, Claim>();
-    let asking: Claim[] = [];
+    const nextClaim = new Map<DomainClaim, DomainClaim>();
+    let asking: DomainClaim[] = [];
     for (const [first, ...others] of lists) {
       if (first === undefined) continue;
       asking.push(first);
@@ -283,7 +287,7 @@ export class SettledClaims {
       }
     }
     while (asking.length > 0) {
-      const touched = new Set<Place>();
+      const touched = new Set<ClaimedDomain>();
       for (const claim of asking) {
         const place = this.#placeOf(claim);
         place.asked.push(claim);
@@ -295,8 +299,8 @@ export class SettledClaims {
   }
 
   /** Returns those that are turned down. */
-  #choose(place: Place): Claim[] {
-    const refused: Claim[] = [];
+  #choose(place: ClaimedDomain): DomainClaim[] {
+    const refused: DomainClaim[] = [];
     if (place.asked.length > 1) place.asked.sort(byStanding(place.holders.record));
     place.holders = new DomainHolders(this.#options, place);
     for (const claim of place.asked) {
@@ -307,7 +311,7 @@ export class SettledClaims {
     return refused;
   }
 
-  #letInWhoFits(lists: readonly ClaimList[], places: ReadonlySet<Place>): void {
+  #letInWhoFits(lists: readonly ClaimList[], places: ReadonlySet<ClaimedDomain>): void {
     const held = new Set([...places].flatMap(({ holders }) => holders.claims));
     const waiting = lists
       .filter(([first]) => first !== undefined && !held.has(first))
@@ -320,7 +324,7 @@ export class SettledClaims {
   }
 
   /** Returns whether one of the object's preferred claims could take the place of what it holds now. */
-  #improve(claims: ClaimList, held: Set<Claim>): boolean {
+  #improve(claims: ClaimList, held: Set<DomainClaim>): boolean {
     const rank = claims.findIndex((claim) => held.has(claim));
     const preferred = rank === -1 ? claims : claims.slice(0, rank);
     const better = preferred.find((claim) => this.holdersFor(claim).clash(claim) === undefined);
@@ -335,12 +339,12 @@ export class SettledClaims {
     return true;
   }
 
-  #newPlace({ fleet, domain }: ReadRules): Place {
+  #newPlace({ fleet, domain }: ReadRules): ClaimedDomain {
     const holders = new DomainHolders(this.#options, { fleet, domain });
     return { fleet, domain, claimants: new Set(), asked: [], holders };
   }
 
-  #placeOf({ rules }: Claim): Place {
+  #placeOf({ rules }: DomainClaim): ClaimedDomain {
     const key = domainKey(rules);
     let place = this.#places.get(key);
     if (place === undefined) {
@@ -392,7 +396,7 @@ export interface FleetAccesses {
 
 export type ParsedDomainOwners = { ok: true; owners: DomainOwners } | { ok: false; errors: string[] };
 
-interface Entry {
+interface OwnersOfDomain {
   domain: string;
   namespaces: readonly string[];
 }
@@ -418,7 +422,7 @@ export function fleetDomainOwners(list: readonly DomainEntry[]): ParsedDomainOwn
 
 /** Returns entries by their texts, or the mistakes in them. */
 function ownersOfEntries(
-  read: readonly (readonly [part: string, entry: Entry | string])[],
+  read: readonly (readonly [part: string, entry: OwnersOfDomain | string])[],
   ownership: DomainOwnership,
 ): ParsedDomainOwners {
   const entries = new EntryIndex();
@@ -445,7 +449,7 @@ function parts(text: string): string[] {
 }
 
 /** The entry, or what is wrong with it. */
-function parseEntry(part: string): Entry | string {
+function parseEntry(part: string): OwnersOfDomain | string {
   const mark = part.lastIndexOf('=');
   if (mark === -1) return "has no '=' between a domain and its namespaces";
   const domain = part.slice(0, mark).trim();
@@ -457,14 +461,14 @@ function parseEntry(part: string): Entry | string {
   return entryOf(domain, namespaces);
 }
 
-function entryOf(domain: string, namespaces: readonly string[]): Entry | string {
+function entryOf(domain: string, namespaces: readonly string[]): OwnersOfDomain | string {
   if (namespaces.every((name) => name === '')) return "names no namespace after '='";
   const bad = namespaces.find((name) => !/^[a-z0-9*-]{1,63}$/.test(name));
   if (bad !== undefined) return `has '${bad}' where a namespace must stand`;
   return { domain, namespaces };
 }
 
-function coverProblem(cover: Entry | undefined): string | undefined {
+function coverProblem(cover: OwnersOfDomain | undefined): string | undefined {
   return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
 }
 
@@ -477,7 +481,7 @@ class EntryIndex {
   readonly #clueLengths = new Set<number>();
   size = 0;
 
-  add(entry: Entry, clue: string): void {
+  add(entry: OwnersOfDomain, clue: string): void {
     const ranked = { ...entry, rank: this.size++ };
     const { domain } = entry;
     if (!domain.includes('*')) {
@@ -491,7 +495,7 @@ class EntryIndex {
   }
 
   /** Returns the first entry that matches the whole domain, or everything that the pattern matches. */
-  first(text: string): Entry | undefined {
+  first(text: string): OwnersOfDomain | undefined {
     let first = this.#exact.get(text);
     for (const length of this.#clueLengths) {
       for (let at = 0; at + length <= text.length; at++) {
@@ -507,7 +511,7 @@ class EntryIndex {
   }
 }
 
-interface RankedEntry extends Entry {
+interface RankedEntry extends OwnersOfDomain {
   rank: number;
 }
 

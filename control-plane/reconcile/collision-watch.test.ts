@@ -4,7 +4,7 @@ import { recordedTelemetry, reportTo } from '../../test/support/control-plane-te
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision } from '../model/decision.ts';
+import type { ClusterDecision } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import { anyoneOwnsAnything } from './claims.ts';
@@ -14,7 +14,7 @@ import { type CollisionSearch, encodedObjects, meetingsOf, searchInThread } from
 const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
 
 let timers: ManualTimers;
-let decision: Decision;
+let decision: ClusterDecision;
 let limiters: LimiterReport[];
 let leads: boolean;
 let searches: number;

@@ -6,7 +6,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { Decision } from '../model/decision.ts';
+import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { reasons } from '../model/reasons.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
@@ -17,7 +17,7 @@ import { type CollisionSearch, encodedObjects, type ObjectCollision } from './co
 
 export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   /** Undefined before the first complete list. */
-  decision(): Decision | undefined;
+  decision(): ClusterDecision | undefined;
   /** The reports of all living replicas. */
   reports(): readonly ReplicaReport[];
   leads(): boolean;

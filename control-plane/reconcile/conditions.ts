@@ -10,7 +10,7 @@ import {
 } from '../model/config-object.ts';
 import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { finding, isEnd, type Reason } from '../model/reasons.ts';
-import type { Standing } from './fleet-standing.ts';
+import type { RolloutProgress } from './fleet-rollout.ts';
 
 /** The first few of many, and how many there are in all. */
 export interface FirstFew<T> {
@@ -52,7 +52,7 @@ type Finding = ReturnType<typeof finding<ConditionType>>;
 interface ConditionFacts {
   outcome: ObjectOutcome;
   /** The standing of the served rules of the object. Undefined if nothing is served. */
-  standing: Standing | undefined;
+  standing: RolloutProgress | undefined;
   /** True if limiters may have other rules of the object in force that no replica knows yet. */
   awaitsMore: boolean;
   /** True if limiters of the object's fleet are not Weir's. */
@@ -130,7 +130,7 @@ interface Progress {
  */
 export function progress(
   fleet: string,
-  standing: Standing,
+  standing: RolloutProgress,
   { awaitsMore = false, others = 'earlier rules or none' }: { awaitsMore?: boolean; others?: string } = {},
 ): Progress {
   const { connected, refused, tooOld, pending } = standing;
@@ -155,16 +155,16 @@ export function progress(
   return { reason, message: `${missing}${refusal}${old}${waiting}${unheard}` };
 }
 
-function tooOldText({ tooOld, needs }: Standing, others: string): string {
+function tooOldText({ tooOld, needs }: RolloutProgress, others: string): string {
   return `limiters that do not support all of ${needs.join(', ')} get ${others}: ${listed(tooOld)}`;
 }
 
-function unheardText({ away, isShort }: Standing): string {
+function unheardText({ away, isShort }: RolloutProgress): string {
   const gone = away.count === 0 ? '' : `; no report from ${listed(away)}`;
   return isShort ? `${gone}; fewer limiters are connected than expected` : gone;
 }
 
-function refusalText({ items, count }: Standing['refused']): string {
+function refusalText({ items, count }: RolloutProgress['refused']): string {
   const [first, ...others] = items;
   const words = `refused by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRefusal)}`;
   return count === 1 ? words : `${words}; also refused by ${listed({ items: others, count: count - 1 })}`;
@@ -205,7 +205,7 @@ function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }
 
-export interface StatusFacts extends ConditionFacts {
+export interface ConfigStatusFacts extends ConditionFacts {
   /** The status that was written last. Times of transitions, and the generation that was accepted before, are taken from it. */
   previous: ConfigStatus | undefined;
   /** The number of overrides of the domain of a RateLimitConfig. */
@@ -216,7 +216,7 @@ export interface StatusFacts extends ConditionFacts {
 }
 
 /** Returns the status, which follows from the arguments alone: the same facts a second later give the same status. */
-export function statusOf(facts: StatusFacts): ConfigStatus {
+export function statusOf(facts: ConfigStatusFacts): ConfigStatus {
   const { outcome, previous, controllerName, overrides = 0, nowMs } = facts;
   const { object, served, override } = outcome;
   const { domain, fleet } = served ?? previous ?? {};

@@ -8,13 +8,13 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { Decision, KeptSpec } from '../model/decision.ts';
+import type { ClusterDecision, KeptSpec } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';
-import { FleetStanding } from './fleet-standing.ts';
+import { FleetRollout } from './fleet-rollout.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 
@@ -121,9 +121,9 @@ function* played(
   }
 }
 
-function withStatus({ outcomes }: Decision): ConfigObject[] {
+function withStatus({ outcomes }: ClusterDecision): ConfigObject[] {
   const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
-  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0, needs: [] });
+  const standing = new FleetRollout(nobody).of({ number: 1, ms: 0, needs: [] });
   return [...outcomes.values()].map((outcome) => {
     const facts = { outcome, standing, awaitsMore: false, hasOthers: false, isOversize: false };
     return { ...outcome.object, status: statusOf({ ...facts, previous: outcome.object.status, nowMs: 0 }) };
@@ -131,7 +131,7 @@ function withStatus({ outcomes }: Decision): ConfigObject[] {
 }
 
 /** Everything that follows, in an order of its own. Without names of resources, which change when domains are merged. */
-function outcomeOf({ fleets, outcomes }: Decision, without?: ConfigObject) {
+function outcomeOf({ fleets, outcomes }: ClusterDecision, without?: ConfigObject) {
   return {
     fleets: [...fleets.values()]
       .map((one) => `${one.fleet} ${one.version} ${servedTo(one, noCapabilities).version}`)
@@ -147,7 +147,9 @@ function outcomeOf({ fleets, outcomes }: Decision, without?: ConfigObject) {
   };
 }
 
-function forEveryHistory(check: (world: World, decision: Decision, options: DeciderOptions) => void): void {
+function forEveryHistory(
+  check: (world: World, decision: ClusterDecision, options: DeciderOptions) => void,
+): void {
   fc.assert(
     fc.property(history, settings, (steps, chosen) => {
       const options = optionsOf(chosen);
@@ -217,7 +219,7 @@ describe('decide, whatever happened before', () => {
   });
 
   it('says of which objects it says something else than before, and who has which domain', () => {
-    let last: Decision['outcomes'] | undefined;
+    let last: ClusterDecision['outcomes'] | undefined;
     forEveryHistory(({ objects }, decision) => {
       const { outcomes, holders } = decision;
       const before = last ?? new Map();
@@ -251,7 +253,7 @@ describe('decide, whatever happened before', () => {
           const joined = new WholeDecider(options).decideAll([newcomer, ...world.objects], world.kept);
           const isServed = joined.outcomes.get(newcomer.uid)?.served !== undefined;
           // An older generation gives way to who has one of its descriptors by now, and another to it.
-          const newestOf = (outcome: Decision) =>
+          const newestOf = (outcome: ClusterDecision) =>
             outcomeOf(outcome, newcomer).outcomes.map(({ served, ...outcome }) => {
               return { ...outcome, served: served && { ...served, fallback: undefined } };
             });

@@ -4,7 +4,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
 import { neededFor, servedTo as servedToLimiter } from '../model/served-rules.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { type DeciderOptions, joinedKept } from './decide.ts';
@@ -14,7 +14,7 @@ type Kept = ReadonlyMap<string, KeptSpec>;
 function decide(
   objects: readonly ConfigObject[],
   options: Partial<DeciderOptions> & { kept?: Kept } = {},
-): Decision {
+): ClusterDecision {
   const { kept = new Map(), ...others } = options;
   return new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...others }).decideAll(
     objects,
@@ -22,18 +22,18 @@ function decide(
   );
 }
 
-function outcome(decision: Decision, { uid }: ConfigObject): ObjectOutcome {
+function outcome(decision: ClusterDecision, { uid }: ConfigObject): ObjectOutcome {
   return decision.outcomes.get(uid)!;
 }
 
 /** `Valid`, or the reason and message. */
-function saidOf(decision: Decision, object: ConfigObject): string {
+function saidOf(decision: ClusterDecision, object: ConfigObject): string {
   const { accepted } = outcome(decision, object);
   return accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
 }
 
 /** `resource: keys of the top level`. */
-function servedTo(decision: Decision, fleet: string): string[] {
+function servedTo(decision: ClusterDecision, fleet: string): string[] {
   return (decision.fleets.get(fleet)?.resources ?? []).map(({ name, bytes }) => {
     const source = decodeResource(bytes);
     expect(source.name).toBe(name);
@@ -379,14 +379,14 @@ describe('limiters that do not support all rules', () => {
   const sliding = (requestsPerUnit: number) => configSpec({ requestsPerUnit, algorithm: 'SlidingWindow' });
 
   /** `resource: limits` for limiters with these capabilities. */
-  function limitsWith({ fleets }: Decision, has: Capabilities): string[] {
+  function limitsWith({ fleets }: ClusterDecision, has: Capabilities): string[] {
     return servedToLimiter(fleets.get('default')!, has).resources.map(({ name, bytes }) => {
       const limits = decodeResource(bytes).descriptors.flatMap((rule) => rule.limits);
       return `${name}: ${limits.map(({ requestsPerUnit }) => requestsPerUnit).join(' ')}`;
     });
   }
   /** For limiters with all capabilities, then for those with none. */
-  const limitsFor = (decision: Decision) => [
+  const limitsFor = (decision: ClusterDecision) => [
     limitsWith(decision, capabilities),
     limitsWith(decision, noCapabilities),
   ];

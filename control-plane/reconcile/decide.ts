@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { newestNeed, supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
-  type Decision,
+  type ClusterDecision,
   type DomainRecords,
   domainKey,
   type KeptSpec,
@@ -20,13 +20,13 @@ import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { type Changes, VersionedMap } from '../model/versioned-map.ts';
 import {
-  type Claim,
   type ClaimList,
   type Clash,
   claimStanding,
+  type DomainClaim,
   type DomainOwners,
   type FleetAccesses,
-  type Hold,
+  type HeldDomain,
   isServed,
   SettledClaims,
   servedGeneration,
@@ -44,15 +44,15 @@ import {
   rejected,
 } from './rejections.ts';
 import { type Fallback, ServedFleets } from './served-fleets.ts';
-import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from './spec-reading.ts';
+import { followsFromSchemas, type ObjectSpecReading, type ReadRules, readingOf } from './spec-reading.ts';
 
 /** The rejection of a claim. */
-function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
+function domainConflict({ rules: { domain, fleet } }: DomainClaim, clash: Clash | HeldDomain): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
   return { reason: 'DomainConflict', problem: conflictText(place, clash) };
 }
 
-function conflictText(place: string, clash: Clash | Hold): string {
+function conflictText(place: string, clash: Clash | HeldDomain): string {
   if ('held' in clash) {
     const { namespaces, heldUntilMs } = clash.held;
     const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
@@ -69,14 +69,18 @@ export interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
   /** The readings of the newest spec, of the stored one, and of its fallback. */
-  readings: { newest: SpecReading; kept: SpecReading | undefined; fallback: SpecReading | undefined };
+  readings: {
+    newest: ObjectSpecReading;
+    kept: ObjectSpecReading | undefined;
+    fallback: ObjectSpecReading | undefined;
+  };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
-  newest: Claim | undefined;
+  newest: DomainClaim | undefined;
   rejection: Rejection | undefined;
   /** The claim of the newest spec without fields of a newer CRD, if it has some. */
-  rest: Claim | undefined;
+  rest: DomainClaim | undefined;
   /** The newest first, then that of the kept spec, then `rest`. */
-  claims: readonly Claim[];
+  claims: readonly DomainClaim[];
   /** The facts on which `rejection` depends. */
   fleets: FleetAccesses;
   schemas: PublishedSchemas | undefined;
@@ -108,13 +112,13 @@ function candidateOf(
   const isSame = last !== undefined && last.object === object && last.kept === kept;
   if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
   const { version = '' } = options;
-  const read = (spec: SpecGeneration): SpecReading =>
+  const read = (spec: SpecGeneration): ObjectSpecReading =>
     readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
   const newestReading = read(object);
   const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
   const fallbackReading = kept?.fallback && read(kept.fallback);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
-  const rejectionOf = (reading: SpecReading): Rejection | undefined => {
+  const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
     const asked = reading.ok ? reading : reading.rest;
     const { namespace } = object;
     const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
@@ -128,7 +132,7 @@ function candidateOf(
   const readings = { newest: newestReading, kept: keptReading, fallback: fallbackReading };
   // A control plane of an earlier version may not be able to read the stored spec.
   const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
-  const claim = (generation: number, claimed: ReadRules): Claim => {
+  const claim = (generation: number, claimed: ReadRules): DomainClaim => {
     const kept = older && { rules: older.rules, generation: older.spec.generation };
     const standing = claimStanding({ status, generation, claimed, kept });
     return { object, generation, rules: claimed, standing };
@@ -152,7 +156,7 @@ function readBefore(
   spec: SpecGeneration,
   last: Candidate | undefined,
   schemas: PublishedSchemas | undefined,
-): SpecReading | undefined {
+): ObjectSpecReading | undefined {
   if (last === undefined) return undefined;
   const { object, kept, readings } = last;
   const pairs = [
@@ -186,7 +190,7 @@ function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>
  * Returns the fallback for limiters that do not support a claim. Of the earlier generations that some of them support, it is the
  * one that most support, or the newest of several. So every limiter that had a generation of the object before still has one.
  */
-function fallbackOf(candidate: Candidate, { rules }: Claim): Fallback | undefined {
+function fallbackOf(candidate: Candidate, { rules }: DomainClaim): Fallback | undefined {
   return acceptedBefore(candidate)
     .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
     .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs))[0];
@@ -210,7 +214,7 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
  * neither accepted nor served is removed.
  */
 export function keptChanges(
-  { outcomes }: Decision,
+  { outcomes }: ClusterDecision,
   kept: ReadonlyMap<string, KeptSpec>,
   /** The objects whose outcome or stored spec has changed since the last call. */
   uids: Iterable<string>,
@@ -246,7 +250,7 @@ export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptS
 
 /** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
 export function withUnknownSpec(
-  { outcomes }: Decision,
+  { outcomes }: ClusterDecision,
   kept: ReadonlyMap<string, KeptSpec>,
   controllerName: string | undefined,
 ): string[] {
@@ -349,7 +353,7 @@ export class Decider {
   }
 
   /** `changed`: objects that may differ from the round before. `nowMs` is for overrides; by default none of them has ended. */
-  decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): Decision {
+  decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): ClusterDecision {
     const outcomes = this.#settle(this.#take(changed, policy));
     const overrides = [...this.#ofOverrides.values()];
     const decided = this.#overrides.decide(overrides, this.#kept, this.#overrideFacts(nowMs));
@@ -489,7 +493,7 @@ function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject |
 }
 
 /** Returns sorted namespaces. Undefined if there are none. */
-function namespacesOf(claims: readonly Claim[]): string[] | undefined {
+function namespacesOf(claims: readonly DomainClaim[]): string[] | undefined {
   if (claims.length === 0) return undefined;
   return [...new Set(claims.map(({ object }) => object.namespace))].sort();
 }
@@ -548,12 +552,12 @@ function isSame(a: ObjectOutcome['accepted'], b: ObjectOutcome['accepted']): boo
 }
 
 /** Describes a claim that is served in place of the newest spec. */
-function inForceOf({ object, generation, without }: Claim): InForce {
+function inForceOf({ object, generation, without }: DomainClaim): InForce {
   return { generation, isSame: generation === object.generation, without };
 }
 
 function servedConfig(
-  { generation, rules: read, without }: Claim,
+  { generation, rules: read, without }: DomainClaim,
   resource: string,
 ): Omit<ServedConfig, 'fallback'> {
   const { fleet, domain, rules, ownFields, spec } = read;

@@ -11,7 +11,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, KeptSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
+import type { ClusterDecision, KeptSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { readingOf } from './spec-reading.ts';
@@ -53,7 +53,7 @@ function generationFor(
   return fallback && supports(has, fallback.needs) ? fallback : undefined;
 }
 
-function keysFor({ fleets }: Decision, domain: string, has: Capabilities): string[] {
+function keysFor({ fleets }: ClusterDecision, domain: string, has: Capabilities): string[] {
   const snapshot = fleets.get('default');
   const resource = snapshot && servedTo(snapshot, has).resources.find((one) => one.domain === domain);
   return resource === undefined ? [] : decodeResource(resource.bytes).descriptors.map(compositeOf);
@@ -66,7 +66,7 @@ it('leaves each limiter a generation that it supports of an object of which it h
       let decider = new WholeDecider(options);
       let objects: ConfigObject[] = [];
       let kept: ReadonlyMap<string, KeptSpec> = new Map();
-      let last: Decision | undefined;
+      let last: ClusterDecision | undefined;
       for (const [index, { name, event, ...spec }] of steps.entries()) {
         const before = objects.find((object) => object.name === name);
         const others = objects.filter((object) => object !== before);

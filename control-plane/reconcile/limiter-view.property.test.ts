@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Endpoint } from '../model/fleet-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import { VersionLedger } from './fleet-standing.ts';
+import { VersionLedger } from './fleet-rollout.ts';
 import { LimiterView } from './limiter-view.ts';
 
 const names = ['a', 'b', 'c'];

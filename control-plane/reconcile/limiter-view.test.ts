@@ -8,7 +8,7 @@ import {
   type Resource,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
-import { type Since, type Standing, VersionLedger } from './fleet-standing.ts';
+import { type RolloutProgress, type Since, VersionLedger } from './fleet-rollout.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
@@ -62,7 +62,7 @@ function since(number: number, traits: Partial<Since> = {}): Since {
 }
 
 /** `2/3`, then who refused, who is too old and who has not answered. */
-function said({ total, inForce, refused, tooOld, pending }: Standing): string {
+function said({ total, inForce, refused, tooOld, pending }: RolloutProgress): string {
   const refusals = refused.items.map(({ name, message }) => `${name}: ${message}`);
   const old = tooOld.items.map(({ name }) => `${name} too old`);
   return [`${inForce}/${total}`, ...refusals, ...old, ...pending.items.map(({ name }) => name)].join(', ');
@@ -503,7 +503,7 @@ function endpoint(name: string, traits: Partial<Endpoint> = {}): Endpoint {
 }
 
 /** `1/2, away a`: of the rules since that number. */
-function heard({ total, inForce, away, isShort }: Standing): string {
+function heard({ total, inForce, away, isShort }: RolloutProgress): string {
   const names = away.items.map(({ name }) => `away ${name}`);
   return [`${inForce}/${total}`, ...names, ...(isShort ? ['short'] : [])].join(', ');
 }

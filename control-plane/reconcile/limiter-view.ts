@@ -5,19 +5,19 @@ import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,
   limiterIdentity,
-  type Refusal,
   type RefusedResource,
   type ReplicaReport,
+  type SnapshotNack,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import { defaultGraceSeconds } from '../model/object-models.ts';
 import {
   type AbsentLimiter,
-  FleetStanding,
-  type LimiterState,
-  type Limiters,
+  type ConnectedLimiter,
+  type FleetLimiters,
+  FleetRollout,
   type VersionLedger,
-} from './fleet-standing.ts';
+} from './fleet-rollout.ts';
 
 /** The state of a limiter that is remembered while it is connected. */
 interface LastKnown {
@@ -45,7 +45,7 @@ const defaultExpectation: FleetExpectation = {
   ignoresDisconnected: false,
 };
 
-const nobody = new FleetStanding({ connected: [], absent: [], coming: [], isShort: false, mayBeMore: false });
+const nobody = new FleetRollout({ connected: [], absent: [], coming: [], isShort: false, mayBeMore: false });
 
 /**
  * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
@@ -70,7 +70,7 @@ export class LimiterView {
   #joinedMs = new Map<string, number>();
   /** Times of readiness by fleet and key of an endpoint. */
   #readyMs = new Map<string, number>();
-  #fleets = new Map<string, FleetStanding>();
+  #fleets = new Map<string, FleetRollout>();
   #dueMs = Number.POSITIVE_INFINITY;
   /** The time of the first update. */
   #sinceMs: number | undefined;
@@ -97,7 +97,7 @@ export class LimiterView {
     this.#sinceMs ??= nowMs;
     const connected = this.#connected(living, nowMs);
     const readyMs = new Map<string, number>();
-    const fleets = new Map<string, FleetStanding>();
+    const fleets = new Map<string, FleetRollout>();
     const reports = [...this.#lastKnown.values()].map(({ report }) => report);
     const present = Map.groupBy(reports, (report) => report.fleet);
     const gone = Map.groupBy(this.#gone, ([, { report }]) => report.fleet);
@@ -107,7 +107,7 @@ export class LimiterView {
       const seen = { present: present.get(fleet) ?? [], gone: gone.get(fleet) ?? [] };
       const limiters = this.#limiters(fleet, { ...seen, states, expectation, readyMs, nowMs });
       const former = this.#fleets.get(fleet);
-      fleets.set(fleet, former?.isOf(limiters) ? former : new FleetStanding(limiters, former));
+      fleets.set(fleet, former?.isOf(limiters) ? former : new FleetRollout(limiters, former));
     }
     this.#readyMs = readyMs;
     this.#fleets = fleets;
@@ -120,15 +120,15 @@ export class LimiterView {
   }
 
   /** Returns a standing without limiters for a fleet to which none is connected. */
-  fleet(name: string): FleetStanding {
+  fleet(name: string): FleetRollout {
     return this.#fleets.get(name) ?? nobody;
   }
 
   /** Returns connected limiters by fleet. Limiters that were connected before and are not now count as gone from now on. */
-  #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, LimiterState[]> {
+  #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, ConnectedLimiter[]> {
     const lastKnown = new Map<string, LastKnown>();
     const joinedMs = new Map<string, number>();
-    const states = new Map<string, LimiterState[]>();
+    const states = new Map<string, ConnectedLimiter[]>();
     const streams = newestStreams(living);
     let left: ReadonlyMap<string, LastKnown> | undefined;
     for (const [identity, report] of streams) {
@@ -204,7 +204,7 @@ export class LimiterView {
   #state(
     { report, accepted, refusesSinceMs = 0, hasAnswered }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
-  ): LimiterState {
+  ): ConnectedLimiter {
     const { name, isWeir, capabilities, refusal } = report;
     const number = this.#numberOf(report, refusal?.version);
     return {
@@ -234,12 +234,12 @@ export class LimiterView {
     }: {
       present: readonly LimiterReport[];
       gone: readonly [string, Gone][];
-      states: readonly LimiterState[];
+      states: readonly ConnectedLimiter[];
       expectation: FleetExpectation;
       readyMs: Map<string, number>;
       nowMs: number;
     },
-  ): Limiters {
+  ): FleetLimiters {
     const { endpoints, count, ignoresDisconnected } = expectation;
     const gone = this.#stillGone(goneBefore, present);
     const absent: AbsentLimiter[] = [];
@@ -364,7 +364,7 @@ function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | u
 }
 
 /** Returns reasons by names. */
-function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
+function keptOut({ resources }: SnapshotNack): ReadonlyMap<string, string> | undefined {
   if (resources === undefined) return undefined;
   const found = keptOutOf.get(resources) ?? new Map(resources.map(({ name, message }) => [name, message]));
   keptOutOf.set(resources, found);

@@ -6,7 +6,7 @@ import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { servedTo } from '../model/served-rules.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
@@ -28,15 +28,19 @@ const shop = configObject({ name: 'shop' });
 const decider = (options: Partial<DeciderOptions> = {}) =>
   new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...options });
 
-function decide(objects: ConfigObject[], nowMs = createdMs, options: Partial<DeciderOptions> = {}): Decision {
+function decide(
+  objects: ConfigObject[],
+  nowMs = createdMs,
+  options: Partial<DeciderOptions> = {},
+): ClusterDecision {
   return decider(options).decideAll(objects, new Map(), noPolicy, nowMs);
 }
 
-function outcomeOn(decision: Decision, name: string): ObjectOutcome {
+function outcomeOn(decision: ClusterDecision, name: string): ObjectOutcome {
   return decision.outcomes.get(`o-${name}`) as ObjectOutcome;
 }
 
-const names = ({ fleets }: Decision, has: Capabilities = capabilities, fleet = 'default') =>
+const names = ({ fleets }: ClusterDecision, has: Capabilities = capabilities, fleet = 'default') =>
   servedTo(fleets.get(fleet)!, has).resources.map(({ name }) => name);
 
 describe('overrides', () => {
@@ -288,7 +292,7 @@ describe('overrides', () => {
       return { one, last, kept, stored: persistedKept(last, kept) };
     }
 
-    const effectIn = (decision: Decision): unknown =>
+    const effectIn = (decision: ClusterDecision): unknown =>
       decodeOverride(outcomeOn(decision, 'sale').served!.bytes, readOverride).override?.effect;
 
     it('are accepted where these hold their defaults, and kept without them', () => {

@@ -78,7 +78,7 @@ interface Candidate {
   given: { outcome: ObjectOutcome; served: ReadSpec | undefined } | undefined;
 }
 
-interface Place {
+interface FleetDomain {
   fleet: string;
   domain: string;
 }
@@ -92,9 +92,9 @@ export interface OverrideFacts {
   /** The version of this program, for messages. */
   version: string;
   /** Returns why the object's namespace may not set overrides in the domain. Undefined if it may. */
-  rejection(object: ConfigObject, place: Place): Rejection | undefined;
+  rejection(object: ConfigObject, place: FleetDomain): Rejection | undefined;
   /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined if there are none. */
-  rulesOf(place: Place): Resource | undefined;
+  rulesOf(place: FleetDomain): Resource | undefined;
 }
 
 export interface DecidedOverrides {

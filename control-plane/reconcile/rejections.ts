@@ -1,6 +1,6 @@
 /** The reasons why objects are not accepted, in words for their owners. */
 import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
-import type { Acceptance, Decision } from '../model/decision.ts';
+import type { Acceptance, ClusterDecision } from '../model/decision.ts';
 import { isUnread, type RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
@@ -102,7 +102,7 @@ export function name(text: string): string {
  * elsewhere.
  */
 export function unreadSpecs(
-  { outcomes }: Decision,
+  { outcomes }: ClusterDecision,
   placeOf: (object: ConfigObject) => string | undefined,
 ): string[] {
   return [...outcomes.values()].flatMap(({ object, accepted, served }) => {

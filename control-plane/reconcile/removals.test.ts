@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import type { Decision, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
 import { Removals } from './removals.ts';
 
 const startMs = 1_000_000;
@@ -38,7 +38,7 @@ function outcomeOf(name: string, isServed = true): ObjectOutcome {
   return { object, accepted: { status: true }, served: isServed ? { ...served, ...rest } : undefined };
 }
 
-function decisionOf(...outcomes: ObjectOutcome[]): Decision {
+function decisionOf(...outcomes: ObjectOutcome[]): ClusterDecision {
   const byUid = new Map(outcomes.map((one) => [one.object.uid, one]));
   return { fleets: new Map(), outcomes: byUid, holders: new Map() };
 }

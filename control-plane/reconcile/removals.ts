@@ -3,7 +3,7 @@
  * deletions and what the leader stores about them, so that each replica can become leader. Pure: its inputs are passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 
 export interface RemovedObject
@@ -14,7 +14,7 @@ export interface RemovedObject
   removedMs: number;
 }
 
-interface Waiting {
+interface PendingRemoval {
   object: RemovedObject;
   /** The first snapshot of its fleet from which on no snapshot contains it. Undefined while nothing is served to the fleet. */
   since: number | undefined;
@@ -36,10 +36,10 @@ const mostLagMs = 60_000;
 export class Removals {
   readonly #options: RemovalsOptions;
   /** Waiting objects by uid, the oldest first. */
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, PendingRemoval>();
   /** Times by uid when receivers had been notified. */
   readonly #doneMs = new Map<string, number>();
-  #outcomes: Decision['outcomes'] = new Map();
+  #outcomes: ClusterDecision['outcomes'] = new Map();
   /** Uids of stored objects. */
   #stored: ReadonlySet<string> = new Set();
 
@@ -53,7 +53,7 @@ export class Removals {
   }
 
   /** `isGone`: whether the object no longer exists, neither as an object of this control plane nor of another. */
-  observe(decision: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
+  observe(decision: ClusterDecision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
     for (const uid of changedKeys(decision.outcomes, this.#outcomes)) {
       const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
       if (outcome && isGone(outcome.object)) this.#add(removedObject(outcome, nowMs));

@@ -4,7 +4,7 @@ import { byAge } from '../model/config-object.ts';
 import type { FallbackSpec } from '../model/decision.ts';
 import { type FleetSnapshot, type Resource, versionLine, versionOfText } from '../model/fleet-snapshot.ts';
 import { mergedOf } from '../model/served-rules.ts';
-import type { Claim, Settled } from './claims.ts';
+import type { DomainClaim, Settled } from './claims.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /** The rules for limiters that do not support a claim. */
@@ -15,8 +15,8 @@ export interface Fallback {
 
 /** The resource for one domain of a fleet. */
 interface ServedPlace {
-  claims: ReadonlySet<Claim>;
-  fallbacks: ReadonlyMap<Claim, Fallback>;
+  claims: ReadonlySet<DomainClaim>;
+  fallbacks: ReadonlyMap<DomainClaim, Fallback>;
   resource: Resource;
 }
 
@@ -121,12 +121,12 @@ export class ServedFleets {
   }
 
   /** The resource that a claim is in; undefined: it is not served. */
-  resourceOf(claim: Claim): Resource | undefined {
+  resourceOf(claim: DomainClaim): Resource | undefined {
     const place = this.#placeOf(claim.rules);
     return place?.claims.has(claim) ? place.resource : undefined;
   }
 
-  fallbackOf(claim: Claim): FallbackSpec | undefined {
+  fallbackOf(claim: DomainClaim): FallbackSpec | undefined {
     return this.#placeOf(claim.rules)?.fallbacks.get(claim)?.spec;
   }
 
@@ -136,7 +136,7 @@ export class ServedFleets {
   }
 
   /** Serves the results of these places. */
-  serve(places: Settled['places'], fallbackOf: (claim: Claim) => Fallback | undefined): void {
+  serve(places: Settled['places'], fallbackOf: (claim: DomainClaim) => Fallback | undefined): void {
     const next = [...places].map(({ fleet, domain, holders }) => {
       const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
       this.#gatherings.set(fleet, gathering);
@@ -165,9 +165,9 @@ export class ServedFleets {
  * changes back and forth.
  */
 function servedPlace(
-  claims: readonly Claim[],
+  claims: readonly DomainClaim[],
   before: ServedPlace | undefined,
-  fallbackOf: (claim: Claim) => Fallback | undefined,
+  fallbackOf: (claim: DomainClaim) => Fallback | undefined,
 ): ServedPlace {
   const fallbacks = fallbacksOf(claims, fallbackOf);
   const parts = claims.map((claim): Resource => {
@@ -184,9 +184,9 @@ function servedPlace(
 
 /** Returns fallbacks, without those that have no rule left because other objects have all of their top-level rules: see `resourceFor`. */
 function fallbacksOf(
-  claims: readonly Claim[],
-  fallbackOf: (claim: Claim) => Fallback | undefined,
-): Map<Claim, Fallback> {
+  claims: readonly DomainClaim[],
+  fallbackOf: (claim: DomainClaim) => Fallback | undefined,
+): Map<DomainClaim, Fallback> {
   const found = claims.flatMap((claim) => {
     const fallback = fallbackOf(claim);
     return fallback === undefined ? [] : [[claim, fallback] as const];

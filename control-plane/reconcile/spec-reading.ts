@@ -41,7 +41,7 @@ export interface UnreadableSpec {
   rest: ReadRules | undefined;
 }
 
-export type SpecReading = ReadRules | UnreadableSpec;
+export type ObjectSpecReading = ReadRules | UnreadableSpec;
 
 export interface ReadingFacts {
   /** The name of the object in messages. */
@@ -53,11 +53,11 @@ export interface ReadingFacts {
 }
 
 /** Returns whether another reading could follow from other schemas. */
-export function followsFromSchemas(reading: SpecReading): boolean {
+export function followsFromSchemas(reading: ObjectSpecReading): boolean {
   return reading.ok ? reading.ignored.length > 0 : reading.unknown.length > 0;
 }
 
-export function readingOf(spec: unknown, facts: ReadingFacts): SpecReading {
+export function readingOf(spec: unknown, facts: ReadingFacts): ObjectSpecReading {
   const { name, schemas } = facts;
   if (spec instanceof UnreadSpec) {
     const rejection: Rejection = { reason: 'Invalid', problem: shortened(spec.problem, longestProblem) };
@@ -70,7 +70,7 @@ export function readingOf(spec: unknown, facts: ReadingFacts): SpecReading {
   return readWithout(spec, paths, facts);
 }
 
-function readWithout(spec: unknown, paths: readonly FieldPath[], facts: ReadingFacts): SpecReading {
+function readWithout(spec: unknown, paths: readonly FieldPath[], facts: ReadingFacts): ObjectSpecReading {
   const { name, schemas, version } = facts;
   const { ignored, unknown } = sortFields(spec, paths, schemas?.get(kind));
   const reduced = withoutFields(spec, paths);

@@ -7,7 +7,7 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
 import { anyoneOwnsAnything } from './claims.ts';
-import { VersionLedger } from './fleet-standing.ts';
+import { VersionLedger } from './fleet-rollout.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 import { StatusBoard } from './status-board.ts';
 import type { OwnershipNews } from './status-ownership.ts';

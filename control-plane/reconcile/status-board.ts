@@ -10,13 +10,13 @@ import {
   findCondition,
   isOfOther,
 } from '../model/config-object.ts';
-import { type Decision, domainKey, type ObjectOutcome } from '../model/decision.ts';
+import { type ClusterDecision, domainKey, type ObjectOutcome } from '../model/decision.ts';
 import { says } from '../model/reasons.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-queue.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
-import type { FleetStanding, Since, Standing, VersionLedger } from './fleet-standing.ts';
+import type { FleetRollout, RolloutProgress, Since, VersionLedger } from './fleet-rollout.ts';
 import type { LimiterView } from './limiter-view.ts';
 import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
@@ -38,7 +38,7 @@ export interface BoardChanges {
 }
 
 export interface Evaluation {
-  decision: Decision;
+  decision: ClusterDecision;
   /** Objects by uid, as the source has them now, because the decision may be older. */
   objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, but still have our name in their status. */
@@ -61,7 +61,7 @@ interface Found {
 
 /** The result of an evaluation for a fleet. */
 interface FleetSeen {
-  standing: FleetStanding;
+  standing: FleetRollout;
   isOversize: boolean;
   /** Uids of objects with rules in the fleet. */
   objects: Set<string>;
@@ -72,7 +72,7 @@ interface FleetSeen {
 /** The facts from which a status follows. While they do not change, the status does not change. */
 interface Grounds {
   outcome: ObjectOutcome;
-  standing: Standing | undefined;
+  standing: RolloutProgress | undefined;
   awaitsMore: boolean;
   hasOthers: boolean;
   isOversize: boolean;
@@ -126,7 +126,7 @@ export class StatusBoard {
    */
   readonly #open = new Set<string>();
   /** The decision of the last evaluation. Undefined if the next one must check all objects. */
-  #decision: Decision | undefined;
+  #decision: ClusterDecision | undefined;
   #objects: Evaluation['objects'] = new Map();
   /** The entries of the evaluation under way. */
   #entries = new Map<string, StatusEntry | undefined>();
@@ -242,7 +242,7 @@ export class StatusBoard {
   /** Stores the fleet of the object, and whether all limiters have its rules. */
   #remember(
     { object: { uid }, served }: ObjectOutcome,
-    standing: Standing | undefined,
+    standing: RolloutProgress | undefined,
     at: Evaluation,
   ): void {
     const before = this.#evaluated.get(uid)?.grounds.outcome.served?.fleet;
@@ -372,7 +372,7 @@ export class StatusBoard {
 function mayBeAsBefore(
   next: ConfigStatus,
   before: ConfigStatus | undefined,
-  standing: Standing | undefined,
+  standing: RolloutProgress | undefined,
 ): boolean {
   if (before === undefined || standing === undefined || standing.refused.count > 0 || standing.hasOlder) {
     return false;
@@ -394,7 +394,7 @@ function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
 }
 
 /** Returns uids of objects in whose domain other overrides are served. */
-function recounted({ outcomes, overrides }: Decision, last: Decision): Set<string> {
+function recounted({ outcomes, overrides }: ClusterDecision, last: ClusterDecision): Set<string> {
   const counts = [
     overrides ?? new Map<string, number>(),
     last.overrides ?? new Map<string, number>(),
@@ -408,7 +408,7 @@ function recounted({ outcomes, overrides }: Decision, last: Decision): Set<strin
 }
 
 /** Returns the counts for webhooks. */
-export function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
+export function limiterCounts({ inForce, refused, total }: RolloutProgress): LimiterCounts {
   return { inForce, refused: refused.count, total };
 }
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ObjectOutcome, ServedConfig } from '../model/decision.ts';
-import { type StatusFacts, sameStatus, statusOf } from './conditions.ts';
-import type { Standing } from './fleet-standing.ts';
+import { type ConfigStatusFacts, sameStatus, statusOf } from './conditions.ts';
+import type { RolloutProgress } from './fleet-rollout.ts';
 import { transitions } from './status-board.ts';
 
 const served: ServedConfig = {
@@ -31,7 +31,7 @@ const rejected: ObjectOutcome = {
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
 
-function standing(inForce: number, traits: { refused?: string[]; pending?: string[] } = {}): Standing {
+function standing(inForce: number, traits: { refused?: string[]; pending?: string[] } = {}): RolloutProgress {
   const { refused = [], pending = [] } = traits;
   const refusals = refused.map((name, index) => ({
     name,
@@ -55,7 +55,7 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
 }
 
 /** Of two limiters more, which are too old. */
-function withOld(others: Standing): Standing {
+function withOld(others: RolloutProgress): RolloutProgress {
   const tooOld = { items: [{ name: 'o', sinceMs: noonMs }], count: 2 };
   return {
     ...others,
@@ -70,7 +70,7 @@ const needsNew: ObjectOutcome = {
   served: { ...served, needs: ['windows', 'calendar'], fallback: { generation: 1, spec: {}, needs: [] } },
 };
 
-function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
+function statusWith(facts: Partial<ConfigStatusFacts>): ConfigStatus {
   return statusOf({
     outcome: accepted,
     standing: standing(3),
@@ -114,7 +114,7 @@ describe('statusOf', () => {
     });
   });
 
-  const progress: [what: string, facts: Partial<StatusFacts>, programmed: string, ready?: string][] = [
+  const progress: [what: string, facts: Partial<ConfigStatusFacts>, programmed: string, ready?: string][] = [
     ['no limiter', { standing: standing(0) }, "False NoLimiters: no limiter of fleet 'edge' is connected"],
     [
       'limiters that have not answered',
@@ -250,7 +250,7 @@ describe('statusOf', () => {
   const hasOthers = true;
   const ignored = "valueToMetric, shareThreshold ignored by limiters of fleet 'edge' that are not Weir's";
   const tooLarge = "the rules of fleet 'edge' take over 4 MiB, which limiters reject by default";
-  const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
+  const supported: [what: string, facts: Partial<ConfigStatusFacts>, text: string | undefined][] = [
     ['own fields and other limiters', { outcome: own, hasOthers }, `False UnknownFields: ${ignored}`],
     ['own fields and Weir’s limiters', { outcome: own }, undefined],
     ['no own fields', { hasOthers }, undefined],

@@ -5,7 +5,7 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from './claims.ts';
-import { VersionLedger } from './fleet-standing.ts';
+import { VersionLedger } from './fleet-rollout.ts';
 
 /** Observes what is decided on `objects`; returns the version of the fleet `default`. */
 function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {

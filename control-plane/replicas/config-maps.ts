@@ -185,7 +185,7 @@ export interface PartedJson {
   codec: Codec;
 }
 
-export interface Part<Map extends ConfigMap = ConfigMap> {
+export interface ConfigMapPart<Map extends ConfigMap = ConfigMap> {
   revision: string;
   /** The number of the part, from 1. */
   part: number;
@@ -224,7 +224,7 @@ export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
 }
 
 /** Returns undefined for a ConfigMap that is not a part. */
-export function readPart<Map extends ConfigMap>(map: Map): Part<Map> | undefined {
+export function readPart<Map extends ConfigMap>(map: Map): ConfigMapPart<Map> | undefined {
   const { revision, part: position } = map.data;
   const match = /^([1-9]\d{0,4})\/([1-9]\d{0,4})$/.exec(position ?? '');
   if (revision === undefined || match === null) return undefined;
@@ -232,7 +232,7 @@ export function readPart<Map extends ConfigMap>(map: Map): Part<Map> | undefined
 }
 
 /** The parts of the newest revision, in their order; undefined while some part of it is missing. */
-export function wholeOf<P extends Part>(found: readonly P[]): P[] | undefined {
+export function wholeOf<P extends ConfigMapPart>(found: readonly P[]): P[] | undefined {
   const first = found.find(({ part }) => part === 1);
   if (first === undefined) return undefined;
   const same = found.filter(({ revision }) => revision === first.revision).sort((a, b) => a.part - b.part);
@@ -240,7 +240,11 @@ export function wholeOf<P extends Part>(found: readonly P[]): P[] | undefined {
 }
 
 /** Reads all parts, in their order. Rejects if they are damaged. */
-export async function jsonOfParts(parts: readonly Part[], key: string, codec: Codec): Promise<unknown> {
+export async function jsonOfParts(
+  parts: readonly ConfigMapPart[],
+  key: string,
+  codec: Codec,
+): Promise<unknown> {
   const plain = parts[0]?.map.data[key];
   if (plain !== undefined) return JSON.parse(plain);
   const chunks = parts.map(({ map }) => Buffer.from(map.binaryData[`${key}.gz`] ?? '', 'base64'));

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Decision, DomainRecord, DomainRecords } from '../model/decision.ts';
+import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import { nextRecords } from './domain-records.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
 const releaseMs = 60_000;
 
 /** Of objects `namespace/domain` that are served to the fleet `edge`; `!namespace/domain` is not. */
-function decision(...objects: string[]): Pick<Decision, 'holders'> {
+function decision(...objects: string[]): Pick<ClusterDecision, 'holders'> {
   const served = objects.filter((text) => !text.startsWith('!')).map((text) => text.split('/'));
   const byDomain = Map.groupBy(served, ([, domain]) => `edge/${domain}`);
   const namespaces = [...byDomain].map(([key, all]): [string, string[]] => {
@@ -17,7 +17,7 @@ function decision(...objects: string[]): Pick<Decision, 'holders'> {
 }
 
 const records = (entries: Record<string, DomainRecord>): DomainRecords => new Map(Object.entries(entries));
-const next = (before: DomainRecords, now: Pick<Decision, 'holders'>, nowMs = noonMs): DomainRecords =>
+const next = (before: DomainRecords, now: Pick<ClusterDecision, 'holders'>, nowMs = noonMs): DomainRecords =>
   nextRecords(before, now, { nowMs, releaseMs });
 
 describe('nextRecords', () => {

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { Decision, DomainRecord, DomainRecords } from '../model/decision.ts';
+import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type Codec, jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
@@ -32,7 +32,7 @@ const recordsModel = z.record(
  */
 export function nextRecords(
   before: DomainRecords,
-  { holders }: Pick<Decision, 'holders'>,
+  { holders }: Pick<ClusterDecision, 'holders'>,
   { nowMs, releaseMs }: { nowMs: number; releaseMs: number },
 ): DomainRecords {
   const next = new Map<string, DomainRecord>();
@@ -86,11 +86,11 @@ export class DomainRecordStore {
   #records: DomainRecords | undefined;
   /** The last content of the ConfigMaps. Undefined if there is no readable content. */
   #shown: DomainRecords | undefined;
-  #decision: Pick<Decision, 'holders'> | undefined;
+  #decision: Pick<ClusterDecision, 'holders'> | undefined;
   /** The last decision of a leader, from its first one on. */
   #wanted: DomainRecords | undefined;
   /** The holders from which `#wanted` follows, if time changes nothing in it. */
-  #settled: Decision['holders'] | undefined;
+  #settled: ClusterDecision['holders'] | undefined;
   #callOff = (): void => {};
 
   constructor(options: DomainRecordOptions) {
@@ -131,7 +131,7 @@ export class DomainRecordStore {
   }
 
   /** Takes the decision of a leader. Undefined if the record may be older than the objects, so that no domain becomes free. */
-  decided(decision: Pick<Decision, 'holders'> | undefined): void {
+  decided(decision: Pick<ClusterDecision, 'holders'> | undefined): void {
     this.#decision = decision;
     if (decision === undefined) this.#callOff();
     else this.#pace.ask();

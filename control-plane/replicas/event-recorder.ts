@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { TokenBucket } from '../../process/time/pacing.ts';
+import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
@@ -56,8 +56,8 @@ const mostRemembered = 4_096;
  */
 export class EventQueue<T extends EventContent> {
   readonly #options: Required<EventQueueOptions>;
-  readonly #writes: TokenBucket;
-  readonly #objects = new Map<string, TokenBucket>();
+  readonly #writes: PacingTokenBucket;
+  readonly #objects = new Map<string, PacingTokenBucket>();
   readonly #series = new Map<string, Series<T>>();
   readonly #waiting: Series<T>[] = [];
 
@@ -70,7 +70,7 @@ export class EventQueue<T extends EventContent> {
       ...options,
     };
     const { writesPerSecond } = this.#options;
-    this.#writes = new TokenBucket({ burst: writesPerSecond * 2, perSecond: writesPerSecond });
+    this.#writes = new PacingTokenBucket({ burst: writesPerSecond * 2, perSecond: writesPerSecond });
   }
 
   get size(): number {
@@ -118,9 +118,9 @@ export class EventQueue<T extends EventContent> {
     return count;
   }
 
-  #bucketOf(uid: string): TokenBucket {
+  #bucketOf(uid: string): PacingTokenBucket {
     const { burstPerObject: burst, perSecondPerObject: perSecond } = this.#options;
-    const bucket = this.#objects.get(uid) ?? new TokenBucket({ burst, perSecond });
+    const bucket = this.#objects.get(uid) ?? new PacingTokenBucket({ burst, perSecond });
     remember(this.#objects, uid, bucket);
     return bucket;
   }

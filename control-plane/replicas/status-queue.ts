@@ -1,5 +1,5 @@
 /** The statuses that wait to be written, and their order. */
-import { TokenBucket } from '../../process/time/pacing.ts';
+import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
 
@@ -68,7 +68,7 @@ class Turns {
  * status is ever written last.
  */
 export class StatusQueue {
-  readonly #budget: TokenBucket;
+  readonly #budget: PacingTokenBucket;
   /** Waiting statuses by rank. */
   readonly #waiting = Object.values(Rank).map(() => new Turns());
   /** Statuses that are being written, by uid. */
@@ -78,7 +78,7 @@ export class StatusQueue {
 
   constructor({ writesPerSecond }: { writesPerSecond: number }) {
     const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
-    this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
+    this.#budget = new PacingTokenBucket({ burst, perSecond: writesPerSecond });
   }
 
   /** The number of waiting statuses, without those that are being written. */

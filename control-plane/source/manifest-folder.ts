@@ -124,7 +124,7 @@ export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   problem?: string;
 }
 
-export interface ManifestProblem {
+export interface ManifestFileProblem {
   /** The place, such as `limits.yaml:12:3`, or the file's name alone. */
   place: string;
   text: string;
@@ -160,8 +160,8 @@ export class ManifestFiles {
   }
 
   /** Takes the current files; missing files are gone. Returns the problems of changed files, and of files that had problems. */
-  update(files: readonly ManifestFile[]): { problems: ManifestProblem[]; corrected: string[] } {
-    const problems: ManifestProblem[] = [];
+  update(files: readonly ManifestFile[]): { problems: ManifestFileProblem[]; corrected: string[] } {
+    const problems: ManifestFileProblem[] = [];
     const corrected: string[] = [];
     const next = new Map<string, ReadFile>();
     for (const file of files) {
@@ -173,14 +173,14 @@ export class ManifestFiles {
     return { problems, corrected };
   }
 
-  #read(file: ManifestFile, problems: ManifestProblem[]): ReadFile {
+  #read(file: ManifestFile, problems: ManifestFileProblem[]): ReadFile {
     const before = this.#files.get(file.name);
     const fingerprint = 'text' in file ? hashOf(file.text) : `unreadable ${file.unreadable}`;
     if (before?.fingerprint === fingerprint) return before;
     const lastGood = before?.lastGood ?? new Map<string, FileManifest>();
     const { found, errors, remedy, isForeign } = this.#content(file);
     const read = new Map<string, FileManifest>();
-    const duplicates: ManifestProblem[] = [];
+    const duplicates: ManifestFileProblem[] = [];
     for (const manifest of found) {
       const key = objectKey(manifest);
       const first = read.get(key);
@@ -220,7 +220,7 @@ function unreadFile(file: string, problem: string): FileManifest {
 
 interface FileContent {
   found: FileManifest[];
-  errors: ManifestProblem[];
+  errors: ManifestFileProblem[];
   /** Returns what to do about the errors. `meanwhile`: what is in force. */
   remedy?: (meanwhile: string) => string;
   /** Whether the file belongs to another program. */
@@ -277,18 +277,18 @@ const ruleRemedy = (meanwhile: string) =>
 const foreign =
   'is neither a rule file (domain and descriptors) nor a manifest (apiVersion and kind): correct it, or move it out of the folder';
 
-function ruleProblemOf(error: RuleError): ManifestProblem {
+function ruleProblemOf(error: RuleError): ManifestFileProblem {
   const { place, text: lines } = problemOf({ ...error, path: [] });
   return { place, text: lines.replaceAll(/\s*\n\s*/g, ' ') };
 }
 
 /** Reports the second of two manifests of one object. The first one counts. */
-export function duplicate(place: string, key: string, firstPlace: string): ManifestProblem {
+export function duplicate(place: string, key: string, firstPlace: string): ManifestFileProblem {
   const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
   return { place, text: `${key} is already defined at ${firstPlace}; this one is left out: ${remedy}` };
 }
 
-function problemOf(error: RuleError): ManifestProblem {
+function problemOf(error: RuleError): ManifestFileProblem {
   const { source, line, column } = error;
   const place = line === undefined ? source : `${source}:${line}:${column ?? 1}`;
   return { place, text: formatManifestError(error) };
@@ -318,10 +318,10 @@ export class ManifestObjects {
   }
 
   /** Takes the current manifests, the first of each name. Returns those that are newly left out. */
-  update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestProblem[] } {
+  update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestFileProblem[] } {
     const before = new Map([...this.#objects.values()].map((object) => [objectKey(object), object]));
     const places = new Map<string, string>();
-    const duplicates = new Map<string, ManifestProblem>();
+    const duplicates = new Map<string, ManifestFileProblem>();
     // All objects that are not set below are gone.
     const next = new Map<string, ConfigObject | undefined>();
     for (const uid of this.#objects.keys()) next.set(uid, undefined);

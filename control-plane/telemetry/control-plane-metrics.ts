@@ -1,7 +1,7 @@
 /** The statistics of the control plane, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
-import { acceptedRow, type Decision } from '../model/decision.ts';
+import { acceptedRow, type ClusterDecision } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
 import { servedTo } from '../model/served-rules.ts';
@@ -22,7 +22,7 @@ export const connectionCuts = {
 export type ConnectionCut = keyof typeof connectionCuts;
 
 const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
-export type LimiterState = (typeof limiterStates)[number];
+export type LimiterStateLabel = (typeof limiterStates)[number];
 
 /** The snapshot of fleets without objects. */
 const nothing = fleetSnapshot('', []);
@@ -31,7 +31,7 @@ const nothing = fleetSnapshot('', []);
 export interface FleetTotals {
   rules: number;
   snapshotBytes: number;
-  limiters: Record<LimiterState, number>;
+  limiters: Record<LimiterStateLabel, number>;
 }
 
 /**
@@ -39,7 +39,7 @@ export interface FleetTotals {
  * `otherFleets`.
  */
 export function fleetTotals(
-  decision: Decision | undefined,
+  decision: ClusterDecision | undefined,
   limiters: Iterable<LimiterReport>,
   most = mostFleets,
 ): Map<string, FleetTotals> {
@@ -65,7 +65,7 @@ export function fleetTotals(
   return totals;
 }
 
-function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterState {
+function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterStateLabel {
   if (snapshot === undefined) return 'pending';
   const { acceptedVersion, refusal } = limiter;
   const served = servedTo(snapshot, limiter.capabilities);
@@ -82,7 +82,7 @@ function noTotals(): FleetTotals {
 /** Sources that are read at every scrape. */
 export interface MetricSources {
   /** The current decision. Undefined before the first complete list. */
-  decision(): Decision | undefined;
+  decision(): ClusterDecision | undefined;
   /** The limiters of this replica alone. The reader of metrics adds up the replicas. */
   limiters(): Iterable<LimiterReport>;
   domainsHeld(): number;
@@ -191,7 +191,7 @@ export class ControlPlaneMetrics {
   }
 
   /** Called at every decision, whether it changes anything or not. Returns how many fleets have changed rules. */
-  decided(decision: Decision, durationMs: number): number {
+  decided(decision: ClusterDecision, durationMs: number): number {
     this.all.reconcileDuration.observe(durationMs / 1000);
     const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
     const fleets = new Set([...versions.keys(), ...this.#versions.keys()]);
@@ -247,7 +247,7 @@ export class ControlPlaneMetrics {
     this.all.webhookQueued.set(sources.webhookEventsQueued());
   }
 
-  #readDecision(decision: Decision | undefined): void {
+  #readDecision(decision: ClusterDecision | undefined): void {
     const configs = new Map<string, number>(acceptedReasons('RateLimitConfig').map((reason) => [reason, 0]));
     const overrides = new Map<string, number>(
       acceptedReasons('RateLimitOverride').map((reason) => [reason, 0]),
@@ -266,7 +266,7 @@ export class ControlPlaneMetrics {
   }
 
   /** Reads the fleets. Fleets that are gone leave no series. */
-  #readFleets(decision: Decision | undefined, reports: Iterable<LimiterReport>): void {
+  #readFleets(decision: ClusterDecision | undefined, reports: Iterable<LimiterReport>): void {
     const { fleetRules, fleetSnapshotBytes, limiters } = this.all;
     for (const metric of [fleetRules, fleetSnapshotBytes, limiters]) metric.reset();
     for (const [fleet, totals] of fleetTotals(decision, reports)) {

@@ -31,7 +31,7 @@ export interface DeliveryFailure {
   retryAfterMs?: number | undefined;
 }
 
-interface Entry<Message> {
+interface QueuedDelivery<Message> {
   message: Message;
   addedMs: number;
   attempts: number;
@@ -48,7 +48,7 @@ const recoveryMs = 30_000;
 export class DeliveryQueue<Message extends { readonly id: string }> {
   readonly #options: DeliveryQueueOptions;
   /** Events in the order of their arrival, including those in flight. */
-  readonly #entries = new Map<string, Entry<Message>>();
+  readonly #entries = new Map<string, QueuedDelivery<Message>>();
   #inFlight = 0;
   /** The failures of the endpoint since it last took an event. */
   #failures = 0;
@@ -149,7 +149,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return this.#inFlight < (this.#failures > 0 ? 1 : this.#options.concurrency);
   }
 
-  #land(id: string): Entry<Message> | undefined {
+  #land(id: string): QueuedDelivery<Message> | undefined {
     const entry = this.#entries.get(id);
     if (entry === undefined || !entry.isInFlight) return undefined;
     entry.isInFlight = false;

@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto';
 import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { bearerToken, shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
-import { type Caller, certificateClient, isTokenName, tokenClient } from './fleet-permissions.ts';
+import { certificateClient, isTokenName, tokenClient, type XdsClient } from './fleet-permissions.ts';
 import type { TokenOutcome, TokenReviews } from './token-reviews.ts';
 
 export interface Identity {
   /** Undefined if the caller has no credentials and needs none. */
-  caller: Caller | undefined;
+  caller: XdsClient | undefined;
   /** The UID of the pod that its token is bound to. */
   podUid?: string;
   /** The time when its token expires, in milliseconds since 1970. */

@@ -6,7 +6,7 @@ export type FleetsOfClients = ReadonlyMap<string, readonly string[]>;
 
 export type ClientKind = 'certificate' | 'service account' | 'token';
 
-export interface Caller {
+export interface XdsClient {
   kind: ClientKind;
   /** The names as in XDS_CLIENT_FLEETS. */
   names: readonly string[];
@@ -37,12 +37,14 @@ export function isTokenName(name: string): boolean {
   return tokenNamePattern.test(name);
 }
 
-export function tokenClient(name: string): Caller {
+export function tokenClient(name: string): XdsClient {
   return { kind: 'token', names: [`${tokenPrefix}${name}`] };
 }
 
 /** Returns the client of a verified certificate. A name that looks like one of another kind does not count. */
-export function certificateClient(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): Caller {
+export function certificateClient(
+  certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>,
+): XdsClient {
   const names = certificateNames(certificate).filter((name) => kindOfClient(name) === 'certificate');
   return { kind: 'certificate', names };
 }
@@ -50,7 +52,7 @@ export function certificateClient(certificate: Pick<PeerCertificate, 'subject' |
 /** Returns why a caller may not have the rules of `fleet`. Undefined if it may. */
 export function fleetRefusal(
   allowed: FleetsOfClients,
-  { kind, names }: Caller,
+  { kind, names }: XdsClient,
   fleet: string,
 ): string | undefined {
   const fleets = names.flatMap((name) => allowed.get(name) ?? []);

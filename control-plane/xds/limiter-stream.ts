@@ -3,9 +3,9 @@ import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { plainText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { TokenBucket } from '../../process/time/pacing.ts';
+import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
+import type { LimiterReport, RefusedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
@@ -19,7 +19,7 @@ import {
   withNonce,
 } from './fleet-response.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
-import { StreamState } from './stream-state.ts';
+import { DiscoveryStreamState } from './stream-state.ts';
 
 /** The parts that all streams share. */
 export interface StreamContext extends Telemetry {
@@ -85,11 +85,11 @@ export class LimiterStream implements Sender {
   /** The group of the address: see `addressGroup`. */
   readonly group: string;
   readonly #identity: Identity;
-  readonly #state: StreamState;
+  readonly #state: DiscoveryStreamState;
   readonly #form: DiscoveryForm;
   #identified: NodeIdentity | { problem: string } | undefined;
-  readonly #requests = new TokenBucket(requestRate);
-  readonly #longRequests = new TokenBucket(longRequestRate);
+  readonly #requests = new PacingTokenBucket(requestRate);
+  readonly #longRequests = new PacingTokenBucket(longRequestRate);
   /** A response was sent since the last request. */
   #isAnswerDue = false;
   /** The memory of its connection for this stream. */
@@ -125,7 +125,7 @@ export class LimiterStream implements Sender {
     this.peer = call.peer;
     this.group = addressGroup(addressOf(this.peer));
     this.#form = form;
-    this.#state = new StreamState(noncePrefix);
+    this.#state = new DiscoveryStreamState(noncePrefix);
     const { timers, answerTimeoutMs } = context;
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.end(notAsked(answerTimeoutMs)));
     call.follow({
@@ -414,7 +414,7 @@ function knowableVersion(version: string): string | undefined {
   return version === '' || version.length > longestVersion ? undefined : version;
 }
 
-function boundedRefusal(version: string, { message, resources }: RequestRefusal): Refusal {
+function boundedRefusal(version: string, { message, resources }: RequestRefusal): SnapshotNack {
   const bounded = resources?.map(
     ({ name, message: why }): RefusedResource => ({
       name,

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StreamState } from './stream-state.ts';
+import { DiscoveryStreamState } from './stream-state.ts';
 
-function subscribed(): StreamState {
-  const state = new StreamState('s');
+function subscribed(): DiscoveryStreamState {
+  const state = new DiscoveryStreamState('s');
   state.subscribe();
   return state;
 }
 
-function inFlight(version = 'v1'): { state: StreamState; nonce: string } {
+function inFlight(version = 'v1'): { state: DiscoveryStreamState; nonce: string } {
   const state = subscribed();
   state.offer(version);
   return { state, nonce: state.send().nonce };
@@ -16,13 +16,13 @@ function inFlight(version = 'v1'): { state: StreamState; nonce: string } {
 
 describe('StreamState', () => {
   it('is owed nothing before its first request', () => {
-    const state = new StreamState('s');
+    const state = new DiscoveryStreamState('s');
     state.offer('v1');
     expect(state).toMatchObject({ phase: 'waiting', isDue: false });
   });
 
   it('answers nothing before its first request', () => {
-    const state = new StreamState('s');
+    const state = new DiscoveryStreamState('s');
     state.offer('v1');
     expect(state.answer('s.1', false)).toBeUndefined();
     expect(state.phase).toBe('waiting');

@@ -1,6 +1,6 @@
 export type StreamPhase = 'waiting' | 'settled' | 'in flight';
 
-export interface Answer {
+export interface SnapshotAnswer {
   kind: 'accepted' | 'refused';
   version: string;
 }
@@ -17,7 +17,7 @@ export interface Answer {
  * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
  *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
  */
-export class StreamState {
+export class DiscoveryStreamState {
   readonly #noncePrefix: string;
   #phase: StreamPhase = 'waiting';
   #offered: string | undefined;
@@ -72,7 +72,7 @@ export class StreamState {
   }
 
   /** A further request for our type; undefined when it answers nothing. */
-  answer(nonce: string, isRefusal: boolean): Answer | undefined {
+  answer(nonce: string, isRefusal: boolean): SnapshotAnswer | undefined {
     if (this.#phase !== 'in flight' || this.#sent?.nonce !== nonce) return undefined;
     this.#phase = 'settled';
     return { kind: isRefusal ? 'refused' : 'accepted', version: this.#sent.version };

@@ -14,7 +14,7 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { TokenBucket } from '../../process/time/pacing.ts';
+import { PacingTokenBucket } from '../../process/time/pacing.ts';
 
 /** Asks the API server for the user of a token, or for the reason why it has none. Rejects if the server cannot be asked. */
 export type ReviewToken = (token: string) => Promise<{ user: string; podUid?: string } | { problem: string }>;
@@ -56,7 +56,7 @@ const mostTurnedAway = 20_000;
 /** Chosen: from this number on, addresses without recent bad tokens are dropped. */
 const mostIdleLanes = 256;
 
-interface Waiting {
+interface QueuedReview {
   token: string;
   hash: string;
   /** Undefined if the token was valid before. */
@@ -68,9 +68,9 @@ interface Waiting {
 
 /** Unknown tokens of one address. */
 interface Lane {
-  budget: TokenBucket;
+  budget: PacingTokenBucket;
   /** The one that came first in front. */
-  waiting: Waiting[];
+  waiting: QueuedReview[];
 }
 
 interface Good {
@@ -83,7 +83,7 @@ interface Good {
 
 export class TokenReviews {
   readonly #options: TokenReviewsOptions;
-  readonly #bucket: TokenBucket;
+  readonly #bucket: PacingTokenBucket;
   readonly #mostWaiting: number;
   /** The one that was confirmed longest ago comes first. */
   readonly #good = new Map<string, Good>();
@@ -91,7 +91,7 @@ export class TokenReviews {
   readonly #bad = new Map<string, number>();
   readonly #underWay = new Map<string, Promise<TokenOutcome>>();
   /** The tokens that were valid before. */
-  readonly #again: Waiting[] = [];
+  readonly #again: QueuedReview[] = [];
   /** Lanes by network. The one whose turn was longest ago comes first. */
   readonly #lanes = new Map<string, Lane>();
   /** The number of waiting tokens in all lanes. */
@@ -105,7 +105,7 @@ export class TokenReviews {
   constructor(options: TokenReviewsOptions) {
     const { perSecond } = options;
     this.#options = options;
-    this.#bucket = new TokenBucket({ burst: perSecond, perSecond });
+    this.#bucket = new PacingTokenBucket({ burst: perSecond, perSecond });
     this.#mostWaiting = Math.min(mostWaiting, longestWaitSeconds * perSecond);
   }
 
@@ -124,7 +124,7 @@ export class TokenReviews {
     if (good !== undefined) return this.#ask(token, hash);
     const comesAgain = this.#turnedAway.delete(hash);
     const network = addressGroup(address);
-    const lane = this.#lanes.get(network) ?? { budget: new TokenBucket(badOfOne), waiting: [] };
+    const lane = this.#lanes.get(network) ?? { budget: new PacingTokenBucket(badOfOne), waiting: [] };
     const fullReason = this.#fullReason(lane, comesAgain, nowMs);
     if (fullReason !== undefined) {
       this.#turnAway(hash);
@@ -170,7 +170,7 @@ export class TokenReviews {
     if (waitMs <= longestWaitSeconds * 1000) return undefined;
     const last = comesAgain ? lane.waiting.findLastIndex((other) => !other.comesAgain) : -1;
     if (last < 0) return laneIsFull;
-    const [other] = lane.waiting.splice(last, 1) as [Waiting];
+    const [other] = lane.waiting.splice(last, 1) as [QueuedReview];
     this.#waiting--;
     this.#turnAway(other.hash);
     other.settle(this.#notAsked(laneIsFull));
@@ -225,19 +225,19 @@ export class TokenReviews {
   }
 
   /** Returns the next token. `#nextWaitMs` ensures that there is one. */
-  #nextOfLanes(nowMs: number): Waiting {
+  #nextOfLanes(nowMs: number): QueuedReview {
     for (const [network, lane] of this.#lanes) {
       if (lane.waiting.length === 0 || !lane.budget.take(nowMs)) continue;
       this.#lanes.delete(network);
       this.#lanes.set(network, lane);
       this.#waiting--;
       const next = lane.waiting.findIndex(({ comesAgain }) => comesAgain);
-      return lane.waiting.splice(Math.max(0, next), 1)[0] as Waiting;
+      return lane.waiting.splice(Math.max(0, next), 1)[0] as QueuedReview;
     }
     throw new Error('no token waits');
   }
 
-  async #run(waiting: Waiting): Promise<void> {
+  async #run(waiting: QueuedReview): Promise<void> {
     this.#running++;
     try {
       const outcome = await this.#review(waiting);
@@ -249,7 +249,7 @@ export class TokenReviews {
     }
   }
 
-  async #review({ token, hash }: Waiting): Promise<TokenOutcome> {
+  async #review({ token, hash }: QueuedReview): Promise<TokenOutcome> {
     const { review, reviewed, failed, clock } = this.#options;
     try {
       const answer = await review(token);

@@ -13,11 +13,11 @@ export interface TransportOptions {
 }
 
 /** The sockets are ours, which gives exact errors of binding, TLS without a restart, and an end that is bounded. */
-export interface Transport {
+export interface XdsTransport {
   server: Server;
 }
 
-export function plainTransport({ connections, accept }: TransportOptions): Transport {
+export function plainTransport({ connections, accept }: TransportOptions): XdsTransport {
   const server = createPlainServer({ noDelay: true });
   server.on('connection', (socket) => {
     connections.add(socket);
@@ -26,7 +26,7 @@ export function plainTransport({ connections, accept }: TransportOptions): Trans
   return { server };
 }
 
-export interface TlsTransport extends Transport {
+export interface TlsTransport extends XdsTransport {
   /** Sets the credentials for new handshakes. Open connections stay. */
   useCredentials(credentials: SecureContextOptions): void;
 }

@@ -29,7 +29,7 @@ import {
 import type { CallListener, DiscoveryCall } from './limiter-stream.ts';
 import type { LimiterStreams } from './limiter-streams.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
-import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
+import { plainTransport, type TlsTransport, tlsTransport, type XdsTransport } from './transport.ts';
 
 export interface XdsServerOptions extends Telemetry {
   streams: LimiterStreams;
@@ -79,7 +79,7 @@ export class XdsServer {
   readonly #strangers: LogThrottle<{ peer: string; reason: string }>;
   readonly #reviewFailures: LogThrottle<string>;
   readonly #cuts: LogThrottle<{ peer: string; reason: string }>;
-  #transport: Transport | undefined;
+  #transport: XdsTransport | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
   /** Streams whose token the API server is reviewing. */
@@ -198,7 +198,7 @@ export class XdsServer {
     call.emit('error', { code, details: statusText(message) });
   }
 
-  async #openTransport(): Promise<Transport> {
+  async #openTransport(): Promise<XdsTransport> {
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     const { tls, timers, log } = this.#options;
     const options = {

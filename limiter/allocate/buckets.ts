@@ -1,11 +1,11 @@
 /** The buckets of the two forms, for a number of hits. */
-import type { Bucket } from './grants.ts';
+import type { GrantedBucket } from './grants.ts';
 
 /** The bucket that denies everything. */
-export const nothing: Bucket = { tokens: 0, perFill: 1, fillSeconds: 3_600, isFresh: true };
+export const nothing: GrantedBucket = { tokens: 0, perFill: 1, fillSeconds: 3_600, isFresh: true };
 
 /** Returns a bucket for a number of hits. Envoy has no bucket that never refills, so this one gets one token per hour. */
-export function exactBucket(tokens: number): Bucket {
+export function exactBucket(tokens: number): GrantedBucket {
   return { ...nothing, tokens };
 }
 
@@ -14,8 +14,8 @@ const fills = [1, 2, 5, 10];
 const worthIt = 1.05;
 
 /** Returns a bucket from which at most this many hits flow in any window of this length. */
-export function refillingBucket(hits: number, windowSeconds: number, isFresh: boolean): Bucket {
-  let best: Bucket | undefined;
+export function refillingBucket(hits: number, windowSeconds: number, isFresh: boolean): GrantedBucket {
+  let best: GrantedBucket | undefined;
   for (const fillSeconds of fills) {
     const tokens = Math.floor((hits * fillSeconds) / (fillSeconds + windowSeconds));
     const isBetter = best === undefined || tokens * best.fillSeconds > worthIt * best.perFill * fillSeconds;
@@ -27,6 +27,6 @@ export function refillingBucket(hits: number, windowSeconds: number, isFresh: bo
 }
 
 /** Returns the most hits that flow from the bucket in a window. */
-export function hitsOf({ tokens, perFill, fillSeconds }: Bucket, windowSeconds: number): number {
+export function hitsOf({ tokens, perFill, fillSeconds }: GrantedBucket, windowSeconds: number): number {
   return tokens + Math.floor((windowSeconds * perFill) / fillSeconds);
 }

@@ -7,7 +7,7 @@
  * level), and the hits that are charged for them and beyond the needs of others. Sums of these are enough, and converge within a few
  * messages.
  */
-export interface Claim {
+export interface ShareClaim {
   readonly weight: number;
   /** The hits charged to the client, and the hits that would be charged to it if it got what it needs. */
   readonly charged: number;
@@ -25,7 +25,7 @@ export interface ClaimSums {
  * claims. The level is infinite if all can have what they need.
  */
 export function fairLevel(
-  claims: readonly Claim[],
+  claims: readonly ShareClaim[],
   amount: number,
   othersHungry: number,
   count = claims.length,

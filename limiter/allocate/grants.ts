@@ -35,7 +35,7 @@ const appliedMs = 1_000;
 /** Chosen: a report this soon after a grant was sent may not reflect it, even if the client's transport has received it. */
 const inUseMs = 2_000;
 
-export type Bucket = Readonly<Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>>;
+export type GrantedBucket = Readonly<Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>>;
 
 /** The most hits from refilling buckets that replaced one another. */
 class Flow {
@@ -53,7 +53,7 @@ class Flow {
     return this.#before + this.#tokens + Math.floor((this.#seconds * this.#perFill) / this.#fillSeconds);
   }
 
-  add({ tokens, perFill, fillSeconds, isFresh }: Bucket): void {
+  add({ tokens, perFill, fillSeconds, isFresh }: GrantedBucket): void {
     if (isFresh) {
       this.#before = this.most;
       this.#tokens = 0;
@@ -104,7 +104,7 @@ export class Grants {
   }
 
   /** Records a grant. `untilMs`: the time from which nothing of it can be used. */
-  send({ tokens, perFill, fillSeconds, isFresh }: Bucket, nowMs: number, untilMs: number): void {
+  send({ tokens, perFill, fillSeconds, isFresh }: GrantedBucket, nowMs: number, untilMs: number): void {
     const grant = spares.pop() ?? new Grant();
     grant.tokens = tokens;
     grant.perFill = perFill;
@@ -137,7 +137,7 @@ export class Grants {
    * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
    * reported in the window: `used`, if known. `next`: as if this was sent as well; `renewedMs`: as if the newest was sent again.
    */
-  mayUseIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
+  mayUseIn(startMs: number, endMs: number, used?: number, next?: GrantedBucket, renewedMs = 0): number {
     const former = this.#former?.mayUseIn(startMs, endMs) ?? 0;
     return (
       former +
@@ -151,7 +151,7 @@ export class Grants {
     return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
   }
 
-  #leftIn(startMs: number, endMs: number, next: Bucket | undefined, renewedMs: number): number {
+  #leftIn(startMs: number, endMs: number, next: GrantedBucket | undefined, renewedMs: number): number {
     let left = next?.tokens ?? 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
       if (this.#isUsableIn(grant, startMs, endMs, renewedMs)) left += grant.left;
@@ -159,7 +159,7 @@ export class Grants {
   }
 
   /** Returns less than the whole if the client did not use all: only its use since the last report was made is unknown. */
-  #flowsIn(startMs: number, endMs: number, used?: number, next?: Bucket, renewedMs = 0): number {
+  #flowsIn(startMs: number, endMs: number, used?: number, next?: GrantedBucket, renewedMs = 0): number {
     const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
     const inUse = new Flow((endMs - sinceMs) / 1000);

@@ -1,7 +1,7 @@
 /** The ledger of one counter in memory: does what `luaLeases` does with messages about shares, for limiters of one process. */
 import type { LeaseTerms } from '../stores/operation.ts';
 
-interface Entry {
+interface CounterShares {
   last: number;
   granted: number;
   spent: number;
@@ -11,7 +11,7 @@ interface Entry {
 }
 
 export class MemoryLedger {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, CounterShares>();
 
   /** Answers the message and returns the counter's new value. */
   apply(lease: LeaseTerms, before: number, nowMs: number): number {

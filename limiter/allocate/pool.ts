@@ -12,9 +12,9 @@ import { newOperation, type Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { Account, windowsBetween } from './account.ts';
 import { exactBucket, hitsOf, nothing, refillingBucket } from './buckets.ts';
-import { type Claim, type ClaimSums, fairLevel } from './fair-level.ts';
-import { type Bucket, Grants } from './grants.ts';
-import { countOf, Member, noTotals, type Totals } from './member.ts';
+import { type ClaimSums, fairLevel, type ShareClaim } from './fair-level.ts';
+import { type GrantedBucket, Grants } from './grants.ts';
+import { type ClientTotals, countOf, noTotals, PoolClient } from './pool-client.ts';
 import type { Holder, PoolTerms, SharedLimit, ShareView, Used } from './terms.ts';
 
 export interface PoolOptions {
@@ -57,13 +57,13 @@ const changes = 0.05;
 const spare = 1.2;
 
 /** A proposed message: a bucket, or the newest one again. */
-type Proposal = Bucket | 'renew';
+type Proposal = GrantedBucket | 'renew';
 
 /**
  * Claims of the pool whose level is being computed. They are reused because, with many clients, new ones each time would be most of
  * the garbage.
  */
-const claims: { -readonly [Name in keyof Claim]: number }[] = [];
+const claims: { -readonly [Name in keyof ShareClaim]: number }[] = [];
 
 /** The part of an account that can still be assigned. */
 interface Free {
@@ -75,16 +75,16 @@ type Levels = readonly (ClaimSums & { level: number })[];
 
 export class Pool {
   readonly key: string;
-  readonly members = new Set<Member>();
+  readonly members = new Set<PoolClient>();
   /** The totals, including those of closed shares. */
-  readonly totals: Totals = { ...noTotals };
+  readonly totals: ClientTotals = { ...noTotals };
   readonly #options: PoolOptions;
   /** An array, because each of many pools has few accounts, and a map takes more memory. */
   #accounts: readonly Account[] = [];
   /** The accounts of the current windows, by limit. */
   #current: Account[] = [];
   #terms: PoolTerms;
-  #proposals: Map<Member, Proposal> | undefined;
+  #proposals: Map<PoolClient, Proposal> | undefined;
   #isAsking = false;
   #askedMs = 0;
   /** The time at which `tick` has something to do, unless something happens before. */
@@ -102,16 +102,16 @@ export class Pool {
     this.#options = options;
   }
 
-  open(holder: Holder, nowMs: number): Member {
+  open(holder: Holder, nowMs: number): PoolClient {
     this.dueMs = 0;
-    const member = new Member(this, holder, this.#newGrants(nowMs), nowMs);
+    const member = new PoolClient(this, holder, this.#newGrants(nowMs), nowMs);
     this.#enter(nowMs);
     this.members.add(member);
     this.#weight += holder.weight;
     return member;
   }
 
-  report(member: Member, reported: Used, nowMs: number, cameMs: number): number {
+  report(member: PoolClient, reported: Used, nowMs: number, cameMs: number): number {
     this.dueMs = 0;
     this.#enter(nowMs);
     const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];
@@ -138,7 +138,7 @@ export class Pool {
     return over;
   }
 
-  close(member: Member): void {
+  close(member: PoolClient): void {
     this.dueMs = 0;
     member.isClosed = true;
     member.spend();
@@ -212,7 +212,7 @@ export class Pool {
     );
   }
 
-  #isToClear({ reportedMs, isPending, grants: { newest, left } }: Member, nowMs: number): boolean {
+  #isToClear({ reportedMs, isPending, grants: { newest, left } }: PoolClient, nowMs: number): boolean {
     const sinceMs = nowMs - reportedMs;
     if (isPending || sinceMs < clearsFromMs || sinceMs > clearsToMs) return false;
     const isLastButOne = this.#current.some(
@@ -256,7 +256,7 @@ export class Pool {
     return this.#proposals !== undefined && this.#proposals.size > 0;
   }
 
-  #proposed(member: Member, proposal: Proposal): void {
+  #proposed(member: PoolClient, proposal: Proposal): void {
     this.#proposals ??= new Map();
     this.#proposals.set(member, proposal);
   }
@@ -314,7 +314,7 @@ export class Pool {
     }
   }
 
-  #keep(member: Member): void {
+  #keep(member: PoolClient): void {
     for (const account of this.#accounts) member.keep(account);
   }
 
@@ -347,7 +347,7 @@ export class Pool {
   }
 
   /** Returns what the member needs of the account in addition to what it used. */
-  #claimOf(member: Member, account: Account, released: number, nowMs: number): number {
+  #claimOf(member: PoolClient, account: Account, released: number, nowMs: number): number {
     const need = this.#needOf(member, nowMs);
     if (!this.#isExact) return this.#hitsFor(need, account);
     return Math.max(need, (member.rate ?? 0) * aheadOf(account, released, nowMs));
@@ -366,7 +366,7 @@ export class Pool {
    * Returns the hits needed until the report after the next; in the refilling form, per second. Never more than an equal share beyond
    * what it has.
    */
-  #needOf({ rate, holder }: Member, nowMs: number): number {
+  #needOf({ rate, holder }: PoolClient, nowMs: number): number {
     let most = Number.POSITIVE_INFINITY;
     let fair = Number.POSITIVE_INFINITY;
     let leftSeconds = Number.POSITIVE_INFINITY;
@@ -391,7 +391,7 @@ export class Pool {
     return perSecond > 0 ? Math.ceil(perSecond * spare * (lengthSeconds + 1)) + 2 : 0;
   }
 
-  #propose(member: Member, nowMs: number, isChanged = false): void {
+  #propose(member: PoolClient, nowMs: number, isChanged = false): void {
     if (member.isPending || this.#isDraining) return;
     const { newest } = member.grants;
     const bucket = this.#isExact
@@ -404,12 +404,12 @@ export class Pool {
   }
 
   /** Whether a message sent now arrives before the current assignment has ended. A bucket that arrives later begins full. */
-  #isLasting({ endsMs }: Member, nowMs: number): boolean {
+  #isLasting({ endsMs }: PoolClient, nowMs: number): boolean {
     return endsMs - nowMs > this.#options.settleMs + answerMs;
   }
 
   /** Returns undefined if the member has enough, or if no hits are available. `isChanged`: the member may have too many hits. */
-  #exactFor(member: Member, nowMs: number, isChanged: boolean): Bucket | undefined {
+  #exactFor(member: PoolClient, nowMs: number, isChanged: boolean): GrantedBucket | undefined {
     const need = this.#needOf(member, nowMs);
     const { newest } = member.grants;
     const left = newest === undefined || !this.#isLasting(member, nowMs) ? 0 : newest.likelyLeft;
@@ -432,11 +432,11 @@ export class Pool {
     return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
   }
 
-  #refillingFor(member: Member, nowMs: number, isChanged: boolean): Bucket | undefined {
+  #refillingFor(member: PoolClient, nowMs: number, isChanged: boolean): GrantedBucket | undefined {
     const need = this.#needOf(member, nowMs);
     const { newest } = member.grants;
     const isFresh = newest === undefined || newest.tokens === 0 || !this.#isLasting(member, nowMs);
-    let bucket: Bucket | undefined;
+    let bucket: GrantedBucket | undefined;
     for (const [i, { level }] of this.#fairLevels(nowMs).entries()) {
       const account = this.#current[i]!;
       const { requests, lengthSeconds } = account.limit;
@@ -463,7 +463,7 @@ export class Pool {
       this.#onDrained?.();
       return;
     }
-    const proposals = this.#proposals ?? new Map<Member, Proposal>();
+    const proposals = this.#proposals ?? new Map<PoolClient, Proposal>();
     this.#proposals = undefined;
     const untilMs = nowMs + this.#horizonMs;
     const levels = this.#fairLevels(nowMs);
@@ -522,7 +522,7 @@ export class Pool {
   }
 
   /** Reduces the bucket to the free hits. In the exact form the newest is renewed if the client likely has more than that. */
-  #within(bucket: Bucket, member: Member, free: readonly Free[], nowMs: number): Proposal {
+  #within(bucket: GrantedBucket, member: PoolClient, free: readonly Free[], nowMs: number): Proposal {
     const { newest } = member.grants;
     if (!this.#isExact) return this.#refillingWithin(bucket, newest, free);
     let least = Number.POSITIVE_INFINITY;
@@ -533,7 +533,11 @@ export class Pool {
   }
 
   /** Reduces the bucket. A client's first one gets half of the free hits, because others will follow, and surplus hits return late. */
-  #refillingWithin(bucket: Bucket, newest: Bucket | undefined, free: readonly Free[]): Bucket {
+  #refillingWithin(
+    bucket: GrantedBucket,
+    newest: GrantedBucket | undefined,
+    free: readonly Free[],
+  ): GrantedBucket {
     let within = bucket;
     for (const { account, hits } of free) {
       const seconds = account.limit.lengthSeconds;
@@ -546,7 +550,11 @@ export class Pool {
   }
 
   /** Sends the proposals as far as their hits are charged. */
-  #assign(proposals: ReadonlyMap<Member, Proposal>, free: ReadonlyMap<Account, number>, nowMs: number): void {
+  #assign(
+    proposals: ReadonlyMap<PoolClient, Proposal>,
+    free: ReadonlyMap<Account, number>,
+    nowMs: number,
+  ): void {
     const { ttlSeconds } = this.#options;
     const untilMs = nowMs + this.#horizonMs;
     const accounts = this.#accounts.filter(({ startMs, endMs }) => startMs < untilMs && endMs > nowMs);
@@ -580,7 +588,7 @@ export class Pool {
   }
 }
 
-function addReport(totals: Totals, used: number, denied: number, returned: number, over: number): void {
+function addReport(totals: ClientTotals, used: number, denied: number, returned: number, over: number): void {
   totals.used += used;
   totals.denied += denied;
   totals.returned += returned;
@@ -597,14 +605,14 @@ function aheadOf({ limit, startMs, endMs }: Account, released: number, nowMs: nu
 }
 
 /** Takes the hits to be charged for a member. Returns false, and takes nothing, if too few are free. */
-function take(left: readonly Free[], member: Member, sent: Proposal, untilMs: number): boolean {
+function take(left: readonly Free[], member: PoolClient, sent: Proposal, untilMs: number): boolean {
   for (const { account, hits } of left) if (extraOf(member, sent, account, untilMs) > hits) return false;
   for (const one of left) one.hits -= extraOf(member, sent, one.account, untilMs);
   return true;
 }
 
 /** Returns the hits to be charged in addition to those already kept for a member. */
-function extraOf(member: Member, proposal: Proposal, account: Account, untilMs: number): number {
+function extraOf(member: PoolClient, proposal: Proposal, account: Account, untilMs: number): number {
   if (member.isClosed || account.startMs >= untilMs) return 0;
   const mayUse =
     proposal === 'renew' ? member.mayUseIn(account, undefined, untilMs) : member.mayUseIn(account, proposal);

@@ -5,11 +5,11 @@ import type { Override } from '../../rules/override.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type {
   Capability,
+  DecisionObserver,
   Decisions,
   LoadedCapability,
   MainContext,
   MainPart,
-  Observer,
   ThreadPart,
 } from '../capabilities/capability.ts';
 import { type MessageCarrier, type SentMessage, Threads } from '../capabilities/messages.ts';
@@ -111,7 +111,7 @@ export class ThreadParts {
     return firstOf(this.#all, 'tracers');
   }
 
-  get observer(): Observer {
+  get observer(): DecisionObserver {
     const all = this.#all.flatMap(({ observes }) => observes ?? []);
     return {
       onOverLimit: joined(all.flatMap(({ onOverLimit }) => onOverLimit ?? [])),

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import type { LogFields } from '../../process/log/logger.ts';
-import type { CheckOptions } from '../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
 import { ruleFileLines } from '../log/lines.ts';
 import { nameForm } from '../settings/naming.ts';
@@ -36,7 +36,7 @@ export function openConfigSource(
 }
 
 /** The checks of rules that the settings ask for and the store requires. */
-export function ruleChecks(settings: LimiterSettings): CheckOptions {
+export function ruleChecks(settings: LimiterSettings): SourceCheckOptions {
   return { mergeDomains: settings.mergeDomainConfig, support: ruleSupport(settings) };
 }
 

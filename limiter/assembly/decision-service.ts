@@ -1,7 +1,7 @@
 /** Creates the service from the settings of decisions, headers and counting. */
 
 import { unitOfHits } from '../../rules/describe.ts';
-import type { Observer } from '../capabilities/capability.ts';
+import type { DecisionObserver } from '../capabilities/capability.ts';
 import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
@@ -29,7 +29,7 @@ interface DecisionParts {
   /** Undefined: it keeps none. */
   reservations?: ReservationStore | undefined;
   /** Undefined if no capability observes decisions. */
-  observer?: Observer | undefined;
+  observer?: DecisionObserver | undefined;
   /** Undefined if no marks of limits are reported. */
   warnings?: LimitWarnings | undefined;
 }

@@ -6,7 +6,7 @@ import { Right } from '../../process/grpc/handlers.ts';
 import { meantBy } from '../../rules/review/near-names.ts';
 import { quoted } from '../../rules/rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../../rules/yaml/document.ts';
-import type { PathProblem } from '../../rules/yaml/places.ts';
+import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 
@@ -66,8 +66,6 @@ export const unknownCaller = 'unknown';
 /** The name of callers that only `anonymous: true` admits. */
 export const anonymousCaller = 'anonymous';
 
-type Path = readonly (string | number)[];
-
 /** Never throws. */
 export function readCallersFile(text: string): CallersFile {
   const reading = readTextFile(text, (document, problems) => new CallersReader(problems).file(document));
@@ -108,7 +106,7 @@ class CallersReader {
     return callers.map(({ entry }) => entry);
   }
 
-  #entry(path: Path, value: unknown): { path: Path; entry: CallerEntry } | undefined {
+  #entry(path: DocumentPath, value: unknown): { path: DocumentPath; entry: CallerEntry } | undefined {
     const map = this.#map(path, value, callerFields);
     if (map === undefined) return undefined;
     const anonymous = this.#boolean([...path, 'anonymous'], map['anonymous']);
@@ -129,7 +127,7 @@ class CallersReader {
   }
 
   /** `anonymous` is undefined if it could not be read. Then it is unknown whether the name is missing. */
-  #name(path: Path, value: unknown, anonymous: boolean | undefined): string {
+  #name(path: DocumentPath, value: unknown, anonymous: boolean | undefined): string {
     if (value === undefined && anonymous !== false) return anonymous === true ? anonymousCaller : '';
     const name = this.#text([...path, 'name'], value, 'name');
     if (name === undefined) return '';
@@ -143,7 +141,7 @@ class CallersReader {
   }
 
   /** Checks that the entry identifies its callers. */
-  #identified(path: Path, map: Record<string, unknown>, anonymous: boolean | undefined): void {
+  #identified(path: DocumentPath, map: Record<string, unknown>, anonymous: boolean | undefined): void {
     if (anonymous === undefined) return;
     const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
     if (anonymous && proofs.length > 0) {
@@ -153,7 +151,7 @@ class CallersReader {
     }
   }
 
-  #certificates(path: Path, value: unknown): CertificatePattern[] {
+  #certificates(path: DocumentPath, value: unknown): CertificatePattern[] {
     if (value === undefined) return [];
     if (!Array.isArray(value)) return this.#certificate(path, value);
     return this.#list(path, value, 'certificate').flatMap((one, index) =>
@@ -161,7 +159,7 @@ class CallersReader {
     );
   }
 
-  #certificate(path: Path, value: unknown): CertificatePattern[] {
+  #certificate(path: DocumentPath, value: unknown): CertificatePattern[] {
     const map = this.#map(path, value, nameKinds);
     if (map === undefined) return [];
     const pattern: Partial<Record<(typeof nameKinds)[number], string>> = {};
@@ -177,7 +175,7 @@ class CallersReader {
     return [pattern];
   }
 
-  #hashes(path: Path, value: unknown): string[] {
+  #hashes(path: DocumentPath, value: unknown): string[] {
     if (value === undefined) return [];
     const list = Array.isArray(value) ? this.#list(path, value, 'token_sha256') : [value];
     return list.flatMap((one, index) => {
@@ -192,7 +190,7 @@ class CallersReader {
     });
   }
 
-  #rights(path: Path, value: unknown): number {
+  #rights(path: DocumentPath, value: unknown): number {
     if (value === undefined) return Right.ASK;
     let rights = 0;
     for (const [index, one] of this.#list(path, value, 'rights').entries()) {
@@ -210,7 +208,7 @@ class CallersReader {
     return rights;
   }
 
-  #rate(path: Path, value: unknown): number | undefined {
+  #rate(path: DocumentPath, value: unknown): number | undefined {
     if (value === undefined) return undefined;
     const text = this.#text(path, value, 'requests_per_second');
     if (text === undefined) return undefined;
@@ -221,7 +219,7 @@ class CallersReader {
   }
 
   #excess(
-    path: Path,
+    path: DocumentPath,
     { on_excess: value, requests_per_second: rate }: Record<string, unknown>,
   ): ExcessAnswer {
     if (value === undefined) return 'error';
@@ -241,7 +239,7 @@ class CallersReader {
    * Reports equal names, because they are part of tokens and statistics. Also reports a second anonymous entry, which no caller
    * would ever match.
    */
-  #distinct(callers: readonly { path: Path; entry: CallerEntry }[]): void {
+  #distinct(callers: readonly { path: DocumentPath; entry: CallerEntry }[]): void {
     const names = new Set<string>();
     let hasAnonymous = false;
     for (const { path, entry } of callers) {
@@ -256,7 +254,7 @@ class CallersReader {
   }
 
   /** A misspelled key is read on as the one that was meant, so that nothing is reported to be missing that is there. */
-  #map(path: Path, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
+  #map(path: DocumentPath, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       return this.#refuse(path, `expected a map with ${known.join(', ')}`);
     }
@@ -271,7 +269,7 @@ class CallersReader {
     return map;
   }
 
-  #list(path: Path, value: unknown, name: string, most = mostInList): unknown[] {
+  #list(path: DocumentPath, value: unknown, name: string, most = mostInList): unknown[] {
     if (Array.isArray(value) && value.length > 0 && value.length <= most) return value;
     if (value === undefined) this.#refuse(path, `${name}: is missing`);
     else if (!Array.isArray(value) || value.length === 0)
@@ -280,20 +278,20 @@ class CallersReader {
     return [];
   }
 
-  #text(path: Path, value: unknown, name: string): string | undefined {
+  #text(path: DocumentPath, value: unknown, name: string): string | undefined {
     if (typeof value === 'string' && value !== '') return value;
     const problem = value === undefined || value === '' ? 'is missing' : 'expected text';
     return this.#refuse(path, `${name}: ${problem}`);
   }
 
-  #boolean(path: Path, value: unknown): boolean | undefined {
+  #boolean(path: DocumentPath, value: unknown): boolean | undefined {
     if (value === undefined || value === 'false') return false;
     if (value === 'true') return true;
     const came = typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
     return this.#refuse(path, `anonymous: expected true or false${came}`);
   }
 
-  #refuse(path: Path, message: string, isKey = false): undefined {
+  #refuse(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }

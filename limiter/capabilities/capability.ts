@@ -150,7 +150,7 @@ export interface ThreadPart {
   /** Routes of `/v1` on the HTTP listener, by path. */
   http?(decisions: Decisions): ReadonlyMap<string, CallerRoute>;
   /** Observes decisions. */
-  readonly observes?: Observer;
+  readonly observes?: DecisionObserver;
   /** Called when decisions use these rules from now on. */
   useRules?(rules: RuleTable): void;
   /** Called with the overrides in force from now on. */
@@ -169,7 +169,7 @@ export interface ThreadPart {
   close?(): void | Promise<void>;
 }
 
-export type Observer = Pick<ServiceEvents, 'onOverLimit' | 'onRefused' | 'onPlansEnded'>;
+export type DecisionObserver = Pick<ServiceEvents, 'onOverLimit' | 'onRefused' | 'onPlansEnded'>;
 
 /** The parts with which one thread decides and answers callers. */
 export interface Decisions {

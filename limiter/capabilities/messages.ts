@@ -7,7 +7,7 @@ type Argument<Kind> = Kind extends () => unknown
   : Kind extends (argument: infer One) => unknown
     ? One
     : never;
-type Answer<Kind> = Kind extends Message ? Awaited<ReturnType<Kind>> : never;
+type MessageAnswer<Kind> = Kind extends Message ? Awaited<ReturnType<Kind>> : never;
 
 /** The threads that answer callers, as seen by the main half of a capability. */
 export interface ThreadsOf<Messages> {
@@ -17,18 +17,18 @@ export interface ThreadsOf<Messages> {
   ask<Kind extends keyof Messages & string>(
     kind: Kind,
     argument: Argument<Messages[Kind]>,
-  ): Promise<Answer<Messages[Kind]>[]>;
+  ): Promise<MessageAnswer<Messages[Kind]>[]>;
   /** Asks one worker, from 1 on, without a timeout; undefined if it cannot answer. */
   askOne<Kind extends keyof Messages & string>(
     worker: number,
     kind: Kind,
     argument: Argument<Messages[Kind]>,
-  ): Promise<Answer<Messages[Kind]> | undefined>;
+  ): Promise<MessageAnswer<Messages[Kind]> | undefined>;
   /** Returns the first answer of any thread, without a timeout; undefined if none can answer. */
   askAny<Kind extends keyof Messages & string>(
     kind: Kind,
     argument: Argument<Messages[Kind]>,
-  ): Promise<Answer<Messages[Kind]> | undefined>;
+  ): Promise<MessageAnswer<Messages[Kind]> | undefined>;
   /** Sends a message to each thread. Threads that start later get the last one of each kind. Resolves when all threads have it. */
   publish<Kind extends keyof Messages & string>(
     kind: Kind,
@@ -67,11 +67,13 @@ export class Threads {
     return {
       count: carrier.count,
       ask: async (kind, argument) =>
-        (await carrier.ask({ capability, kind, argument })) as Answer<Messages[typeof kind]>[],
+        (await carrier.ask({ capability, kind, argument })) as MessageAnswer<Messages[typeof kind]>[],
       askAny: async (kind, argument) =>
-        (await firstAnswer(carrier, { capability, kind, argument })) as Answer<Messages[typeof kind]>,
+        (await firstAnswer(carrier, { capability, kind, argument })) as MessageAnswer<Messages[typeof kind]>,
       askOne: async (worker, kind, argument) =>
-        (await carrier.askOne(worker, { capability, kind, argument })) as Answer<Messages[typeof kind]>,
+        (await carrier.askOne(worker, { capability, kind, argument })) as MessageAnswer<
+          Messages[typeof kind]
+        >,
       publish: (kind, argument) => carrier.publish({ capability, kind, argument }),
     };
   }

@@ -15,7 +15,7 @@ export interface LoadedRules {
   loadMs: number;
 }
 
-export type ReviewOutcome = RulesReview | { problem: string };
+export type RulesReviewOutcome = RulesReview | { problem: string };
 
 export interface ConfigListener {
   /** If it returns a promise, the rules are in force in all workers once it settles. Until then nothing is acknowledged or loaded. */
@@ -28,7 +28,7 @@ export interface ConfigListener {
    * The review of the rules that were loaded last, some time after `loaded`. Rules that others replace before that are not
    * reviewed. If the review failed, `review` says why.
    */
-  reviewed(review: ReviewOutcome): void;
+  reviewed(review: RulesReviewOutcome): void;
   /** The load failed, and the rules of the last good load stay in force. `total` also counts errors that `errors` does not list. */
   failed(errors: readonly RuleError[], total: number): void;
   /** The source cannot see changes until `reachable`. Reported once for each outage. */

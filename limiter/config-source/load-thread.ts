@@ -3,7 +3,7 @@ import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText, systemErrorCode } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { type ReviewOptions, reviewLoad } from '../../rules/review/reviewed-load.ts';
-import { brokenLoad, type FailedLoad, type MadeLoad, type ReviewOutcome } from './config-source.ts';
+import { brokenLoad, type FailedLoad, type MadeLoad, type RulesReviewOutcome } from './config-source.ts';
 
 /** A load that runs in a thread. `Success` is the type of a good result. */
 export interface LoadThread<Success> {
@@ -13,12 +13,14 @@ export interface LoadThread<Success> {
    */
   readonly outcome: Promise<Success | FailedLoad>;
   /** Settles once the thread and its memory are gone; undefined if the thread was stopped or had nothing to review. */
-  readonly review: Promise<ReviewOutcome | undefined>;
+  readonly review: Promise<RulesReviewOutcome | undefined>;
   /** Ends the thread. If there is no outcome yet, it becomes a failure. */
   stop(): void;
 }
 
-type ThreadMessage<Success> = { outcome: Success | FailedLoad; goesOn: boolean } | { review: ReviewOutcome };
+type ThreadMessage<Success> =
+  | { outcome: Success | FailedLoad; goesOn: boolean }
+  | { review: RulesReviewOutcome };
 
 export interface ThreadedLoad {
   /** Path of the thread's program without extension, relative to `base`. */
@@ -78,7 +80,7 @@ function followWorker<Success>(
   const { maxHeapMiB, timeoutMs, reviewTimeoutMs, timers } = options;
   let outcome: Success | FailedLoad = brokenLoad(load.source, 'the load ended without a result');
   const outcomeThere = Promise.withResolvers<Success | FailedLoad>();
-  let review: ReviewOutcome | undefined;
+  let review: RulesReviewOutcome | undefined;
   let isSettled = false;
   let isReviewing = false;
   const settle = (value: Success | FailedLoad) => {
@@ -108,7 +110,7 @@ function followWorker<Success>(
     outcomeThere.resolve(outcome);
   });
   worker.on('error', (error) => fail(brokenThread(error, maxHeapMiB)));
-  const reviewed = new Promise<ReviewOutcome | undefined>((resolve) => {
+  const reviewed = new Promise<RulesReviewOutcome | undefined>((resolve) => {
     worker.on('exit', () => {
       callOffTimeout();
       outcomeThere.resolve(outcome);

@@ -9,7 +9,7 @@ import type { ListedRule, RuleTable } from '../../rules/table/rule-table.ts';
 import * as lines from '../log/lines.ts';
 import { createRulesStats, createRuntimeStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { ConfigListener, LoadedRules, ReviewOutcome } from './config-source.ts';
+import type { ConfigListener, LoadedRules, RulesReviewOutcome } from './config-source.ts';
 
 /** Chosen: this many lines take about a millisecond. */
 export const linesPerTurn = 256;
@@ -62,7 +62,7 @@ export class ReviewLog {
     this.#log = log;
   }
 
-  report(review: ReviewOutcome): void {
+  report(review: RulesReviewOutcome): void {
     if ('problem' in review) {
       lines.rulesNotReviewed(this.#log, review.problem);
       return;

@@ -267,7 +267,7 @@ function joined(headers: Header[], more: Header[]): Header[] {
 const retryAfter = new HeaderForm('Retry-After', '');
 
 /** The limit that refuses a request, and for how long. */
-interface Refusal {
+interface RefusingLimit {
   status: DescriptorStatus;
   /** The waiting time; infinity if waiting does not help. */
   seconds: number;
@@ -281,9 +281,9 @@ function longestRefusal(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
-): Refusal | undefined {
-  let longest: Refusal | undefined;
-  let firstQuota: Refusal | undefined;
+): RefusingLimit | undefined {
+  let longest: RefusingLimit | undefined;
+  let firstQuota: RefusingLimit | undefined;
   let anyQuotaPasses = false;
   for (let index = 0; index < statuses.length; index++) {
     const status = statuses[index]!;

@@ -2,7 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unit, unitName } from '../../rules/model.ts';
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
-import { counterWindow, isCountable, unitOfWindow, type Window, Windows, windowAt } from './windows.ts';
+import {
+  CurrentWindows,
+  counterWindow,
+  isCountable,
+  unitOfWindow,
+  type Window,
+  windowAt,
+} from './windows.ts';
 
 const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];
 const lengths: Record<number, number> = {
@@ -94,7 +101,7 @@ describe('windowAt', () => {
         keySuffix: `month@Europe/Zurich@15:${startSeconds}`,
       };
       expect(counterWindow(limit, true, now, options)).toEqual(expected);
-      const windows = new Windows(options);
+      const windows = new CurrentWindows(options);
       expect(windows.at(limit, true, now)).toEqual(expected);
       expect(windows.at(limit, true, expected.endSeconds - 1)).toBe(windows.at(limit, true, now));
       expect(windows.at(limit, true, expected.endSeconds).startSeconds).toBe(expected.endSeconds);
@@ -117,7 +124,7 @@ describe('Windows', () => {
         fc.array(fc.tuple(fc.constantFrom(...units), moment), { minLength: 1 }),
         fc.boolean(),
         (steps, calendarMonth) => {
-          const windows = new Windows({
+          const windows = new CurrentWindows({
             useCalendarMonthRateLimit: calendarMonth,
             counterKeys: 'compatible',
           });
@@ -129,7 +136,7 @@ describe('Windows', () => {
   });
 
   it('makes a window once', () => {
-    const windows = new Windows({ useCalendarMonthRateLimit: false, counterKeys: 'compatible' });
+    const windows = new CurrentWindows({ useCalendarMonthRateLimit: false, counterKeys: 'compatible' });
     const at = (now: number) => windows.at(matchedLimit(), false, now);
     expect(at(119)).toBe(at(60));
     expect(at(120)).not.toBe(at(60));

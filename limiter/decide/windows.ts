@@ -119,7 +119,7 @@ export function counterWindow(
 }
 
 /** The current window of each unit and each of Weir's own limits, created once per window instead of once per plan. */
-export class Windows {
+export class CurrentWindows {
   readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = [];
   readonly #ofOwn = new WeakMap<Limit, Window>();

@@ -15,14 +15,18 @@ import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, DescriptorAnswer } from './http-decision.ts';
 import { type JsonEndpointOptions, writeTooLarge } from './json-endpoint.ts';
 
-export interface CheckOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
+export interface CheckEndpointOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
   decide: DecideForHttp;
   excess: Excess;
   bounds: RequestBounds;
 }
 
 /** Rejects with an `ApiProblem` if the question is invalid. */
-export async function answerCheck(call: HttpCall, asker: HttpAsker, options: CheckOptions): Promise<void> {
+export async function answerCheck(
+  call: HttpCall,
+  asker: HttpAsker,
+  options: CheckEndpointOptions,
+): Promise<void> {
   const bytes = await readPost(call, options);
   if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
   const decision = await options.decide(readQuestion(bytes, asker), asker);
@@ -38,7 +42,7 @@ export async function answerCheck(call: HttpCall, asker: HttpAsker, options: Che
 async function answerTooLarge(
   call: HttpCall,
   found: BodyTooLarge,
-  { tooLarge }: CheckOptions,
+  { tooLarge }: CheckEndpointOptions,
 ): Promise<void> {
   const answer = tooLarge.answer(found.error, originOf(call.request));
   if (!('overallCode' in answer)) throw problemOfBody(found);
@@ -66,7 +70,7 @@ export function sendJson(response: ServerResponse, status: number, body: object)
   response.end(text);
 }
 
-export type PostOptions = Pick<CheckOptions, 'bounds' | 'tooLarge' | 'maxBodyBytes'>;
+export type PostOptions = Pick<CheckEndpointOptions, 'bounds' | 'tooLarge' | 'maxBodyBytes'>;
 
 /** A body that is longer than REQUEST_MAX_BYTES or HTTP_MAX_BODY_BYTES. */
 export interface BodyTooLarge {

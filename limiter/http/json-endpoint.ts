@@ -158,7 +158,7 @@ function sendFailure(request: IncomingMessage, response: ServerResponse, status:
   sendError(response, refusal.status, refusal.text, refusal.detail);
 }
 
-interface Refusal {
+interface JsonErrorReply {
   status: number;
   text: string;
   detail: string | undefined;
@@ -169,7 +169,7 @@ function refusalOf(
   request: IncomingMessage,
   response: ServerResponse,
   { code, message: detail }: GrpcStatus,
-): Refusal {
+): JsonErrorReply {
   switch (code) {
     case GrpcCode.INTERNAL:
       return { status: 500, text: 'Internal Server Error', detail: undefined };
@@ -192,7 +192,7 @@ function refusalOf(
  */
 export async function refuseAtOnce(
   call: HttpCall,
-  { status, text, detail }: Refusal,
+  { status, text, detail }: JsonErrorReply,
   maxBodyBytes: number,
 ): Promise<void> {
   const { request, response } = call;
@@ -204,7 +204,7 @@ export async function refuseAtOnce(
 /** Sends the answer at once. The response ends when the sender has, because it may not read before it has sent everything. */
 async function refuseUnread(
   { request, response, memory }: HttpCall,
-  { status, text, detail }: Refusal,
+  { status, text, detail }: JsonErrorReply,
 ): Promise<void> {
   const body = `${text}\n`;
   response.setHeader('Connection', 'close');

@@ -25,12 +25,12 @@ import {
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { CallerRoute } from './caller-route.ts';
-import { answerCheck, answerExcessCheck, type CheckOptions } from './check-endpoint.ts';
+import { answerCheck, answerExcessCheck, type CheckEndpointOptions } from './check-endpoint.ts';
 import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
-export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
+export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointOptions {
   health: HealthView;
   /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;

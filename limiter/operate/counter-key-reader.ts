@@ -119,13 +119,13 @@ export interface CounterReading {
 }
 
 /** The part of the rules in force that reading keys needs. */
-export interface WalkedRules {
+export interface WalkableRules {
   /** Returns undefined if there is no such domain. */
   walk(domain: string): RuleWalk | undefined;
 }
 
 export interface CounterKeyReaderOptions {
-  rules: WalkedRules;
+  rules: WalkableRules;
   domain: string;
   /** CACHE_KEY_PREFIX. */
   prefix: string;
@@ -352,7 +352,7 @@ export class CounterKeyReader {
 
 /** Returns entries as they are counted now, and the rule that they match; undefined: there is none. */
 export function readEntries(
-  rules: WalkedRules,
+  rules: WalkableRules,
   domain: string,
   entries: readonly Entry[],
   maxTextBytes: number,

@@ -22,7 +22,7 @@ import {
   CounterKeyReader,
   type CounterReading,
   readEntries,
-  type WalkedRules,
+  type WalkableRules,
 } from './counter-key-reader.ts';
 import { type CounterJson, counterJson, type EffectiveLimit, endOf } from './counter-view.ts';
 import { ListGate } from './list-gate.ts';
@@ -32,7 +32,7 @@ import { type CounterRef, type StoreAdmin, StoreAdminRefusal } from './store-adm
 export interface CounterParts {
   storeAdmin: StoreAdmin;
   /** The rules in force; undefined: none are loaded yet. */
-  rules: () => (RuleMatcher & WalkedRules & { domainNames(): string[] }) | undefined;
+  rules: () => (RuleMatcher & WalkableRules & { domainNames(): string[] }) | undefined;
   settings: PlanSettings;
   clock: Clock;
   limitOf?: EffectiveLimit | undefined;

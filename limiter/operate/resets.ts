@@ -46,7 +46,7 @@ export const confirmationMs = 1_000;
 const keysPerMessage = 500;
 
 /** The replies of limiters to one message. */
-interface Waiting {
+interface AwaitedReplies {
   readonly unheard: Set<string>;
   readonly confirmed: Map<string, NotifiedLimiter>;
   readonly sinceMs: number;
@@ -62,7 +62,7 @@ const cannotSay =
 
 export class CounterResets {
   readonly #options: CounterResetsOptions;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, AwaitedReplies>();
   #endNews = (): void => {};
   #hasListened = false;
 
@@ -114,7 +114,7 @@ export class CounterResets {
     const id = newId();
     const known = living ?? [self];
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiting: Waiting = {
+    const waiting: AwaitedReplies = {
       unheard: new Set(known.map(({ instance }) => instance)),
       confirmed: new Map(),
       sinceMs: clock.monotonicMs(),

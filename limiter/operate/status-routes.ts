@@ -3,7 +3,7 @@ import { type ApiCall, type ApiRoute, flagOf } from '../../process/http/api-rout
 import type { RateSampler } from './rates.ts';
 
 /** The content of `/v1/status` besides rates, read for each request. */
-export interface StatusParts {
+export interface StatusContent {
   limiter: Readonly<Record<'name' | 'instance' | 'version' | 'node' | 'startedAt', string>> & {
     readonly pid: number;
   };
@@ -25,7 +25,7 @@ export interface StatusParts {
 /** Chosen: domains with a history in one answer. */
 const mostDomains = 20;
 
-export function statusRoutes(parts: StatusParts): ApiRoute[] {
+export function statusRoutes(parts: StatusContent): ApiRoute[] {
   return [
     {
       method: 'GET',
@@ -37,7 +37,7 @@ export function statusRoutes(parts: StatusParts): ApiRoute[] {
   ];
 }
 
-async function status({ query, actor }: ApiCall, parts: StatusParts): Promise<object> {
+async function status({ query, actor }: ApiCall, parts: StatusContent): Promise<object> {
   const withHistory = flagOf(query, 'history');
   await parts.refresh();
   const { limiter, ready, failing, capabilities, rules, store, sinks, changes, sampler } = parts;

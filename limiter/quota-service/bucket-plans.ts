@@ -46,14 +46,14 @@ export interface BucketPlansOptions extends Pick<PlansOptions, 'stats' | 'clock'
 }
 
 /** Rules whose buckets can be found in any order. */
-export interface WalkedRules extends RuleMatcher {
+export interface QuotaRules extends RuleMatcher {
   walk(domain: string): RuleWalk | undefined;
 }
 
 export class BucketPlans {
   readonly #options: BucketPlansOptions;
   readonly #plans: PlansInForce;
-  #rules: WalkedRules | undefined;
+  #rules: QuotaRules | undefined;
   #overrides: readonly Override[] = [];
 
   constructor(options: BucketPlansOptions) {
@@ -66,7 +66,7 @@ export class BucketPlans {
     return this.#rules !== undefined;
   }
 
-  useRules(rules: WalkedRules): void {
+  useRules(rules: QuotaRules): void {
     this.#rules = rules;
     this.#plans.useRules(rules);
   }

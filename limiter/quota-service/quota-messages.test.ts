@@ -10,7 +10,7 @@ import {
   type BucketReport,
   entriesOf,
   idOf,
-  ResponseWriter,
+  QuotaResponseWriter,
   textOf,
   UsageReports,
 } from './quota-messages.ts';
@@ -82,7 +82,7 @@ describe('reports of use', () => {
 
 describe('responses', () => {
   it('are what the generated codec reads', () => {
-    const writer = new ResponseWriter();
+    const writer = new QuotaResponseWriter();
     const id = (value: string): string => textOf([{ key: 'id', value }]);
     const bucket = { tokens: 300, perFill: 7, fillSeconds: 3600, ttlSeconds: 15 };
     writer.add(id('a'), { kind: 'allow', ttlSeconds: 20 });
@@ -119,7 +119,7 @@ describe('responses', () => {
     });
     fc.assert(
       fc.property(fc.array(order, { minLength: 1, maxLength: 40 }), (orders) => {
-        const writer = new ResponseWriter();
+        const writer = new QuotaResponseWriter();
         const bucketAction = orders.map(({ value, ttlSeconds, bucket }) => {
           const entries = [{ key: 'id', value }];
           if (bucket === null) writer.add(textOf(entries), { kind: 'allow', ttlSeconds });

@@ -147,7 +147,7 @@ const mostAroundIdBytes = 64;
  * Writes one response. Clients execute the actions of a bucket in their order. There are thousands of buckets per second, so it
  * writes bytes and creates no objects. The length of each message within an assignment is one byte.
  */
-export class ResponseWriter {
+export class QuotaResponseWriter {
   #bytes = noBytes;
   #end = 0;
   /** The size of the last response: the next one is likely as long. */

@@ -15,8 +15,8 @@ import {
   type ShareOwner,
 } from './assignments.ts';
 import { BucketIds } from './bucket-ids.ts';
-import { type AssignedTreatment, sameLimits, type WalkedRules } from './bucket-plans.ts';
-import { Bucket, type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
+import { type AssignedTreatment, type QuotaRules, sameLimits } from './bucket-plans.ts';
+import { type QuotaServiceOptions, QuotaStream, StreamBucket, type StreamHost } from './quota-stream.ts';
 import { ReportTurns } from './report-turns.ts';
 
 /** A pool of the allocator. */
@@ -98,7 +98,7 @@ export class QuotaService implements StreamHost {
     return stream;
   };
 
-  useRules(rules: WalkedRules): void {
+  useRules(rules: QuotaRules): void {
     this.options.plans.useRules(rules);
     this.#planAnew();
   }
@@ -166,7 +166,7 @@ export class QuotaService implements StreamHost {
   /** Returns the assignments that operators ask for. */
   assignments(question: AssignmentQuestion): FoundAssignments {
     const ownerOf = ({ holder }: ShareView): ShareOwner | undefined =>
-      holder instanceof Bucket ? holder.owner : undefined;
+      holder instanceof StreamBucket ? holder.owner : undefined;
     return findAssignments(this.options.allocator, ownerOf, question);
   }
 

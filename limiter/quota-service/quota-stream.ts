@@ -30,7 +30,7 @@ import {
   longestAnsweredBytes,
   longestIdBytes,
   type QuotaOrder,
-  ResponseWriter,
+  QuotaResponseWriter,
   textOf,
   UsageReports,
 } from './quota-messages.ts';
@@ -80,7 +80,7 @@ const status = {
 } satisfies Record<string, GrpcStatus>;
 
 /** A stream's bucket: the holder of its share. There are many of them, so each field counts. */
-export class Bucket implements Holder {
+export class StreamBucket implements Holder {
   readonly id: BucketId;
   readonly weight: number;
   treatment: Treatment;
@@ -116,8 +116,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
   /** The caller or address whose bounds apply to its buckets. */
   readonly #bounded: string;
   /** The buckets, by the text of their ids. */
-  readonly #buckets = new Map<string, Bucket>();
-  readonly #writer = new ResponseWriter();
+  readonly #buckets = new Map<string, StreamBucket>();
+  readonly #writer = new QuotaResponseWriter();
   #domain = '';
   #heardMs: number;
   /** The messages that wait, the oldest first, each with the time at which it arrived. */
@@ -282,7 +282,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
   }
 
   /** Returns the bucket. Without room it returns undefined: the bucket is denied, and the client abandons it when it is idle. */
-  #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): Bucket | undefined {
+  #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): StreamBucket | undefined {
     const known = this.#buckets.get(latin1Slice.call(id));
     if (known !== undefined) return known;
     const { stats, ttlSeconds } = this.#service.options;
@@ -306,10 +306,10 @@ export class QuotaStream implements MessageListener, ReportTaker {
     return undefined;
   }
 
-  #begin(id: BucketId, nowMs: number): Bucket {
+  #begin(id: BucketId, nowMs: number): StreamBucket {
     const { options } = this.#service;
     const weight = options.weightOf(this.client, id.entries);
-    const bucket = new Bucket(this, id, this.#treatmentOf(id), weight);
+    const bucket = new StreamBucket(this, id, this.#treatmentOf(id), weight);
     this.#buckets.set(id.text, bucket);
     this.#openShare(bucket, nowMs);
     return bucket;
@@ -323,13 +323,13 @@ export class QuotaStream implements MessageListener, ReportTaker {
     return treatment;
   }
 
-  #openShare(bucket: Bucket, nowMs: number): void {
+  #openShare(bucket: StreamBucket, nowMs: number): void {
     const { treatment } = bucket;
     if (treatment.kind === 'assigned') bucket.share = this.#service.openShare(treatment, bucket, nowMs);
   }
 
   /** Plans the bucket by the current rules and overrides. */
-  #planBucket(bucket: Bucket, nowMs: number): void {
+  #planBucket(bucket: StreamBucket, nowMs: number): void {
     const before = bucket.treatment;
     if (bucket.id.isPlanned(before, this.#service.epoch)) return;
     const treatment = this.#treatmentOf(bucket.id);
@@ -346,26 +346,26 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#answerBlanket(bucket);
   }
 
-  #closeShare(bucket: Bucket): void {
+  #closeShare(bucket: StreamBucket): void {
     const { share, treatment } = bucket;
     if (share === undefined || treatment.kind !== 'assigned') return;
     bucket.share = undefined;
     this.#service.closeShare(share, treatment);
   }
 
-  #forget(bucket: Bucket): void {
+  #forget(bucket: StreamBucket): void {
     this.#closeShare(bucket);
     this.#buckets.delete(bucket.id.text);
     this.#service.ids.leave(this.#bounded, bucket.id);
   }
 
-  #abandon(bucket: Bucket): void {
+  #abandon(bucket: StreamBucket): void {
     this.#forget(bucket);
     this.order(bucket, { kind: 'abandon' });
     this.#service.options.stats.abandoned();
   }
 
-  #countBlanket({ treatment }: Bucket, allowed: number, denied: number): void {
+  #countBlanket({ treatment }: StreamBucket, allowed: number, denied: number): void {
     if (treatment.kind === 'assigned') return;
     const { stats, count } = this.#service.options;
     const { counted, limits } = treatment;
@@ -373,14 +373,14 @@ export class QuotaStream implements MessageListener, ReportTaker {
     stats.used(limits, allowed, denied);
   }
 
-  #answerBlanket(bucket: Bucket): void {
+  #answerBlanket(bucket: StreamBucket): void {
     const { treatment } = bucket;
     if (treatment.kind === 'assigned') return;
     this.order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
   }
 
   /** Adds an order to the response of this turn of the event loop. */
-  order({ id, share }: Bucket, order: QuotaOrder): void {
+  order({ id, share }: StreamBucket, order: QuotaOrder): void {
     this.#flushSoon();
     if (order.kind === 'assign' && share !== undefined) this.#assigned.push(share);
     this.#writer.add(id.text, order);

@@ -130,7 +130,7 @@ interface Described {
   files: DescribedFiles;
 }
 
-type Answer = ServerReflectionResponse['messageResponse'];
+type ReflectionAnswer = ServerReflectionResponse['messageResponse'];
 
 /** Returns undefined for an empty request. `sent`: the names of the files that the caller already has. */
 function answerReflection(
@@ -139,7 +139,7 @@ function answerReflection(
   sent: Set<string>,
 ): ServerReflectionResponse | undefined {
   const question = request.messageRequest;
-  let answer: Answer;
+  let answer: ReflectionAnswer;
   switch (question.case) {
     case 'listServices':
       answer = list(services);
@@ -169,7 +169,7 @@ function answerReflection(
   });
 }
 
-function list(services: readonly string[]): Answer {
+function list(services: readonly string[]): ReflectionAnswer {
   const service = services.map((name) => ({
     $typeName: 'grpc.reflection.v1.ServiceResponse' as const,
     name,
@@ -180,7 +180,7 @@ function list(services: readonly string[]): Answer {
   };
 }
 
-function describe(file: DescFile | undefined, what: string, sent: Set<string>): Answer {
+function describe(file: DescFile | undefined, what: string, sent: Set<string>): ReflectionAnswer {
   if (file === undefined) return notFound(what);
   return {
     case: 'fileDescriptorResponse',
@@ -191,7 +191,7 @@ function describe(file: DescFile | undefined, what: string, sent: Set<string>): 
   };
 }
 
-function numbers(files: DescribedFiles, baseTypeName: string): Answer {
+function numbers(files: DescribedFiles, baseTypeName: string): ReflectionAnswer {
   const extensionNumber = files.extensionNumbersOf(baseTypeName);
   if (extensionNumber === undefined) return notFound(`message "${baseTypeName}"`);
   return {
@@ -200,7 +200,7 @@ function numbers(files: DescribedFiles, baseTypeName: string): Answer {
   };
 }
 
-function notFound(what: string): Answer {
+function notFound(what: string): ReflectionAnswer {
   return {
     case: 'errorResponse',
     value: {

@@ -28,7 +28,7 @@ export interface RefusedCaller {
 }
 
 /** One row, or the joined rows of several threads for one counter and second. Plain data. */
-export interface Refusal {
+export interface RefusalRow {
   /** The time in seconds since 1970. */
   readonly second: number;
   readonly domain: string;
@@ -72,7 +72,7 @@ export interface RefusalQuestion {
 }
 
 export interface RefusalsFound {
-  readonly rows: Refusal[];
+  readonly rows: RefusalRow[];
   /** The number of stored rows of these domains. */
   readonly kept: number;
   /** The second of the oldest of these rows. Undefined if there are none. */
@@ -264,7 +264,7 @@ export class RefusalMemory {
   /** The newest first. */
   find({ entries, ...about }: RefusalQuestion): RefusalsFound {
     const question = { ...about, entries: entries && shownEntries(entries, this.#maxTextBytes) };
-    const rows: Refusal[] = [];
+    const rows: RefusalRow[] = [];
     const ids = this.#idsOf(question.domains ?? this.#domainIds.keys());
     const asked = question.domain === undefined ? ids : this.#idsOf([question.domain]);
     const wanted = asked.intersection(ids);
@@ -289,7 +289,7 @@ export class RefusalMemory {
     return this.#seconds[serial % this.#kept]!;
   }
 
-  #refusal(row: number, question: RefusalQuestion): Refusal | undefined {
+  #refusal(row: number, question: RefusalQuestion): RefusalRow | undefined {
     const second = this.#seconds[row]!;
     const { entries, requestId, since = 0, until = Number.POSITIVE_INFINITY } = question;
     if (second < since || second > until) return undefined;
@@ -378,7 +378,7 @@ function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries:
 }
 
 /** Returns one row in the words of the admin API. */
-export function refusalJson(refusal: Refusal, limiter: string): Record<string, unknown> {
+export function refusalJson(refusal: RefusalRow, limiter: string): Record<string, unknown> {
   const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
   const { calendar, ...others } = more;
   return {

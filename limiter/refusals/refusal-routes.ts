@@ -7,7 +7,7 @@ import {
   entryOf,
   shown,
 } from '../../process/http/api-route.ts';
-import { type Refusal, type RefusalQuestion, type RefusalsFound, refusalJson } from './refusal-memory.ts';
+import { type RefusalQuestion, type RefusalRow, type RefusalsFound, refusalJson } from './refusal-memory.ts';
 
 export interface RefusalParts {
   /** The name of this limiter. */
@@ -58,8 +58,8 @@ export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
 }
 
 /** Joins rows to one for each counter and second, over all threads. The newest come first. */
-export function joined(rows: readonly Refusal[]): Refusal[] {
-  const found = new Map<string, Refusal>();
+export function joined(rows: readonly RefusalRow[]): RefusalRow[] {
+  const found = new Map<string, RefusalRow>();
   for (const row of rows) {
     const { second, key, domain, rule, limitName, entries } = row;
     const name = JSON.stringify([second, limitName, key ?? [domain, rule, entries]]);

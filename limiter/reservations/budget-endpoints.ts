@@ -34,17 +34,17 @@ import type {
 } from './budgets.ts';
 import { kindOfId, reservationIdForm } from './reservation-id.ts';
 
-export interface BudgetOptions extends PostOptions {
+export interface BudgetEndpointOptions extends PostOptions {
   budgets: Budgets;
 }
 
 /** The caller of `Budgets`. */
 type Asking = Parameters<Budgets['status']>[1];
 
-type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetOptions) => Promise<void>;
+type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetEndpointOptions) => Promise<void>;
 
 /** The routes for callers, by path. */
-export function budgetEndpoints(options: BudgetOptions): ReadonlyMap<string, CallerRoute> {
+export function budgetEndpoints(options: BudgetEndpointOptions): ReadonlyMap<string, CallerRoute> {
   const route = (right: number, answer: Answerer): CallerRoute => ({
     right,
     answer: (call, asker) => answer(call, asker, options),
@@ -98,7 +98,11 @@ const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
   }),
 };
 
-async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+async function answerReserve(
+  call: HttpCall,
+  asker: HttpAsker,
+  options: BudgetEndpointOptions,
+): Promise<void> {
   const { asked, more } = readBody(await postedTo(call, options), asker, reserveForm);
   const question = { ...questionOf(asked!, call, options), ...more, recalled: true };
   const answer = await reported<ReserveAnswer>((done) =>
@@ -118,19 +122,23 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
 }
 
 /** Reads the body. A body beyond a bound is an error and not a 429, which programs would retry forever. */
-async function postedTo(call: HttpCall, options: BudgetOptions): Promise<Uint8Array> {
+async function postedTo(call: HttpCall, options: BudgetEndpointOptions): Promise<Uint8Array> {
   const body = await readPost(call, options);
   if (body instanceof Uint8Array) return body;
   options.tooLarge.note(body.error, originOf(call.request));
   throw problemOfBody(body);
 }
 
-async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetEndpointOptions): Promise<void> {
   const body = readBody(await postedTo(call, options), asker, commitForm);
   await answerSettle(call, asker, options, { ...body, advice: commitAdvice });
 }
 
-async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+async function answerRelease(
+  call: HttpCall,
+  asker: HttpAsker,
+  options: BudgetEndpointOptions,
+): Promise<void> {
   const body = readBody(await postedTo(call, options), asker, releaseForm);
   await answerSettle(call, asker, options, { ...body, advice: '' });
 }
@@ -138,7 +146,7 @@ async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOp
 async function answerSettle(
   call: HttpCall,
   asker: HttpAsker,
-  options: BudgetOptions,
+  options: BudgetEndpointOptions,
   {
     domain,
     asked,
@@ -184,7 +192,7 @@ async function recalled(
   return found;
 }
 
-async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetEndpointOptions): Promise<void> {
   const { request, response, target } = call;
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     response.setHeader('Allow', 'GET, HEAD');
@@ -266,7 +274,7 @@ export function budgetRoutes(
 function questionOf(
   { domain, descriptors, amounts }: Asked,
   { request }: HttpCall,
-  { bounds, tooLarge }: BudgetOptions,
+  { bounds, tooLarge }: BudgetEndpointOptions,
 ): BudgetQuestion {
   try {
     const decoded = bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1));

@@ -37,7 +37,7 @@ import {
 import { kindOfId, ReservationIds } from './reservation-id.ts';
 import { endOfSame, recalledFrom, reservationNoteOf, unlimitedNoteOf } from './reservation-note.ts';
 
-export interface BudgetOptions {
+export interface BudgetServiceOptions {
   /** BUDGET_MAX_TTL. */
   readonly maxTtlMs: number;
   /** Returns 128 random bits as 32 hexadecimal digits. */
@@ -63,17 +63,17 @@ interface PlanTerms {
 /** Creates budgets with random ids. */
 export function createBudgets(
   { service, wholeResponse }: Decisions,
-  longest: Pick<BudgetOptions, 'maxTtlMs'>,
+  longest: Pick<BudgetServiceOptions, 'maxTtlMs'>,
 ): Budgets {
   return new BudgetService(service.parts, { ...longest, newId: randomIds(), response: wholeResponse });
 }
 
 export class BudgetService implements Budgets {
   readonly #parts: DecisionParts;
-  readonly #options: BudgetOptions;
+  readonly #options: BudgetServiceOptions;
   readonly #ids: ReservationIds;
 
-  constructor(parts: DecisionParts, options: BudgetOptions) {
+  constructor(parts: DecisionParts, options: BudgetServiceOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#ids = new ReservationIds(options.newId);

@@ -3,7 +3,7 @@ import type { Clock } from '../../process/time/clock.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
 import { enterWindow } from '../decide/plan.ts';
-import { Windows } from '../decide/windows.ts';
+import { CurrentWindows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { asksForHits, type Caller, newOperation, type Verb } from '../stores/operation.ts';
@@ -128,11 +128,11 @@ export interface HitMakerOptions {
 /** Makes the hits of plans, counts them in the statistics of the rules, and finds their windows. */
 export class HitMaker {
   readonly #options: HitMakerOptions;
-  readonly #windows: Windows;
+  readonly #windows: CurrentWindows;
 
   constructor(options: HitMakerOptions) {
     this.#options = options;
-    this.#windows = new Windows(options.counting);
+    this.#windows = new CurrentWindows(options.counting);
   }
 
   /** The hits of one limit. Ask the store unless they are `remembered`. */

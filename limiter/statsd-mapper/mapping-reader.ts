@@ -1,6 +1,6 @@
 /** Converts the content of a mapper file to the rules that apply, including its defaults. */
 import { type CostBudget, newCostBudget, spend } from '../../rules/regex/expression.ts';
-import type { PathProblem } from '../../rules/yaml/places.ts';
+import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import {
   defaultBuckets,
   defaultSummary,
@@ -24,8 +24,6 @@ type Common = Pick<
   WrittenMapping,
   'observer_type' | 'timer_type' | 'buckets' | 'quantiles' | 'summary_options' | 'histogram_options'
 >;
-type Path = readonly (string | number)[];
-
 const globPattern = /^(?:\*|[a-zA-Z_][a-zA-Z0-9_-]*)(?:\.(?:\*|[a-zA-Z0-9_][a-zA-Z0-9_-]*))*$/;
 
 export function readMapping(written: {
@@ -128,7 +126,7 @@ function expressionOf(match: string, budget: CostBudget): Match {
   }
 }
 
-function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): PathProblem[] {
+function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: DocumentPath): PathProblem[] {
   const found: PathProblem[] = [];
   const type = observerType(one, defaults);
   const foreign = type === 'histogram' ? 'summary_options' : 'histogram_options';
@@ -147,7 +145,7 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): Pa
 }
 
 /** Reports options of statsd_exporter that this program accepts but does not use. */
-function effectless(one: Common, path: Path): PathProblem[] {
+function effectless(one: Common, path: DocumentPath): PathProblem[] {
   const reasons = {
     native_histogram_bucket_factor: 'native histograms are not served',
     native_histogram_max_buckets: 'native histograms are not served',
@@ -167,12 +165,12 @@ function effectless(one: Common, path: Path): PathProblem[] {
 function lostReferences(
   one: WrittenMapping,
   known: ReadonlySet<string> | undefined,
-  path: Path,
+  path: DocumentPath,
 ): PathProblem[] {
   if (known === undefined) return [];
-  const texts: [Path, string][] = [
+  const texts: [DocumentPath, string][] = [
     [[...path, 'name'], one.name],
-    ...Object.entries(one.labels ?? {}).map(([label, value]): [Path, string] => [
+    ...Object.entries(one.labels ?? {}).map(([label, value]): [DocumentPath, string] => [
       [...path, 'labels', label],
       value,
     ]),
@@ -188,7 +186,10 @@ function lostReferences(
 }
 
 /** Reports counters that can fall. statsd_exporter leaves such counters out, too. */
-function fallingCounters({ scale = 1, match_metric_type: type }: WrittenMapping, path: Path): PathProblem[] {
+function fallingCounters(
+  { scale = 1, match_metric_type: type }: WrittenMapping,
+  path: DocumentPath,
+): PathProblem[] {
   if (scale >= 0 || (type !== undefined && type !== 'counter')) return [];
   return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];
 }

@@ -21,12 +21,12 @@ export interface LocalCacheStats {
  */
 export const cacheEntryOverheadBytes = 176;
 
-interface Entry {
+interface CachedKey {
   readonly key: string;
   readonly bytes: number;
   expiresAtMs: number;
-  older: Entry | undefined;
-  newer: Entry | undefined;
+  older: CachedKey | undefined;
+  newer: CachedKey | undefined;
 }
 
 /**
@@ -45,9 +45,9 @@ export class BoundedLocalCache {
     overwriteCount: 0,
   };
   readonly #maxBytes: number;
-  readonly #entries = new Map<string, Entry>();
-  #oldest: Entry | undefined;
-  #newest: Entry | undefined;
+  readonly #entries = new Map<string, CachedKey>();
+  #oldest: CachedKey | undefined;
+  #newest: CachedKey | undefined;
   #bytes = 0;
 
   constructor(options: { maxBytes: number }) {
@@ -94,7 +94,7 @@ export class BoundedLocalCache {
       this.stats.evacuateCount += 1;
       this.#remove(this.#oldest);
     }
-    const entry: Entry = { key, bytes, expiresAtMs, older: undefined, newer: undefined };
+    const entry: CachedKey = { key, bytes, expiresAtMs, older: undefined, newer: undefined };
     this.#entries.set(key, entry);
     this.#append(entry);
     this.#bytes += bytes;
@@ -114,14 +114,14 @@ export class BoundedLocalCache {
     this.stats.entryCount = 0;
   }
 
-  #remove(entry: Entry): void {
+  #remove(entry: CachedKey): void {
     this.#entries.delete(entry.key);
     this.#unlink(entry);
     this.#bytes -= entry.bytes;
     this.stats.entryCount = this.#entries.size;
   }
 
-  #append(entry: Entry): void {
+  #append(entry: CachedKey): void {
     entry.older = this.#newest;
     entry.newer = undefined;
     if (this.#newest === undefined) this.#oldest = entry;
@@ -129,7 +129,7 @@ export class BoundedLocalCache {
     this.#newest = entry;
   }
 
-  #unlink(entry: Entry): void {
+  #unlink(entry: CachedKey): void {
     if (entry.older === undefined) this.#oldest = entry.newer;
     else entry.older.newer = entry.newer;
     if (entry.newer === undefined) this.#newest = entry.older;

@@ -161,7 +161,7 @@ export interface Reservation {
 }
 
 /** An operation's part of a reservation's call: what it holds of its counter. No key occurs twice in a call. */
-export interface Hold {
+export interface ReservationHold {
   /** The whole call. If a call is spread over several places, temporarily the part in one of them. */
   reservation: Reservation;
   /** Whether it charges regardless of what is left. Such an operation never refuses. */
@@ -227,7 +227,7 @@ export interface Operation<C extends Counter = Counter> {
   caller: Caller | undefined;
   /** The message to the ledger that goes with the hits: written by the store of leases for the store that it asks. */
   lease: LeaseTerms | undefined;
-  hold: Hold | undefined;
+  hold: ReservationHold | undefined;
   /** The end of the window, or 0 if it has none. Unlike infinity, small numbers need no allocation. */
   windowEndSeconds: number;
   /** The seconds of a fixed window. For other algorithms, the value to use if the store gives none. */
@@ -361,11 +361,11 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
 
 /** Creates the request for one counter of a call. */
 export type HoldTerms = Pick<
-  Hold,
+  ReservationHold,
   'reservation' | 'isShadow' | 'isQuota' | 'group' | 'amount' | 'ttlMs' | 'onExpiry'
 >;
 
-export function newHold(terms: HoldTerms): Hold {
+export function newHold(terms: HoldTerms): ReservationHold {
   const { reservation, isShadow, isQuota, group, amount, ttlMs, onExpiry } = terms;
   return {
     reservation,

@@ -1,5 +1,12 @@
 /** Calls about a reservation with counters in several places. */
-import { copyOperation, failAll, type Hold, newHold, newReservation, type Operation } from './operation.ts';
+import {
+  copyOperation,
+  failAll,
+  newHold,
+  newReservation,
+  type Operation,
+  type ReservationHold,
+} from './operation.ts';
 
 export interface Places {
   /** Returns equal values for counters that one call to a store can handle together. */
@@ -29,16 +36,16 @@ export function submitSpread(ops: readonly Operation[], places: Places, done: ()
   void asked.then(done);
 }
 
-function holdOf(ops: readonly Operation[]): Hold {
+function holdOf(ops: readonly Operation[]): ReservationHold {
   return ops[0]!.hold!;
 }
 
 /** Asks one place with these terms instead of those of the call, and passes on the answers. */
 async function ask(
   part: Operation[],
-  terms: Partial<Hold['reservation']>,
+  terms: Partial<ReservationHold['reservation']>,
   { submit }: Places,
-): Promise<Hold['reservation']> {
+): Promise<ReservationHold['reservation']> {
   const whole = holdOf(part).reservation;
   const own = newReservation({ ...whole, ...terms });
   for (const { hold } of part) hold!.reservation = own;
@@ -49,9 +56,9 @@ async function ask(
 
 async function askAll(
   parts: readonly Operation[][],
-  terms: Partial<Hold['reservation']>,
+  terms: Partial<ReservationHold['reservation']>,
   places: Places,
-): Promise<readonly Hold['reservation'][]> {
+): Promise<readonly ReservationHold['reservation'][]> {
   const answers = await Promise.all(parts.map((part) => ask(part, terms, places)));
   const failed = parts.flat().find(({ error }) => error !== undefined)?.error;
   if (failed !== undefined) failAll(parts.flat(), failed);

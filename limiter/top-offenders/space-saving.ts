@@ -22,7 +22,7 @@ export interface HeavyKey {
   readonly shadowMode: boolean;
 }
 
-class Place implements HeavyKey {
+class CountedKey implements HeavyKey {
   key: string;
   count: number;
   error: number;
@@ -46,9 +46,9 @@ const entryBytes = 192;
 
 export class SpaceSaving {
   readonly #capacity: number;
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, CountedKey>();
   /** A binary heap: no place is lighter than its parent, at (n - 1) / 2. */
-  readonly #heap: Place[] = [];
+  readonly #heap: CountedKey[] = [];
   #total = 0;
   #bytes = 0;
 
@@ -85,9 +85,9 @@ export class SpaceSaving {
     this.#sink(place);
   }
 
-  #placeFor(key: string, rule: string): Place {
+  #placeFor(key: string, rule: string): CountedKey {
     if (this.#heap.length === this.#capacity) return this.#replaceLightest(key);
-    const place = new Place(key, rule, this.#heap.length);
+    const place = new CountedKey(key, rule, this.#heap.length);
     this.#heap.push(place);
     this.#places.set(key, place);
     this.#bytes += entryBytes + 2 * (key.length + rule.length);
@@ -95,7 +95,7 @@ export class SpaceSaving {
     return place;
   }
 
-  #replaceLightest(key: string): Place {
+  #replaceLightest(key: string): CountedKey {
     const place = this.#heap[0]!;
     this.#places.delete(place.key);
     this.#bytes += 2 * (key.length - place.key.length);
@@ -105,13 +105,13 @@ export class SpaceSaving {
     return place;
   }
 
-  #rename(place: Place, rule: string): void {
+  #rename(place: CountedKey, rule: string): void {
     this.#bytes += 2 * (rule.length - place.rule.length);
     place.rule = rule;
   }
 
   /** Moves a place up until no place above it is heavier. A new place has no weight. */
-  #rise(place: Place): void {
+  #rise(place: CountedKey): void {
     const heap = this.#heap;
     let at = place.at;
     while (at > 0) {
@@ -126,7 +126,7 @@ export class SpaceSaving {
   }
 
   /** Moves a place down until no place below it is lighter. */
-  #sink(place: Place): void {
+  #sink(place: CountedKey): void {
     const heap = this.#heap;
     let at = place.at;
     for (;;) {

@@ -30,7 +30,7 @@ export class WorkerTaskError extends Error {
   }
 }
 
-interface Waiting {
+interface PendingTask {
   resolve(result: unknown): void;
   reject(error: WorkerTaskError): void;
 }
@@ -39,7 +39,7 @@ interface Waiting {
 export class WorkerThread {
   readonly ended: Promise<void>;
   readonly #worker: Worker;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, PendingTask>();
   #lastNumber = 0;
   #endReason: string | undefined;
   #mayEnd = false;

@@ -12,7 +12,7 @@ const longestWaitMs = 900_000;
 /** The time after the last wrong answer at which an address starts afresh; longer than the longest wait. */
 const forgetMs = 3_600_000;
 
-interface Entry {
+interface ThrottledAddress {
   wrong: number;
   lastMs: number;
   blockedUntilMs: number;
@@ -21,7 +21,7 @@ interface Entry {
 export class AddressThrottle {
   readonly #mostAddresses: number;
   /** Entries, the one with the oldest last wrong answer first. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, ThrottledAddress>();
   #others = newEntry();
 
   /** `mostAddresses` bounds the remembered addresses. */
@@ -51,7 +51,7 @@ export class AddressThrottle {
     entry.blockedUntilMs = nowMs + Math.min(longestWaitMs, firstWaitMs * 2 ** (entry.wrong - free));
   }
 
-  #entryOf(network: string, nowMs: number): Entry {
+  #entryOf(network: string, nowMs: number): ThrottledAddress {
     const known = this.#entries.get(network);
     if (known === undefined && this.#isFull(nowMs)) return this.#others;
     const entry = known ?? newEntry();
@@ -69,6 +69,6 @@ export class AddressThrottle {
   }
 }
 
-function newEntry(): Entry {
+function newEntry(): ThrottledAddress {
   return { wrong: 0, lastMs: Number.NEGATIVE_INFINITY, blockedUntilMs: 0 };
 }

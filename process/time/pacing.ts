@@ -5,7 +5,7 @@ import type { Clock, Timers } from './clock.ts';
 const roundingError = 1e-6;
 
 /** A budget of `burst`, full at first, that refills at a steady rate. Pure. */
-export class TokenBucket {
+export class PacingTokenBucket {
   readonly #options: { burst: number; perSecond: number };
   #tokens: number;
   #atMs: number | undefined;
@@ -79,12 +79,12 @@ export interface RhythmOptions {
 /** Decides when requested runs happen: soon, but not too often. Many requests become few runs. Pure. */
 export class Rhythm {
   readonly #gatherMs: number;
-  readonly #budget: TokenBucket;
+  readonly #budget: PacingTokenBucket;
   #dueMs: number | undefined;
 
   constructor({ gatherMs, intervalMs, burst = 1 }: RhythmOptions) {
     this.#gatherMs = gatherMs;
-    this.#budget = new TokenBucket({ burst, perSecond: 1000 / intervalMs });
+    this.#budget = new PacingTokenBucket({ burst, perSecond: 1000 / intervalMs });
   }
 
   /** The time on the monotonic clock. Undefined: no run was requested. */

@@ -30,7 +30,7 @@ export interface SteadyCounter {
 }
 
 /** Lengths of windows in seconds. Windows of a calendar month differ in length. */
-export interface Windows {
+export interface WindowLengths {
   readonly shortest: number;
   readonly longest: number;
   /** All windows begin at multiples of this number. */
@@ -42,7 +42,7 @@ export interface Traffic {
   readonly algorithm: RuleAlgorithm;
   readonly requests: number;
   readonly atOnce: number;
-  readonly windows: Windows;
+  readonly windows: WindowLengths;
 }
 
 export interface RuleAlgorithm {
@@ -105,7 +105,11 @@ export function rateFits({ requests, atOnce, windows }: Traffic, window: number,
 }
 
 /** Returns how many windows of the traffic one window of the other limit can overlap. */
-export function touchedWindows({ shortest, step }: Windows, other: Windows, apart: number): number {
+export function touchedWindows(
+  { shortest, step }: WindowLengths,
+  other: WindowLengths,
+  apart: number,
+): number {
   if (apart > 0) return Math.floor((other.longest + apart) / shortest) + 2;
   const common = commonDivisor(step, other.step);
   return other.longest < 2 * common ? 1 : Math.floor((other.longest - 2 * common) / shortest) + 2;

@@ -13,10 +13,10 @@ export const capabilities = [
   'reserve',
   'wide-numbers',
 ] as const;
-export type Capability = (typeof capabilities)[number];
+export type RuleCapability = (typeof capabilities)[number];
 
 /** Capabilities in the order of `capabilities`, without repetition. */
-export type Capabilities = readonly Capability[];
+export type Capabilities = readonly RuleCapability[];
 
 /** The capabilities of limiters that report none, such as envoyproxy/ratelimit, and the needs of rules that every limiter supports. */
 export const noCapabilities: Capabilities = [];

@@ -5,7 +5,7 @@
  */
 import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
 import { algorithmNames } from '../algorithms/registry.ts';
-import type { Capability } from './capabilities.ts';
+import type { RuleCapability } from './capabilities.ts';
 
 /** The content of a field. `FieldValues` in `model.ts` has the type of each kind. */
 export type FieldKind =
@@ -58,7 +58,7 @@ export interface ValueFacts {
 }
 
 interface Withheld {
-  readonly withhold: Capability;
+  readonly withhold: RuleCapability;
 }
 
 export interface FieldRow extends ValueFacts {

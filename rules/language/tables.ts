@@ -18,7 +18,7 @@ import {
 } from './fields.ts';
 
 /** Kinds of map, as bits, so that a field can belong to several. */
-export const Place = {
+export const FieldPlace = {
   FILE: 1,
   DESCRIPTOR: 2,
   RATE_LIMIT: 4,
@@ -27,13 +27,13 @@ export const Place = {
   CALENDAR: 32,
   RESERVE: 64,
 } as const;
-export type Place = (typeof Place)[keyof typeof Place];
+export type FieldPlace = (typeof FieldPlace)[keyof typeof FieldPlace];
 
-const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = Place;
+const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = FieldPlace;
 /** A limit, alone or as an element of a list. */
-const LIMIT = Place.RATE_LIMIT | Place.RATE_LIMITS;
+const LIMIT = FieldPlace.RATE_LIMIT | FieldPlace.RATE_LIMITS;
 /** Maps that envoyproxy/ratelimit does not know. */
-export const ownPlaces: number = Place.RATE_LIMITS | CALENDAR | RESERVE;
+export const ownPlaces: number = FieldPlace.RATE_LIMITS | CALENDAR | RESERVE;
 
 /** Returns, in words, the places where a field belongs. */
 export function placesInWords(places: number): string {
@@ -60,7 +60,7 @@ export interface TableField<Name extends string = string> {
 
 /** The fields of one kind of map. */
 export interface FieldTable<Rows extends FieldRows = FieldRows> {
-  readonly place: Place;
+  readonly place: FieldPlace;
   readonly rows: Rows;
   /** The fields in the order of the rows. */
   readonly fields: readonly TableField<keyof Rows & string>[];
@@ -91,21 +91,21 @@ type NamesWith<Rows, Facts> = {
   [Name in keyof Rows & string]: Rows[Name] extends Facts ? Name : never;
 }[keyof Rows & string];
 
-export function fieldTable<Rows extends FieldRows>(place: Place, rows: Rows): FieldTable<Rows> {
+export function fieldTable<Rows extends FieldRows>(place: FieldPlace, rows: Rows): FieldTable<Rows> {
   const fields = namesOf(rows).map((name, index) => ({ name, fileName: ruleFileName(name), index }));
   return { place, rows, fields, byFileName: new Map(fields.map((field) => [field.fileName, field])) };
 }
 
-export const fileTable = fieldTable(Place.FILE, domainFields);
-export const ruleTable = fieldTable(Place.DESCRIPTOR, ruleFields);
-export const limitTable = fieldTable(Place.RATE_LIMIT, limitFields);
+export const fileTable = fieldTable(FieldPlace.FILE, domainFields);
+export const ruleTable = fieldTable(FieldPlace.DESCRIPTOR, ruleFields);
+export const limitTable = fieldTable(FieldPlace.RATE_LIMIT, limitFields);
 /** The fields of one of several limits. */
-export const listedLimitTable = fieldTable(Place.RATE_LIMITS, limitFields);
-export const replacesTable = fieldTable(Place.REPLACES, replacesFields);
-export const calendarTable = fieldTable(Place.CALENDAR, calendarFields);
-export const reserveTable = fieldTable(Place.RESERVE, reserveFields);
+export const listedLimitTable = fieldTable(FieldPlace.RATE_LIMITS, limitFields);
+export const replacesTable = fieldTable(FieldPlace.REPLACES, replacesFields);
+export const calendarTable = fieldTable(FieldPlace.CALENDAR, calendarFields);
+export const reserveTable = fieldTable(FieldPlace.RESERVE, reserveFields);
 /** The fields of an entry that an override matches. */
-export const entryTable = fieldTable(Place.FILE, entryFields);
+export const entryTable = fieldTable(FieldPlace.FILE, entryFields);
 
 const tables: readonly Pick<FieldTable, 'place' | 'rows' | 'fields'>[] = [
   fileTable,

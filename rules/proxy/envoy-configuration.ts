@@ -6,22 +6,13 @@
 
 import { isObject } from '../model.ts';
 import { documentTexts, readManifestDocument } from '../reader/read-manifests.ts';
-import type { PathProblem } from '../yaml/places.ts';
+import type { DocumentPath, PathProblem } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
-import {
-  type EnvoyPlace,
-  type Fields,
-  field,
-  list,
-  namedField,
-  type Path,
-  typed,
-  typeUrl,
-} from './proto-json.ts';
+import { type EnvoyPlace, type Fields, field, list, namedField, typed, typeUrl } from './proto-json.ts';
 import { type QuotaFilter, quotaFilters } from './quota-filters.ts';
 import { type RateLimitConfig, readRateLimits } from './read-actions.ts';
 
-export interface PlacedText {
+export interface EnvoyText {
   text: string;
   place: EnvoyPlace;
 }
@@ -39,7 +30,7 @@ export interface PlacedRateLimit {
 export interface PerRoute {
   filterName: string;
   isDisabled: boolean;
-  domain: PlacedText | undefined;
+  domain: EnvoyText | undefined;
   rateLimits: PlacedRateLimit[];
   hostOption: 'OVERRIDE' | 'INCLUDE' | 'IGNORE' | undefined;
   place: EnvoyPlace;
@@ -48,7 +39,7 @@ export interface PerRoute {
 export interface RateLimitFilter {
   name: string;
   /** Undefined if the filter was not given. It may then be any filter. */
-  domain: PlacedText | undefined;
+  domain: EnvoyText | undefined;
   stage: number | undefined;
   rateLimits: PlacedRateLimit[];
   service:
@@ -142,7 +133,7 @@ class ConfigurationReader {
   readonly #problems: EnvoyConfiguration['problems'] = [];
   #hasAllClusters = false;
   #hasOtherClusters = false;
-  #placeOf: (path: Path) => EnvoyPlace = () => ({ file: '', line: 1, column: 1 });
+  #placeOf: (path: DocumentPath) => EnvoyPlace = () => ({ file: '', line: 1, column: 1 });
 
   file(file: string, text: string): void {
     for (const document of documentTexts(text)) {
@@ -191,7 +182,7 @@ class ConfigurationReader {
     };
   }
 
-  #any(value: unknown, path: Path): void {
+  #any(value: unknown, path: DocumentPath): void {
     if (Array.isArray(value)) {
       for (const [index, one] of value.entries()) this.#any(one, [...path, index]);
       return;
@@ -214,7 +205,7 @@ class ConfigurationReader {
   }
 
   /** Reads clusters and runtime, which can be beside other resources. */
-  #resources(value: Fields, path: Path): void {
+  #resources(value: Fields, path: DocumentPath): void {
     const clusters = list(value, 'clusters');
     for (const [index, one] of clusters.entries())
       if (isObject(one)) this.#cluster(one, [...path, 'clusters', index]);
@@ -235,7 +226,7 @@ class ConfigurationReader {
   }
 
   /** A dump says twice what is in the bootstrap: listeners and their routes. */
-  #dump(configs: readonly unknown[], path: Path): void {
+  #dump(configs: readonly unknown[], path: DocumentPath): void {
     const isOf = (config: unknown, name: string): boolean =>
       isObject(config) && String(config['@type']).endsWith(`.${name}`);
     const hasListeners = configs.some((config) => isOf(config, 'ListenersConfigDump'));
@@ -253,7 +244,7 @@ class ConfigurationReader {
     }
   }
 
-  #envoyFilter(object: Fields, path: Path): void {
+  #envoyFilter(object: Fields, path: DocumentPath): void {
     const [name] = namedField(object['spec'], 'config_patches');
     for (const [index, one] of list(object['spec'], 'config_patches').entries()) {
       const [applyTo, patch] = [field(one, 'apply_to'), field(one, 'patch')];
@@ -269,7 +260,7 @@ class ConfigurationReader {
     }
   }
 
-  #manager(value: Fields, path: Path): void {
+  #manager(value: Fields, path: DocumentPath): void {
     const all = list(value, 'http_filters');
     const [filtersName] = namedField(value, 'http_filters');
     const filters = all.flatMap((one, index) =>
@@ -297,7 +288,7 @@ class ConfigurationReader {
     this.#routes.push({ name: typeof name === 'string' ? name : undefined, sites, isWhole });
   }
 
-  #configurationSites(value: Fields, path: Path): RouteSite[] {
+  #configurationSites(value: Fields, path: DocumentPath): RouteSite[] {
     const perRoutes = this.#perRoutes(value, path);
     const [name, hosts] = namedField(value, 'virtual_hosts');
     return (Array.isArray(hosts) ? hosts : []).flatMap((host: unknown, index) =>
@@ -305,7 +296,7 @@ class ConfigurationReader {
     );
   }
 
-  #hostSites(host: Fields, path: Path, above: PerRoute[]): RouteSite[] {
+  #hostSites(host: Fields, path: DocumentPath, above: PerRoute[]): RouteSite[] {
     const limits = this.#rateLimits(host, path, false);
     const perRoutes = [...this.#perRoutes(host, path), ...above];
     const routes = list(host, 'routes');
@@ -316,7 +307,7 @@ class ConfigurationReader {
   }
 
   /** A route, once for each of its weighted clusters that has something of its own. */
-  #routeSites(route: Fields, path: Path, host: PlacedRateLimit[], above: PerRoute[]): RouteSite[] {
+  #routeSites(route: Fields, path: DocumentPath, host: PlacedRateLimit[], above: PerRoute[]): RouteSite[] {
     const action = field(route, 'route');
     const others = ['redirect', 'direct_response', 'non_forwarding_action', 'filter_action'];
     const perRoutes = [...this.#perRoutes(route, path), ...above];
@@ -346,7 +337,7 @@ class ConfigurationReader {
   }
 
   /** Reads a `rate_limits` or `typed_per_filter_config` that is separate. */
-  #fragment(value: Fields, path: Path): RouteSite {
+  #fragment(value: Fields, path: DocumentPath): RouteSite {
     const rateLimits = this.#rateLimits(value, path, false);
     const perRoutes = this.#perRoutes(value, path);
     const domain = this.#domain(value, path);
@@ -358,12 +349,12 @@ class ConfigurationReader {
     return { ...site, perRoutes: [profile, ...perRoutes] };
   }
 
-  #emptySite(path: Path): RouteSite {
+  #emptySite(path: DocumentPath): RouteSite {
     const place = this.#placeOf(path);
     return { isForwarded: true, own: [], host: [], includesHost: false, perRoutes: [], place };
   }
 
-  #perRoutes(owner: Fields, path: Path): PerRoute[] {
+  #perRoutes(owner: Fields, path: DocumentPath): PerRoute[] {
     const [fieldName, configs] = namedField(owner, 'typed_per_filter_config');
     if (!isObject(configs)) return [];
     return Object.entries(configs).flatMap(([filterName, given]) => {
@@ -389,13 +380,13 @@ class ConfigurationReader {
     });
   }
 
-  #domain(config: unknown, path: Path): PlacedText | undefined {
+  #domain(config: unknown, path: DocumentPath): EnvoyText | undefined {
     const text = field(config, 'domain');
     if (typeof text !== 'string' || text === '') return undefined;
     return { text, place: this.#placeOf([...path, 'domain']) };
   }
 
-  #filter(given: Fields, path: Path): RateLimitFilter {
+  #filter(given: Fields, path: DocumentPath): RateLimitFilter {
     const [configName, own] = namedField(given, 'typed_config');
     const [config, rest] = typed(own);
     const at = [...path, configName, ...rest];
@@ -420,7 +411,7 @@ class ConfigurationReader {
   }
 
   /** Returns the items. It reports items that Envoy would reject as problems and leaves them out. */
-  #rateLimits(owner: Fields, path: Path, isEmbedded: boolean): PlacedRateLimit[] {
+  #rateLimits(owner: Fields, path: DocumentPath, isEmbedded: boolean): PlacedRateLimit[] {
     const [name, items] = namedField(owner, 'rate_limits');
     if (!Array.isArray(items)) return [];
     return items.flatMap((item: unknown, index) => {
@@ -441,7 +432,7 @@ class ConfigurationReader {
     });
   }
 
-  #cluster(value: Fields, path: Path): void {
+  #cluster(value: Fields, path: DocumentPath): void {
     if (typeof value['name'] !== 'string') return;
     const options = field(value, 'typed_extension_protocol_options');
     const http = isObject(options) ? Object.values(options).map((one) => typed(one)[0]) : [];

@@ -9,9 +9,9 @@ import { type PlacedRule, placedRules } from '../review/rule-level.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
+  EnvoyText,
   PerRoute,
   PlacedRateLimit,
-  PlacedText,
   RateLimitFilter,
   RouteSite,
 } from './envoy-configuration.ts';
@@ -60,7 +60,7 @@ export interface EnvoyFinding {
 
 /** A list of `rate_limits` that a filter asks for, under a domain: undefined where that is not known. */
 interface Asked {
-  domain: PlacedText | undefined;
+  domain: EnvoyText | undefined;
   item: PlacedRateLimit;
 }
 
@@ -328,7 +328,7 @@ class EnvoyReview {
     }
   }
 
-  #unknownDomain({ text, place }: PlacedText, known: string[]): void {
+  #unknownDomain({ text, place }: EnvoyText, known: string[]): void {
     const message = `no rules have the domain "${text}": nothing is limited${meantHint(text, known)}`;
     this.#error('domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
   }

@@ -6,7 +6,6 @@ export interface EnvoyPlace extends TextPlace {
   file: string;
 }
 
-export type Path = (string | number)[];
 export type Fields = Record<string, unknown>;
 
 /** Returns a field by its name in snake_case. */

@@ -2,12 +2,14 @@
  * Filters of quota clients in an Envoy's configuration: what they report, what they do without an assignment, and whether they
  * fit the rules.
  */
+
 import { whyUnassignable } from '../bucket-id.ts';
 import { isObject } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { PlacedRule } from '../review/rule-level.ts';
+import type { DocumentPath } from '../yaml/places.ts';
 import { entryName, keysOf, type PossibleEntry, walk } from './possible-rules.ts';
-import { type EnvoyPlace, type Fields, field, namedField, type Path, typed, typeUrl } from './proto-json.ts';
+import { type EnvoyPlace, type Fields, field, namedField, typed, typeUrl } from './proto-json.ts';
 
 /** A `rate_limit_quota` filter, or the configuration of a route in its place. */
 export interface QuotaFilter {
@@ -32,7 +34,11 @@ export interface QuotaBucket {
 export type QuotaFallback = 'allow' | 'deny' | 'bucket' | 'rate' | 'reuse';
 
 /** The objects of these types, wherever they stand; none is looked for within another one. */
-function objectsOf(types: readonly string[], value: unknown, path: Path): { object: Fields; path: Path }[] {
+function objectsOf(
+  types: readonly string[],
+  value: unknown,
+  path: DocumentPath,
+): { object: Fields; path: DocumentPath }[] {
   const prefix = '.filters.http.rate_limit_quota.v3.RateLimitQuota';
   if (isObject(value) && types.some((type) => typeUrl(value).endsWith(prefix + type)))
     return [{ object: value, path }];
@@ -41,7 +47,7 @@ function objectsOf(types: readonly string[], value: unknown, path: Path): { obje
 }
 
 /** Returns all filters of a document. */
-export function quotaFilters(document: unknown, placeOf: (path: Path) => EnvoyPlace): QuotaFilter[] {
+export function quotaFilters(document: unknown, placeOf: (path: DocumentPath) => EnvoyPlace): QuotaFilter[] {
   return objectsOf(['FilterConfig', 'Override'], document, []).map(({ object, path }) => {
     const [config, rest] = typed(object);
     const at = [...path, ...rest];

@@ -6,7 +6,7 @@ import { isObject } from '../model.ts';
 import { type CostBudget, expressionProblem } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { quoted } from '../rule-error.ts';
-import type { PathProblem } from '../yaml/places.ts';
+import type { DocumentPath, PathProblem } from '../yaml/places.ts';
 
 /** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */
 export interface RateLimitConfig {
@@ -59,8 +59,6 @@ export interface ValueMatcher {
   treatMissingAsEmpty: boolean;
 }
 
-type Path = PathProblem['path'];
-
 /**
  * Adds mistakes to `problems`, and leaves the wrong parts out of the result. Never throws. `budget` limits the cost of the
  * regular expressions. Without it, the rate limits come from an Envoy, which accepted them. The function then ignores expressions
@@ -68,7 +66,7 @@ type Path = PathProblem['path'];
  */
 export function readRateLimits(
   value: unknown,
-  path: Path,
+  path: DocumentPath,
   problems: PathProblem[],
   budget?: CostBudget,
 ): RateLimitConfig[] {
@@ -78,7 +76,7 @@ export function readRateLimits(
 /** A value with the name and the place that problems report. */
 interface Given {
   name: string;
-  path: Path;
+  path: DocumentPath;
   value: unknown;
 }
 

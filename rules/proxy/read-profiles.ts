@@ -8,7 +8,7 @@ import { newCostBudget } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { fieldPath, quoted } from '../rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../yaml/document.ts';
-import { type PathProblem, valuePlacer } from '../yaml/places.ts';
+import { type DocumentPath, type PathProblem, valuePlacer } from '../yaml/places.ts';
 import {
   cameAs,
   type RateLimitAction,
@@ -44,10 +44,12 @@ export interface Profile {
 }
 
 export type ProfilesFile =
-  | { profiles: Profile[]; problems?: undefined; placeOf(path: Path): { line: number; column: number } }
+  | {
+      profiles: Profile[];
+      problems?: undefined;
+      placeOf(path: DocumentPath): { line: number; column: number };
+    }
   | { problems: TextFileProblem[] };
-
-type Path = PathProblem['path'];
 
 /** Chosen: more than people read, and each thread holds all of them. */
 export const mostProfiles = 1_000;
@@ -124,7 +126,7 @@ class ProfilesReader {
     };
   }
 
-  #rateLimits(path: Path, value: unknown): RateLimitConfig[] {
+  #rateLimits(path: DocumentPath, value: unknown): RateLimitConfig[] {
     const at = [...path, 'rate_limits'];
     if (value === undefined && this.#misspelled.has(fieldPath(at))) return [];
     if (value === undefined || value === '') {
@@ -142,7 +144,7 @@ class ProfilesReader {
 
   /** Reports the fields that only Envoy supports. */
   #check(
-    path: Path,
+    path: DocumentPath,
     { actions, stage, disableKey, hasOwnLimit, hasOwnHits, onStreamDone }: RateLimitConfig,
   ): void {
     const refuse = (isThere: boolean, key: string, why: string): void => {
@@ -156,7 +158,7 @@ class ProfilesReader {
     for (const [index, action] of actions.entries()) this.#checkAction([...path, 'actions', index], action);
   }
 
-  #checkAction(path: Path, action: RateLimitAction): void {
+  #checkAction(path: DocumentPath, action: RateLimitAction): void {
     switch (action.type) {
       case 'source_cluster':
       case 'destination_cluster':
@@ -178,12 +180,12 @@ class ProfilesReader {
     }
   }
 
-  #checkHeader(path: Path, name: string): void {
+  #checkHeader(path: DocumentPath, name: string): void {
     if (!name.startsWith(':') || pseudoHeaders.includes(name)) return;
     this.#refuse(path, `${quoted(name)} is not known here, there are ${pseudoHeaders.join(', ')}`);
   }
 
-  #domain(path: Path, value: unknown, profile: Path): string {
+  #domain(path: DocumentPath, value: unknown, profile: DocumentPath): string {
     if (typeof value === 'string' && value !== '') return value;
     if (value === undefined && this.#misspelled.has(fieldPath(path))) return '';
     const problem =
@@ -193,7 +195,7 @@ class ProfilesReader {
 
   /** The first one where nothing is said. */
   #choice<Choice extends string>(
-    profile: Path,
+    profile: DocumentPath,
     map: Record<string, unknown>,
     field: (typeof profileFields)[number],
     choices: readonly Choice[],
@@ -205,7 +207,7 @@ class ProfilesReader {
     return chosen ?? choices[0]!;
   }
 
-  #hops(path: Path, value: unknown): number {
+  #hops(path: DocumentPath, value: unknown): number {
     if (value === undefined) return 0;
     const hops = typeof value === 'string' && /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
     if (hops <= mostTrustedHops) return hops;
@@ -214,7 +216,7 @@ class ProfilesReader {
   }
 
   #map(
-    path: Path,
+    path: DocumentPath,
     value: unknown,
     known: readonly string[],
     what: string,
@@ -229,7 +231,7 @@ class ProfilesReader {
     return value;
   }
 
-  #refuse(path: Path, message: string, isKey = false): undefined {
+  #refuse(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }

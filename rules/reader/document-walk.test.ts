@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { fieldTable, Place } from '../language/tables.ts';
+import { FieldPlace, fieldTable } from '../language/tables.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk } from './document-walk.ts';
 
 const names = Array.from({ length: 70 }, (_, index) => `field_${index}`);
 const row = { kind: 'text', description: 'x', example: 'x' } as const;
-const table = fieldTable(Place.DESCRIPTOR, Object.fromEntries(names.map((name) => [name, row])));
+const table = fieldTable(FieldPlace.DESCRIPTOR, Object.fromEntries(names.map((name) => [name, row])));
 
 /** The names that a map of these keys is read as, and the warnings. */
 function walked(written: readonly string[]): { read: string[]; warnings: string[] } {

@@ -2,14 +2,15 @@
  * The dialect of manifests, and of overrides from any source: values of JSON, and errors with their paths. It rejects null as the
  * API server does, so that `rateLimit:` with nothing below it is not a rule without a limit.
  */
+
 import { descriptorLevels, type FieldRow, type FieldRows } from '../language/fields.ts';
 import {
   enumName,
+  FieldPlace,
   type FieldTable,
   fieldName,
   fields,
   manifestWords,
-  Place,
   placesInWords,
 } from '../language/tables.ts';
 import {
@@ -22,22 +23,20 @@ import {
   wholeFrom,
 } from '../model.ts';
 import { type RuleError, type RuleErrorCode, unknownWord } from '../rule-error.ts';
+import type { DocumentPath } from '../yaml/places.ts';
 import { RuleReader } from './rule-reader.ts';
 
-/** A path of keys and list positions. */
-export type Path = readonly (string | number)[];
-
-export type Problem = Pick<RuleError, 'code' | 'text' | 'path'>;
+export type FieldProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
 export class ManifestReader extends RuleReader<unknown> {
-  readonly problems: Problem[] = [];
+  readonly problems: FieldProblem[] = [];
   /** Paths of unknown fields. */
-  readonly unknown: Path[] = [];
+  readonly unknown: DocumentPath[] = [];
   readonly #path: (string | number)[];
   readonly #ignoresNull: boolean;
 
   /** `ignoresNull`: whether null counts as not written. */
-  constructor(path: Path, ignoresNull = false) {
+  constructor(path: DocumentPath, ignoresNull = false) {
     super();
     this.#path = [...path];
     this.#ignoresNull = ignoresNull;
@@ -231,10 +230,10 @@ function isWithin(value: object, levels: number): value is JsonObject {
 }
 
 /** `place`: the kind of map that has the field. */
-function unknownField(key: string, place: Place): string {
+function unknownField(key: string, place: FieldPlace): string {
   const meant = fieldName(key);
   const field = [...fields.values()].find(({ name }) => name === key || fieldName(name) === key);
-  if (field !== undefined && place !== Place.FILE && (field.places & place) === 0) {
+  if (field !== undefined && place !== FieldPlace.FILE && (field.places & place) === 0) {
     const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
     return `unknown field, '${meant}' belongs to ${where}`;
   }

@@ -1,20 +1,20 @@
 /** Reads overrides in the same way from all sources: a body of the API, a file, `spec` of an object, a resource, or flags of the CLI. */
 import { overrideFields } from '../language/fields.ts';
-import { effectFields, endFields, fieldTable, namesOf, Place } from '../language/tables.ts';
+import { effectFields, endFields, FieldPlace, fieldTable, namesOf } from '../language/tables.ts';
 import { type Entry, isObject, type Unit, unitFromText, type Written } from '../model.ts';
 import type { Override, OverrideEffect, OverrideOrigin } from '../override.ts';
 import { formatManifestError, quoted, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
 import { readDocument } from '../yaml/document.ts';
-import { valuePlacer } from '../yaml/places.ts';
+import { type DocumentPath, valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
-import { ManifestReader, type Path } from './manifest-reader.ts';
+import { ManifestReader } from './manifest-reader.ts';
 
 const rows = {
   ...overrideFields,
   id: { kind: 'text', most: 128, description: 'Where it is no object.', example: 'raise-shop' },
 } as const;
-const table = fieldTable(Place.FILE, rows);
+const table = fieldTable(FieldPlace.FILE, rows);
 const names = namesOf(rows).join(', ');
 
 /** The form of an id that a person chose. */
@@ -77,11 +77,11 @@ class Check {
     };
   }
 
-  #report(path: Path, text: string): void {
+  #report(path: DocumentPath, text: string): void {
     this.#problems.push({ path, text });
   }
 
-  #refuseBlank(text: string | undefined, ...path: Path): void {
+  #refuseBlank(text: string | undefined, ...path: DocumentPath): void {
     if (text?.trim() === '') this.#report(path, 'must not be empty');
   }
 

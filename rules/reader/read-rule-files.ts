@@ -1,6 +1,6 @@
 import { isObject, type RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
-import { type CheckOptions, checkSources } from '../validate-sources.ts';
+import { checkSources, type SourceCheckOptions } from '../validate-sources.ts';
 import { readDocument } from '../yaml/document.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
@@ -108,7 +108,7 @@ export interface RuleReading {
  * Reads and checks all files of one load in the given order, which should be that of their names. `mergeDomains`: several files
  * may add rules to one domain.
  */
-export function readRuleFiles(files: readonly RuleFile[], options: CheckOptions): RuleReading {
+export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOptions): RuleReading {
   const errors = new RuleErrorList();
   const warnings = new RuleErrorList();
   const bySource = new Map<RuleSource, DecodedFile>();

@@ -2,7 +2,7 @@
 import { fieldName } from '../language/tables.ts';
 import type { RuleSource } from '../model.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
-import { type CheckOptions, checkSources } from '../validate-sources.ts';
+import { checkSources, type SourceCheckOptions } from '../validate-sources.ts';
 import { resourcesFromJson } from '../xds/resource.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
@@ -81,7 +81,7 @@ export interface TextsReading {
  * Reads texts of any of the three spellings. Rule files are read as one load of a limiter. Manifests and resources are read one
  * by one, because it is decided elsewhere what is loaded with them.
  */
-export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions): TextsReading {
+export function readRuleTexts(texts: readonly RuleText[], options: SourceCheckOptions): TextsReading {
   const reader = new TextsReader(options);
   const ruleFiles: RuleText[] = [];
   for (const file of texts) {
@@ -111,9 +111,9 @@ class TextsReader {
   overrides = 0;
   readonly errors = new RuleErrorList();
   readonly warnings = new RuleErrorList();
-  readonly #options: CheckOptions;
+  readonly #options: SourceCheckOptions;
 
-  constructor(options: CheckOptions) {
+  constructor(options: SourceCheckOptions) {
     this.#options = options;
   }
 

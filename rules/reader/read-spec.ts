@@ -1,14 +1,16 @@
 /** Reads `spec` of a RateLimitConfig: rules, and errors with their places. */
+
 import { defaultClass, defaultFleet, specFields } from '../language/kinds.ts';
-import { fieldName, fieldTable, manifestWords, Place } from '../language/tables.ts';
+import { FieldPlace, fieldName, fieldTable, manifestWords } from '../language/tables.ts';
 import { isObject, type RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
 import type { RuleSupport } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
+import type { DocumentPath } from '../yaml/places.ts';
 import { FollowUps } from './follow-ups.ts';
-import { ManifestReader, type Path, type Problem } from './manifest-reader.ts';
+import { type FieldProblem, ManifestReader } from './manifest-reader.ts';
 
-const specTable = fieldTable(Place.FILE, specFields);
+const specTable = fieldTable(FieldPlace.FILE, specFields);
 
 export type SpecReading = AcceptedSpec | RefusedSpec;
 
@@ -30,7 +32,7 @@ export interface RefusedSpec {
   /** The number of all errors. */
   errorCount: number;
   /** Paths, from the spec on, of fields that this version does not know. */
-  unknown: Path[];
+  unknown: DocumentPath[];
   /** The fleet and class that could be read despite the errors. */
   fleet?: string;
   domain?: string;
@@ -56,7 +58,7 @@ export function readSpec(spec: unknown, name: string, support?: RuleSupport): Sp
   } = reader.read(specTable, spec);
   const source = { name, domain, descriptors };
   const list = new RuleErrorList();
-  const add = (problem: Problem): void => {
+  const add = (problem: FieldProblem): void => {
     list.add({ ...problem, source: name, line: undefined, column: undefined });
   };
   reader.problems.forEach(add);
@@ -82,7 +84,7 @@ export function readSpec(spec: unknown, name: string, support?: RuleSupport): Sp
 }
 
 /** Whether there is a value at a path. */
-function isWritten(value: unknown, path: Path): boolean {
+function isWritten(value: unknown, path: DocumentPath): boolean {
   const [step, ...below] = path;
   if (step === undefined) return value !== undefined;
   return typeof value === 'object' && value !== null && isWritten(Reflect.get(value, step), below);

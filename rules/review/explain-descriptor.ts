@@ -30,7 +30,7 @@ function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedR
 export interface Explanation {
   /** A step for each entry, up to the one that found nothing. */
   steps: ExplainedStep[];
-  outcome: Outcome;
+  outcome: MatchOutcome;
 }
 
 export interface ExplainedStep {
@@ -47,7 +47,7 @@ export interface ExplainedStep {
   levelSize: number;
 }
 
-export type Outcome =
+export type MatchOutcome =
   /** `placed` has a limit, or is unlimited. */
   | { kind: 'found'; placed: PlacedRule }
   /** The last entry found a rule that has none. `below`: rules below it that a longer descriptor could find. */
@@ -142,7 +142,7 @@ export function ruleName({ rule }: Pick<PlacedRule, 'rule'>): string {
 }
 
 /** Returns why an outcome is no limit. */
-export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
+export function noLimitWords(outcome: Exclude<MatchOutcome, { kind: 'found' }>): string {
   switch (outcome.kind) {
     case 'no-entries':
       return 'the descriptor has no entries';

@@ -7,7 +7,7 @@
  * most burst + rate x t in any time t. That bounds what the other limit can come to hold.
  */
 
-import type { Traffic, Windows } from '../algorithms/algorithm.ts';
+import type { Traffic, WindowLengths } from '../algorithms/algorithm.ts';
 import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
 import { burstOf, type Limit, Unit } from '../model.ts';
@@ -21,7 +21,7 @@ const day = 86_400;
 const clockChange = 4 * 3600;
 const offsetStep = 900;
 
-function windowsOf(limit: Limit): Windows {
+function windowsOf(limit: Limit): WindowLengths {
   const seconds = secondsOfLimit(limit);
   if (limit.calendar !== undefined) {
     const { unit } = limit.calendar;

@@ -46,14 +46,14 @@ export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxPro
 }
 
 /** The context of a node. */
-interface Place {
+interface NodeContext {
   /** The token that the message asks for if something else follows the node. */
   expected: string;
   /** Set for the value of a map: a list may begin in the map's own column. */
   listColumn?: number;
 }
 
-interface InlinePlace extends Place {
+interface InlineContext extends NodeContext {
   isCompact: boolean;
   /** Properties of the node that begins here, if they are on a line above it. */
   above?: { anchor: boolean; tag: boolean };
@@ -128,7 +128,7 @@ class YamlReader {
    * Reads the node after a `-`, `?`, `:` or `---` whose collection begins at column `parent`. An empty node is a node, too. If
    * it is compact, a list or map may begin on the same line.
    */
-  #readNode(parent: number, place: Place & { isCompact: boolean }): void {
+  #readNode(parent: number, place: NodeContext & { isCompact: boolean }): void {
     const cursor = this.#cursor;
     const behind = cursor.pos;
     cursor.skipBlanks();
@@ -148,7 +148,7 @@ class YamlReader {
   }
 
   /** Reads the node that begins on a line below, if there is one. The cursor is at the end of a line. */
-  #readBelow(parent: number, place: Place, behind: number): void {
+  #readBelow(parent: number, place: NodeContext, behind: number): void {
     const cursor = this.#cursor;
     cursor.toContent();
     const isListBeside = cursor.column === place.listColumn && cursor.atIndicator(MINUS);
@@ -160,7 +160,7 @@ class YamlReader {
    * Reads the node that begins on the cursor's line, inside a collection at column `parent`. Properties read before belong to
    * the whole.
    */
-  #readBlock(parent: number, place: Place): void {
+  #readBlock(parent: number, place: NodeContext): void {
     const cursor = this.#cursor;
     if (cursor.atIndicator(MINUS)) {
       this.#readList(cursor.column, parent);
@@ -242,7 +242,7 @@ class YamlReader {
   }
 
   /** A value that stands on the line of its key or dash; leaves the cursor at the content behind it. */
-  #readInline(parent: number, { expected, isCompact, above }: InlinePlace): void {
+  #readInline(parent: number, { expected, isCompact, above }: InlineContext): void {
     const cursor = this.#cursor;
     const { pos: start, lineStart, tabAt } = cursor;
     const char = cursor.peek();
@@ -270,7 +270,7 @@ class YamlReader {
   }
 
   /** A map whose first key proved to be one when it had been read, because a colon came. Properties above are the map's. */
-  #readMapBehindKey(key: number, column: number, above: InlinePlace['above']): void {
+  #readMapBehindKey(key: number, column: number, above: InlineContext['above']): void {
     const cursor = this.#cursor;
     cursor.refuseTab();
     this.#wrap(key, this.#tape.start(key));

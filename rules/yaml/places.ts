@@ -1,6 +1,7 @@
 import { NodeKind, type YamlTape } from './tape.ts';
 
-type Path = readonly (string | number)[];
+/** A path of keys and list positions in a document. */
+export type DocumentPath = readonly (string | number)[];
 
 /** A place in a text as people count: both from 1, columns in UTF-16 code units. */
 export interface TextPlace {
@@ -49,12 +50,12 @@ export class PathLocator {
   }
 
   /** Returns the offset of the value at a path. If there is no such value, returns that of the last map or list on the way. */
-  offsetOf(path: Path): number {
+  offsetOf(path: DocumentPath): number {
     return this.#tape.place(this.#walk(path).node);
   }
 
   /** Returns the offset of the key at a path that ends in one. If it comes from elsewhere, by `<<`, returns that of its value. */
-  offsetOfKey(path: Path): number {
+  offsetOfKey(path: DocumentPath): number {
     const tape = this.#tape;
     const { node, isWhole } = this.#walk(path.slice(0, -1));
     const keys = isWhole && tape.kind(node) === NodeKind.MAP ? tape.children(node) : [];
@@ -63,7 +64,7 @@ export class PathLocator {
   }
 
   /** The place of the longest part of the path that exists. */
-  #walk(path: Path): { node: number; isWhole: boolean } {
+  #walk(path: DocumentPath): { node: number; isWhole: boolean } {
     let node = 0;
     for (const step of path) {
       const child = typeof step === 'number' ? this.#element(node, step) : this.#value(node, step);
@@ -117,7 +118,7 @@ export class PathLocator {
  * Returns a function that finds line and column of the value at a path, in a document whose first line has that number in its
  * file.
  */
-export function valuePlacer(tape: YamlTape, firstLine = 1): (path: Path) => TextPlace {
+export function valuePlacer(tape: YamlTape, firstLine = 1): (path: DocumentPath) => TextPlace {
   let locator: PathLocator | undefined;
   let lines: LineIndex | undefined;
   return (path) => {
@@ -130,7 +131,7 @@ export function valuePlacer(tape: YamlTape, firstLine = 1): (path: Path) => Text
 
 /** The problem of the value at a path, or of its key. */
 export interface PathProblem {
-  path: Path;
+  path: DocumentPath;
   message: string;
   isKey?: boolean;
 }

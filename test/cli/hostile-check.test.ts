@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type CheckedInput, type CheckOptions, checkInput } from '../../cli/check/check-input.ts';
+import { type CheckedInput, type CheckInputOptions, checkInput } from '../../cli/check/check-input.ts';
 import { checkText } from '../../cli/check/check-report.ts';
 import { readInput } from '../../cli/shared/read-input.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -13,7 +13,7 @@ import { manifestMistakes } from './first-day/manifests.ts';
 import { ruleMistakes } from './first-day/rules.ts';
 import { yamlMistakes } from './first-day/yaml.ts';
 
-const options: CheckOptions = {
+const options: CheckInputOptions = {
   mergeDomains: false,
   unleased: undefined,
   unassignable: undefined,

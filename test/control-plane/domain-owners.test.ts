@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
-import { type Decision, domainKey } from '../../control-plane/model/decision.ts';
+import { type ClusterDecision, domainKey } from '../../control-plane/model/decision.ts';
 import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -118,7 +118,7 @@ describeWithApiServer('domains and fleets', (api) => {
   }, 60_000);
 
   /** Every domain has a name that compresses badly. */
-  const decisionOf = (count: number): Pick<Decision, 'holders'> => {
+  const decisionOf = (count: number): Pick<ClusterDecision, 'holders'> => {
     const holders = Array.from({ length: count }, (_, index): [string, string[]] => {
       const domain = createHash('sha256').update(String(index)).digest('hex');
       return [domainKey({ fleet: 'default', domain }), [`team-${index % 300}`]];

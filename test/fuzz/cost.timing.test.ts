@@ -19,7 +19,7 @@ import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.t
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
-import { ReplyReader } from '../../limiter/stores/redis/wire/resp.ts';
+import { RespReader } from '../../limiter/stores/redis/wire/resp.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { ApiProblem } from '../../process/http/api-route.ts';
 import { systemClock } from '../../process/time/clock.ts';
@@ -245,7 +245,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
       const bytes = Buffer.from(reply(n));
       const pieces = Array.from(bytes, (byte) => Buffer.from([byte]));
       return () => {
-        const reader = new ReplyReader(() => {});
+        const reader = new RespReader(() => {});
         expect(pieces.every((piece) => reader.push(piece, 1))).toBe(true);
       };
     });

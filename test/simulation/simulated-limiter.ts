@@ -13,13 +13,13 @@ import {
   type LoadedResources,
   loadResources,
 } from '../../limiter/config-source/xds/load-resources.ts';
-import type { StartThread } from '../../limiter/config-source/xds/response-loader.ts';
+import type { StartLoadThread } from '../../limiter/config-source/xds/response-loader.ts';
 import { XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import type { Override } from '../../rules/override.ts';
 import { reviewLoad } from '../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import type { CheckOptions } from '../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { SimulatedProcess, type VirtualTime } from './virtual-time.ts';
 
 export type LimiterKind = 'delta' | 'state of the world' | 'go';
@@ -88,7 +88,7 @@ export class SimulatedLimiter {
   #startWeir(process: SimulatedProcess): Running {
     const { name, fleet, kind, random, connect, changed } = this.options;
     const isRefusing = () => this.refuses;
-    const checks: CheckOptions = {
+    const checks: SourceCheckOptions = {
       mergeDomains: false,
       get support() {
         const admission = isRefusing() ? unsupported : undefined;
@@ -186,7 +186,7 @@ export class SimulatedLimiter {
   }
 }
 
-const inThisThread: StartThread = (request): LoadThread<LoadedResources> => {
+const inThisThread: StartLoadThread = (request): LoadThread<LoadedResources> => {
   const { outcome, reviewed } = loadResources(request);
   const review = reviewed && reviewLoad(reviewed(), request);
   return { outcome: Promise.resolve(outcome), review: Promise.resolve(review), stop: () => {} };

@@ -2,7 +2,7 @@ import type { ControlPlaneView } from '../../control-plane/http/listener.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../../control-plane/model/config-object.ts';
 import type {
   Acceptance,
-  Decision,
+  ClusterDecision,
   ObjectOutcome,
   ServedConfig,
 } from '../../control-plane/model/decision.ts';
@@ -32,7 +32,7 @@ export interface DecidedObject {
 }
 
 /** A decision in which every object of namespace `team` has a resource of its own. */
-export function decisionOf(objects: readonly DecidedObject[]): Decision {
+export function decisionOf(objects: readonly DecidedObject[]): ClusterDecision {
   const resources = new Map<string, Resource[]>();
   const outcomes = new Map<string, ObjectOutcome>();
   for (const decided of objects) {

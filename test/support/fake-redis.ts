@@ -1,7 +1,7 @@
 /** A server that speaks Redis's protocol and answers as a test says: a Redis that is broken, or is none. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { type Reply, ReplyReader } from '../../limiter/stores/redis/wire/resp.ts';
+import { type Reply, RespReader } from '../../limiter/stores/redis/wire/resp.ts';
 
 /** The bytes that answer a command, its words in lower and upper case as they came. */
 export type FakeAnswer = (words: readonly string[]) => string;
@@ -25,7 +25,7 @@ export async function startFakeRedis(answer: FakeAnswer, pong = '+PONG\r\n'): Pr
   };
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
-    const reader = new ReplyReader((command) => {
+    const reader = new RespReader((command) => {
       socket.write(answerTo((command as Reply[]).map(String)));
     });
     socket.on('error', () => {});

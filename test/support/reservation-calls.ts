@@ -3,11 +3,11 @@ import type { Bound } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import {
   type Caller,
-  type Hold,
   newHold,
   newReservation,
   type Operation,
   type Reservation,
+  type ReservationHold,
   type ReservationOwner,
 } from '../../limiter/stores/operation.ts';
 import { countAll, type Note, type Store } from '../../limiter/stores/store.ts';
@@ -16,7 +16,7 @@ import { counterOp } from './counter-ops.ts';
 
 /** One counter of a call, answered in place. */
 export type ReservedCounter = {
-  -readonly [Key in keyof Omit<Hold, 'reservation'>]: Hold[Key];
+  -readonly [Key in keyof Omit<ReservationHold, 'reservation'>]: ReservationHold[Key];
 } & {
   readonly key: string;
   readonly stem: string;

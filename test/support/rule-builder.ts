@@ -8,7 +8,7 @@ import {
   unitName,
 } from '../../rules/model.ts';
 import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
-import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
+import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 
 /** A rule with the given traits, all others at their defaults. `rateLimit`: its only limit. */
 export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
@@ -36,7 +36,7 @@ export function source(domain: string, descriptors: Rule[], name = `${domain}.ya
 }
 
 /** What is wrong with the meaning of sources, without places. */
-export function validateSources(sources: readonly RuleSource[], options: CheckOptions): RuleError[] {
+export function validateSources(sources: readonly RuleSource[], options: SourceCheckOptions): RuleError[] {
   const list = new RuleErrorList();
   checkSources(sources, options, ({ source: { name }, code, text, path }) => {
     list.add({ code, source: name, text, path, line: undefined, column: undefined });

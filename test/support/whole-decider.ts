@@ -1,5 +1,5 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
-import type { Decision, KeptSpec, StoredSpec } from '../../control-plane/model/decision.ts';
+import type { ClusterDecision, KeptSpec, StoredSpec } from '../../control-plane/model/decision.ts';
 import { VersionedMap } from '../../control-plane/model/versioned-map.ts';
 import {
   Decider,
@@ -15,7 +15,12 @@ type Kept = ReadonlyMap<string, KeptSpec>;
 export class WholeDecider extends Decider {
   #objects: ReadonlyMap<string, ConfigObject> = new Map();
 
-  decideAll(objects: readonly ConfigObject[], kept: Kept, policy: Policy = noPolicy, nowMs = 0): Decision {
+  decideAll(
+    objects: readonly ConfigObject[],
+    kept: Kept,
+    policy: Policy = noPolicy,
+    nowMs = 0,
+  ): ClusterDecision {
     const now = new Map(objects.map((object) => [object.uid, object]));
     const changed = changesBetween(this.#objects, now);
     this.#objects = now;
@@ -34,12 +39,12 @@ export function changesBetween<T>(
   );
 }
 
-export function nextKept(decision: Decision, kept: Kept): Kept {
+export function nextKept(decision: ClusterDecision, kept: Kept): Kept {
   const uids = new Set([...decision.outcomes.keys(), ...kept.keys()]);
   return new Map(VersionedMap.of(kept).with(keptChanges(decision, kept, uids)));
 }
 
-export function persistedKept({ outcomes }: Decision, kept: Kept): Map<string, StoredSpec> {
+export function persistedKept({ outcomes }: ClusterDecision, kept: Kept): Map<string, StoredSpec> {
   const persisted = new Map<string, StoredSpec>();
   for (const [uid, outcome] of outcomes) {
     const spec = persistedSpec(outcome, kept.get(uid));

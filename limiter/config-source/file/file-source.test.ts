@@ -14,7 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
-import type { CheckOptions } from '../../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
@@ -42,7 +42,7 @@ afterEach(() => source?.close());
 
 interface Setup {
   paths?: Partial<RuntimePaths>;
-  checks?: CheckOptions;
+  checks?: SourceCheckOptions;
   counterKeys?: CounterKeys;
   limits?: Partial<FileSourceLimits>;
   clock?: Clock;

@@ -2,7 +2,7 @@ import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
-import type { CheckOptions } from '../../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {
   type CompiledRules,
   type ConfigListener,
@@ -31,7 +31,7 @@ export function startLoadThread(request: LoadRequest, options: LoadThreadOptions
 export interface FileConfigSourceOptions {
   paths: RuntimePaths;
   /** The checks of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
-  checks: CheckOptions;
+  checks: SourceCheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;
   clock: Clock;

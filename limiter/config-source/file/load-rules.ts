@@ -7,7 +7,7 @@ import { unreadDocuments } from '../../../rules/reader/read-rule-texts.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import type { CheckOptions } from '../../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { FileLayout } from './list-files.ts';
 import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
@@ -109,7 +109,7 @@ function textOr(otherwise: string, read: () => string): string {
 }
 
 /** The request for one load, as plain data for the thread. */
-export interface LoadRequest extends ReviewOptions, CheckOptions {
+export interface LoadRequest extends ReviewOptions, SourceCheckOptions {
   layout: FileLayout;
   /** The maximum size of all rule files together. */
   maxBytes: number;

@@ -5,13 +5,13 @@ import { RateLimitConfigSchema } from '../../../gen/ratelimit/config/ratelimit/v
 import { Algorithm } from '../../../rules/algorithms/registry.ts';
 import { type RuleSource, Unit } from '../../../rules/model.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
-import type { CheckOptions } from '../../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { refusalMessage } from './ads-stream.ts';
 import { loadResources } from './load-resources.ts';
 
-interface Given extends Partial<CheckOptions> {
+interface Given extends Partial<SourceCheckOptions> {
   resources: { typeUrl: string; value: Uint8Array }[];
   typeUrl?: string;
   hashInForce?: string | undefined;

@@ -8,7 +8,7 @@ import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import { type CheckOptions, checkSources } from '../../../rules/validate-sources.ts';
+import { checkSources, type SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { PartsToLoad } from './resource-set.ts';
@@ -30,7 +30,7 @@ export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
 }
 
 /** One load, as plain data, so that it can be sent to a thread. */
-export interface ResourcesRequest extends ReviewOptions, CheckOptions {
+export interface ResourcesRequest extends ReviewOptions, SourceCheckOptions {
   /** A DiscoveryResponse. */
   bytes: Uint8Array;
   /** `hash` of the load that the rules in force came from. */
@@ -59,7 +59,7 @@ export function loadResources(
   const change = parts?.change;
   const mayBeInForce = change === undefined && hashInForce !== undefined;
   if (mayBeInForce && hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
-  const places = resources.map((resource, index) => new Place(resource, index, parts));
+  const places = resources.map((resource, index) => new ResourceLoad(resource, index, parts));
   const list = new RuleErrorList();
   const problems = new Map<string, string[]>();
   for (;;) {
@@ -110,7 +110,7 @@ function unchanged(hash: string | undefined, refused: LoadedResources['refused']
 }
 
 /** One resource of a load, which the one in force can replace. */
-class Place {
+class ResourceLoad {
   /** Undefined if the resources came without names. */
   readonly name: string | undefined;
   resource: Any | undefined;
@@ -160,12 +160,12 @@ class Place {
 
 /** Returns the resources that conflict with others. Of a new resource and one in force, the new one is the bad one. */
 function badPlaces(
-  places: readonly Place[],
-  options: CheckOptions,
-  report: (place: Place, error: RuleError) => void,
-): Set<Place> {
-  const bad = new Set<Place>();
-  const reject = (place: Place, error: RuleError): void => {
+  places: readonly ResourceLoad[],
+  options: SourceCheckOptions,
+  report: (place: ResourceLoad, error: RuleError) => void,
+): Set<ResourceLoad> {
+  const bad = new Set<ResourceLoad>();
+  const reject = (place: ResourceLoad, error: RuleError): void => {
     bad.add(place);
     report(place, error);
   };

@@ -1,7 +1,7 @@
 /** Loads responses of the xDS server: small ones in place, large ones in a thread. */
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
-import { brokenLoad, type FailedLoad, type ReviewOutcome } from '../config-source.ts';
+import { brokenLoad, type FailedLoad, type RulesReviewOutcome } from '../config-source.ts';
 import {
   type LoadThread,
   type LoadThreadLimits,
@@ -17,11 +17,11 @@ export interface ResponseLoaderOptions extends LoadThreadLimits {
   reviewDelayMs: number;
   timers: Timers;
   /** Defaults to threads of Node. */
-  startThread?: StartThread;
+  startThread?: StartLoadThread;
 }
 
 /** Starts a load in a thread, so that no caller of the limiter waits for it. */
-export type StartThread = (
+export type StartLoadThread = (
   request: ResourcesRequest,
   options: LoadThreadOptions,
 ) => LoadThread<LoadedResources>;
@@ -29,7 +29,7 @@ export type StartThread = (
 /** A review that is about to start, and the callback that gets its result. */
 export interface Reviewing {
   request: ResourcesRequest;
-  report(review: ReviewOutcome): void;
+  report(review: RulesReviewOutcome): void;
 }
 
 /** Runs one load at a time, and then the review of the rules that it loaded. */
@@ -59,7 +59,7 @@ export class ResponseLoader {
    * Reviews the rules of the last good load in a thread. Call it when they are in force. Nothing is reported if they were
    * reviewed before, or if another load starts first. If the thread of that load has ended, `begin` names the resources to review.
    */
-  review(report: (review: ReviewOutcome) => void, begin?: () => Reviewing): void {
+  review(report: (review: RulesReviewOutcome) => void, begin?: () => Reviewing): void {
     const request = this.#unreviewed;
     if (request === undefined) return;
     const running = this.#running;
@@ -87,7 +87,7 @@ export class ResponseLoader {
     return thread;
   }
 
-  async #follow(thread: LoadThread<unknown>, report: (review: ReviewOutcome) => void): Promise<void> {
+  async #follow(thread: LoadThread<unknown>, report: (review: RulesReviewOutcome) => void): Promise<void> {
     const review = await thread.review;
     if (review === undefined) return;
     this.#unreviewed = undefined;
@@ -104,7 +104,7 @@ export class ResponseLoader {
   }
 }
 
-const startLoadThread: StartThread = (request, options) => {
+const startLoadThread: StartLoadThread = (request, options) => {
   // The bytes may be part of a larger buffer, which cannot move to the thread, so the thread gets a copy.
   const bytes = new Uint8Array(request.bytes);
   return runLoadThread<LoadedResources>(

@@ -1,17 +1,17 @@
 import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
-import { TokenBucket } from '../../../process/time/pacing.ts';
+import { PacingTokenBucket } from '../../../process/time/pacing.ts';
 import type { Override } from '../../../rules/override.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
-import type { CheckOptions } from '../../../rules/validate-sources.ts';
+import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {
   type ConfigListener,
   type ConfigSource,
   type FailedLoad,
   loadedRules,
-  type ReviewOutcome,
+  type RulesReviewOutcome,
   unplacedError,
 } from '../config-source.ts';
 import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
@@ -55,7 +55,7 @@ import {
   ResponseLoader,
   type ResponseLoaderOptions,
   type Reviewing,
-  type StartThread,
+  type StartLoadThread,
 } from './response-loader.ts';
 import {
   type LoadResult,
@@ -79,7 +79,7 @@ export interface XdsConfigSourceOptions
   /** Whether to request incremental xDS first. If the server does not support it, the limiter requests the state of the world. */
   incremental: boolean;
   /** The checks of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
-  checks: CheckOptions;
+  checks: SourceCheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;
   clock: Clock;
@@ -89,7 +89,7 @@ export interface XdsConfigSourceOptions
   /** Defaults to gRPC. */
   openStream?: OpenStream;
   /** Defaults to threads of Node. */
-  startThread?: StartThread;
+  startThread?: StartLoadThread;
 }
 
 /** Receives events of the connection; `ConfigListener` receives those of the rules. */
@@ -144,8 +144,8 @@ export class XdsConfigSource implements ConfigSource {
   #listener: ConfigListener | undefined;
   #transport: AdsTransport | undefined;
   #stream: DiscoveryStream | undefined;
-  readonly #loads = new TokenBucket(responseRate);
-  readonly #waiting = new TokenBucket(responseRate);
+  readonly #loads = new PacingTokenBucket(responseRate);
+  readonly #waiting = new PacingTokenBucket(responseRate);
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
   #table: RuleTable | undefined;
@@ -413,7 +413,7 @@ export class XdsConfigSource implements ConfigSource {
     };
   }
 
-  #reportReview(review: ReviewOutcome, resources: ResourceSet | undefined): void {
+  #reportReview(review: RulesReviewOutcome, resources: ResourceSet | undefined): void {
     if (this.#isClosed) return;
     this.#reviewed = 'total' in review && resources !== undefined ? { resources, review } : undefined;
     this.#listener?.reviewed(review);

@@ -1,5 +1,5 @@
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
-import { type LineParts, lineParts, Telemetry } from './dogstatsd-telemetry.ts';
+import { DogStatsdTelemetry, type LineParts, lineParts } from './dogstatsd-telemetry.ts';
 import { FlushingSink, nextTurn, type ReceiverSinkOptions, SlotLines } from './flushing-sink.ts';
 import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
@@ -47,7 +47,7 @@ export class DogStatsdSink extends FlushingSink {
   readonly #queue = new DatagramLines((packet) => this.#send(packet));
   readonly #slots: SlotLines;
   readonly #timerParts: (LineParts | undefined)[] = [];
-  readonly #telemetry: Telemetry;
+  readonly #telemetry: DogStatsdTelemetry;
   #isDown = false;
 
   constructor(options: DogStatsdSinkOptions) {
@@ -55,7 +55,7 @@ export class DogStatsdSink extends FlushingSink {
     this.#options = options;
     const { source, mogrifiers, host, port, timers } = options;
     this.#slots = dogStatsdSlots(source, mogrifiers);
-    this.#telemetry = new Telemetry(options.version, source.extraTags);
+    this.#telemetry = new DogStatsdTelemetry(options.version, source.extraTags);
     this.#connection = new UdpConnection({
       host,
       port,

@@ -45,7 +45,7 @@ function noCounts() {
 }
 
 /** The metrics about the sink itself, sent with every flush under the names of Datadog's own clients. */
-export class Telemetry {
+export class DogStatsdTelemetry {
   readonly #after: string;
   /** Counts since the last lines. */
   #counts = noCounts();

@@ -2,7 +2,7 @@
 import type { StoreError } from '../store-error.ts';
 import { refusedByServer } from './reply-reader.ts';
 
-export interface Command {
+export interface MemcacheCommand {
   /** The text with its line end. */
   readonly text: string;
   /** Called for a value of the reply, only after a `get`. */
@@ -14,7 +14,7 @@ export interface Command {
 }
 
 /** A command with a reply of one line. */
-export class LineCommand implements Command {
+export class LineCommand implements MemcacheCommand {
   readonly text: string;
   readonly #isReply: RegExp;
   readonly #done: (reply: string | StoreError) => void;
@@ -47,7 +47,7 @@ export function changeCommand(
   key: string,
   hits: number,
   done: (reply: string | StoreError) => void,
-): Command {
+): MemcacheCommand {
   return new LineCommand(`${verb} ${key} ${hits}\r\n`, /^(?:\d+|NOT_FOUND)$/, done);
 }
 
@@ -57,18 +57,18 @@ export function addCommand(
   hits: number,
   expiry: number,
   done: (reply: string | StoreError) => void,
-): Command {
+): MemcacheCommand {
   const value = String(hits);
   const text = `add ${key} 0 ${expiry} ${value.length}\r\n${value}\r\n`;
   return new LineCommand(text, /^(?:STORED|NOT_STORED)$/, done);
 }
 
-export function versionCommand(done: (reply: string | StoreError) => void): Command {
+export function versionCommand(done: (reply: string | StoreError) => void): MemcacheCommand {
   return new LineCommand('version\r\n', /^VERSION /, done);
 }
 
 /** One `get` of several keys. It reports each value that was found, then calls `done` once. */
-export class GetCommand implements Command {
+export class GetCommand implements MemcacheCommand {
   readonly text: string;
   readonly #keys: readonly string[];
   readonly #found: (key: string, value: string | undefined) => void;
@@ -125,14 +125,14 @@ function isServerRefusal(line: string): boolean {
   return line.startsWith('SERVER_ERROR') || line.startsWith('CLIENT_ERROR');
 }
 
-interface Waiting {
-  readonly command: Command;
+interface SentCommand {
+  readonly command: MemcacheCommand;
   readonly sentMs: number;
 }
 
 /** Commands in the order of their replies, and their bytes. */
 export class CommandQueue {
-  #waiting: (Waiting | undefined)[] = [];
+  #waiting: (SentCommand | undefined)[] = [];
   #head = 0;
   #bytes = 0;
 
@@ -144,7 +144,7 @@ export class CommandQueue {
     return this.#bytes;
   }
 
-  get first(): Command | undefined {
+  get first(): MemcacheCommand | undefined {
     return this.#waiting[this.#head]?.command;
   }
 
@@ -153,7 +153,7 @@ export class CommandQueue {
     return this.#waiting[this.#head]?.sentMs;
   }
 
-  push(command: Command, sentMs: number): void {
+  push(command: MemcacheCommand, sentMs: number): void {
     this.#waiting.push({ command, sentMs });
     this.#bytes += command.text.length;
   }

@@ -4,9 +4,9 @@ import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
-import { addCommand, type Command, changeCommand } from './command.ts';
+import { addCommand, changeCommand, type MemcacheCommand } from './command.ts';
 
-export interface PendingRequest {
+export interface PendingBatch {
   readonly ops: Operation[];
   readonly stopWhenOver: boolean;
   readonly done: () => void;
@@ -20,7 +20,7 @@ export interface PendingRequest {
 export class KeyCount {
   /** The key in the form that memcache accepts. */
   readonly key: string;
-  readonly requests: PendingRequest[] = [];
+  readonly requests: PendingBatch[] = [];
   /** The error of a node that could not be asked, which is also that of all ops with this key; undefined if that is no failure. */
   error: StoreError | undefined;
   /** Whether the node has the key; undefined if it did not answer. */
@@ -81,10 +81,10 @@ export class KeyCount {
 export class CounterBatch {
   /** Totals by the key of the ops. */
   readonly keys = new Map<string, KeyCount>();
-  readonly requests: PendingRequest[] = [];
+  readonly requests: PendingBatch[] = [];
 
   /** `keyOf` returns the key in the form that memcache accepts. */
-  add(request: PendingRequest, keyOf: (op: Operation) => string): void {
+  add(request: PendingBatch, keyOf: (op: Operation) => string): void {
     this.requests.push(request);
     for (const op of request.ops) {
       let count = this.keys.get(op.key);
@@ -99,7 +99,7 @@ export class CounterBatch {
   }
 
   /** Writes the answers of one request into its ops. Returns the keys that change. */
-  conclude({ ops, stopWhenOver, failed }: PendingRequest): Set<KeyCount> {
+  conclude({ ops, stopWhenOver, failed }: PendingBatch): Set<KeyCount> {
     const changedKeys = new Set<KeyCount>();
     if (ops[0]?.caller?.abandoned === true) {
       failAll(ops, callAbandoned);
@@ -175,7 +175,7 @@ export interface IncreaseOptions {
   expiry: () => number;
   /** Whether the key was missing a moment ago. */
   wasMissing: boolean;
-  send: (command: Command) => void;
+  send: (command: MemcacheCommand) => void;
   events: ChangeEvents;
 }
 

@@ -14,12 +14,12 @@ import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
-import { type Command, CommandQueue, versionCommand } from './command.ts';
+import { CommandQueue, type MemcacheCommand, versionCommand } from './command.ts';
 import {
   closedError,
   lostConnection,
+  MemcacheReplyReader,
   notConnected,
-  ReplyReader,
   timedOut,
   tooMuchWaiting,
 } from './reply-reader.ts';
@@ -53,7 +53,7 @@ export class MemcacheConnection {
   /** Whether it was reported as down, and not yet as up. */
   #isDown = false;
   #socket: Socket | undefined;
-  #reader: ReplyReader | undefined;
+  #reader: MemcacheReplyReader | undefined;
   /** Sent commands, in the order of their replies. */
   readonly #sent = new CommandQueue();
   /** Commands that wait for the connection. */
@@ -83,7 +83,7 @@ export class MemcacheConnection {
   }
 
   /** The command is always answered, possibly before `send` returns. */
-  send(command: Command): void {
+  send(command: MemcacheCommand): void {
     if (this.#state === 'closed') command.onError(closedError());
     else if (this.#state === 'down' || (this.#state === 'connecting' && this.#isDown))
       command.onError(notConnected());
@@ -109,7 +109,7 @@ export class MemcacheConnection {
     this.#state = 'connecting';
     const socket = dial(this.#options.address.endpoint, this.#options.tls);
     this.#socket = socket;
-    this.#reader = new ReplyReader({
+    this.#reader = new MemcacheReplyReader({
       onValue: (key, value) => {
         if (this.#sent.first?.onValue(key, value) !== true) this.#lost(socket, 'unexpected answer');
       },
@@ -152,7 +152,7 @@ export class MemcacheConnection {
     }
   }
 
-  #write(command: Command): void {
+  #write(command: MemcacheCommand): void {
     this.#sent.push(command, attendedMs());
     this.#output += command.text;
     this.#watch();

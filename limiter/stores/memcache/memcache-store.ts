@@ -17,7 +17,7 @@ import {
   decrease,
   increase,
   type KeyCount,
-  type PendingRequest,
+  type PendingBatch,
 } from './counter-batch.ts';
 import type { MemcacheAddress, MemcacheConnection } from './memcache-connection.ts';
 import { memcacheKey } from './memcache-key.ts';
@@ -209,7 +209,7 @@ export class MemcacheStore implements Store, Claims {
   }): void {
     const { batch, counts, totals, error } = answer;
     if (error !== undefined) this.#events.onGetRefused(error.message);
-    const ready: PendingRequest[] = [];
+    const ready: PendingBatch[] = [];
     for (const count of counts) {
       this.#asked.remove(count);
       const total = totals.get(count.key);
@@ -226,7 +226,7 @@ export class MemcacheStore implements Store, Claims {
   }
 
   /** Sends the changes of all requests together, before callers get their totals. */
-  #conclude(requests: readonly PendingRequest[], batch: CounterBatch): void {
+  #conclude(requests: readonly PendingBatch[], batch: CounterBatch): void {
     const changed = new Set<KeyCount>();
     for (const request of requests) {
       for (const count of batch.conclude(request)) changed.add(count);
@@ -237,7 +237,7 @@ export class MemcacheStore implements Store, Claims {
     settle(requests);
   }
 
-  #reportOf({ ops, failed }: PendingRequest, batch: CounterBatch): void {
+  #reportOf({ ops, failed }: PendingBatch, batch: CounterBatch): void {
     let keys = 0;
     let found = 0;
     for (const op of ops) {
@@ -269,14 +269,14 @@ export class MemcacheStore implements Store, Claims {
   }
 }
 
-function inOrder(ready: PendingRequest[], batch: CounterBatch): PendingRequest[] {
+function inOrder(ready: PendingBatch[], batch: CounterBatch): PendingBatch[] {
   if (ready.length === batch.requests.length) return batch.requests;
   const isReady = new Set(ready);
   return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
 }
 
 /** Answers all requests even if one throws; the error is thrown afterwards. */
-function settle(requests: readonly PendingRequest[]): void {
+function settle(requests: readonly PendingBatch[]): void {
   let thrown: { error: unknown } | undefined;
   for (const { done } of requests) {
     try {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ReplyReader } from './reply-reader.ts';
+import { MemcacheReplyReader } from './reply-reader.ts';
 
 function read(...chunks: string[]): { seen: string[]; good: boolean } {
   const seen: string[] = [];
-  const reader = new ReplyReader({
+  const reader = new MemcacheReplyReader({
     onValue: (key, value) => seen.push(`${key}=${value}`),
     onLine: (line) => seen.push(line),
   });
@@ -25,7 +25,7 @@ describe('ReplyReader', () => {
       fc.property(fc.array(fc.nat(Buffer.byteLength(text)), { maxLength: 20 }), (cuts) => {
         const bytes = Buffer.from(text);
         const given: string[] = [];
-        const reader = new ReplyReader({
+        const reader = new MemcacheReplyReader({
           onValue: (key, value) => given.push(`${key}=${value}`),
           onLine: (line) => given.push(line),
         });

@@ -17,7 +17,7 @@ const maxValueBytes = 64;
 const lineFeed = 10;
 const none = Buffer.alloc(0);
 
-export class ReplyReader {
+export class MemcacheReplyReader {
   readonly #handler: ReplyHandler;
   #rest: Buffer = none;
   /** The key whose data comes next. */

@@ -4,9 +4,9 @@ import { keyBytes } from '../folded-run.ts';
 import {
   type Fullness,
   failAll,
-  type Hold,
   type Operation,
   type Reservation,
+  type ReservationHold,
   type ReservationOwner,
 } from '../operation.ts';
 import type { Claims, Note, Notes, ReservationBounds } from '../store.ts';
@@ -147,7 +147,7 @@ export class MemoryReservations implements Notes, Claims {
     const { verb, hold } = ops[0]!;
     const call = hold!.reservation;
     const sections = this.#sectionsOf(ops, verb === 'look' ? undefined : call.owner);
-    const expiredBefore: { hold: Hold; tally: Tally; expired: number }[] = [];
+    const expiredBefore: { hold: ReservationHold; tally: Tally; expired: number }[] = [];
     for (const { book, counters } of sections) {
       for (const counter of counters) {
         const hold = counter.hold!;

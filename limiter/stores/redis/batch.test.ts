@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
-import { Batch, maxKeysPerCall, type PendingRequest, settle } from './gathered-calls.ts';
+import { Batch, maxKeysPerCall, type PendingSubmit, settle } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
 
 const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
 
-function batchOf(requests: readonly PendingRequest[]): Batch {
+function batchOf(requests: readonly PendingSubmit[]): Batch {
   const batch = newBatch();
   for (const request of requests) batch.add([counterOp({ key: 'k' })], 0, 1, 'count', request);
   return batch;
@@ -16,7 +16,7 @@ function batchOf(requests: readonly PendingRequest[]): Batch {
 describe('settle', () => {
   it('answers a request with the last of its batches, once', () => {
     const answered: string[] = [];
-    const request = (name: string): PendingRequest => ({ callsLeft: 0, done: () => answered.push(name) });
+    const request = (name: string): PendingSubmit => ({ callsLeft: 0, done: () => answered.push(name) });
     const [split, whole] = [request('split'), request('whole')];
     const batches = [batchOf([split, whole]), batchOf([split])];
     settle(batches[0]!);
@@ -27,7 +27,7 @@ describe('settle', () => {
 
   it('answers the requests behind one that throws, and throws the first error then', () => {
     const answered: string[] = [];
-    const throwing = (name: string): PendingRequest => ({
+    const throwing = (name: string): PendingSubmit => ({
       callsLeft: 0,
       done: () => {
         answered.push(name);

@@ -22,7 +22,7 @@ import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, ReplyError, replyNumber } from './wire/resp.ts';
 
 /** The part of a call that uses one section of the program. */
-export interface Part {
+export interface CallPart {
   readonly kind: PartKind;
   readonly section: Section;
   /** The number of keys that it names. */
@@ -53,8 +53,8 @@ export interface Part {
 }
 
 export interface SpreadPart {
-  readonly placed: ReadonlyMap<unknown, Part>;
-  readonly rest: Part | undefined;
+  readonly placed: ReadonlyMap<unknown, CallPart>;
+  readonly rest: CallPart | undefined;
 }
 
 /** Counting by commands of one key each. None of its promises rejects: errors go into the ops. */
@@ -69,7 +69,7 @@ export interface PlainCommands {
 export type PartKind = 'count' | 'stop' | 'hold';
 
 /** Operations of many requests, folded by key. */
-export class CountPart implements Part {
+export class CountPart implements CallPart {
   readonly kind = 'count';
   /** The section, known once the keys are passed on. */
   section: Section = 'count';
@@ -317,7 +317,7 @@ function orderOf(run: FoldedRun): number {
 }
 
 /** Whole requests with stop-when-over. Nothing is folded: what a request may count depends on those before it. */
-export class StopPart implements Part {
+export class StopPart implements CallPart {
   readonly kind = 'stop';
   readonly hasLeases = false;
   #ops: Operation[] = [];

@@ -7,7 +7,7 @@ import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import type { Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
-import type { Part, PartKind, PlainCommands } from './count-parts.ts';
+import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
 import { severalSections } from './lua/program.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import type { SentCall } from './wire/redis-link.ts';
@@ -17,7 +17,7 @@ import type { Arguments, Reply } from './wire/resp.ts';
 export const maxKeysPerCall = 512;
 
 /** One `submit`, until every call with a part of it is answered. */
-export interface PendingRequest {
+export interface PendingSubmit {
   callsLeft: number;
   done: () => void;
 }
@@ -38,11 +38,11 @@ export class Batch implements SentCall {
   isWithSource = false;
   /** Whether it is a piece of the batch that has the place: of a rejected call, or for one slot. */
   readonly isSplit: boolean;
-  readonly requests: PendingRequest[] = [];
-  readonly #newPart: (kind: PartKind) => Part;
-  #parts: Part[];
+  readonly requests: PendingSubmit[] = [];
+  readonly #newPart: (kind: PartKind) => CallPart;
+  #parts: CallPart[];
 
-  constructor(newPart: (kind: PartKind) => Part, parts?: Part[]) {
+  constructor(newPart: (kind: PartKind) => CallPart, parts?: CallPart[]) {
     this.#newPart = newPart;
     this.isSplit = parts !== undefined;
     this.#parts = parts ?? [];
@@ -57,7 +57,7 @@ export class Batch implements SentCall {
     first: number,
     end: number,
     kind: PartKind,
-    request: PendingRequest,
+    request: PendingSubmit,
   ): boolean {
     const isFirst = this.#parts.length === 0;
     const known = isFirst ? undefined : this.#partOf(kind, ops, first, end);
@@ -94,16 +94,16 @@ export class Batch implements SentCall {
   }
 
   /** Returns a piece of the batch with this part. */
-  with(part: Part): Batch {
+  with(part: CallPart): Batch {
     return new Batch(this.#newPart, [part]);
   }
 
   /** Returns a batch for each place that needs a script, with everything for that place, and the parts in no such place. */
-  spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: Part[] } {
+  spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: CallPart[] } {
     const scripted = new Set(this.#parts.flatMap((part) => part.scriptedKeys()).map(placeOf));
     if (scripted.size === 0) return { placed: [], rest: this.#parts };
     const places = new Map<unknown, Batch>();
-    const rest: Part[] = [];
+    const rest: CallPart[] = [];
     for (const part of this.#parts) {
       const own = part.spread(placeOf, scripted);
       if (own.rest !== undefined) rest.push(own.rest);
@@ -183,7 +183,7 @@ export class Batch implements SentCall {
   }
 
   /** Returns the part that takes the ops. A later part about the same counter must be executed first: then it returns none. */
-  #partOf(kind: PartKind, ops: readonly Operation[], first: number, end: number): Part | undefined {
+  #partOf(kind: PartKind, ops: readonly Operation[], first: number, end: number): CallPart | undefined {
     for (let at = this.#parts.length - 1; at >= 0; at -= 1) {
       const part = this.#parts[at]!;
       if (part.kind === kind) return part;
@@ -242,7 +242,7 @@ export interface CallCarrier<Call> {
   left(call: Call): void;
 }
 
-interface Waiting<Call> {
+interface WaitingCall<Call> {
   call: Call;
   callOff: () => void;
 }
@@ -253,7 +253,7 @@ export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', numbe
 export class CallPlaces<Call> {
   readonly #options: CallPlacesOptions<Call>;
   /** The waiting calls, the oldest first. */
-  readonly #waiting = new Set<Waiting<Call>>();
+  readonly #waiting = new Set<WaitingCall<Call>>();
   #taken = 0;
   #refused = 0;
 
@@ -308,7 +308,7 @@ export class CallPlaces<Call> {
   #wait(call: Call): void {
     const { whenEmpty, waitMs, timeoutMs, timers } = this.#options;
     const mostMs = whenEmpty === 'WAIT' ? timeoutMs : Math.min(waitMs, timeoutMs);
-    const waiting: Waiting<Call> = { call, callOff: () => {} };
+    const waiting: WaitingCall<Call> = { call, callOff: () => {} };
     waiting.callOff = timers.after(mostMs, () => {
       this.#leave(waiting);
       if (whenEmpty === 'CREATE') {
@@ -322,7 +322,7 @@ export class CallPlaces<Call> {
     this.#waiting.add(waiting);
   }
 
-  #leave(waiting: Waiting<Call>): void {
+  #leave(waiting: WaitingCall<Call>): void {
     waiting.callOff();
     this.#waiting.delete(waiting);
     this.#options.carrier.left(waiting.call);
@@ -332,7 +332,7 @@ export class CallPlaces<Call> {
 export interface TurnGatheringOptions {
   /** Takes the batches of one turn, in order. Returns false if one must wait: `left` reports when it no longer does. */
   calls: { take(batch: Batch): boolean };
-  newPart: (kind: PartKind) => Part;
+  newPart: (kind: PartKind) => CallPart;
   /**
    * The shortest time between two batches, in whole milliseconds. Ops that arrive shortly after a batch are gathered until the time
    * is over. A single op does not wait. Defaults to 0: everything is sent at the end of its turn.
@@ -377,7 +377,7 @@ export class TurnGathering {
   }
 
   /** Adds ops. `kind`: groups of `count` may be in several calls; the ops of other kinds are in one. */
-  add(ops: readonly Operation[], kind: PartKind, request: PendingRequest): void {
+  add(ops: readonly Operation[], kind: PartKind, request: PendingSubmit): void {
     this.#requests += 1;
     let batch = this.#open;
     if (batch === undefined && this.#waiting !== undefined) batch = this.#joined();

@@ -8,7 +8,7 @@ import { lookThenCount } from '../stop-when-over.ts';
 import type { Claims, Note, Notes, ReservationBounds, Store, SubmitOptions, TallyChanges } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
-import { CountPart, type Part, type PartKind, StopPart } from './count-parts.ts';
+import { type CallPart, CountPart, type PartKind, StopPart } from './count-parts.ts';
 import {
   type Batch,
   type CallBounds,
@@ -135,7 +135,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.#gathering.left(batch);
   }
 
-  protected readonly newPart = (kind: PartKind): Part => {
+  protected readonly newPart = (kind: PartKind): CallPart => {
     if (kind === 'count') return new CountPart(this.#isCluster);
     return kind === 'stop' ? new StopPart() : new ReservationPart(this.#reservationBounds, this.names);
   };

@@ -5,21 +5,21 @@ import { beyondTotal } from '../folded-run.ts';
 import {
   callAbandoned,
   failAll,
-  type Hold,
   type Operation,
   type Reservation,
+  type ReservationHold,
   type Verb,
 } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { BoundTable, needsScripts } from './bounded-steps.ts';
-import type { Part, SpreadPart } from './count-parts.ts';
+import type { CallPart, SpreadPart } from './count-parts.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
 
 /** Calls whose counters are in one place. */
-export class ReservationPart implements Part {
+export class ReservationPart implements CallPart {
   readonly kind = 'hold';
   readonly section = 'reservations';
   readonly hasLeases = false;
@@ -322,7 +322,7 @@ class Reported {
 }
 
 /** Returns the outcome for a letter; undefined for one that the script does not write. */
-function outcomeOf(letter: number): Hold['outcome'] | undefined {
+function outcomeOf(letter: number): ReservationHold['outcome'] | undefined {
   switch (letter) {
     case 0x63:
       return 'charged';

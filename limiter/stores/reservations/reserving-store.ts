@@ -1,5 +1,12 @@
 import { maxTotal } from '../folded-run.ts';
-import { type Hold, isRefused, newHold, newOperation, newReservation, type Operation } from '../operation.ts';
+import {
+  isRefused,
+  newHold,
+  newOperation,
+  newReservation,
+  type Operation,
+  type ReservationHold,
+} from '../operation.ts';
 import {
   countAll,
   type Notes,
@@ -16,7 +23,7 @@ export interface ReservingStoreOptions {
   /** The bounds on domains and callers. */
   readonly bounds: OwnerBounds;
   /** Returns what happens to expired reservations on the counter of a refused op; undefined if a look has nothing to give back. */
-  readonly looksFor: (op: Operation) => Hold['onExpiry'] | undefined;
+  readonly looksFor: (op: Operation) => ReservationHold['onExpiry'] | undefined;
   /** Called when ops got other answers without being counted again. */
   readonly onCorrected?: ((ops: readonly Operation[]) => void) | undefined;
 }
@@ -116,7 +123,7 @@ function isCounted({ counter, after }: Operation): boolean {
   return counter.bound === undefined && after <= maxTotal;
 }
 
-function lookAt(op: Operation, onExpiry: Hold['onExpiry']): Operation {
+function lookAt(op: Operation, onExpiry: ReservationHold['onExpiry']): Operation {
   const look = newOperation(op.counter, op.key, 'look', 0, op.ttlSeconds);
   const reservation = newReservation({ id: '', width: 1 });
   const terms = { isShadow: false, isQuota: false, group: 0, amount: undefined, ttlMs: 0, onExpiry };

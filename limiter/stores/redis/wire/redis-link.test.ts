@@ -6,7 +6,7 @@ import { counterOp, submit } from '../../../../test/support/counter-ops.ts';
 import { eventually } from '../../../../test/support/eventually.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
 import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
-import { type Reply, ReplyReader } from './resp.ts';
+import { type Reply, RespReader } from './resp.ts';
 
 type Answer = (command: string, socket: Socket) => string | undefined;
 
@@ -17,7 +17,7 @@ async function serverThat(answer: Answer) {
   const server = createServer((socket) => {
     sockets.push(socket);
     let commands: string[] = [];
-    const reader = new ReplyReader((command) => commands.push((command as Reply[]).join(' ')));
+    const reader = new RespReader((command) => commands.push((command as Reply[]).join(' ')));
     socket.on('error', () => {});
     socket.on('data', (bytes: Buffer) => {
       commands = [];

@@ -5,7 +5,7 @@ import { type ClientTls, dial } from '../../client-tls.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { commandTimedOut, connectionClosed, isTimeout, unexpectedAnswer } from './redis-error.ts';
 import type { Arguments } from './resp.ts';
-import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
+import { CommandWriter, type Reply, ReplyError, RespReader } from './resp.ts';
 
 /** A command that was sent, in the list of those that wait for their replies. */
 export interface SentCall {
@@ -47,13 +47,13 @@ export class RedisLink {
   #oldest: SentCall | undefined;
   #latest: SentCall | undefined;
   readonly #writer = new CommandWriter();
-  readonly #reader: ReplyReader;
+  readonly #reader: RespReader;
   #isWatching = false;
   #failure: Error | undefined;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
-    this.#reader = new ReplyReader(this.#replied);
+    this.#reader = new RespReader(this.#replied);
     const { endpoint, tls, timeoutMs } = options;
     // One buffer for all reads, instead of a stream: https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
     const buffer = Buffer.allocUnsafeSlow(readBytes);

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
+import { CommandWriter, type Reply, ReplyError, RespReader } from './resp.ts';
 
 /** Returns the replies of all pushes, and whether all bytes were the protocol. */
 function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: boolean } {
   const replies: Reply[] = [];
-  const reader = new ReplyReader((reply) => replies.push(reply));
+  const reader = new RespReader((reply) => replies.push(reply));
   // All pieces go into one buffer, which the next one overwrites, as in a read of a socket.
   const buffer = Buffer.alloc(Math.max(0, ...pieces.map(({ length }) => length)));
   const isProtocol = pieces.every((piece) => {
@@ -113,7 +113,7 @@ describe('ReplyReader', () => {
     ['a list of lists', Buffer.from('*0\r\n'.repeat(250)), '*99999999\r\n'],
     ['a list of bytes', written(Buffer.alloc(1000, 'x')), '*99999999\r\n'],
   ])('takes no more than it may hold of %s', (_, piece, start) => {
-    const reader = new ReplyReader(() => expect.fail('it has no end'));
+    const reader = new RespReader(() => expect.fail('it has no end'));
     expect(reader.push(Buffer.from(start), start.length)).toBe(true);
     let taken = 0;
     while (reader.push(piece, piece.length)) taken += piece.length;

@@ -174,7 +174,7 @@ interface OpenList {
 }
 
 /** Passes on each reply as soon as it is complete. It reads each byte once, however they arrive. */
-export class ReplyReader {
+export class RespReader {
   readonly #onReply: (reply: Reply) => void;
   /** The first byte of the current line; 0 between two lines. */
   #type = 0;

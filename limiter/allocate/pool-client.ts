@@ -1,16 +1,16 @@
 /** One client of a pool: its grants, its uses and its need. */
 import type { Account } from './account.ts';
-import type { Bucket, Grants } from './grants.ts';
+import type { GrantedBucket, Grants } from './grants.ts';
 import type { Holder, Share, ShareTotals, Used } from './terms.ts';
 
-export type Totals = { -readonly [Name in keyof ShareTotals]: number };
+export type ClientTotals = { -readonly [Name in keyof ShareTotals]: number };
 
 export const noTotals: ShareTotals = { assigned: 0, used: 0, denied: 0, returned: 0, overReported: 0 };
 
 /** The pool of a member. */
 interface Owner {
-  report(member: Member, used: Used, nowMs: number, cameMs: number): number;
-  close(member: Member): void;
+  report(member: PoolClient, used: Used, nowMs: number, cameMs: number): number;
+  close(member: PoolClient): void;
 }
 
 /** Chosen: a rate is measured over at least a second, and one measurement counts as much as all earlier ones. */
@@ -28,7 +28,7 @@ interface Part {
 }
 
 /** A client of a pool. There are many of them, so each field and each object counts. */
-export class Member implements Share, Totals {
+export class PoolClient implements Share, ClientTotals {
   readonly holder: Holder;
   readonly sinceMs: number;
   assigned = 0;
@@ -122,7 +122,7 @@ export class Member implements Share, Totals {
   }
 
   /** Returns the result of `Grants.mayUseIn` for the account's window. */
-  mayUseIn(account: Account, next?: Bucket, renewedMs = 0): number {
+  mayUseIn(account: Account, next?: GrantedBucket, renewedMs = 0): number {
     return this.grants.mayUseIn(account.startMs, account.endMs, this.usedIn(account), next, renewedMs);
   }
 

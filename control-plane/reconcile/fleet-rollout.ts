@@ -6,7 +6,7 @@ import {
   noCapabilities,
   supports,
 } from '../../rules/language/capabilities.ts';
-import type { Decision } from '../model/decision.ts';
+import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
 import { neededFor, servedTo } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
@@ -58,7 +58,7 @@ export class VersionLedger {
   readonly #fleets = new Map<string, FleetVersions>();
   readonly #served = new Map<string, Served>();
   /** The outcomes of the last decision. */
-  #outcomes: Decision['outcomes'] = new Map();
+  #outcomes: ClusterDecision['outcomes'] = new Map();
   #lastNumber = 0;
 
   /** The `versionsRemembered` of each fleet defaults to 4,096. */
@@ -67,7 +67,7 @@ export class VersionLedger {
   }
 
   /** Observes a decision. Call it for every decision, on leaders and others, so that a new leader knows which rules limiters have. */
-  observe(decision: Decision, nowMs: number): void {
+  observe(decision: ClusterDecision, nowMs: number): void {
     const { fleets, outcomes } = decision;
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
     for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
@@ -149,7 +149,7 @@ function servedVersions(
 }
 
 /** A limiter that is connected, as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
-export interface LimiterState {
+export interface ConnectedLimiter {
   name: string;
   isWeir: boolean;
   /** The time since which it is connected. */
@@ -181,8 +181,8 @@ export interface AbsentLimiter {
 }
 
 /** The limiters of a fleet, there or not. */
-export interface Limiters {
-  connected: readonly LimiterState[];
+export interface FleetLimiters {
+  connected: readonly ConnectedLimiter[];
   absent: readonly AbsentLimiter[];
   /** Limiters that are neither connected nor expected yet: pods that are not ready. */
   coming: readonly string[];
@@ -193,7 +193,7 @@ export interface Limiters {
 }
 
 /** The standing of the limiters of a fleet with the rules of one object. Lists are sorted by name. */
-export interface Standing {
+export interface RolloutProgress {
   /** The number of all expected limiters, without those that are joining, unless there are no others. */
   total: number;
   /** The number of these that are connected. */
@@ -222,23 +222,23 @@ const namesShown = 5;
  * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, and so do all objects that every
  * limiter has. So 5,000 objects and 1,000 limiters need few lookups for each limiter.
  */
-export class FleetStanding {
+export class FleetRollout {
   /** True if some limiter is not Weir's. */
   readonly hasOthers: boolean;
-  readonly #limiters: Limiters;
+  readonly #limiters: FleetLimiters;
   /** Connected limiters that count. */
-  readonly #expected: readonly LimiterState[];
+  readonly #expected: readonly ConnectedLimiter[];
   readonly #leastAccepted: number;
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
   /** Resources that some limiter rejects from a snapshot that it has in force. */
   readonly #keptOut: ReadonlySet<string>;
-  readonly #answers = new Map<string, Standing>();
+  readonly #answers = new Map<string, RolloutProgress>();
   /** Answers that are returned again while they hold, so that values derived from them also hold. */
-  readonly #formerAnswers: ReadonlyMap<string, Standing>;
+  readonly #formerAnswers: ReadonlyMap<string, RolloutProgress>;
 
   /** `former`: the same fleet a moment ago. */
-  constructor(limiters: Limiters, former?: FleetStanding) {
+  constructor(limiters: FleetLimiters, former?: FleetRollout) {
     this.#limiters = sorted(limiters);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
     const { connected, absent } = this.#limiters;
@@ -271,7 +271,7 @@ export class FleetStanding {
    * Returns the standing of the rules that are in all snapshots from this one on, or of the resource with this name, because a
    * limiter may reject a single one.
    */
-  of(since: Since, resource = ''): Standing {
+  of(since: Since, resource = ''): RolloutProgress {
     const isKeptOut = this.#keptOut.has(resource);
     // Rules that all limiters have share the answer for 0, which all limiters have.
     const isShared = !isKeptOut && since.number <= this.#leastAccepted;
@@ -287,12 +287,12 @@ export class FleetStanding {
   }
 
   /** The standing of rules that every limiter has in force. */
-  get shared(): Standing {
+  get shared(): RolloutProgress {
     return this.of({ number: 0, ms: 0, needs: noCapabilities });
   }
 
   /** Returns whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
-  isAtLeast(former: FleetStanding): boolean {
+  isAtLeast(former: FleetRollout): boolean {
     return (
       this.hasOthers === former.hasOthers &&
       this.#leastAccepted >= former.#leastAccepted &&
@@ -317,11 +317,11 @@ export class FleetStanding {
   }
 
   /** Returns whether these limiters would give the same answers. */
-  isOf(limiters: Limiters): boolean {
+  isOf(limiters: FleetLimiters): boolean {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
-  #answer({ number: since, ms: servedMs, needs }: Since, resource: string): Standing {
+  #answer({ number: since, ms: servedMs, needs }: Since, resource: string): RolloutProgress {
     const tooOld: { name: string; sinceMs: number }[] = [];
     const refused: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
@@ -366,7 +366,7 @@ export class FleetStanding {
   }
 }
 
-function sorted({ connected, absent, coming, ...rest }: Limiters): Limiters {
+function sorted({ connected, absent, coming, ...rest }: FleetLimiters): FleetLimiters {
   return {
     ...rest,
     connected: connected.toSorted(byName),
