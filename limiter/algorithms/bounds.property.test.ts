@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
@@ -69,9 +70,13 @@ function expectWait(bound: Bound, held: CounterState, now: number, hits: number)
   if (wait > 0) expect(roomAt(bound, held, now + wait - 1)).toBeLessThan(hits);
 }
 
+/** Expects that a counter differs from a new one just until it is unused. */
 function expectUnused(bound: Bound, held: CounterState, now: number): void {
-  const unused = now + bound.untilUnusedMicros(held, now);
-  expect(roomAt(bound, held, unused)).toBe(bound.capacity);
+  const wait = bound.untilUnusedMicros(held, now);
+  const isNew = (at: number): boolean =>
+    isDeepStrictEqual(bound.stateAt(held, at), bound.stateAt(undefined, at));
+  expect(isNew(now + wait)).toBe(true);
+  if (wait > 0) expect(isNew(now + wait - 1)).toBe(false);
 }
 
 describe('a sliding window', () => {

@@ -45,8 +45,16 @@ export function luaMutants(source: string): LuaMutant[] {
   );
 }
 
-export function withLuaMutant(source: string, { start, end, replacement }: LuaMutant): string {
-  return source.slice(0, start) + replacement + source.slice(end);
+/** Has all mutants. The number in `globalThis.luaMutant` chooses one when the file is loaded. */
+export function withLuaMutants(source: string, mutants: readonly (readonly [number, LuaMutant])[]): string {
+  let [changed, copied] = ['', 0];
+  const inOrder = mutants.toSorted(([, one], [, other]) => one.start - other.start);
+  for (const [index, { start, end, text, replacement }] of inOrder) {
+    const choice = `globalThis.luaMutant === ${index} ? '${replacement}' : '${text}'`;
+    changed += `${source.slice(copied, start)}\${${choice}}`;
+    copied = end;
+  }
+  return changed + source.slice(copied);
 }
 
 function mutantsOf(lua: string): Omit<LuaMutant, 'line'>[] {

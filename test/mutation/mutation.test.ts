@@ -1,15 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { luaMutants, withLuaMutant } from './lua-mutants.ts';
+import { luaMutants, withLuaMutants } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
 import { lineOf, scoreLines, survivorsIn } from './score.ts';
 
 describe('mutants of Lua', () => {
   const changes = (lua: string): string[] => {
     const source = `const script = \`local x\n${lua}\`;\n`;
-    return luaMutants(source).map((mutant) => {
-      const [, text] = /local x\n(.*)`/s.exec(withLuaMutant(source, mutant))!;
-      return text!;
-    });
+    const mutants = luaMutants(source);
+    const changed = withLuaMutants(
+      source,
+      mutants.map((mutant, index) => [index, mutant]),
+    );
+    const script = new Function('globalThis', `${changed} return script;`) as (
+      chosen: Readonly<Record<string, number>>,
+    ) => string;
+    expect(script({ luaMutant: -1 })).toBe(`local x\n${lua}`);
+    return mutants.map((_, index) => script({ luaMutant: index }).slice('local x\n'.length));
   };
 
   it('change operators, comparisons and constants, one at a time', () => {

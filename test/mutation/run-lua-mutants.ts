@@ -3,26 +3,28 @@
  * they are.
  */
 import { globSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { createVitest } from 'vitest/node';
+import { basename, resolve } from 'node:path';
+import { BaseSequencer, createVitest, type TestSpecification, type Vitest } from 'vitest/node';
 import { projectRoot } from '../../scripts/commands.ts';
-import { type LuaMutant, luaMutants, withLuaMutant } from './lua-mutants.ts';
+import { type LuaMutant, luaMutants, withLuaMutants } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
 import type { SampleOptions } from './sample-checker.ts';
 import { lineOf, type MutantReport } from './score.ts';
 
-const formulas = 'test/stores/algorithms-in-redis.test.ts';
-/** All at once, after the formulas. */
-const storeFiles = [
-  'redis-lifetimes',
-  'redis-leases',
-  'counter-store',
-  'redis-scripts',
-  'stop-when-over',
-  'redis-not-counted',
-  'redis-bounds',
+/** Takes a second, and finds most of what is wrong in the formulas. */
+const formulas = 'algorithms-in-redis';
+/** Tests that reserve. The Lua of reservations runs in no other tests. */
+const reservationTests = [
   'redis-reservations',
-].map((name) => `test/stores/${name}.test.ts`);
+  'redis-lifetimes',
+  'redis-reservation-loss',
+  'redis-reservation-clock',
+  'redis-full',
+];
+const counterTests = [
+  ...['redis-bounds', 'counter-store', 'stop-when-over', 'redis-scripts', 'redis-leases'],
+  ...['redis-cluster', 'redis-eviction'],
+];
 
 interface FileMutant extends LuaMutant {
   file: string;
@@ -38,8 +40,6 @@ export async function runLuaMutants(
     .flatMap((file) =>
       luaMutants(readFileSync(resolve(projectRoot, file), 'utf8')).map((mutant) => ({ ...mutant, file })),
     );
-  // Without its server, a suite would be skipped, and every mutant would survive it.
-  process.env['CI'] = 'true';
   if (all.length === 0) return undefined;
   const nameOf = ({ file, line, text, start }: FileMutant): string => `${file} ${line} ${text} ${start}`;
   const { lines } = options;
@@ -48,61 +48,129 @@ export async function runLuaMutants(
       ? sampled(all, { ...options, nameOf })
       : all.filter((mutant) => lines.includes(lineOf(described(mutant))));
   process.env['PROPERTY_SEED'] = String(options.seed);
-  if (!(await passesAll())) throw new Error('the tests of the stores fail without a mutant');
-  const reports: MutantReport[] = [];
-  for (const mutant of mutants) {
-    const is = (await passesAll(mutant)) ? 'survived' : 'killed';
-    const report = { ...described(mutant), is } as const;
-    reports.push(report);
-    console.log(`${mutants.length - reports.length} left, ${lineOf(report)}: ${is}`);
+  // Without its server, a suite would be skipped, and every mutant would survive it. Valkey finds what Redis finds.
+  process.env['CI'] = 'true';
+  process.env['WEIR_VALKEY_SERVER'] = 'none';
+  const runner = new LuaTests(mutants);
+  await runner.open();
+  try {
+    await runner.expectSound();
+    const reports: MutantReport[] = [];
+    for (const [index, mutant] of mutants.entries()) {
+      const noticedBy = await runner.noticedBy(index);
+      const report = {
+        ...described(mutant),
+        is: noticedBy === undefined ? 'survived' : 'killed',
+      } as const;
+      reports.push(report);
+      console.log(
+        `${mutants.length - reports.length} left, ${lineOf(report)}: ${report.is}${noticedBy === undefined ? '' : ` by ${noticedBy}`}`,
+      );
+    }
+    // Each failure was one of its mutant, and not of what an earlier one left.
+    await runner.expectSound();
+    return reports;
+  } finally {
+    await runner.close();
   }
-  // Each failure was one of its mutant, and not of what an earlier one left.
-  if (!(await passesAll()))
-    throw new Error('the tests of the stores fail without a mutant, after all of them');
-  return reports;
 }
 
 function described({ file, line, text, replacement }: FileMutant): Pick<MutantReport, 'place' | 'change'> {
   return { place: `${file}:${line}`, change: `${text} becomes ${replacement || 'nothing'}` };
 }
 
-/** The first failure ends a mutant. The formulas take a second, and find most of what is wrong in them. */
-async function passesAll(mutant?: FileMutant): Promise<boolean> {
-  const isOfFormula = mutant === undefined || mutant.file.startsWith('limiter/algorithms/');
-  return (!isOfFormula || (await passes([formulas], mutant))) && (await passes(storeFiles, mutant));
+/** One instance of vitest, which reads each source once: the sources have all mutants, and a process of tests chooses one. */
+class LuaTests {
+  readonly #mutants: readonly FileMutant[];
+  /** How many mutants of a source each test file noticed. The first failure ends a mutant. */
+  readonly #noticed = new Map<string, number>();
+  #order: readonly string[] = [];
+  #vitest: Vitest | undefined;
+
+  constructor(mutants: readonly FileMutant[]) {
+    this.#mutants = mutants;
+  }
+
+  async open(): Promise<void> {
+    const byPath = new Map<string, [number, FileMutant][]>();
+    for (const [index, mutant] of this.#mutants.entries()) {
+      const path = resolve(projectRoot, mutant.file);
+      byPath.set(path, [...(byPath.get(path) ?? []), [index, mutant]]);
+    }
+    const load = (id: string): string | null => {
+      const mutants = byPath.get(id);
+      return mutants === undefined ? null : withLuaMutants(readFileSync(id, 'utf8'), mutants);
+    };
+    const place = ({ moduleId }: TestSpecification): number => this.#order.indexOf(moduleId);
+    class InOrder extends BaseSequencer {
+      override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+        return files.toSorted((one, other) => place(one) - place(other));
+      }
+    }
+    this.#vitest = await createVitest(
+      'test',
+      {
+        config: false,
+        root: projectRoot,
+        watch: false,
+        reporters: [],
+        include: [formulas, ...reservationTests, ...counterTests].map(
+          (name) => `test/stores/${name}.test.ts`,
+        ),
+        setupFiles: ['./test/mutation/lua-setup.ts', './test/support/property-cases.ts'],
+        pool: 'forks',
+        maxWorkers: 2,
+        bail: 1,
+        testTimeout: 20_000,
+        sequence: { sequencer: InOrder },
+        cache: false,
+        // Its keys know neither the mutants nor this plugin.
+        fsModuleCache: false,
+      },
+      { plugins: [{ name: 'lua-mutants', enforce: 'pre', load }] },
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#vitest?.close();
+  }
+
+  /** Throws where a test fails without a mutant. */
+  async expectSound(): Promise<void> {
+    const files = new Set(this.#mutants.flatMap(({ file }) => testsOf(file)));
+    const failed = await this.#failedFile([...files], undefined);
+    if (failed !== undefined) throw new Error(`${failed} fails without a mutant`);
+  }
+
+  /** The test file that noticed the mutant. */
+  async noticedBy(index: number): Promise<string | undefined> {
+    const { file } = this.#mutants[index]!;
+    const noticed = (test: string): number => this.#noticed.get(`${file} ${test}`) ?? 0;
+    const [first, ...others] = testsOf(file).toSorted((one, other) => noticed(other) - noticed(one));
+    // Most defects end with the first file, and a second process beside it would start in vain.
+    const failed = (await this.#failedFile([first!], index)) ?? (await this.#failedFile(others, index));
+    if (failed !== undefined) this.#noticed.set(`${file} ${failed}`, noticed(failed) + 1);
+    return failed;
+  }
+
+  async #failedFile(tests: readonly string[], mutant: number | undefined): Promise<string | undefined> {
+    const vitest = this.#vitest!;
+    const project = vitest.getRootProject();
+    this.#order = tests.map((name) => resolve(projectRoot, `test/stores/${name}.test.ts`));
+    vitest.state.filesMap.clear();
+    vitest.state.errorsSet.clear();
+    project.provide('luaMutant', mutant ?? -1);
+    const specifications = this.#order.map((path) => project.createSpecification(path));
+    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
+    const failed = testModules.find((module) => module.state() === 'failed');
+    if (failed !== undefined) return basename(failed.moduleId, '.test.ts');
+    return unhandledErrors.length === 0 ? undefined : 'an error outside of tests';
+  }
 }
 
-/** An instance of vitest for each run, because one remembers failures and modules. */
-async function passes(testFiles: readonly string[], mutant: FileMutant | undefined): Promise<boolean> {
-  const load = (id: string): string | null =>
-    mutant !== undefined && id === resolve(projectRoot, mutant.file)
-      ? withLuaMutant(readFileSync(id, 'utf8'), mutant)
-      : null;
-  const vitest = await createVitest(
-    'test',
-    {
-      config: false,
-      root: projectRoot,
-      watch: false,
-      reporters: [],
-      include: [...testFiles],
-      setupFiles: ['./test/support/property-cases.ts'],
-      pool: 'forks',
-      maxWorkers: 2,
-      bail: 1,
-      testTimeout: 20_000,
-      cache: false,
-      // Its keys know neither the mutant nor this plugin.
-      fsModuleCache: false,
-    },
-    { plugins: [{ name: 'lua-mutant', enforce: 'pre', load }] },
-  );
-  try {
-    const project = vitest.getRootProject();
-    const specifications = testFiles.map((file) => project.createSpecification(resolve(projectRoot, file)));
-    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
-    return unhandledErrors.length === 0 && testModules.every((module) => module.ok());
-  } finally {
-    await vitest.close();
-  }
+/** Tests that run the Lua of the file. */
+function testsOf(file: string): string[] {
+  if (file.startsWith('limiter/algorithms/')) return [formulas, ...counterTests, ...reservationTests];
+  if (basename(file).startsWith('reservation-')) return reservationTests;
+  return [...counterTests, ...reservationTests];
 }

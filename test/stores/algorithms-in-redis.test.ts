@@ -1,18 +1,14 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Bound, type Charge, type CounterState, exactMost } from '../../limiter/algorithms/bound.ts';
-import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { algorithmsLua } from '../../limiter/algorithms/registry.ts';
-import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
-import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import { luaOfAlgorithms } from '../../limiter/stores/redis/lua/bounded-scripts.ts';
 import { luaBase } from '../../limiter/stores/redis/lua/scripts.ts';
-import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { type AlgorithmCase, bucketCases, fixedCases, slidingCases } from './algorithm-cases.ts';
 
 /**
  * The formulas alone, without keys. Each of ARGV is a case of space-separated words: the counter (`-` for none), the time, the hits,
@@ -50,19 +46,7 @@ for i = 1, #ARGV do
 end
 return results`;
 
-/** 2026-11-22T12:00:00Z and a bit. */
-const start = 1_795_348_800_123_456;
-
-interface Case {
-  bound: Bound;
-  held: CounterState | undefined;
-  nowMicros: number;
-  hits: number;
-  charge: Charge;
-  returned: CounterState;
-}
-
-function wordsOf({ bound, held, nowMicros, hits, charge, returned }: Case): string {
+function wordsOf({ bound, held, nowMicros, hits, charge, returned }: AlgorithmCase): string {
   return [
     ...(held ?? ['-', 0, 0]),
     ...[nowMicros, hits],
@@ -71,7 +55,7 @@ function wordsOf({ bound, held, nowMicros, hits, charge, returned }: Case): stri
   ].join(' ');
 }
 
-function expectedOf({ bound, held: before, nowMicros, hits, charge, returned }: Case): string {
+function expectedOf({ bound, held: before, nowMicros, hits, charge, returned }: AlgorithmCase): string {
   const held = bound.stateAt(before, nowMicros);
   const room = bound.room(held, nowMicros);
   const back = bound.giveBackOf(charge, { held, hits, returned, nowMicros });
@@ -88,94 +72,6 @@ function expectedOf({ bound, held: before, nowMicros, hits, charge, returned }: 
     .join(', ');
 }
 
-const count = fc.oneof(fc.nat(4), fc.nat(30), fc.nat(1_000_000));
-const seconds = fc.oneof(fc.constantFrom(1, 30, 60, 3600), fc.integer({ min: 1, max: 100_000 }));
-
-const fixed: fc.Arbitrary<Case> = fc
-  .record({ requests: count, total: fc.option(count, { nil: undefined }), hits: count })
-  .map(({ requests, total, hits }) => ({
-    ...{ bound: new FixedWindow(requests), hits, nowMicros: start, returned: [0, 0, 1] },
-    held: total === undefined ? undefined : [total, 0, 0],
-    charge: { held: [0, 0, 0], taken: hits, others: 0, returned: [0, 0, 1] },
-  }));
-
-const sliding: fc.Arbitrary<Case> = fc
-  .record({
-    requests: fc.oneof(count, fc.constant(exactMost)),
-    length: seconds,
-    /** Of the counter and of the charge, in windows after the current one. */
-    at: fc.integer({ min: -3, max: 3 }),
-    chargedAt: fc.integer({ min: -3, max: 2 }),
-    counts: fc.option(fc.tuple(count, fc.oneof(count, fc.constant(exactMost))), { nil: undefined }),
-    laterMicros: fc.nat(1e9),
-    hits: count,
-  })
-  .map(({ requests, length, at, chargedAt, counts, laterMicros, hits }) => {
-    const windowMicros = length * 1_000_000;
-    const nowMicros = start + laterMicros;
-    const window = Math.floor(nowMicros / windowMicros);
-    return {
-      ...{ bound: new SlidingWindow({ requests, windowMicros }), hits, nowMicros, returned: [0, 0, 1] },
-      held: counts && [window + at, ...counts],
-      charge: { held: [window + chargedAt, 0, 0], taken: hits, others: 0, returned: [0, 0, 1] },
-    };
-  });
-
-/** Of a full bucket's time, and a rest of the given parts or of others. */
-const time = fc.record({
-  share: fc.oneof(fc.double({ min: 0, max: 1.3, noNaN: true }), fc.constantFrom(0, 1)),
-  rest: fc.double({ min: 0, max: 0.999, noNaN: true }),
-  others: fc.constantFrom(0, 0, 0, 1, 5),
-});
-
-const bucket: fc.Arbitrary<Case | undefined> = fc
-  .record({
-    requests: fc.oneof(fc.nat(20), fc.integer({ min: 1, max: 10_000 })),
-    burst: fc.oneof(fc.nat(20), fc.integer({ min: 1, max: 10_000 })),
-    length: seconds,
-    held: fc.option(time, { nil: undefined }),
-    charged: time,
-    returnedBefore: time,
-    returnedSince: time,
-    others: fc.nat(20),
-    hits: fc.oneof(fc.nat(20), fc.nat(10_000)),
-    isEarlier: fc.boolean(),
-  })
-  .map(
-    ({ requests, burst, length, held, charged, returnedBefore, returnedSince, others, hits, isEarlier }) => {
-      const numbers = { requests, burst, windowMicros: length * 1_000_000 };
-      if (!isExactBucket(numbers)) return undefined;
-      const bound = new TokenBucket(numbers);
-      const full = bound.untilUnusedMicros(bound.take([0, 0, Math.max(1, requests)], bound.capacity), 0);
-      const timeOf = ({
-        share,
-        rest,
-        others: more,
-      }: {
-        share: number;
-        rest: number;
-        others: number;
-      }): CounterState => {
-        const parts = Math.max(1, requests) + more;
-        return [Math.floor(full * share), Math.floor(rest * parts), parts];
-      };
-      const at = ([whole, rest, parts]: CounterState): CounterState => [start + whole, rest, parts];
-      const before = timeOf(returnedBefore);
-      const since = timeOf(returnedSince);
-      return {
-        ...{ bound, hits, nowMicros: start },
-        held: held && (isEarlier ? [start - 5, 0, requests] : at(timeOf(held))),
-        charge: { held: at(timeOf(charged)), taken: hits, others, returned: before },
-        // What was returned never becomes less.
-        returned: [
-          before[0] + since[0],
-          since[2] === before[2] ? Math.max(before[1], since[1]) : 0,
-          before[2],
-        ],
-      };
-    },
-  );
-
 describeWithServer('the Lua of the algorithms', redisProgram, (path) => {
   let server: RedisServer;
   let client: Redis;
@@ -189,12 +85,11 @@ describeWithServer('the Lua of the algorithms', redisProgram, (path) => {
     await server.stop();
   });
 
-  it.each<[string, fc.Arbitrary<Case | undefined>]>([
-    ['a fixed window', fixed],
-    ['a sliding window', sliding],
-    ['a token bucket', bucket],
-  ])('computes for %s what its TypeScript computes', async (_, one) => {
-    const cases = one.filter((each) => each !== undefined);
+  it.each<[string, fc.Arbitrary<AlgorithmCase>]>([
+    ['a fixed window', fixedCases],
+    ['a sliding window', slidingCases],
+    ['a token bucket', bucketCases],
+  ])('computes for %s what its TypeScript computes', async (_, cases) => {
     await fc.assert(
       fc.asyncProperty(fc.array(cases, { minLength: 200, maxLength: 200 }), async (list) => {
         const results = await client.eval(script, 0, ...list.map(wordsOf));
