@@ -10,8 +10,8 @@ const help = `Usage: npm run mutants -- <folder> [flags]
 
 Changes one operator, condition or constant of the folder's sources after the other, runs the tests that reach it, and says
 which changes no test noticed. Sources on disk stay as they are. TypeScript is changed by StrykerJS and tested by the tests beside
-the sources of its part, such as limiter or rules (limiter/stores: also by test/stores; control-plane: also by the simulation, and by
-tests of test/control-plane that need no API server). The Lua of Redis scripts is tested by test/stores.
+the sources of its part, such as limiter or rules. For limiter/stores, the quick tests of test/stores also run; for control-plane, the
+simulation, and tests of test/control-plane that need no API server. The Lua of Redis scripts is tested by test/stores.
 
   --count <n>   how many mutants of each language, a sample of all, 1 to 100000 (default 500)
   --seed <n>    of the sample, 0 to 2147483647 (default 1)

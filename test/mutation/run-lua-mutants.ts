@@ -15,16 +15,13 @@ import { lineOf, type MutantReport } from './score.ts';
 const formulas = 'algorithms-in-redis';
 /** Tests that reserve. The Lua of reservations runs in no other tests. */
 const reservationTests = [
-  'redis-reservations',
-  'redis-lifetimes',
-  'redis-reservation-loss',
   'redis-reservation-clock',
+  'redis-reservations',
+  'redis-reservation-loss',
+  'redis-lifetimes',
   'redis-full',
 ];
-const counterTests = [
-  ...['redis-bounds', 'counter-store', 'stop-when-over', 'redis-scripts', 'redis-leases'],
-  ...['redis-cluster', 'redis-eviction'],
-];
+const counterTests = ['counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'];
 
 interface FileMutant extends LuaMutant {
   file: string;

@@ -16,9 +16,9 @@ export async function runTypeScriptMutants(
 ): Promise<MutantReport[] | undefined> {
   const mutate = globSync(`${folder}/**/*.ts`).filter((file) => !/\.(?:test|suite)\.ts$/.test(file));
   if (mutate.length === 0) return undefined;
-  const isOfStores = folder.startsWith('limiter/stores');
+  const needsServers = /^limiter\/(?:stores|algorithms)\b/.test(folder);
   process.env['MUTANTS_FOLDER'] = folder;
-  if (isOfStores) {
+  if (needsServers) {
     // The copy of the project that is changed has no .cache. A suite without its server would skip, and every mutant survive it.
     process.env['PATH'] = [process.env['PATH'] ?? '', serversFolder].join(delimiter);
     process.env['CI'] = 'true';

@@ -9,6 +9,13 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const folder = process.env['MUTANTS_FOLDER'] ?? '';
 const [part = ''] = folder.split('/');
 const stores = folder.startsWith('limiter/stores') ? ['test/stores/*.test.ts'] : [];
+/** The Lua of algorithms. */
+const formulas = folder === 'limiter/algorithms' ? ['test/stores/algorithms-in-redis.test.ts'] : [];
+/** Tests of stores that wait for 5 s and more, for servers that are silent, full or taken over. A survivor would wait for all of them. */
+const waiting = [
+  ...['abandoned-ops', 'lease-race', 'own-standstill', 'redis-bounds', 'redis-cluster*', 'redis-eviction'],
+  ...['redis-not-counted', 'redis-scripts-refused', 'redis-sentinel', 'redis-troubles', 'store-silence'],
+].map((name) => `test/stores/${name}.test.ts`);
 const controlPlanes = (): string[] => [
   ...globSync('test/control-plane/*.test.ts').filter((file) => !needsServer(readFileSync(file, 'utf8'))),
   'test/mutation/simulated-cluster.ts',
@@ -32,8 +39,13 @@ class NearestFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    include: [`${part}/**/*.test.ts`, ...stores, ...(part === 'control-plane' ? controlPlanes() : [])],
-    exclude: ['**/*.timing.test.ts', 'node_modules/**', '.cache/**'],
+    include: [
+      `${part}/**/*.test.ts`,
+      ...stores,
+      ...formulas,
+      ...(part === 'control-plane' ? controlPlanes() : []),
+    ],
+    exclude: ['**/*.timing.test.ts', ...waiting, 'node_modules/**', '.cache/**'],
     setupFiles: ['./test/mutation/after-stryker-setup.ts', './test/support/property-cases.ts'],
     // As in the gate: the sources are read once for all files, which is most of what a mutant costs otherwise.
     isolate: false,
