@@ -1,6 +1,6 @@
 /** Reservations in a real Redis whose scripts read a time that the test sets. */
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { program } from '../../limiter/stores/redis/lua/program.ts';
 import { redisScript } from '../../limiter/stores/redis/lua/scripts.ts';
 import type { Store } from '../../limiter/stores/store.ts';
@@ -8,6 +8,7 @@ import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
+import { bookProblems } from '../support/reservation-books.ts';
 import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
@@ -30,6 +31,13 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     client.disconnect();
     await server.stop();
   });
+
+  const expectSoundBooks = async (pattern?: string) => {
+    const { recordMs } = suiteBounds;
+    const options = { recordMs, nowMs: clock.ms, isClockOfServer: false };
+    expect(await bookProblems(client, options, pattern)).toEqual([]);
+  };
+  afterEach(() => expectSoundBooks());
 
   const setTime = () =>
     client.hset('now', 'seconds', Math.floor(clock.ms / 1000), 'micros', (clock.ms % 1000) * 1000);
@@ -63,5 +71,5 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     expect(await client.zcard(`weir:reserve-due:${stem}3600:`)).toBeLessThanOrEqual(most);
   });
 
-  reservationStoreSuite(open, { clock });
+  reservationStoreSuite(open, { clock, expectSoundBooks });
 });

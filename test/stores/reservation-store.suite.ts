@@ -31,6 +31,8 @@ export interface ReservationStoreSuiteOptions {
   clock?: ManualClock;
   /** Whether all stems of a call are in one place, so that a call is all or nothing for who looks meanwhile, too. Defaults to true. */
   onePlace?: boolean;
+  /** Expects that what is stored about reservations agrees with itself. `pattern` names the keys that a property used. */
+  expectSoundBooks?: (pattern?: string) => Promise<void>;
 }
 
 const year = 31_536_000_000_000;
@@ -43,7 +45,7 @@ export const slowBounds = [
 
 export function reservationStoreSuite(
   open: () => Promise<Store>,
-  { onePlace = true, clock }: ReservationStoreSuiteOptions = {},
+  { onePlace = true, clock, expectSoundBooks }: ReservationStoreSuiteOptions = {},
 ): void {
   let store: Store;
   let runs = 0;
@@ -685,7 +687,8 @@ export function reservationStoreSuite(
   /** Limits of which one is of each kind and two are fixed windows, whose windows the test turns. */
   const openScopes = () => {
     const windows = [0, 0];
-    const stems = ['user', 'team', 'sliding', 'bucket'].map((name) => fresh(name));
+    const scenario = randomUUID();
+    const stems = ['user', 'team', 'sliding', 'bucket'].map((name) => fresh(`${scenario};${name}`));
     const bounds = [
       new FixedWindow(12_000),
       new FixedWindow(10_000),
@@ -698,6 +701,7 @@ export function reservationStoreSuite(
         ? `${stems[scope]}3600:${3600 * window}`
         : `${stems[scope]}31536000:${kindOf(bounds[scope]!)}`;
     return {
+      books: `weir:reserve:*${scenario}*`,
       turn: (scope: number) => {
         windows[scope]! += 1;
       },
@@ -794,6 +798,7 @@ export function reservationStoreSuite(
             if (!onePlace) await Promise.all(under.splice(0));
           }
           await Promise.all(under);
+          await expectSoundBooks?.(scopes.books);
           const all = [0, 1, 2, 3];
           if (clock !== undefined) {
             // Longer than any TTL.
@@ -804,6 +809,7 @@ export function reservationStoreSuite(
           const stand = standOf(model, scopes.modelled(all));
           const looked = await submitCall(store, lookCall(scopes.counters(all)));
           expectStand(looked.counters, stand);
+          await expectSoundBooks?.(scopes.books);
           if (clock !== undefined) {
             for (const [, reserved, open] of stand.reported) expect([reserved, open]).toEqual([0, 0]);
           }
