@@ -1,16 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { RuleSource } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
-
-function manyRules(count: number): RuleSource {
-  const rules = Array.from({ length: count }, (_, i) =>
-    rule({ key: 'tenant', value: `customer-${i}`, rateLimit: limit({ requestsPerUnit: i }) }),
-  );
-  return source('d', rules);
-}
 
 describe('compileRules', () => {
   const small = () => compileRules([source('d', [rule({ key: 'k', value: 'a*', rateLimit: limit() })])]);
@@ -63,40 +55,5 @@ describe('compileRules', () => {
     expect(() => compileRules([source('d', rules)])).toThrow(
       "cannot compile composite key 'a_b_c' twice on one level",
     );
-  });
-});
-
-describe('the bytes of a table', () => {
-  const whole = () => compileRules([manyRules(3)]);
-
-  it.each([0, 4, 100, 207])('are refused when only %i of them arrive', (length) => {
-    expect(() => new RuleTable(whole().slice(0, length))).toThrow(
-      `rule table of ${length} bytes is shorter than its 208 byte header`,
-    );
-  });
-
-  it('are refused when the end is missing', () => {
-    const bytes = whole();
-    expect(() => new RuleTable(bytes.slice(0, -4))).toThrow(
-      `rule table of ${bytes.byteLength} bytes arrived with ${bytes.byteLength - 4} bytes`,
-    );
-  });
-
-  it('are refused when they are something else', () => {
-    expect(() => new RuleTable(new ArrayBuffer(4_096))).toThrow('not a rule table: the first bytes differ');
-  });
-
-  it('are refused when another version made them', () => {
-    const bytes = whole();
-    new Int32Array(bytes)[1] = 77;
-    expect(() => new RuleTable(bytes)).toThrow(/^rule table of version 77, this program reads version \d+$/);
-  });
-
-  it('are refused whichever word of the header is damaged', () => {
-    for (let word = 0; word < 50; word++) {
-      const bytes = whole();
-      new Int32Array(bytes)[word]! ^= 1 << (word % 31);
-      expect(() => new RuleTable(bytes), `word ${word}`).toThrow(RangeError);
-    }
   });
 });

@@ -77,7 +77,7 @@ export interface RuleTableCounts {
   maxDepth: number;
 }
 
-/** A buffer whose header was checked. */
+/** The parts of a buffer. */
 export interface OpenRuleTable {
   sections: RuleTableSections;
   counts: RuleTableCounts;
@@ -236,38 +236,29 @@ export const State = {
 /** A number larger than that of any node. */
 export const noNode = 0x7fffffff;
 
+const sectionNames = [...wordSections, ...unitSections];
 const Header = {
-  magic: 0,
-  version: 1,
-  byteLength: 2,
-  checksum: 3,
-  contentHash: 4,
-  rules: 6,
-  maxDepth: 7,
-  sections: 8,
-  words: 8 + 2 * (wordSections.length + unitSections.length),
+  contentHash: 0,
+  rules: 2,
+  maxDepth: 3,
+  /** Offset and length of each section. */
+  sections: 4,
+  words: 4 + 2 * sectionNames.length,
 } as const;
-const magic = 0x52495745;
-const version = 7;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
-  const all = [...wordSections, ...unitSections];
   let byteLength = Header.words * 4;
-  for (const name of all) byteLength += sections[name].byteLength;
+  for (const name of sectionNames) byteLength += sections[name].byteLength;
   const buffer = new ArrayBuffer(byteLength);
   const bytes = new Uint8Array(buffer);
   const header = new Int32Array(buffer, 0, Header.words);
-  header[Header.magic] = magic;
-  header[Header.version] = version;
-  header[Header.byteLength] = byteLength;
   header[Header.rules] = counts.rules;
   header[Header.maxDepth] = counts.maxDepth;
   let offset = Header.words * 4;
-  for (const [i, name] of all.entries()) {
+  for (const [i, name] of sectionNames.entries()) {
     const section = sections[name];
-    header[Header.sections + 2 * i] = offset;
-    header[Header.sections + 2 * i + 1] = section.length;
+    header.set([offset, section.length], Header.sections + 2 * i);
     bytes.set(new Uint8Array(section.buffer, section.byteOffset, section.byteLength), offset);
     offset += section.byteLength;
   }
@@ -275,13 +266,12 @@ export function packRuleTable(sections: RuleTableSections, counts: RuleTableCoun
   for (let at = 0; at < sections.domains.length; at += Domain.words) hash += hashAt(sections.domains, at);
   header[Header.contentHash] = Number(BigInt.asIntN(32, hash));
   header[Header.contentHash + 1] = Number(BigInt.asIntN(32, hash >> 32n));
-  header[Header.checksum] = headerChecksum(header);
   return buffer;
 }
 
-/** Returns views on the sections, without reading them. Throws a RangeError if the bytes are not a whole table of this version. */
+/** Returns views on the sections, without reading them. */
 export function openRuleTable(buffer: ArrayBufferLike): OpenRuleTable {
-  const header = checkedHeader(buffer);
+  const header = new Int32Array(buffer, 0, Header.words);
   const sections: Partial<Record<string, Int32Array | Uint16Array>> = {};
   let at: number = Header.sections;
   for (const name of wordSections) {
@@ -295,37 +285,6 @@ export function openRuleTable(buffer: ArrayBufferLike): OpenRuleTable {
     counts: { rules: header[Header.rules]!, maxDepth: header[Header.maxDepth]! },
     contentHash: hashAt(header, Header.contentHash),
   };
-}
-
-function checkedHeader(buffer: ArrayBufferLike): Int32Array {
-  if (buffer.byteLength < Header.words * 4) {
-    throw new RangeError(
-      `rule table of ${buffer.byteLength} bytes is shorter than its ${Header.words * 4} byte header`,
-    );
-  }
-  const header = new Int32Array(buffer, 0, Header.words);
-  if (header[Header.magic] !== magic) throw new RangeError('not a rule table: the first bytes differ');
-  if (header[Header.version] !== version) {
-    throw new RangeError(
-      `rule table of version ${header[Header.version]}, this program reads version ${version}`,
-    );
-  }
-  if (header[Header.byteLength] !== buffer.byteLength) {
-    throw new RangeError(
-      `rule table of ${header[Header.byteLength]} bytes arrived with ${buffer.byteLength} bytes`,
-    );
-  }
-  if (header[Header.checksum] !== headerChecksum(header))
-    throw new RangeError('rule table with a damaged header');
-  return header;
-}
-
-function headerChecksum(header: Int32Array): number {
-  let sum = 0;
-  for (let i = 0; i < header.length; i++) {
-    if (i !== Header.checksum) sum = (Math.imul(sum, 0x01000193) + header[i]! + 1) | 0;
-  }
-  return sum;
 }
 
 function hashAt(words: Int32Array, at: number): bigint {

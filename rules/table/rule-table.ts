@@ -58,7 +58,6 @@ export class RuleTable implements RuleMatcher {
   /** The layer that has each domain. Undefined if there are no layers, which saves a lookup. */
   readonly #over: ReadonlyMap<string, TableSegment> | undefined;
 
-  /** Throws a RangeError if the bytes are not a whole table of this version. */
   constructor(bytes: ArrayBufferLike, layers: readonly OpenLayer[] = [], base = new TableSegment(bytes)) {
     this.#bytes = bytes;
     this.#base = base;
@@ -263,7 +262,6 @@ class TableSegment implements RuleMatcher {
   /** The path of the current match. */
   readonly #path: MatchPath;
 
-  /** Throws a RangeError if the bytes are not a whole table of this version. */
   constructor(bytes: ArrayBufferLike) {
     const { sections, counts, contentHash } = openRuleTable(bytes);
     this.#s = sections;
