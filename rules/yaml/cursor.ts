@@ -31,6 +31,8 @@ const COLON = 58;
 const QUESTION = 63;
 const BACKSLASH = 92;
 
+export const noToken = 'found character that cannot start any token';
+
 /** 1 for ASCII characters that never begin a plain scalar: indicators and blanks. */
 const startsOther = new Uint8Array(128);
 for (const char of ' \t\r\n#&*!|>\'"%@`,[]{}') startsOther[char.charCodeAt(0)] = 1;
@@ -116,7 +118,7 @@ export class YamlCursor {
   /** Throws because there is content instead of what was expected. */
   refuseContent(expected: string): never {
     const char = this.peek();
-    if (char === 37 || char === 64 || char === 96) this.fail('found character that cannot start any token'); // % @ `
+    if (char === 37 || char === 64 || char === 96) this.fail(noToken); // % @ `
     this.fail(this.atIndicator(COLON) ? 'mapping values are not allowed in this context' : expected);
   }
 

@@ -5,7 +5,7 @@
  * the depth and the properties that wait for their node. The cursor handles characters and lines.
  */
 import { readBlockScalar } from './block-scalar.ts';
-import { YamlCursor } from './cursor.ts';
+import { noToken, YamlCursor } from './cursor.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
 import { findControlCharacter, type SyntaxProblem, YamlSyntaxError } from './text.ts';
 
@@ -106,9 +106,8 @@ class YamlReader {
   /** Reads `%YAML` and `%TAG`. Other directives have no effect. */
   #readDirectives(): boolean {
     const cursor = this.#cursor;
-    let hasAny = false;
+    const start = cursor.pos;
     while (cursor.column === 0 && cursor.peek() === PERCENT) {
-      hasAny = true;
       const end = cursor.text.indexOf('\n', cursor.pos);
       const line = cursor.text.slice(cursor.pos, end < 0 ? cursor.end : end);
       const [name, handle = ''] = line
@@ -121,7 +120,7 @@ class YamlReader {
       cursor.pos += line.length;
       cursor.toContent();
     }
-    return hasAny;
+    return cursor.pos > start;
   }
 
   /**
@@ -138,11 +137,8 @@ class YamlReader {
       else this.#readMap(column);
     } else {
       this.#readProperties(false);
-      if (!cursor.atLineEnd()) {
-        this.#readInline(parent, place);
-      } else {
-        this.#readBelow(parent, place, behind);
-      }
+      if (cursor.atLineEnd()) this.#readBelow(parent, place, behind);
+      else this.#readInline(parent, place);
     }
     if (parent >= 0 && cursor.column > parent) cursor.refuseContent(place.expected);
   }
@@ -162,11 +158,9 @@ class YamlReader {
    */
   #readBlock(parent: number, place: NodeContext): void {
     const cursor = this.#cursor;
-    if (cursor.atIndicator(MINUS)) {
-      this.#readList(cursor.column, parent);
-    } else if (cursor.atEntry()) {
-      this.#readMap(cursor.column);
-    } else {
+    if (cursor.atIndicator(MINUS)) this.#readList(cursor.column, parent);
+    else if (cursor.atEntry()) this.#readMap(cursor.column);
+    else {
       const above = { anchor: this.#anchor !== undefined, tag: this.#tag !== undefined };
       this.#readProperties(false);
       if (cursor.atLineEnd()) this.#readBelow(parent, place, cursor.pos);
@@ -354,11 +348,7 @@ class YamlReader {
     }
     if (this.#readBracketsQuotesOrAlias(char)) return true;
     const isNothing = char === COMMA || char === COLON || char === CLOSE_BRACE || char === CLOSE_BRACKET;
-    if (!isNothing) {
-      cursor.fail(
-        char === MINUS || char === HASH ? expectedContent : 'found character that cannot start any token',
-      );
-    }
+    if (!isNothing) cursor.fail(char === MINUS || char === HASH ? expectedContent : noToken);
     if (!this.#hasProperties()) return false;
     this.#addEmpty(cursor.pos);
     return true;
@@ -424,9 +414,7 @@ class YamlReader {
         this.#wrap(entry, entryStart);
         this.#readFlowValue(start);
         this.#close(entry);
-      } else if (!hasKey) {
-        cursor.fail(expectedContent);
-      }
+      } else if (!hasKey) cursor.fail(expectedContent);
     } while (this.#hasComma(start, CLOSE_BRACKET));
     cursor.pos++;
     this.#close(list);
@@ -462,7 +450,7 @@ class YamlReader {
     if (cursor.atIndicator(MINUS)) cursor.fail('block sequence entries are not allowed in this context');
     if (cursor.atIndicator(QUESTION)) cursor.fail('mapping keys are not allowed in this context');
     if (char === COMMA || char === CLOSE_BRACKET || char === CLOSE_BRACE) cursor.fail(expectedContent);
-    return cursor.refuseContent('found character that cannot start any token');
+    return cursor.refuseContent(noToken);
   }
 
   #open(kind: NodeKind): number {
