@@ -2,7 +2,15 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../test/support/property-cases.ts';
-import { countedEntries, countedText, longTextsIn, shownKey, shownText } from './long-text.ts';
+import {
+  boundedText,
+  countedEntries,
+  countedText,
+  longestText,
+  longTextsIn,
+  shownKey,
+  shownText,
+} from './long-text.ts';
 
 const most = 16;
 
@@ -76,5 +84,20 @@ describe('longTextsIn', () => {
       { numRuns: caseCount(500) },
     );
     expect(longTextsIn(`d_k_v~sha256:${'0'.repeat(64)}_17`, most)).toEqual([]);
+  });
+});
+
+describe('boundedText', () => {
+  it('leaves a text as it is up to the bound', () => {
+    const text = 'x'.repeat(longestText);
+    expect(boundedText(text)).toBe(text);
+  });
+
+  it('keeps of a longer one the beginning, and distinguishes it from others with the same beginning', () => {
+    const texts = ['a', 'b'].map((end) => boundedText(`${'x'.repeat(longestText)}${end}`));
+    expect(texts[0]).toMatch(/^x{448}\.\.\.\(513 characters, [0-9a-f]{16}\)$/);
+    expect(new Set(texts).size).toBe(2);
+    const long = boundedText('ü'.repeat(1_000_000));
+    expect(long.length).toBeLessThanOrEqual(longestText);
   });
 });

@@ -1,8 +1,7 @@
 /** Recently rate-limited requests of one thread: a row for each counter and second, in memory of a fixed size. */
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
-import { boundedText } from '../../rules/bounded-text.ts';
 import { type MoreOfLimit, moreJson } from '../../rules/describe.ts';
-import { defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
+import { boundedText, defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
 import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
 

@@ -2,11 +2,12 @@
  * USE_DOG_STATSD_MOGRIFIERS, a part of the table in `settings.ts`, and the variables of the listed mogrifiers:
  * DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, whose names depend on that list, so they are not in the table.
  */
+
+import { type CostBudget, ExpressionError, newCostBudget, spend } from '../../process/regex/expression.ts';
 import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { type AliasTable, canonicalName } from '../../process/settings/settings-unknown.ts';
-import { type CostBudget, ExpressionError, newCostBudget, spend } from '../../rules/regex/expression.ts';
 import { maxNameLength } from '../stats/registry/metric-name.ts';
 import { NameSearch } from '../stats/registry/name-search.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';

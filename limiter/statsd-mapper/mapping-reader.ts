@@ -1,5 +1,5 @@
 /** Converts the content of a mapper file to the rules that apply, including its defaults. */
-import { type CostBudget, newCostBudget, spend } from '../../rules/regex/expression.ts';
+import { type CostBudget, newCostBudget, spend } from '../../process/regex/expression.ts';
 import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import {
   defaultBuckets,

@@ -1,7 +1,7 @@
 /** The top offenders of one thread: the keys that are most often over limit. */
-import { boundedText } from '../../rules/bounded-text.ts';
+
 import { limitLabel } from '../../rules/describe.ts';
-import { shownKey } from '../../rules/long-text.ts';
+import { boundedText, shownKey } from '../../rules/long-text.ts';
 import type { CountedHit } from '../service/decision.ts';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 

@@ -44,7 +44,7 @@ const pipelinedBytes = 4096;
 const headFactor = 4;
 /**
  * The longest head of a request, including its line: nginx's limit for clients, and twice that of HAProxy. It bounds regular expressions
- * on headers: `mostTextBytes` in `rules/regex/bounds.ts`.
+ * on headers: `mostTextBytes` in `process/regex/expression.ts`.
  */
 export const mostHeadBytes = 32_768;
 

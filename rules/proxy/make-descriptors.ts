@@ -1,6 +1,7 @@
 /** Makes descriptors from the headers of a request that a proxy asks about, as Envoy's actions make them. */
+
+import { automatonOf } from '../../process/regex/expression.ts';
 import type { Entry } from '../model.ts';
-import { automatonOf } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
 import type { RateLimitAction, ValueMatcher } from './read-actions.ts';
 import { originalHeaders, type Profile } from './read-profiles.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newCostBudget } from '../regex/expression.ts';
+import { newCostBudget } from '../../process/regex/expression.ts';
 import { readDocument } from '../yaml/document.ts';
 import type { PathProblem } from '../yaml/places.ts';
 import { type RateLimitAction, readRateLimits } from './read-actions.ts';

@@ -2,8 +2,9 @@
  * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) from parsed YAML or JSON. Names are in snake_case or
  * camelCase, as in protobuf's JSON. Scalars have their types or are texts.
  */
+
+import { type CostBudget, expressionProblem } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { type CostBudget, expressionProblem } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { quoted } from '../rule-error.ts';
 import type { DocumentPath, PathProblem } from '../yaml/places.ts';

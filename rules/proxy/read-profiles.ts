@@ -3,8 +3,9 @@
  * mistakes at once, with line and column. docs/forward-auth.md has the format for people. Every scalar is read as its text, so
  * that nothing has to be quoted.
  */
+
+import { newCostBudget } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { newCostBudget } from '../regex/expression.ts';
 import { meantBy } from '../review/near-names.ts';
 import { fieldPath, quoted } from '../rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../yaml/document.ts';

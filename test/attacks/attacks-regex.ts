@@ -1,6 +1,6 @@
 /** Attacks on the regular expressions of forward auth: requests as large as may be, that keep most states alive. */
 
-import { automatonOf, newCostBudget } from '../../rules/regex/expression.ts';
+import { automatonOf, newCostBudget } from '../../process/regex/expression.ts';
 import { type Attack, openMany, RawPeer } from './attack.ts';
 
 /** By the profile's name. */

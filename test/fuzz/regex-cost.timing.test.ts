@@ -6,15 +6,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { maxNameLength } from '../../limiter/stats/registry/metric-name.ts';
 import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
 import { mostHeadBytes } from '../../process/http/http-connection.ts';
-import { descriptorMaker } from '../../rules/proxy/make-descriptors.ts';
-import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import {
   automatonOf,
   ExpressionError,
   mostTextBytes,
   newCostBudget,
   spend,
-} from '../../rules/regex/expression.ts';
+} from '../../process/regex/expression.ts';
+import { descriptorMaker } from '../../rules/proxy/make-descriptors.ts';
+import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 

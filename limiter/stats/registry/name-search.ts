@@ -3,8 +3,8 @@
  * bounded time. The groups need an engine whose time is the size of the program times that of the name. If this would take too long, the
  * name matches with empty groups.
  */
-import { Automaton } from '../../../rules/regex/automaton.ts';
-import { compiledExpression } from '../../../rules/regex/expression.ts';
+import { Automaton } from '../../../process/regex/automaton.ts';
+import { compiledExpression } from '../../../process/regex/expression.ts';
 
 /** Instructions times characters. Chosen: this takes about 5 ms. */
 export const mostGroupSteps = 200_000;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ExpressionError } from '../../../rules/regex/expression.ts';
+import { ExpressionError } from '../../../process/regex/expression.ts';
 import { Mogrifiers, type MogrifierText } from './mogrifier.ts';
 
 function mogrifier(pattern: string, name: string, tags: MogrifierText['tags'] = []): MogrifierText {
