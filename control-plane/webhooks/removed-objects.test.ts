@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import type { RemovedObject } from '../reconcile/removals.ts';
+import { RemovedObjectStore } from './removed-objects.ts';
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
+
+function setUp() {
+  const time = new VirtualTime();
+  const { clock, timers } = new SimulatedProcess(time);
+  const cluster = new MemoryCluster(() => clock.nowMs());
+  const telemetry = recordedTelemetry();
+  /** What each replica was reported last. */
+  const read = new Map<string, readonly RemovedObject[]>();
+  const open = (replica: string, leads: boolean): RemovedObjectStore => {
+    const client = new MemoryApi({ cluster, timers, userAgent: replica });
+    const parts = { ...telemetry, clock, timers, client, codec: plainCodec, random: () => 0 };
+    const store = new RemovedObjectStore({
+      ...parts,
+      namespace: 'weir-system',
+      mayWrite: () => leads,
+      changed: (objects) => read.set(replica, objects),
+    });
+    store.start();
+    return store;
+  };
+  const stored = () => cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
+  return { time, open, read, stored, telemetry };
+}
+
+const removed = (name: string, bytes = 1): RemovedObject => ({
+  ...{ namespace: 'team', name, uid: randomBytes(bytes).toString('hex'), generation: 2, removedMs: 7 },
+  served: { fleet: 'default', domain: 'shop', resource: `team/${name}` },
+});
+
+it('a leader stores deleted objects for all replicas, until there are none', async () => {
+  const { time, open, read, stored } = setUp();
+  const leader = open('leader', true);
+  open('follower', false);
+  await time.advance(1_000);
+  expect([...read]).toEqual([
+    ['leader', []],
+    ['follower', []],
+  ]);
+  const objects: RemovedObject[] = [removed('a'), { ...removed('b'), served: null }];
+  leader.sync(objects);
+  await time.advance(1_000);
+  expect(read.get('follower')).toEqual(objects);
+  leader.sync([]);
+  await time.advance(1_000);
+  expect([stored(), read.get('follower')]).toEqual([[], []]);
+});
+
+it('only the leader writes', async () => {
+  const { time, open, stored } = setUp();
+  const follower = open('follower', false);
+  await time.advance(1_000);
+  follower.sync([removed('a')]);
+  await time.advance(10_000);
+  expect(stored()).toEqual([]);
+});
+
+it('the newest deleted objects are stored if not all of them fit, and the log says how many', async () => {
+  const { time, open, read, telemetry } = setUp();
+  const leader = open('leader', true);
+  open('follower', false);
+  await time.advance(1_000);
+  // Ten times 150 kB, in one ConfigMap of at most 1 MiB.
+  const objects = Array.from({ length: 10 }, (_, index) => removed(`o${index}`, 75_000));
+  leader.sync(objects);
+  await time.advance(1_000);
+  expect(read.get('follower')?.map(({ name }) => name)).toEqual(['o5', 'o6', 'o7', 'o8', 'o9']);
+  expect(telemetry.events).toEqual([
+    [
+      'Not all deleted objects have room in a ConfigMap: a restart would lose their webhooks',
+      { objects: 10, stored: 5 },
+    ],
+  ]);
+});
