@@ -307,6 +307,17 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
     });
   });
 
+  it('shows what limiters without a capability get', async () => {
+    const decision = () => decisionOf([{ name: 'shop', needs: ['windows'] }, { name: 'mail' }]);
+    const { port } = await start({ view: viewOf({ decision }) });
+    const { body } = await httpAsk(port, '/snapshot');
+    const lines = body.split('\n').filter((line) => line.startsWith('  object'));
+    expect(lines).toEqual([
+      expect.stringMatching(/mail: .*, 1 rule, hash \w+, programmed unknown$/),
+      expect.stringMatching(/, needs windows, other limiters get nothing, programmed unknown$/),
+    ]);
+  });
+
   it('shows one fleet alone', async () => {
     const { port } = await start({ view });
     expect((await httpAsk(port, '/snapshot?fleet=edge')).body).toBe(

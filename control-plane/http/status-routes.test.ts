@@ -149,8 +149,8 @@ describe('/v1/rules', () => {
   ])(
     'reads domain and fleet of an object that is not served from its spec %j',
     async (spec, domain, fleet) => {
-      const [[uid, outcome]] = decisionOf([{ name: 'shop', servedGeneration: undefined }]).outcomes;
-      const outcomes = new Map([[uid!, { ...outcome!, object: { ...outcome!.object, spec } }]]);
+      const [outcome] = decisionOf([{ name: 'shop', servedGeneration: undefined }]).outcomes.values();
+      const outcomes = new Map([['uid-shop', { ...outcome!, object: { ...outcome!.object, spec } }]]);
       const of = viewOf({ decision: () => ({ fleets: new Map(), outcomes, holders: new Map() }) });
       expect(await ask('/v1/rules', of)).toMatchObject({ objects: [{ domain, fleet }] });
     },

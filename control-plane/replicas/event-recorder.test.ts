@@ -150,3 +150,21 @@ it('forgets what waits when another replica leads', async () => {
   await aMoment();
   expect(api.writes).toHaveLength(20);
 });
+
+it.each([
+  ['a note of 1,024 bytes', 'x'.repeat(1_024), 'x'.repeat(1_024)],
+  ['a longer one', 'x'.repeat(1_025), `${'x'.repeat(1_021)}...`],
+  ['one of characters of three bytes', '\u20ac'.repeat(400), `${'\u20ac'.repeat(340)}...`],
+  ['one of characters of four bytes', '\u{1f600}'.repeat(300), `${'\u{1f600}'.repeat(255)}...`],
+  [
+    'one that ends in a character of four bytes',
+    `x${'\u{1f600}'.repeat(300)}`,
+    `x${'\u{1f600}'.repeat(255)}...`,
+  ],
+])('stores as much of %s as the API server accepts, in whole characters', async (_, note, expected) => {
+  const { record, stored } = await setUp();
+  record(note);
+  await soon(() => expect(stored.size).toBe(1));
+  const [event] = stored.values();
+  expect(event).toMatchObject({ note: expected });
+});

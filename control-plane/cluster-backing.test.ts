@@ -1,0 +1,101 @@
+/** What a replica knows of a cluster by itself, before anything is stored. */
+import { expect, it, onTestFinished } from 'vitest';
+import { apiVersion, fleetKind, kind, overrideKind } from '../rules/language/kinds.ts';
+import { MemoryApi } from '../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../test/simulation/virtual-time.ts';
+import { configSpec } from '../test/support/config-object-builder.ts';
+import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
+import { ClusterBacking } from './cluster-backing.ts';
+import type { ApiObject } from './kubernetes/reflector.ts';
+import { parseControlPlaneSettings } from './settings/settings.ts';
+import type { World } from './world.ts';
+
+const system = 'weir-system';
+
+function open(env: Record<string, string> = {}) {
+  const parsed = parseControlPlaneSettings({ SOURCE: 'KUBERNETES', XDS_HOST: '127.0.0.1', ...env });
+  if (parsed.errors !== undefined) throw new Error(parsed.errors.map(({ message }) => message).join());
+  const time = new VirtualTime();
+  const { clock, timers } = new SimulatedProcess(time);
+  const cluster = new MemoryCluster(() => clock.nowMs());
+  const reviews: unknown[] = [];
+  const others = ({ path, body }: { path: string; body?: unknown }): unknown => {
+    if (path.startsWith('/openapi/v3')) return { paths: {} };
+    reviews.push(body);
+    return { status: { authenticated: true, user: { username: 'limiter' }, audiences: ['weir'] } };
+  };
+  const client = new MemoryApi({ cluster, timers, userAgent: 'test', others });
+  let world: Partial<World> = {};
+  const backing = new ClusterBacking({
+    ...recordedTelemetry(),
+    ...{ clock, timers, client, random: () => 0, codec: plainCodec, env: {} },
+    settings: parsed.settings,
+    replica: 'replica-a',
+    namespace: system,
+    learn: (news) => {
+      world = { ...world, ...news };
+    },
+  });
+  onTestFinished(async () => {
+    await Promise.all([backing.source.close(), backing.close(), time.advance(60_000)]);
+  });
+  return { backing, time, reviews, world: () => world };
+}
+
+const stored = (kind: string, namespace: string, spec: unknown, labels = {}): ApiObject => ({
+  ...{ apiVersion, kind, spec },
+  metadata: {
+    ...{ name: 'shop', namespace, labels, uid: 'u', resourceVersion: '1', generation: 1 },
+    creationTimestamp: '2026-01-02T03:04:05Z',
+  },
+});
+
+it('a RateLimitFleet counts only in the namespace of the control plane', () => {
+  const { backing } = open();
+  const spec = { disconnectedGraceSeconds: 5 };
+  expect(backing.foreseen.fleet(stored(fleetKind, 'team', spec))).toBeUndefined();
+  expect(backing.foreseen.fleet(stored(fleetKind, system, spec))).toMatchObject({
+    item: { name: 'shop', spec },
+  });
+});
+
+it('a RateLimitFleet whose selector is wrong by itself cannot be read', () => {
+  const { backing } = open();
+  const allowedNamespaces = { from: 'Selector', selector: { matchLabels: { 'a,b': 'c' } } };
+  const spec = { disconnectedGraceSeconds: 5, allowedNamespaces };
+  expect(backing.foreseen.fleet(stored(fleetKind, system, spec))).toEqual({
+    unreadable: expect.stringContaining('spec.allowedNamespaces'),
+  });
+});
+
+it('objects are foreseen where they would be served: by namespace, labels and kind', () => {
+  const { backing } = open({ WATCH_NAMESPACES: 'team', LABEL_SELECTOR: 'tier=gold' });
+  const nothing = (): void => {};
+  void backing.source.start({ listed: nothing, changed: nothing, statusShown: nothing, cutOff: nothing });
+  const gold = { tier: 'gold' };
+  const ofConfig = (namespace: string, labels: object) =>
+    backing.foreseen.config(stored(kind, namespace, configSpec(), labels));
+  expect(ofConfig('team', gold)).toMatchObject({ item: { namespace: 'team', name: 'shop' } });
+  expect(ofConfig('other', gold)).toBeUndefined();
+  expect(ofConfig('team', {})).toBeUndefined();
+  const spec = { domain: 'shop', entries: [{ key: 'a' }], requestsPerUnit: 5, unit: 'second' };
+  expect(backing.foreseen.override(stored(overrideKind, 'other', spec, gold))).toBeUndefined();
+});
+
+it('tokens are reviewed by the API server, for the audience', async () => {
+  const { backing, time, reviews } = open();
+  const review = backing.reviewToken('the-token', 'weir');
+  await time.advance(1_000);
+  expect(await review).toEqual({ user: 'limiter' });
+  expect(reviews).toMatchObject([{ spec: { token: 'the-token', audiences: ['weir'] } }]);
+});
+
+it('nobody is reported as the leader by a replica whose own lead is over', async () => {
+  const { backing, time, world } = open();
+  expect([backing.leader, backing.leads]).toEqual([undefined, false]);
+  backing.start();
+  await time.advance(5_000);
+  expect([backing.leader, backing.leads, world().leads]).toEqual(['replica-a', true, true]);
+});
