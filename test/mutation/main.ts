@@ -20,7 +20,7 @@ simulation, and tests of test/control-plane that need no API server. The Lua of 
   --survivors-of <file>
                 instead of a sample: what survived in the run whose output is in the file
 
-500 mutants take about ten minutes on two cores.
+500 mutants take about ten minutes on two cores. They are tested in random order: those before an interruption are a sample, too.
 Exit status: 0 when the score is reached, 1 when not, or when tests fail without a mutant, 2 for a wrong command line.
 `;
 
