@@ -1,6 +1,11 @@
 /** What a replica writes of its objects while it leads, and how long a new leader waits. */
 import { expect, it, onTestFinished } from 'vitest';
-import { configObject, configSpec, configWrites } from '../test/support/config-object-builder.ts';
+import {
+  configObject,
+  configSpec,
+  configWrites,
+  invalidSpec,
+} from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
@@ -36,6 +41,8 @@ class Cluster {
   /** Of Programmed, as far as events report it. */
   readonly events: string[] = [];
   readonly notified: string[] = [];
+  /** See `Backing.placeOf`. */
+  place: ((object: ConfigObject) => string | undefined) | undefined;
   #version = 0;
 
   put(object: ConfigObject): void {
@@ -55,6 +62,7 @@ class Replica {
   answer: (() => WriteOutcome) | undefined;
   /** Deleted objects, as they are stored. */
   removed: readonly RemovedObject[] = [];
+  readonly telemetry = recordedTelemetry();
   readonly #cluster: Cluster;
   readonly #loop: ControlLoop;
   #listener: SourceListener | undefined;
@@ -64,7 +72,7 @@ class Replica {
     this.#cluster = cluster;
     const { timers, notified } = cluster;
     this.#loop = new ControlLoop({
-      ...recordedTelemetry(),
+      ...this.telemetry,
       settings,
       env: {},
       replica: 'r',
@@ -97,6 +105,7 @@ class Replica {
       },
       leader: undefined,
       controllerName,
+      ...(cluster.place && { placeOf: cluster.place }),
       source: {
         start: (listener) => {
           replica.#listener = listener;
@@ -155,6 +164,15 @@ class Replica {
       },
     ];
     this.#show();
+  }
+
+  get isServing(): boolean {
+    return this.#loop.isServing;
+  }
+
+  /** What the log says of decisions and objects. */
+  get logged(): unknown[][] {
+    return this.telemetry.events.map(([message, fields = {}]) => [message, ...Object.values(fields)]);
   }
 
   learn(news: Partial<World>): void {
@@ -386,4 +404,65 @@ it('a replica that stood by from the beginning waits for limiters all the same',
   next.leads = true;
   await next.pass(patienceMs - 1_000);
   expect(cluster.written).toEqual(['shop False NoLimiters', 'shop True AllLimiters']);
+});
+
+it('the log names decisions that change what a fleet serves, and no others', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const replica = new Replica(cluster);
+  await replica.pass(1_000);
+  const serving = 'Serving new snapshots';
+  expect(replica.logged).toEqual([[serving, 1, 1, 1, expect.any(Number)]]);
+  cluster.put({ ...cluster.objects.get(shop.uid)!, createdMs: 5 });
+  await replica.pass(1_000);
+  expect(replica.logged).toHaveLength(1);
+  changeShop(cluster);
+  cluster.put(configObject({ name: 'mail', spec: configSpec({ domain: 'mail', fleet: 'edge' }) }));
+  await replica.pass(1_000);
+  expect(replica.logged.slice(1)).toEqual([[serving, 2, 2, 2, expect.any(Number)]]);
+});
+
+it('the log says once why an object is rejected, and when it is accepted again', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const replica = new Replica(cluster);
+  await replica.pass(1_000);
+  const logged = () =>
+    replica.telemetry.events
+      .filter(([message]) => message.startsWith('A RateLimitConfig'))
+      .map(([, fields]) => fields);
+  const put = async (generation: number, spec: unknown): Promise<void> => {
+    cluster.put({ ...cluster.objects.get(shop.uid)!, generation, spec });
+    await replica.pass(1_000);
+  };
+  await put(2, invalidSpec());
+  const rejected = { object: 'default/shop', generation: 2, inForce: 1, reason: 'Invalid' };
+  expect(logged()).toMatchObject([rejected]);
+  await put(3, invalidSpec());
+  expect(logged()).toHaveLength(1);
+  await put(4, { ...configSpec(), domain: '' });
+  expect(logged().slice(1)).toMatchObject([{ generation: 4, inForce: 1, reason: 'Invalid' }]);
+  await put(5, configSpec());
+  expect(logged().at(-1)).toEqual({ object: 'default/shop', generation: 5 });
+  const count = logged().length;
+  await put(6, configSpec({ requestsPerUnit: 12 }));
+  expect(logged()).toHaveLength(count);
+});
+
+it('files that block the start are named in the log, again only when they are others', async () => {
+  const cluster = new Cluster();
+  cluster.put({ ...shop, spec: invalidSpec() });
+  cluster.place = () => 'rules/shop.yaml';
+  const replica = new Replica(cluster);
+  await replica.pass(1_000);
+  expect(replica.isServing).toBe(false);
+  const blocked = () =>
+    replica.logged.filter(([message]) => /^Limiters get nothing new/.test(String(message)));
+  expect(blocked()).toEqual([[expect.any(String), [expect.stringContaining('rules/shop.yaml')]]]);
+  cluster.put({ ...shop, createdMs: 3, spec: invalidSpec() });
+  await replica.pass(1_000);
+  expect(blocked()).toHaveLength(1);
+  cluster.put(shop);
+  await replica.pass(1_000);
+  expect([replica.isServing, blocked().length]).toEqual([true, 1]);
 });

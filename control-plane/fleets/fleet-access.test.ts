@@ -29,10 +29,9 @@ describe('readAccess', () => {
     const reading = readAccess(fleet({}), nothing, undefined);
     expect(admitted(reading)).toEqual(['a', 'b']);
     expect(reading.problem).toBeUndefined();
-    expect(admitted(readAccess(fleet({ allowedNamespaces: { from: 'All' } }), nothing, undefined))).toEqual([
-      'a',
-      'b',
-    ]);
+    const all = fleet({ allowedNamespaces: { from: 'All' } });
+    for (const namespaces of [nothing, forbidden, known({ a: {} })])
+      expect(admitted(readAccess(all, namespaces, undefined))).toEqual(['a', 'b']);
   });
 
   it.each<[NamespaceSelector, Labels, boolean]>([
