@@ -1,37 +1,41 @@
 /**
- * One limiter's side of the ledger of one counter. Each message says how many hits are charged for good, how many clients may still
- * use, and how many more are wanted. All numbers are absolute, so messages and replies may be lost. Hits that the answer grants
- * beyond what clients may use are free to be assigned. Nothing is assigned without an answer.
+ * One limiter's side of the ledgers of one limit. Each message to a ledger says how many hits are charged for good, how many clients
+ * may still use, and how many more are wanted. All numbers are absolute, so messages and replies may be lost. Hits that the answer
+ * grants beyond what clients may use are free to be assigned. Nothing is assigned without an answer.
  */
 import { newLeaseTerms, newOperation, type Operation, plainCounter } from '../stores/operation.ts';
 import type { ClaimSums } from './fair-level.ts';
 import { ledgerKeyOf } from './ledger.ts';
 import type { SharedLimit, SharedWindow } from './terms.ts';
 
+/** The ledger of the counter in one window. */
 export class Account {
-  readonly limit: SharedLimit;
   readonly window: SharedWindow;
   readonly startMs: number;
   readonly endMs: number;
-  /** False if one counter counts without end. */
-  readonly hasEnd: boolean;
   /** Hits that clients used, or may have used when they went away. */
   spent = 0;
   /** Hits that clients may still use. */
   keeps = 0;
+  /** Hits of the last answer that are free to be assigned. */
+  free = 0;
   /** The state of the ledger by the last answer: the counter, and this limiter's part of it. */
   top = 0;
   charged = 0;
+  granted = 0;
   othersCharged = 0;
   othersHungry = 0;
   reportedMs = 0;
 
-  constructor(limit: SharedLimit, window: SharedWindow) {
-    this.limit = limit;
+  constructor(window: SharedWindow) {
     this.window = window;
     this.startMs = window.startSeconds * 1000;
     this.endMs = window.endSeconds * 1000;
-    this.hasEnd = limit.windowAt(this.startMs).endSeconds !== Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether the ledger knows what is charged. `isLast`: no message follows, so the ledger must have no grant that it may take back. */
+  isReported(isLast: boolean): boolean {
+    return this.keeps + this.spent === this.charged && !(isLast && this.granted > 0);
   }
 
   /** Starts again after the counter was reset. */
@@ -39,63 +43,104 @@ export class Account {
     this.spent = 0;
     this.top = 0;
     this.charged = 0;
+    this.granted = 0;
   }
 
-  /** Returns the message to the ledger; undefined if the counter can have none. `livesMs`: how long these sums are valid. */
-  message(
-    ask: { limiter: string; sequence: number; keeps: number; want: number; sums: ClaimSums; livesMs: number },
-    nowMs: number,
-  ): Operation | undefined {
-    const { key, ttlSeconds } = this.window;
-    const { requests, counter } = this.limit;
-    const ledgerKey = ledgerKeyOf(key);
-    if (ledgerKey === undefined) return undefined;
-    const { limiter, sequence, keeps, want, livesMs, sums } = ask;
-    const plain = plainCounter(key, { perSecond: counter.perSecond, capacity: requests });
-    const op = newOperation(plain, key, 'add', 0, ttlSeconds);
-    op.lease = newLeaseTerms({
-      ...{ ledgerKey, limiter, sequence, spent: this.spent, keeps, want, limit: requests, livesMs },
-      charged: Math.round(sums.charged),
-      hungry: Math.round(sums.hungry * weightParts),
-    });
-    this.reportedMs = nowMs;
-    return op;
-  }
-
-  /** Takes in the answer and returns the hits that are free to be assigned. */
-  answered({ error, lease }: Operation): number {
-    if (error !== undefined || lease === undefined || lease.granted < 0) return 0;
+  /** Takes in the answer to a message. */
+  answered({ error, lease }: Operation): void {
+    if (error !== undefined || lease === undefined || lease.granted < 0) return;
     this.top = lease.top;
     this.charged = lease.spent + lease.granted;
+    this.granted = lease.granted;
     this.othersCharged = lease.othersCharged;
     this.othersHungry = lease.othersHungry / weightParts;
-    return Math.max(0, lease.granted - lease.keeps);
+    this.free = Math.max(0, lease.granted - lease.keeps);
   }
 }
 
 /** Weights in ledgers are whole numbers: thousandths. */
 const weightParts = 1000;
 
-/** Returns the windows of a limit between two times, the current one first. A counter without end has windows of its own for this. */
-export function windowsBetween(limit: SharedLimit, nowMs: number, untilMs: number): SharedWindow[] {
-  const windows: SharedWindow[] = [];
-  for (let atMs = nowMs; atMs < untilMs; ) {
-    const window = windowOf(limit, atMs, nowMs);
-    windows.push(window);
-    atMs = window.endSeconds * 1000;
-  }
-  return windows;
-}
+/** A limit, with an account for its current window, and one for each later window in which assignments can be used. */
+export class WindowedLimit implements ClaimSums {
+  readonly terms: SharedLimit;
+  /** The accounts in the order of their windows, the current one first. An array, because there are few of them in each of many pools. */
+  accounts: readonly Account[];
+  /** False if one counter counts without end. */
+  readonly hasEnd: boolean;
+  /** The fair level, and the sums of this limiter's clients. */
+  level = Number.POSITIVE_INFINITY;
+  charged = 0;
+  hungry = 0;
 
-function windowOf(limit: SharedLimit, atMs: number, nowMs: number): SharedWindow {
-  const window = limit.windowAt(atMs);
-  // The counter must live from now until the end of its window.
-  const aheadSeconds = Math.ceil((atMs - nowMs) / 1000);
-  if (window.endSeconds !== Number.POSITIVE_INFINITY)
-    return { ...window, ttlSeconds: window.ttlSeconds + aheadSeconds };
-  const length = limit.lengthSeconds;
-  const startSeconds = Math.floor(atMs / 1000 / length) * length;
-  const endSeconds = startSeconds + length;
-  const ttlSeconds = endSeconds - Math.floor(nowMs / 1000) + 1;
-  return { key: `${window.key}:shares:${startSeconds}`, startSeconds, endSeconds, ttlSeconds };
+  /** `former`: accounts of the limit before, which continue if their windows are the same. */
+  constructor(terms: SharedLimit, nowMs: number, former: readonly Account[] = []) {
+    this.terms = terms;
+    this.hasEnd = terms.windowAt(nowMs).endSeconds !== Number.POSITIVE_INFINITY;
+    this.accounts = former.filter(({ window, startMs, endMs }) => {
+      const { key, startSeconds, endSeconds } = this.#windowAt(startMs, nowMs);
+      return key === window.key && startSeconds * 1000 === startMs && endSeconds * 1000 === endMs;
+    });
+  }
+
+  get current(): Account {
+    return this.accounts[0]!;
+  }
+
+  /** Makes the window of this time the current one, and opens accounts until another time. Returns whether accounts have changed. */
+  reach(nowMs: number, untilMs: number): boolean {
+    const [first] = this.accounts;
+    const isCurrent = first !== undefined && first.startMs <= nowMs && nowMs < first.endMs;
+    if (isCurrent && this.accounts.at(-1)!.endMs >= untilMs) return false;
+    const accounts: Account[] = [];
+    let atMs = nowMs;
+    while (atMs < untilMs) {
+      const known = this.accounts.find(({ startMs, endMs }) => startMs <= atMs && atMs < endMs);
+      const account = known ?? new Account(this.#windowAt(atMs, nowMs));
+      accounts.push(account);
+      atMs = account.endMs;
+    }
+    this.accounts = [...accounts, ...this.accounts.filter(({ startMs }) => startMs >= atMs)];
+    return true;
+  }
+
+  /** Returns the window of a time. A counter without end has windows of its own for this. */
+  #windowAt(atMs: number, nowMs: number): SharedWindow {
+    const window = this.terms.windowAt(atMs);
+    // The counter must live from now until the end of its window.
+    const aheadSeconds = Math.ceil((atMs - nowMs) / 1000);
+    if (this.hasEnd) return { ...window, ttlSeconds: window.ttlSeconds + aheadSeconds };
+    const length = this.terms.lengthSeconds;
+    const startSeconds = Math.floor(atMs / 1000 / length) * length;
+    const endSeconds = startSeconds + length;
+    const ttlSeconds = endSeconds - Math.floor(nowMs / 1000) + 1;
+    return { key: `${window.key}:shares:${startSeconds}`, startSeconds, endSeconds, ttlSeconds };
+  }
+
+  /** Returns the message to the ledger of an account; undefined if the counter can have none. `livesMs`: how long the sums are valid. */
+  message(
+    account: Account,
+    {
+      limiter,
+      sequence,
+      want,
+      livesMs,
+    }: { limiter: string; sequence: number; want: number; livesMs: number },
+    nowMs: number,
+  ): Operation | undefined {
+    const { key, ttlSeconds } = account.window;
+    const { requests, counter } = this.terms;
+    const ledgerKey = ledgerKeyOf(key);
+    if (ledgerKey === undefined) return undefined;
+    const { spent, keeps } = account;
+    const plain = plainCounter(key, { perSecond: counter.perSecond, capacity: requests });
+    const op = newOperation(plain, key, 'add', 0, ttlSeconds);
+    op.lease = newLeaseTerms({
+      ...{ ledgerKey, limiter, sequence, spent, keeps, want, limit: requests, livesMs },
+      charged: Math.round(this.charged),
+      hungry: Math.round(this.hungry * weightParts),
+    });
+    account.reportedMs = nowMs;
+    return op;
+  }
 }

@@ -1,8 +1,36 @@
-/** Implements terms.ts for all pools of one limiter. */
+/**
+ * The allocator. A pool is the limits of one rule for one bucket id. Each of its clients has a share: what it may use without asking.
+ * Leases work in the same way, with a limiter as the client.
+ *
+ *   const allocator = new Allocator({ store, limiter, random, … });    one for each thread; `limiter` names it in ledgers
+ *   const share = allocator.open(key, terms, holder, nowMs);           a stream reports a bucket for the first time
+ *   share.report({ allowed, denied }, nowMs);                          each report of the bucket, including the first one
+ *   share.close();                                                     the stream broke, or the bucket is abandoned
+ *   allocator.change(key, terms, nowMs);                               the rule or an override may have changed
+ *   allocator.reset(keys);                                             counters were reset
+ *   allocator.tick(nowMs);                                             every `tickMs`: grants at a window's start, renewals
+ *   allocator.drain(nowMs)                                             every assignment is renewed before streams end
+ *
+ * An assignment is charged to the counters first. It reaches `holder.push` when the store has answered: within the call if the store
+ * is in this process, otherwise later. Nothing is pushed while the store fails. Assignments then end with their TTL, and the filter
+ * does what its configuration says. All questions of one turn of the event loop are one call of the store.
+ *
+ * The limit is never exceeded. An assignment is charged to every window in which it can still be used, from the moment it is sent
+ * until `ttlSeconds` and `settleMs` later, so no action is needed when a limiter dies. A client may still use at most everything sent
+ * to it since the last report that it can only have made after applying it. `settleMs` is how much later a report must arrive for
+ * that. Reported uses count for the oldest grant first. Replaced hits are given back then, and only then. A closed share gives
+ * nothing back.
+ *
+ * Times are those of this limiter's clock, in milliseconds since the epoch. Limiters whose clocks differ begin windows at
+ * different moments, as they do when they count hits.
+ */
 import type { Clock } from '../../process/time/clock.ts';
 import type { Store } from '../stores/store.ts';
 import { Pool, type PoolOptions } from './pool.ts';
-import type { Allocating, Holder, PoolTerms, Share, ShareTotals, ShareView } from './terms.ts';
+import type { Holder, PoolTerms, Share } from './terms.ts';
+
+/** The interval at which the caller calls `Allocator.tick`. */
+export const tickMs = 250;
 
 export interface AllocatorOptions {
   /** The store of the leases. A store that counts in place of another one must not answer ledgers. */
@@ -18,7 +46,7 @@ export interface AllocatorOptions {
   ttlSeconds?: number | undefined;
 }
 
-export class Allocator implements Allocating {
+export class Allocator {
   readonly #options: PoolOptions;
   readonly #pools = new Map<string, Pool>();
   #sequence = 0;
@@ -33,23 +61,31 @@ export class Allocator implements Allocating {
     this.#options = { ...options, settleMs, ttlSeconds, nextSequence };
   }
 
+  /** Opens a share of the pool with this key. The pool has these terms from now on. */
   open(key: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
-    return this.#pools
-      .getOrInsertComputed(key, () => new Pool(key, terms, this.#options))
-      .open(holder, nowMs);
+    const pool = this.#pools.getOrInsertComputed(key, () => new Pool(terms, this.#options));
+    pool.change(terms, nowMs);
+    return pool.open(holder, nowMs);
   }
 
-  change(key: string, terms: PoolTerms | undefined, nowMs: number): void {
-    const pool = this.#pools.get(key);
-    if (terms !== undefined) pool?.change(terms, nowMs);
-    else if (pool !== undefined) for (const member of pool.members) member.close();
+  /**
+   * Gives a pool other terms. Open shares continue under them with the next tick: less is sent at once, and what is left of earlier
+   * grants returns with reports. If the form changes, everything that clients may still use counts as used.
+   */
+  change(key: string, terms: PoolTerms, nowMs: number): void {
+    this.#pools.get(key)?.change(terms, nowMs);
   }
 
+  /** Records that counters with these keys are empty: what shares may still use is charged again, and the rest is available again. */
   reset(keys: readonly string[]): void {
     const all = new Set(keys);
     for (const pool of this.#pools.values()) pool.reset(all);
   }
 
+  /**
+   * Does the work that is due, for pools with this many shares and at most one more pool. Returns whether that was all. If not, call
+   * it again in another turn of the event loop.
+   */
   tick(nowMs: number, mostShares = Number.POSITIVE_INFINITY): boolean {
     this.#ticked ??= this.#pools.entries();
     let left = mostShares;
@@ -57,7 +93,7 @@ export class Allocator implements Allocating {
       const [key, pool] = value;
       if (pool.dueMs > nowMs) continue;
       pool.tick(nowMs);
-      if (pool.members.size === 0) this.#pools.delete(key);
+      if (pool.isOver) this.#pools.delete(key);
       left -= pool.members.size + 1;
       if (left <= 0) return false;
     }
@@ -65,15 +101,11 @@ export class Allocator implements Allocating {
     return true;
   }
 
+  /**
+   * Renews all assignments with their whole TTL. Resolves when the last one is pushed, or could not be. Nothing is granted
+   * afterwards.
+   */
   async drain(nowMs: number): Promise<void> {
     await Promise.all([...this.#pools.values()].map((pool) => pool.drain(nowMs)));
-  }
-
-  *list(key?: string): Iterable<ShareView> {
-    for (const pool of this.#pools.values()) if (key === undefined || key === pool.key) yield* pool.list();
-  }
-
-  totals(key: string): ShareTotals | undefined {
-    return this.#pools.get(key)?.totals;
   }
 }

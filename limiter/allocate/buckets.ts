@@ -1,5 +1,5 @@
 /** The buckets of the two forms, for a number of hits. */
-import type { GrantedBucket } from './grants.ts';
+import type { GrantedBucket } from './terms.ts';
 
 /** The bucket that denies everything. */
 export const nothing: GrantedBucket = { tokens: 0, perFill: 1, fillSeconds: 3_600, isFresh: true };

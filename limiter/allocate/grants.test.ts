@@ -115,15 +115,6 @@ describe('what a client may still use', () => {
     expect(mayUse(10)).toBe(10 + 2 + 2 * 20);
     expect(grants.mayUseIn(...window)).toBe(10 + 10 * 60);
   });
-
-  it('still has what is left of the other form', () => {
-    const former = exact();
-    former.send(exactBucket(100), 0, 21_000);
-    const grants = new Grants({ refills: true, settleMs: 6_000, former }, 5_000);
-    expect(grants.mayUseIn(0, 10_000)).toBe(100);
-    report(grants, 0, false, 25_000, 22_000);
-    expect(grants.mayUseIn(0, 10_000)).toBe(0);
-  });
 });
 
 describe('buckets that refill', () => {

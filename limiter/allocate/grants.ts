@@ -1,4 +1,4 @@
-import type { Used } from './terms.ts';
+import type { GrantedBucket, Used } from './terms.ts';
 
 /**
  * The most that one client may still use, by what was sent to it and what it reported. Its uses count for the oldest grant first,
@@ -35,7 +35,8 @@ const appliedMs = 1_000;
 /** Chosen: a report this soon after a grant was sent may not reflect it, even if the client's transport has received it. */
 const inUseMs = 2_000;
 
-export type GrantedBucket = Readonly<Pick<Grant, 'tokens' | 'perFill' | 'fillSeconds' | 'isFresh'>>;
+/** A proposed message: a bucket, or the newest one again. */
+export type Proposal = GrantedBucket | 'renew';
 
 /** The most hits from refilling buckets that replaced one another. */
 class Flow {
@@ -73,21 +74,16 @@ export class Grants {
   #oldest: Grant | undefined;
   #newest: Grant | undefined;
   #reportedMs: number;
-  #former: Grants | undefined;
   /**
    * Hits that were sent, hits that were reported, and those of them that may belong to these grants. Undefined once everything that
    * another limiter sent before has been replaced.
    */
   #beginning: { sent: number; reported: number; own: number } | undefined = { sent: 0, reported: 0, own: 0 };
 
-  /**
-   * `settleMs`: a report that arrives at least this long after a grant was sent was made after the grant arrived. `former`: the
-   * grants of the other form, which may be used until they have ended.
-   */
-  constructor(options: { refills: boolean; settleMs: number; former?: Grants | undefined }, nowMs: number) {
-    this.#refills = options.refills;
-    this.#settleMs = options.settleMs;
-    this.#former = options.former;
+  /** `settleMs`: a report that arrives at least this long after a grant was sent was made after the grant arrived. */
+  constructor({ refills, settleMs }: { refills: boolean; settleMs: number }, nowMs: number) {
+    this.#refills = refills;
+    this.#settleMs = settleMs;
     this.#reportedMs = nowMs;
   }
 
@@ -135,31 +131,30 @@ export class Grants {
 
   /**
    * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
-   * reported in the window: `used`, if known. `next`: as if this was sent as well; `renewedMs`: as if the newest was sent again.
+   * reported in the window: `used`, if known. `proposal`: as if this was sent as well, until that time.
    */
-  mayUseIn(startMs: number, endMs: number, used?: number, next?: GrantedBucket, renewedMs = 0): number {
-    const former = this.#former?.mayUseIn(startMs, endMs) ?? 0;
-    return (
-      former +
-      (this.#refills
-        ? this.#flowsIn(startMs, endMs, used, next, renewedMs)
-        : this.#leftIn(startMs, endMs, next, renewedMs))
-    );
-  }
-
-  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs: number): boolean {
-    return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
-  }
-
-  #leftIn(startMs: number, endMs: number, next: GrantedBucket | undefined, renewedMs: number): number {
+  mayUseIn(startMs: number, endMs: number, used?: number, proposal?: Proposal, untilMs = 0): number {
+    const renewedMs = proposal === 'renew' ? untilMs : 0;
+    const next = proposal === 'renew' ? undefined : proposal;
+    if (this.#refills) return this.#flowsIn(startMs, endMs, used, next, renewedMs);
     let left = next?.tokens ?? 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
       if (this.#isUsableIn(grant, startMs, endMs, renewedMs)) left += grant.left;
     return left;
   }
 
+  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs: number): boolean {
+    return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
+  }
+
   /** Returns less than the whole if the client did not use all: only its use since the last report was made is unknown. */
-  #flowsIn(startMs: number, endMs: number, used?: number, next?: GrantedBucket, renewedMs = 0): number {
+  #flowsIn(
+    startMs: number,
+    endMs: number,
+    used: number | undefined,
+    next: GrantedBucket | undefined,
+    renewedMs: number,
+  ): number {
     const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
     const inUse = new Flow((endMs - sinceMs) / 1000);
@@ -192,7 +187,6 @@ export class Grants {
     }
     const { own, over } = this.#useAll(allowed, nowMs, most);
     this.#reportedMs = nowMs;
-    if (this.#former?.mayUseIn(windowMs, nowMs + 1) === 0) this.#former = undefined;
     const applied = this.#appliedAt(nowMs);
     if (applied !== undefined) this.#beginning = undefined;
     return { own, over, returned: this.#drop(applied, nowMs, windowMs) };

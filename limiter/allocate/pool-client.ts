@@ -1,14 +1,11 @@
 /** One client of a pool: its grants, its uses and its need. */
 import type { Account } from './account.ts';
-import type { GrantedBucket, Grants } from './grants.ts';
-import type { Holder, Share, ShareTotals, Used } from './terms.ts';
-
-export type ClientTotals = { -readonly [Name in keyof ShareTotals]: number };
-
-export const noTotals: ShareTotals = { assigned: 0, used: 0, denied: 0, returned: 0, overReported: 0 };
+import type { Grants, Proposal } from './grants.ts';
+import type { Form, HitKind, Holder, Share, ShareView, Used } from './terms.ts';
 
 /** The pool of a member. */
 interface Owner {
+  readonly form: Form;
   report(member: PoolClient, used: Used, nowMs: number, cameMs: number): number;
   close(member: PoolClient): void;
 }
@@ -28,7 +25,7 @@ interface Part {
 }
 
 /** A client of a pool. There are many of them, so each field and each object counts. */
-export class PoolClient implements Share, ClientTotals {
+export class PoolClient implements Share {
   readonly holder: Holder;
   readonly sinceMs: number;
   assigned = 0;
@@ -75,6 +72,22 @@ export class PoolClient implements Share, ClientTotals {
     if (!this.isClosed) this.#owner.close(this);
   }
 
+  view(): ShareView {
+    const { assigned, used, denied, returned, overReported, sinceMs, endsMs } = this;
+    const { form } = this.#owner;
+    return {
+      ...{ assigned, used, denied, returned, overReported, sinceMs, endsMs },
+      ...{ form, weight: this.holder.weight, demand: this.#rate ?? 0 },
+      mayUse: form === 'exact' ? this.grants.left : this.#mostKept,
+    };
+  }
+
+  count(kind: HitKind, hits: number): void {
+    if (hits === 0) return;
+    this[kind] += hits;
+    this.holder.count(kind, hits);
+  }
+
   /** Measures the rate by the limiter's clock. */
   measure(used: number, denied: number, nowMs: number): void {
     this.reportedMs = nowMs;
@@ -97,11 +110,11 @@ export class PoolClient implements Share, ClientTotals {
 
   /** Whether no account keeps hits for it in any window. */
   get isEmpty(): boolean {
-    return this.mostKept === 0;
+    return this.#mostKept === 0;
   }
 
   /** The most that an account keeps for it in a window. */
-  get mostKept(): number {
+  get #mostKept(): number {
     let most = 0;
     for (let part = this.#parts; part !== undefined; part = part.next) most = Math.max(most, part.keeps);
     return most;
@@ -121,15 +134,19 @@ export class PoolClient implements Share, ClientTotals {
       if (part.next === forgotten) part.next = forgotten.next;
   }
 
-  /** Returns the result of `Grants.mayUseIn` for the account's window. */
-  mayUseIn(account: Account, next?: GrantedBucket, renewedMs = 0): number {
-    return this.grants.mayUseIn(account.startMs, account.endMs, this.usedIn(account), next, renewedMs);
+  /** Returns the hits to be charged to the account in addition to those already kept, if the proposal is sent. */
+  extraIn(account: Account, proposal: Proposal, untilMs: number): number {
+    if (this.isClosed || account.startMs >= untilMs) return 0;
+    const used = this.usedIn(account);
+    const mayUse = this.grants.mayUseIn(account.startMs, account.endMs, used, proposal, untilMs);
+    return Math.max(0, mayUse - this.keptOf(account));
   }
 
   /** Updates the hits that the account keeps for it, after a change of what it may use in the account's window. */
   keep(account: Account): void {
     const part = this.#partOf(account);
-    const keeps = this.isClosed ? 0 : this.mayUseIn(account);
+    const { startMs, endMs } = account;
+    const keeps = this.isClosed ? 0 : this.grants.mayUseIn(startMs, endMs, part?.used ?? 0);
     account.keeps += keeps - (part?.keeps ?? 0);
     if (part !== undefined) part.keeps = keeps;
     else if (keeps > 0) this.#parts = { account, keeps, used: 0, next: this.#parts };

@@ -1,31 +1,16 @@
 /** `/v1/assignments`: which quota clients hold how much of which rules, over all threads. */
 import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
 import type { Entry } from '../../rules/model.ts';
-import type { Allocating, ShareView } from '../allocate/terms.ts';
+import type { ShareView } from '../allocate/terms.ts';
 import type { ThreadsOf } from '../capabilities/messages.ts';
 
 /** One client's share of one rule, for one bucket. */
-export interface AssignmentRow {
+export interface AssignmentRow extends ShareView {
   readonly rule: string;
   readonly bucket: readonly Entry[];
   /** The name from CALLERS_FILE; null if callers need no names. */
   readonly caller: string | null;
   readonly address: string;
-  readonly form: ShareView['form'];
-  readonly weight: number;
-  /** Requests that the client may still allow now: in the refilling form within a window. */
-  readonly mayUse: number;
-  /** The requests that it wants per second. */
-  readonly demand: number;
-  /** Requests assigned since the client first reported the bucket. */
-  readonly assigned: number;
-  readonly used: number;
-  readonly denied: number;
-  readonly returned: number;
-  readonly overReported: number;
-  readonly sinceMs: number;
-  /** The time at which its assignment ends without a renewal; 0: it has none. */
-  readonly endsMs: number;
 }
 
 export interface AssignmentQuestion {
@@ -46,37 +31,21 @@ export interface AssignmentMessages {
   assignments(question: AssignmentQuestion): FoundAssignments;
 }
 
-/** The owner of a share. The allocator's holders provide it. */
-export interface ShareOwner {
-  readonly domain: string;
-  readonly bucket: readonly Entry[];
-  readonly caller: string | undefined;
-  readonly address: string;
-  readonly rule: string;
-}
-
+/** Returns the rows that match, of all rows of a thread. */
 export function findAssignments(
-  allocator: Pick<Allocating, 'list'>,
-  ownerOf: (view: ShareView) => ShareOwner | undefined,
-  { domain, entries, most }: AssignmentQuestion,
+  rows: Iterable<AssignmentRow>,
+  entries: readonly Entry[],
+  most: number,
 ): FoundAssignments {
-  const rows: AssignmentRow[] = [];
-  for (const view of allocator.list()) {
-    const owner = ownerOf(view);
-    if (owner === undefined || owner.domain !== domain || !hasAll(owner.bucket, entries)) continue;
-    const { rule, bucket, caller = null, address } = owner;
-    const { form, mayUse, demand, assigned, used, denied, returned, overReported, sinceMs, endsMs } = view;
-    rows.push({
-      ...{ rule, bucket, caller, address, form, weight: view.holder.weight, mayUse, demand },
-      ...{ assigned, used, denied, returned, overReported, sinceMs, endsMs },
-    });
-  }
-  return { rows: rows.sort(byUse).slice(0, most), count: rows.length };
+  const found: AssignmentRow[] = [];
+  for (const row of rows) if (entries.every((entry) => row.bucket.some(isSame(entry)))) found.push(row);
+  return { rows: found.sort(byUse).slice(0, most), count: found.length };
 }
 
-function hasAll(bucket: readonly Entry[], entries: readonly Entry[]): boolean {
-  return entries.every(({ key, value }) => bucket.some((one) => one.key === key && one.value === value));
-}
+const isSame =
+  (entry: Entry) =>
+  ({ key, value }: Entry): boolean =>
+    key === entry.key && value === entry.value;
 
 const byUse = (a: AssignmentRow, b: AssignmentRow): number => b.mayUse - a.mayUse || b.used - a.used;
 

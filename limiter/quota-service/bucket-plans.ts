@@ -7,7 +7,7 @@ import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { defaultForm, type Form, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
 import { counterKey } from '../decide/counter-key.ts';
-import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
+import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { counterWindow, lengthOf, numbersOf, type WindowOptions } from '../decide/windows.ts';
 import { PlansInForce, type PlansOptions } from '../service/plans-in-force.ts';
@@ -31,6 +31,7 @@ export interface AssignedTreatment {
   readonly kind: 'assigned';
   /** The name of the pool. Bucket ids with the same counters share one. */
   readonly pool: string;
+  readonly terms: PoolTerms;
   readonly rule: MatchedRule;
   readonly limits: readonly LimitPlan[];
 }
@@ -109,18 +110,18 @@ export class BucketPlans {
     if (enforced.length === 0) return { ...blanket('allow', plan.rule), counted: descriptor };
     const { whyNoShares } = this.#options;
     if (whyNoShares !== undefined) return this.#unassignable(plan.rule, whyNoShares);
-    return { kind: 'assigned', pool: poolOf(domain, plan), rule: plan.rule, limits: enforced };
+    const shared = enforced.map((limit) => new LimitToShare(limit, this.#options.counting));
+    return {
+      kind: 'assigned',
+      pool: `${domain}\n${limits[0]!.counterStem}`,
+      terms: { form: formOf(plan.rule, shared), limits: shared },
+      ...{ rule: plan.rule, limits: enforced },
+    };
   }
 
   #unassignable(rule: MatchedRule | undefined, obstacle: string): BlanketTreatment {
     const { allPass, unassignable } = this.#options;
     return { ...blanket(allPass ? 'allow' : unassignable, rule), obstacle };
-  }
-
-  /** Returns the limits to share out, as terms for the allocator. */
-  termsOf({ rule, limits }: AssignedTreatment): PoolTerms {
-    const shared = limits.map((limit) => new LimitToShare(limit, this.#options.counting));
-    return { form: formOf(rule, shared), limits: shared };
   }
 }
 
@@ -132,29 +133,11 @@ function descriptorOf(entries: readonly Entry[]): Descriptor {
   return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
 }
 
-function poolOf(domain: string, { limits }: LimitedPlan): string {
-  return `${domain}\n${limits[0]!.counterStem}`;
-}
-
 /** Returns the form of a rule's assignments. A token bucket always refills, whatever the rule says. */
 function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): Form {
   const wanted = wantedForm(rule);
   if (wanted === undefined) return defaultForm(limits);
   return limits.some(({ hasBurst }) => hasBurst) ? 'refilling' : wanted;
-}
-
-/** Whether two buckets of one pool have the same limits. */
-export function sameLimits(one: AssignedTreatment, other: AssignedTreatment): boolean {
-  const { limits } = one;
-  return (
-    wantedForm(one.rule) === wantedForm(other.rule) &&
-    limits.length === other.limits.length &&
-    limits.every((plan, n) => plan.limit === other.limits[n]!.limit || sameNumbers(plan, other.limits[n]!))
-  );
-}
-
-function sameNumbers(one: LimitPlan, other: LimitPlan): boolean {
-  return one.counterStem === other.counterStem && JSON.stringify(one.limit) === JSON.stringify(other.limit);
 }
 
 class LimitToShare implements SharedLimit {

@@ -14,12 +14,21 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { Allocating, Assignment, Holder, PoolTerms, Share, Used } from '../allocate/terms.ts';
+import {
+  type Assignment,
+  type Holder,
+  type PoolTerms,
+  type Share,
+  sameTerms,
+  type Used,
+} from '../allocate/terms.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BucketPlans, type BucketPlansOptions } from './bucket-plans.ts';
 import { QuotaService } from './quota-service.ts';
 import { QuotaStats } from './quota-stats.ts';
-import type { QuotaBounds } from './quota-stream.ts';
+import type { QuotaBounds, QuotaServiceOptions } from './quota-stream.ts';
+
+type Allocating = QuotaServiceOptions['allocator'];
 
 /** Records the questions, and grants what the test specifies. */
 class PlayedAllocator implements Allocating {
@@ -27,15 +36,17 @@ class PlayedAllocator implements Allocating {
   readonly shares: { pool: string; holder: Holder; used: Used[]; isOpen: boolean }[] = [];
   /** The arrival times of all reports. */
   readonly cameMs: (number | undefined)[] = [];
+  /** The terms of each pool. */
+  readonly #terms = new Map<string, PoolTerms>();
   beyond = 0;
-  assigned = 0;
 
-  open(pool: string, terms: PoolTerms, holder: Holder): Share {
+  open(pool: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
+    this.change(pool, terms, nowMs);
+    this.#terms.set(pool, terms);
     this.said.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
     const share = { pool, holder, used: [] as Used[], isOpen: true };
     this.shares.push(share);
     return {
-      holder,
       report: (used, _, cameMs) => {
         share.used.push(used);
         this.cameMs.push(cameMs);
@@ -48,11 +59,18 @@ class PlayedAllocator implements Allocating {
         share.isOpen = false;
         this.said.push(`close ${nameOf(pool)}`);
       },
+      view: () => ({
+        ...{ assigned: 5, used: 1, denied: 2, returned: 3, overReported: 0, form: 'exact', weight: 1 },
+        ...{ mayUse: holder.weight, demand: 0.5, sinceMs: 0, endsMs: 0 },
+      }),
     };
   }
 
-  change(pool: string, terms: PoolTerms | undefined): void {
-    this.said.push(`change ${nameOf(pool)} ${terms && termsText(terms)}`);
+  change(pool: string, terms: PoolTerms, nowMs: number): void {
+    const before = this.#terms.get(pool);
+    if (before === undefined || sameTerms(before, terms, nowMs)) return;
+    this.#terms.set(pool, terms);
+    this.said.push(`change ${nameOf(pool)} ${termsText(terms)}`);
   }
 
   reset(keys: readonly string[]): void {
@@ -66,15 +84,6 @@ class PlayedAllocator implements Allocating {
   async drain(): Promise<void> {
     this.said.push('drain');
     for (const { holder, isOpen } of this.shares) if (isOpen) holder.push(grantOf(3));
-  }
-
-  list(): [] {
-    return [];
-  }
-
-  totals(pool: string): ReturnType<Allocating['totals']> {
-    if (!this.shares.some((share) => share.pool === pool && share.isOpen)) return undefined;
-    return { assigned: this.assigned, used: 0, denied: 0, returned: 0, overReported: 0 };
   }
 }
 

@@ -7,23 +7,11 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
 import type { Override } from '../../rules/override.ts';
-import type { Holder, Share, ShareView } from '../allocate/terms.ts';
-import {
-  type AssignmentQuestion,
-  type FoundAssignments,
-  findAssignments,
-  type ShareOwner,
-} from './assignments.ts';
+import { type AssignmentQuestion, type FoundAssignments, findAssignments } from './assignments.ts';
 import { BucketIds } from './bucket-ids.ts';
-import { type AssignedTreatment, type QuotaRules, sameLimits } from './bucket-plans.ts';
-import { type QuotaServiceOptions, QuotaStream, StreamBucket, type StreamHost } from './quota-stream.ts';
+import type { QuotaRules } from './bucket-plans.ts';
+import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
 import { ReportTurns } from './report-turns.ts';
-
-/** A pool of the allocator. */
-interface Pool {
-  treatment: AssignedTreatment;
-  shares: number;
-}
 
 /** Chosen: the number of buckets that one turn of the event loop plans again, or does due work for. */
 const bucketsOfTurn = 100;
@@ -42,7 +30,6 @@ export class QuotaService implements StreamHost {
   readonly turns: ReportTurns;
   readonly ids: BucketIds;
   readonly #streams = new WaitingLine<QuotaStream>();
-  readonly #pools = new Map<string, Pool>();
   #epoch = 0;
   /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
@@ -50,8 +37,6 @@ export class QuotaService implements StreamHost {
   /** Streams that have ended, and may still have buckets. */
   readonly #closed: QuotaStream[] = [];
   #isForgetting = false;
-  /** Pools whose last share was closed, and that the allocator may still have. */
-  readonly #ended = new Set<string>();
   #lookedMs: number;
   #isStopping = false;
 
@@ -126,20 +111,12 @@ export class QuotaService implements StreamHost {
   }
 
   readonly #tickInTurns = (): void => {
-    const { allocator, clock, stats } = this.options;
+    const { allocator, clock } = this.options;
     const nowMs = clock.nowMs();
     let left = bucketsOfTurn;
     while (left > 0 && this.#unplanned.length > 0) left -= this.#unplanned.pop()!.planAnew(nowMs);
     this.#isTicking = left <= 0 || !allocator.tick(nowMs, left);
-    if (this.#isTicking) {
-      setImmediate(this.#tickInTurns);
-      return;
-    }
-    for (const pool of this.#ended) {
-      if (allocator.totals(pool) !== undefined) continue;
-      this.#ended.delete(pool);
-      stats.forget(pool);
-    }
+    if (this.#isTicking) setImmediate(this.#tickInTurns);
   };
 
   /** Forgets the buckets of closed streams in turns: a connection may end with a hundred streams, and each has thousands of buckets. */
@@ -164,52 +141,14 @@ export class QuotaService implements StreamHost {
   }
 
   /** Returns the assignments that operators ask for. */
-  assignments(question: AssignmentQuestion): FoundAssignments {
-    const ownerOf = ({ holder }: ShareView): ShareOwner | undefined =>
-      holder instanceof StreamBucket ? holder.owner : undefined;
-    return findAssignments(this.options.allocator, ownerOf, question);
+  assignments({ domain, entries, most }: AssignmentQuestion): FoundAssignments {
+    const rows = [...this.#streams].flatMap((stream) => [...stream.assignments(domain)]);
+    return findAssignments(rows, entries, most);
   }
 
   /** Ends the remaining streams. */
   endAll(): void {
     for (const stream of [...this.#streams]) stream.endWell();
-  }
-
-  /** Opens a share. The pool uses the limits of the bucket that was planned last. */
-  openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share {
-    const { plans, allocator } = this.options;
-    const terms = plans.termsOf(treatment);
-    const pool = this.#pools.get(treatment.pool);
-    if (pool !== undefined) {
-      pool.shares += 1;
-      this.#change(pool, treatment, nowMs);
-    } else {
-      this.#pools.set(treatment.pool, { treatment, shares: 1 });
-      // The allocator still has the pool, under its earlier terms.
-      if (this.#ended.delete(treatment.pool)) allocator.change(treatment.pool, terms, nowMs);
-    }
-    return allocator.open(treatment.pool, terms, holder, nowMs);
-  }
-
-  /** Updates the pool of a share whose bucket was planned again and stays in the same pool. */
-  keepShare(treatment: AssignedTreatment, nowMs: number): void {
-    this.#change(this.#pools.get(treatment.pool)!, treatment, nowMs);
-  }
-
-  closeShare(share: Share, { pool }: AssignedTreatment): void {
-    share.close();
-    const kept = this.#pools.get(pool)!;
-    kept.shares -= 1;
-    this.options.stats.settle(this.options.allocator, pool, kept.treatment.rule.path);
-    if (kept.shares > 0) return;
-    this.#pools.delete(pool);
-    this.#ended.add(pool);
-  }
-
-  #change(pool: Pool, treatment: AssignedTreatment, nowMs: number): void {
-    if (pool.treatment === treatment || sameLimits(pool.treatment, treatment)) return;
-    pool.treatment = treatment;
-    this.options.allocator.change(treatment.pool, this.options.plans.termsOf(treatment), nowMs);
   }
 
   /** Returns the newest stream of the address that has most; undefined if this address would have as many with one more. */

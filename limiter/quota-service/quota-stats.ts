@@ -3,7 +3,7 @@
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import type { Allocating, ShareTotals } from '../allocate/terms.ts';
+import { type HitKind, hitKinds } from '../allocate/terms.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
@@ -25,17 +25,6 @@ const settingOf: Readonly<Record<Bound, string>> = {
 /** Why the limiter ended a stream. */
 const refusals = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
 
-/** Hits of a rule: charged ahead, used and denied by clients, given back, and reported beyond what could be used. */
-const hitKinds = ['assigned', 'used', 'returned', 'denied', 'over_reported'] as const;
-type HitKind = (typeof hitKinds)[number];
-const totalOf: Readonly<Record<HitKind, keyof ShareTotals>> = {
-  assigned: 'assigned',
-  used: 'used',
-  returned: 'returned',
-  denied: 'denied',
-  over_reported: 'overReported',
-};
-
 /** Chosen: rules that are counted separately over the life of a process; others share a name. */
 const mostRules = 2_000;
 
@@ -47,9 +36,7 @@ export class QuotaStats {
   readonly #abandoned: number;
   readonly #unassignable: number;
   /** The slots of a rule's hits, by its path. */
-  readonly #rules = new Map<string, Map<HitKind, number>>();
-  /** The last counted totals of pools. */
-  readonly #counted = new Map<string, ShareTotals>();
+  readonly #rules = new Map<string, Record<HitKind, number>>();
   readonly #denied: LogThrottle<{ bound: Bound; client: QuotaClient }>;
   readonly #beyond: LogThrottle<{ rule: string; client: QuotaClient; hits: number }>;
   readonly #obstacle: LogThrottle<{ rule: string; obstacle: string; answer: string }>;
@@ -125,39 +112,21 @@ export class QuotaStats {
     }
   }
 
-  /** Counts the growth of a pool's totals. */
-  settle(allocator: Pick<Allocating, 'totals'>, pool: string, rule: string): void {
-    const totals = allocator.totals(pool);
-    if (totals === undefined) return;
-    const counted = this.#counted.get(pool);
-    // If the totals are lower, a pool of the same name began again.
-    const before = counted !== undefined && counted.assigned <= totals.assigned ? counted : undefined;
-    const slots = this.#slotsOf(rule);
-    for (const kind of hitKinds) {
-      const grown = totals[totalOf[kind]] - (before?.[totalOf[kind]] ?? 0);
-      if (grown > 0) this.#registry.add(slots.get(kind)!, grown);
-    }
-    this.#counted.set(pool, { ...totals });
+  /** Counts hits of a rule's shares. */
+  hits(rule: string, kind: HitKind, hits: number): void {
+    this.#registry.add(this.#slotsOf(rule)[kind], hits);
   }
 
-  /** Forgets a pool that the allocator has forgotten. */
-  forget(pool: string): void {
-    this.#counted.delete(pool);
-  }
-
-  #slotsOf(rule: string): Map<HitKind, number> {
+  #slotsOf(rule: string): Record<HitKind, number> {
     const known = this.#rules.get(rule);
     if (known !== undefined) return known;
     const name = this.#rules.size < mostRules ? rule : 'other';
-    const slots = new Map(
-      hitKinds.map((kind) => [
-        kind,
-        this.#registry.counter('ratelimit.quota.hits', [
-          ['kind', kind],
-          ['rule', name],
-        ]),
-      ]),
-    );
+    const slotOf = (kind: HitKind): [HitKind, number] => {
+      const tag = kind === 'overReported' ? 'over_reported' : kind;
+      const tags = [['kind', tag] as const, ['rule', name] as const];
+      return [kind, this.#registry.counter('ratelimit.quota.hits', tags)];
+    };
+    const slots = Object.fromEntries(hitKinds.map(slotOf)) as Record<HitKind, number>;
     if (name === rule) this.#rules.set(rule, slots);
     return slots;
   }

@@ -18,11 +18,12 @@ import {
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { Entry } from '../../rules/model.ts';
-import type { Allocating, Assignment, Holder, Share } from '../allocate/terms.ts';
+import type { Allocator } from '../allocate/allocator.ts';
+import type { Assignment, HitKind, Holder, Share } from '../allocate/terms.ts';
 import { anonymousCaller } from '../callers/callers-file.ts';
-import type { ShareOwner } from './assignments.ts';
+import type { AssignmentRow } from './assignments.ts';
 import { type BucketBounds, BucketId, type BucketIds } from './bucket-ids.ts';
-import type { AssignedTreatment, BucketPlans, Treatment } from './bucket-plans.ts';
+import type { BucketPlans, Treatment } from './bucket-plans.ts';
 import type { QuotaClient } from './client-weights.ts';
 import {
   type BucketReport,
@@ -43,7 +44,7 @@ export interface QuotaBounds extends BucketBounds {
 
 export interface QuotaServiceOptions {
   readonly plans: BucketPlans;
-  readonly allocator: Allocating;
+  readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain'>;
   readonly clock: Clock;
   readonly stats: QuotaStats;
   readonly bounds: QuotaBounds;
@@ -65,9 +66,6 @@ export interface StreamHost {
   /** The epoch of the rules and overrides in force. */
   readonly epoch: number;
   readonly ids: BucketIds;
-  openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share;
-  keepShare(treatment: AssignedTreatment, nowMs: number): void;
-  closeShare(share: Share, treatment: AssignedTreatment): void;
 }
 
 const status = {
@@ -96,15 +94,12 @@ export class StreamBucket implements Holder {
     this.weight = weight;
   }
 
-  /** The owner of the share, for lists. */
-  get owner(): ShareOwner {
-    const { caller, address } = this.#stream.client;
-    const { domain, entries } = this.id;
-    return { domain, bucket: entries, caller, address, rule: this.treatment.rule?.path ?? '' };
-  }
-
   push(assignment: Assignment): void {
     this.#stream.order(this, { kind: 'assign', assignment });
+  }
+
+  count(kind: HitKind, hits: number): void {
+    this.#stream.count(this, kind, hits);
   }
 }
 
@@ -278,7 +273,22 @@ export class QuotaStream implements MessageListener, ReportTaker {
     const beyond = share.report({ allowed, denied }, nowMs, cameMs);
     if (beyond > 0) stats.overReported(this.client, treatment.rule.path, beyond);
     stats.used(treatment.limits, allowed - beyond, denied);
-    stats.settle(this.#service.options.allocator, treatment.pool, treatment.rule.path);
+  }
+
+  /** Counts hits of a bucket's share. */
+  count({ treatment }: StreamBucket, kind: HitKind, hits: number): void {
+    this.#service.options.stats.hits(treatment.rule?.path ?? '', kind, hits);
+  }
+
+  /** Lists the shares of its buckets. */
+  *assignments(domain: string): Iterable<AssignmentRow> {
+    if (domain !== this.#domain) return;
+    const { caller = null, address } = this.client;
+    for (const { id, share, treatment } of this.#buckets.values()) {
+      if (share === undefined) continue;
+      const rule = treatment.rule?.path ?? '';
+      yield { ...share.view(), ...{ rule, bucket: id.entries, caller, address } };
+    }
   }
 
   /** Returns the bucket. Without room it returns undefined: the bucket is denied, and the client abandons it when it is idle. */
@@ -325,7 +335,9 @@ export class QuotaStream implements MessageListener, ReportTaker {
 
   #openShare(bucket: StreamBucket, nowMs: number): void {
     const { treatment } = bucket;
-    if (treatment.kind === 'assigned') bucket.share = this.#service.openShare(treatment, bucket, nowMs);
+    if (treatment.kind !== 'assigned') return;
+    const { pool, terms } = treatment;
+    bucket.share = this.#service.options.allocator.open(pool, terms, bucket, nowMs);
   }
 
   /** Plans the bucket by the current rules and overrides. */
@@ -335,10 +347,10 @@ export class QuotaStream implements MessageListener, ReportTaker {
     const treatment = this.#treatmentOf(bucket.id);
     if (before.kind === 'assigned' && treatment.kind === 'assigned' && before.pool === treatment.pool) {
       bucket.treatment = treatment;
-      this.#service.keepShare(treatment, nowMs);
+      this.#service.options.allocator.change(treatment.pool, treatment.terms, nowMs);
       return;
     }
-    this.#closeShare(bucket);
+    closeShare(bucket);
     bucket.treatment = treatment;
     this.#openShare(bucket, nowMs);
     // The current assignment ends now, and not with the next report.
@@ -346,15 +358,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.#answerBlanket(bucket);
   }
 
-  #closeShare(bucket: StreamBucket): void {
-    const { share, treatment } = bucket;
-    if (share === undefined || treatment.kind !== 'assigned') return;
-    bucket.share = undefined;
-    this.#service.closeShare(share, treatment);
-  }
-
   #forget(bucket: StreamBucket): void {
-    this.#closeShare(bucket);
+    closeShare(bucket);
     this.#buckets.delete(bucket.id.text);
     this.#service.ids.leave(this.#bounded, bucket.id);
   }
@@ -407,6 +412,11 @@ export class QuotaStream implements MessageListener, ReportTaker {
       if (this.waitingBytes === 0) for (const share of shares) share.arrived(sentMs);
     });
   }
+}
+
+function closeShare(bucket: StreamBucket): void {
+  bucket.share?.close();
+  bucket.share = undefined;
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;

@@ -1,8 +1,7 @@
 /** The quota service of each thread: each thread that answers callers has its own clients, and all of them share the store. */
 import { randomBytes } from 'node:crypto';
 import { inTime } from '../../process/time/clock.ts';
-import { Allocator } from '../allocate/allocator.ts';
-import { tickMs } from '../allocate/terms.ts';
+import { Allocator, tickMs } from '../allocate/allocator.ts';
 import type {
   Decisions,
   MainContext,

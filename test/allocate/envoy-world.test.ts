@@ -34,6 +34,21 @@ describe('shares of a limit', () => {
     },
   );
 
+  it.each(['exact', 'refilling'] as const)(
+    'never exceed it in the %s form when the only streams to a limiter break and come back',
+    (form) => {
+      const random = seededRandom(propertySeed);
+      const windowSeconds = form === 'exact' ? 60 : 10;
+      const often = { ...disorder, limiters: 1, deaths: 0, breaks: 0.05 };
+      for (const clients of [1, 2, 1, 2, 1, 2]) {
+        const rates = equalRates(clients, 300 / windowSeconds);
+        const world = new World({ ...often, random, form, requests: 100, windowSeconds, rates });
+        world.run(240);
+        expectWithinLimit(world, 100);
+      }
+    },
+  );
+
   it('are equal among equals, and use the limit up', () => {
     const rates = equalRates(6, (3_000 * 1.5) / 60);
     const world = new World({

@@ -319,7 +319,7 @@ export class World {
         const { aheadMs } = limiter;
         envoy.pushes.push({ atMs, assignment, aheadMs, sentMs: this.nowMs + aheadMs });
       };
-      const holder = { weight: 1, push };
+      const holder = { weight: 1, push, count: () => {} };
       envoy.share = limiter.allocator.open('pool', terms, holder, this.nowMs + limiter.aheadMs);
     }
     envoy.allowed = 0;

@@ -58,9 +58,9 @@ export const longTestDefects = {
   quota: {
     defect: 'each limiter shares out the whole limit',
     file: 'limiter/allocate/account.ts',
-    within: 'Account.message',
-    search: 'const { key, ttlSeconds } = this.window;',
-    replace: 'const { ttlSeconds } = this.window; const key = this.window.key + ask.limiter;',
+    within: 'WindowedLimit.message',
+    search: 'const { key, ttlSeconds } = account.window;',
+    replace: 'const { ttlSeconds } = account.window; const key = account.window.key + limiter;',
   },
 } as const satisfies Record<string, Defect>;
 

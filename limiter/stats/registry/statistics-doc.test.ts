@@ -54,8 +54,7 @@ function namesOfTheProgram(): string[] {
     clock,
   );
   quota.watch({ streams: 0, ids: { buckets: 0, bytes: 0 } });
-  const noHits = { assigned: 1, used: 0, denied: 0, returned: 0, overReported: 0 };
-  quota.settle({ totals: () => noHits }, 'pool', 'rule');
+  quota.hits('rule', 'assigned', 1);
   createForwardAuthStats(registry).missing('<header>');
   registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
   stats.createRuntimeStats(registry, () => 0);

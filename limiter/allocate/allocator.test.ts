@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { MemoryStore } from '../stores/memory/memory-store.ts';
+import { plainCounter } from '../stores/operation.ts';
+import { Allocator, tickMs } from './allocator.ts';
+import type { Assignment, Form, PoolTerms, Share } from './terms.ts';
+
+let nowMs: number;
+let allocator: Allocator;
+
+beforeEach(() => {
+  nowMs = 1_800_000_000_000;
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const store = new MemoryStore({ clock, maxCounters: 100, maxBytes: 1e6, ledgers: true });
+  allocator = new Allocator({ store, clock, random: () => 0.5, limiter: 'limiter' });
+});
+
+function termsOf(requests: number, form: Form = 'exact'): PoolTerms {
+  const limit = {
+    ...{ requests, lengthSeconds: 60, hasBurst: false },
+    counter: plainCounter('counter', { perSecond: false, capacity: requests }),
+    windowAt: (atMs: number) => {
+      const startSeconds = Math.floor(atMs / 60_000) * 60;
+      const ttlSeconds = startSeconds + 70 - Math.floor(atMs / 1000);
+      return { key: `counter_${startSeconds}`, startSeconds, endSeconds: startSeconds + 60, ttlSeconds };
+    },
+  };
+  return { form, limits: [limit] };
+}
+
+interface Client {
+  readonly share: Share;
+  readonly pushes: Assignment[];
+}
+
+function open(terms: PoolTerms): Client {
+  const pushes: Assignment[] = [];
+  const holder = { weight: 1, push: (one: Assignment) => void pushes.push(one), count: () => {} };
+  return { pushes, share: allocator.open('pool', terms, holder, nowMs) };
+}
+
+function wait(ms: number): void {
+  for (const endMs = nowMs + ms; nowMs < endMs; nowMs += tickMs) allocator.tick(nowMs);
+}
+
+const sentTo = ({ pushes }: Client): number =>
+  pushes.reduce((sum, { tokens, isFresh }) => sum + (isFresh ? tokens : 0), 0);
+
+describe('the hits of a client that is gone', () => {
+  it('stay charged when another client comes', () => {
+    const terms = termsOf(10);
+    const gone = open(terms);
+    gone.share.report({ allowed: 0, denied: 100 }, nowMs);
+    expect(sentTo(gone)).toBeGreaterThan(0);
+    nowMs += 50;
+    gone.share.close();
+    nowMs += 50;
+    allocator.tick(nowMs);
+    const other = open(terms);
+    let reported = 0;
+    for (let n = 0; n < 8; n += 1) {
+      const allowed = sentTo(other) - reported;
+      reported += allowed;
+      expect(other.share.report({ allowed, denied: 100 }, nowMs)).toBe(0);
+      wait(5_000);
+    }
+    expect(sentTo(gone) + sentTo(other)).toBeLessThanOrEqual(10);
+    expect(sentTo(other)).toBeGreaterThan(4);
+  });
+});
+
+describe('terms of a pool', () => {
+  it('change nothing if they say the same', () => {
+    const client = open(termsOf(60));
+    client.share.report({ allowed: 0, denied: 100 }, nowMs);
+    const before = client.pushes.length;
+    allocator.change('pool', termsOf(60), nowMs);
+    expect(client.pushes).toHaveLength(before);
+    allocator.change('pool', termsOf(0), nowMs);
+    expect(client.pushes.at(-1)).toMatchObject({ tokens: 0 });
+  });
+
+  it('of another form leave charged what clients may use of the form before', () => {
+    const client = open(termsOf(600, 'refilling'));
+    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    const { mayUse } = client.share.view();
+    expect(mayUse).toBeGreaterThan(200);
+    allocator.change('pool', termsOf(600), nowMs);
+    for (let n = 0; n < 4; n += 1) {
+      wait(5_000);
+      client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    }
+    const { form, assigned, returned } = client.share.view();
+    expect(form).toBe('exact');
+    expect(assigned - returned).toBeGreaterThan(0);
+    expect(assigned - returned).toBeLessThanOrEqual(600 - mayUse);
+  });
+});
