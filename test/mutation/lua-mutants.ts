@@ -45,16 +45,30 @@ export function luaMutants(source: string): LuaMutant[] {
   );
 }
 
-/** Has all mutants. The number in `globalThis.luaMutant` chooses one when the file is loaded. */
+/** Around a token and what stands there in a mutant: its number, the token, the replacement. */
+const marks = { start: '\u0001', token: '\u0002', replacement: '\u0003', end: '\u0004' };
+const marked = new RegExp(
+  `${marks.start}(\\d+)${marks.token}(.*?)${marks.replacement}(.*?)${marks.end}`,
+  'gs',
+);
+
+/** Marks each mutant in a source, so that its Lua has all of them until `chosenLua` has chosen one. */
 export function withLuaMutants(source: string, mutants: readonly (readonly [number, LuaMutant])[]): string {
   let [changed, copied] = ['', 0];
   const inOrder = mutants.toSorted(([, one], [, other]) => one.start - other.start);
-  for (const [index, { start, end, text, replacement }] of inOrder) {
-    const choice = `globalThis.luaMutant === ${index} ? '${replacement}' : '${text}'`;
-    changed += `${source.slice(copied, start)}\${${choice}}`;
+  for (const [number, { start, end, text, replacement }] of inOrder) {
+    changed += source.slice(copied, start);
+    changed += [marks.start, number, marks.token, text, marks.replacement, replacement, marks.end].join('');
     copied = end;
   }
   return changed + source.slice(copied);
+}
+
+/** The Lua with the mutant of this number; without any if there is none. */
+export function chosenLua(lua: string, chosen: number | undefined): string {
+  return lua.replace(marked, (_, number: string, text: string, replacement: string) =>
+    Number(number) === chosen ? replacement : text,
+  );
 }
 
 function mutantsOf(lua: string): Omit<LuaMutant, 'line'>[] {

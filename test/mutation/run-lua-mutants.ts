@@ -4,24 +4,27 @@
  */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { BaseSequencer, createVitest, type TestSpecification, type Vitest } from 'vitest/node';
+import { createVitest, type Vitest } from 'vitest/node';
 import { projectRoot } from '../../scripts/commands.ts';
 import { type LuaMutant, luaMutants, withLuaMutants } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
 import type { SampleOptions } from './sample-checker.ts';
 import { lineOf, type MutantReport } from './score.ts';
 
-/** Takes a second, and finds most of what is wrong in the formulas. */
-const formulas = 'algorithms-in-redis';
 /** Tests that reserve. The Lua of reservations runs in no other tests. */
-const reservationTests = [
-  'redis-reservation-clock',
-  'redis-reservations',
-  'redis-reservation-loss',
-  'redis-lifetimes',
+const ofReservations = [
+  ...['redis-reservation-clock', 'redis-reservations', 'redis-reservation-loss', 'redis-lifetimes'],
   'redis-full',
 ];
-const counterTests = ['counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'];
+const ofCounters = [
+  ...['counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'],
+  ...ofReservations,
+];
+/** The first of them takes a second, and finds most of what is wrong in the formulas. */
+const ofFormulas = ['algorithms-in-redis', ...ofCounters];
+
+/** Chosen: what a process costs is little beside the tests of so many mutants, and it ends before it has grown. */
+const batchSize = 25;
 
 interface FileMutant extends LuaMutant {
   file: string;
@@ -48,27 +51,28 @@ export async function runLuaMutants(
   // Without its server, a suite would be skipped, and every mutant would survive it. Valkey finds what Redis finds.
   process.env['CI'] = 'true';
   process.env['WEIR_VALKEY_SERVER'] = 'none';
-  const runner = new LuaTests(mutants);
-  await runner.open();
+  const tests = await LuaTests.open(mutants);
+  const reports: MutantReport[] = [];
   try {
-    await runner.expectSound();
-    const reports: MutantReport[] = [];
-    for (const [index, mutant] of mutants.entries()) {
-      const noticedBy = await runner.noticedBy(index);
-      const report = {
-        ...described(mutant),
-        is: noticedBy === undefined ? 'survived' : 'killed',
-      } as const;
-      reports.push(report);
-      console.log(
-        `${mutants.length - reports.length} left, ${lineOf(report)}: ${report.is}${noticedBy === undefined ? '' : ` by ${noticedBy}`}`,
-      );
+    for (const [names, numbers] of Map.groupBy(mutants.keys(), (number) => testsOf(mutants[number]!.file))) {
+      for (let first = 0; first < numbers.length; first += batchSize) {
+        const batch = numbers.slice(first, first + batchSize);
+        const noticedBy = await tests.noticedBy(names, batch);
+        for (const number of batch) {
+          const by = noticedBy.get(number);
+          const report = {
+            ...described(mutants[number]!),
+            is: by === undefined ? 'survived' : 'killed',
+          } as const;
+          reports.push(report);
+          const how = by === undefined ? '' : ` by ${by}`;
+          console.log(`${mutants.length - reports.length} left, ${lineOf(report)}: ${report.is}${how}`);
+        }
+      }
     }
-    // Each failure was one of its mutant, and not of what an earlier one left.
-    await runner.expectSound();
     return reports;
   } finally {
-    await runner.close();
+    await tests.close();
   }
 }
 
@@ -76,98 +80,90 @@ function described({ file, line, text, replacement }: FileMutant): Pick<MutantRe
   return { place: `${file}:${line}`, change: `${text} becomes ${replacement || 'nothing'}` };
 }
 
-/** One instance of vitest, which reads each source once: the sources have all mutants, and a process of tests chooses one. */
-class LuaTests {
-  readonly #mutants: readonly FileMutant[];
-  /** How many mutants of a source each test file noticed. The first failure ends a mutant. */
-  readonly #noticed = new Map<string, number>();
-  #order: readonly string[] = [];
-  #vitest: Vitest | undefined;
+/** Tests that run the Lua of the file. */
+function testsOf(file: string): readonly string[] {
+  if (file.startsWith('limiter/algorithms/')) return ofFormulas;
+  return basename(file).startsWith('reservation-') ? ofReservations : ofCounters;
+}
 
-  constructor(mutants: readonly FileMutant[]) {
-    this.#mutants = mutants;
+/** One instance of vitest, which reads each source once, with all mutants in it (lua-batch.ts). */
+class LuaTests {
+  readonly #vitest: Vitest;
+
+  private constructor(vitest: Vitest) {
+    this.#vitest = vitest;
   }
 
-  async open(): Promise<void> {
-    const byPath = new Map<string, [number, FileMutant][]>();
-    for (const [index, mutant] of this.#mutants.entries()) {
-      const path = resolve(projectRoot, mutant.file);
-      byPath.set(path, [...(byPath.get(path) ?? []), [index, mutant]]);
-    }
+  static async open(mutants: readonly FileMutant[]): Promise<LuaTests> {
+    const byPath = Map.groupBy(mutants.entries(), ([, { file }]) => resolve(projectRoot, file));
     const load = (id: string): string | null => {
-      const mutants = byPath.get(id);
-      return mutants === undefined ? null : withLuaMutants(readFileSync(id, 'utf8'), mutants);
+      const its = byPath.get(id) ?? [];
+      const isOfScripts = id.endsWith('/redis/lua/scripts.ts');
+      if (its.length === 0 && !isOfScripts) return null;
+      const marked = withLuaMutants(readFileSync(id, 'utf8'), its);
+      return isOfScripts ? withMarkedScripts(marked) : marked;
     };
-    const place = ({ moduleId }: TestSpecification): number => this.#order.indexOf(moduleId);
-    class InOrder extends BaseSequencer {
-      override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-        return files.toSorted((one, other) => place(one) - place(other));
-      }
-    }
-    this.#vitest = await createVitest(
+    const vitest = await createVitest(
       'test',
       {
         config: false,
         root: projectRoot,
         watch: false,
         reporters: [],
-        include: [formulas, ...reservationTests, ...counterTests].map(
-          (name) => `test/stores/${name}.test.ts`,
-        ),
-        setupFiles: ['./test/mutation/lua-setup.ts', './test/support/property-cases.ts'],
+        include: ['test/mutation/lua-batch.ts'],
+        setupFiles: ['./test/support/property-cases.ts'],
         pool: 'forks',
-        maxWorkers: 2,
-        bail: 1,
+        maxWorkers: 1,
         testTimeout: 20_000,
-        sequence: { sequencer: InOrder },
+        hookTimeout: 60_000,
+        retry: 0,
         cache: false,
         // Its keys know neither the mutants nor this plugin.
         fsModuleCache: false,
       },
       { plugins: [{ name: 'lua-mutants', enforce: 'pre', load }] },
     );
+    return new LuaTests(vitest);
   }
 
   async close(): Promise<void> {
-    await this.#vitest?.close();
+    await this.#vitest.close();
   }
 
-  /** Throws where a test fails without a mutant. */
-  async expectSound(): Promise<void> {
-    const files = new Set(this.#mutants.flatMap(({ file }) => testsOf(file)));
-    const failed = await this.#failedFile([...files], undefined);
-    if (failed !== undefined) throw new Error(`${failed} fails without a mutant`);
+  /** Which test file noticed a mutant first. Throws where one fails without a mutant, before or after all of them. */
+  async noticedBy(names: readonly string[], batch: readonly number[]): Promise<Map<number, string>> {
+    const noticedBy = new Map<number, string>();
+    let left = batch;
+    for (const name of names) {
+      if (left.length === 0) break;
+      const [before, ...rest] = await this.#failures(name, [null, ...left, null]);
+      if (before || rest.at(-1)) throw new Error(`${name} fails without a mutant`);
+      for (const [i, number] of left.entries()) if (rest[i]) noticedBy.set(number, name);
+      left = left.filter((number) => !noticedBy.has(number));
+    }
+    return noticedBy;
   }
 
-  /** The test file that noticed the mutant. */
-  async noticedBy(index: number): Promise<string | undefined> {
-    const { file } = this.#mutants[index]!;
-    const noticed = (test: string): number => this.#noticed.get(`${file} ${test}`) ?? 0;
-    const [first, ...others] = testsOf(file).toSorted((one, other) => noticed(other) - noticed(one));
-    // Most defects end with the first file, and a second process beside it would start in vain.
-    const failed = (await this.#failedFile([first!], index)) ?? (await this.#failedFile(others, index));
-    if (failed !== undefined) this.#noticed.set(`${file} ${failed}`, noticed(failed) + 1);
-    return failed;
-  }
-
-  async #failedFile(tests: readonly string[], mutant: number | undefined): Promise<string | undefined> {
-    const vitest = this.#vitest!;
-    const project = vitest.getRootProject();
-    this.#order = tests.map((name) => resolve(projectRoot, `test/stores/${name}.test.ts`));
-    vitest.state.filesMap.clear();
-    vitest.state.errorsSet.clear();
-    project.provide('luaMutant', mutant ?? -1);
-    const specifications = this.#order.map((path) => project.createSpecification(path));
-    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
-    const failed = testModules.find((module) => module.state() === 'failed');
-    if (failed !== undefined) return basename(failed.moduleId, '.test.ts');
-    return unhandledErrors.length === 0 ? undefined : 'an error outside of tests';
+  /** Whether the test file fails, for each mutant. */
+  async #failures(name: string, mutants: readonly (number | null)[]): Promise<boolean[]> {
+    const project = this.#vitest.getRootProject();
+    this.#vitest.state.filesMap.clear();
+    this.#vitest.state.errorsSet.clear();
+    project.provide('luaBatch', { path: resolve(projectRoot, `test/stores/${name}.test.ts`), mutants });
+    const batch = project.createSpecification(resolve(projectRoot, 'test/mutation/lua-batch.ts'));
+    const { testModules } = await this.#vitest.runTestSpecifications([batch]);
+    const suites = testModules.flatMap((module) => [...module.children.suites()]);
+    if (suites.length !== mutants.length) {
+      const errors = testModules.flatMap((module) => module.errors().map(({ message }) => message));
+      throw new Error(`${name} does not run: ${errors.join(', ')}`);
+    }
+    return suites.map((suite) => suite.state() === 'failed');
   }
 }
 
-/** Tests that run the Lua of the file. */
-function testsOf(file: string): string[] {
-  if (file.startsWith('limiter/algorithms/')) return [formulas, ...counterTests, ...reservationTests];
-  if (basename(file).startsWith('reservation-')) return reservationTests;
-  return [...counterTests, ...reservationTests];
+/** Scripts that lua-batch.ts can change after they were made. */
+function withMarkedScripts(source: string): string {
+  const made = "return { source, sha1: createHash('sha1').update(source).digest('hex') };";
+  if (!source.includes(made)) throw new Error('redisScript is another one');
+  return source.replace(made, 'return globalThis.markedScript(source);');
 }

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { algorithmsLua } from '../../limiter/algorithms/registry.ts';
 import { luaOfAlgorithms } from '../../limiter/stores/redis/lua/bounded-scripts.ts';
-import { luaBase } from '../../limiter/stores/redis/lua/scripts.ts';
+import { luaBase, redisScript } from '../../limiter/stores/redis/lua/scripts.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -14,7 +14,7 @@ import { type AlgorithmCase, bucketCases, fixedCases, slidingCases } from './alg
  * The formulas alone, without keys. Each of ARGV is a case of space-separated words: the counter (`-` for none), the time, the hits,
  * the charge with the numbers of what was returned, and the bound.
  */
-const script = `${luaBase}
+const script = redisScript(`${luaBase}
 local floor, now = math.floor, 0
 local function unknown(kind) error('no algorithm is named ' .. tostring(kind)) end
 ${algorithmsLua.map(({ helpers }) => helpers).join('')}
@@ -44,7 +44,7 @@ for i = 1, #ARGV do
     texts(returned[1], returned[2], returned[3]),
   }, ', ')
 end
-return results`;
+return results`);
 
 function wordsOf({ bound, held, nowMicros, hits, charge, returned }: AlgorithmCase): string {
   return [
@@ -92,7 +92,7 @@ describeWithServer('the Lua of the algorithms', redisProgram, (path) => {
   ])('computes for %s what its TypeScript computes', async (_, cases) => {
     await fc.assert(
       fc.asyncProperty(fc.array(cases, { minLength: 200, maxLength: 200 }), async (list) => {
-        const results = await client.eval(script, 0, ...list.map(wordsOf));
+        const results = await client.eval(script.source, 0, ...list.map(wordsOf));
         expect(results).toEqual(list.map(expectedOf));
       }),
       { numRuns: caseCount(10) },

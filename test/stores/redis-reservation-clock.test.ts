@@ -12,22 +12,22 @@ import { bookProblems } from '../support/reservation-books.ts';
 import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
-const original = { ...program };
-const source = program.source.replaceAll("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
-Object.assign(program, redisScript(source));
-// Other files run in this process afterwards.
-afterAll(() => void Object.assign(program, original));
-
 describeWithEachRedis('reservations in Redis, by a clock that the test sets', (path) => {
   const clock = new ManualClock(Date.UTC(2026, 5));
+  const original = { ...program };
   let server: RedisServer;
   let client: Redis;
 
   beforeAll(async () => {
+    Object.assign(original, program);
+    const source = program.source.replaceAll("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
+    Object.assign(program, redisScript(source));
     server = await startRedis({ path, lifetimes: { own: ['now'], jitterSeconds: 3_600 } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
+    // Other files run in this process afterwards.
+    Object.assign(program, original);
     client.disconnect();
     await server.stop();
   });
