@@ -3,6 +3,7 @@ import { configObject } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { Announcer } from './announcer.ts';
 import type { Condition, ConfigObject, ConfigStatus } from './model/config-object.ts';
+import type { OwnershipNews } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { WebhookEvent } from './webhooks/webhook-event.ts';
 
@@ -14,9 +15,9 @@ let notified: WebhookEvent[];
 let announcer: Announcer;
 
 /** As another replica has it. */
-function makeAnnouncer(): Announcer {
+function makeAnnouncer(telemetry = recordedTelemetry()): Announcer {
   return new Announcer({
-    ...recordedTelemetry(),
+    ...telemetry,
     clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
     recordEvent: (event) => recorded.push(event),
     notify: (event) => notified.push(event),
@@ -142,5 +143,45 @@ describe('startedLeading', () => {
   it('passes over objects without a status, and what is no news', () => {
     announcer.startedLeading([configObject({ name: 'new' }), withStatus(statusOf(1, 0, pending))]);
     expect(notified).toEqual([]);
+  });
+});
+
+describe('contested', () => {
+  const object = configObject({ name: 'shop' });
+  const words = 'two control planes have one class';
+
+  it.each<[counter: string, news: OwnershipNews, event: string, logged: object]>([
+    [
+      'status_overwrites_total',
+      { is: 'overwritten', by: 'b/weir', manager: 'kubectl' },
+      'Warning StatusOverwritten: the status was changed by kubectl and now bears the name of control plane b/weir; it is written again',
+      { object: 'default/shop', by: 'b/weir', manager: 'kubectl', times: 1 },
+    ],
+    [
+      'status_overwrites_total',
+      { is: 'overwritten', by: undefined },
+      'Warning StatusOverwritten: the status was changed by nobody that its managedFields name; it is written again',
+      { object: 'default/shop', times: 1 },
+    ],
+    [
+      'class_conflicts_total',
+      { is: 'class-conflict', by: 'b/weir', yields: true },
+      `Warning ClassConflict: control plane b/weir writes this status as well: ${words}; this one leaves the object to it for ten minutes`,
+      { object: 'default/shop', by: 'b/weir', yields: true, times: 1 },
+    ],
+    [
+      'class_conflicts_total',
+      { is: 'class-conflict', by: 'b/weir', yields: false },
+      `Warning ClassConflict: control plane b/weir writes this status as well: ${words}; this one goes on writing it`,
+      { object: 'default/shop', by: 'b/weir', yields: false, times: 1 },
+    ],
+  ])('counts %s, and reports %j', async (counter, news, event, logged) => {
+    const telemetry = recordedTelemetry();
+    if (news.is === 'written') throw new Error('no other writer');
+    makeAnnouncer(telemetry).contested(object, news);
+    expect(events()).toEqual([event]);
+    expect(telemetry.events.map(([, fields]) => fields)).toEqual([logged]);
+    for (const each of ['status_overwrites_total', 'class_conflicts_total'])
+      expect(await telemetry.counted(each)).toBe(each === counter ? 1 : 0);
   });
 });

@@ -16,6 +16,7 @@ import {
   type AdmissionView,
   admissionAnswer,
   boundedWarnings,
+  isDoubtful,
   readReview,
   reviewAnswer,
 } from './admission-answer.ts';
@@ -260,6 +261,35 @@ describe('admissionAnswer', () => {
       admissionAnswer(request(asked('default', { count: -1 }, namespace), { resource }), viewOf());
     expect(ask('weir-system')).toMatchObject({ allowed: false, reason: 'Invalid' });
     expect(ask('shop')).toEqual(noWord);
+  });
+});
+
+describe('isDoubtful', () => {
+  const view = (isDoubtful: boolean): AdmissionView => ({
+    ...viewOf(),
+    foresee: () => ({ isDoubtful }) as ReturnType<AdmissionView['foresee']>,
+  });
+  const ofKind = (resource: string, more: Partial<AdmissionRequest> = {}): AdmissionRequest =>
+    request(asked('a', {}), { resource: { group: 'ratelimit.weir.dev', resource }, ...more });
+
+  it.each(['ratelimitconfigs', 'ratelimitoverrides'])(
+    'is what newer schemas may say otherwise of %s',
+    (plural) => {
+      expect(isDoubtful(ofKind(plural), view(true))).toBe(true);
+      expect(isDoubtful(ofKind(plural), view(false))).toBe(false);
+    },
+  );
+
+  it('is no other kind, and no object that is deleted or not ours', () => {
+    const other = { group: 'other.dev', resource: 'ratelimitconfigs' };
+    const notOurs = { ...asked('a', {}), metadata: { ...asked('a', {}).metadata, labels: { ours: 'no' } } };
+    for (const doubtless of [
+      ofKind('ratelimitfleets'),
+      ofKind('ratelimitconfigs', { object: undefined }),
+      ofKind('ratelimitconfigs', { resource: other }),
+      ofKind('ratelimitconfigs', { object: notOurs }),
+    ])
+      expect(isDoubtful(doubtless, view(true))).toBe(false);
   });
 });
 

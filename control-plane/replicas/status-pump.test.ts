@@ -76,7 +76,7 @@ function setUp({ concurrency = 2 } = {}) {
     written: await telemetry.counted('status_writes_total{outcome="written"}'),
     failed: await telemetry.counted('status_writes_total{outcome="failed"}'),
   });
-  return { pump, waiting, reported, done, versions, answers, timers, state, answer, counted };
+  return { pump, waiting, reported, done, versions, answers, clock, timers, state, answer, counted };
 }
 
 describe('a status pump', () => {
@@ -226,6 +226,38 @@ describe('a status pump', () => {
     await answer('a', { is: 'refused', error: denied });
     expect([...answers.keys()]).toEqual(['b']);
     expect(done).toEqual([]);
+  });
+
+  it('begins with a short pause again for an object that was not written for a minute', async () => {
+    const { pump, waiting, reported, clock, timers, answer } = setUp();
+    const refuse = async (uid: string): Promise<void> => {
+      waiting.push(entry(uid));
+      pump.wake();
+      await answer(uid, { is: 'refused', error: invalid });
+    };
+    const pass = (ms: number): void => {
+      timers.advance(ms);
+      clock.ms += ms;
+    };
+    const againAfter = (): number => {
+      const before = reported.filter((line) => line === 'again').length;
+      for (let ms = 100; ms < 20_000; ms += 100) {
+        pass(100);
+        if (reported.filter((line) => line === 'again').length > before) return ms;
+      }
+      throw new Error('the pause does not end');
+    };
+    await refuse('a');
+    expect(againAfter()).toBe(2_500);
+    await refuse('a');
+    expect(againAfter()).toBe(5_000);
+    pass(60_100);
+    await refuse('b');
+    expect(againAfter()).toBe(2_500);
+    await refuse('a');
+    expect(againAfter()).toBe(2_500);
+    await refuse('b');
+    expect(againAfter()).toBe(5_000);
   });
 
   it('takes a status for refused that the server stumbles over again and again', async () => {

@@ -131,3 +131,15 @@ it('stays in doubt while renewals go unanswered, and sets no timer after its end
   doubt.close();
   expect(timers.size).toBe(0);
 });
+
+it('trusts the watch after a renewal that was refused while connections are new, and replaces them later', () => {
+  const { doubt, slow, timers, since } = setUp();
+  slow('9');
+  since();
+  timers.advance(1_000);
+  doubt.unanswered(true);
+  doubt.answered(undefined);
+  expect(since()).toEqual(['cut off', 'back']);
+  timers.advance(60_000);
+  expect(since()).toEqual(['reconnect at 60000']);
+});

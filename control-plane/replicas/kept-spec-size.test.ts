@@ -1,0 +1,42 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { KeptSpecStore } from './kept-specs.ts';
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
+
+it('a spec that fits into no ConfigMap is not stored, with a line in the log, and others are', async () => {
+  const time = new VirtualTime();
+  const { clock, timers } = new SimulatedProcess(time);
+  const cluster = new MemoryCluster(() => clock.nowMs());
+  const telemetry = recordedTelemetry();
+  const client = new MemoryApi({ cluster, timers, userAgent: 'test' });
+  const store = new KeptSpecStore({
+    ...telemetry,
+    ...{ clock, timers, client, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
+    leads: () => true,
+    changed: () => {},
+  });
+  onTestFinished(async () => {
+    await Promise.all([store.close(), time.advance(10_000)]);
+  });
+  await Promise.all([store.load(), time.advance(1_000)]);
+  const spec = (name: string, bytes: number) => ({
+    ...{ namespace: 'team', name, generation: 3 },
+    spec: { domain: 'x'.repeat(bytes) },
+  });
+  store.sync(new Map(Object.entries({ u1: spec('large', 1_000_000), u2: spec('small', 900_000) })));
+  await time.advance(5_000);
+  const stored = cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
+  expect(stored.map((map) => (map as { data?: { uid?: string } }).data?.uid)).toEqual(['u2']);
+  expect([...store.stored.keys()]).toEqual(['u2']);
+  expect(telemetry.events).toEqual([
+    [
+      'A spec that stays in force is too large to be stored: a restart would lose it',
+      { object: 'team/large', bytes: expect.any(Number), mostBytes: 1_000_000 },
+    ],
+  ]);
+});
