@@ -8,40 +8,59 @@ import { SimulatedProcess, VirtualTime } from '../test/simulation/virtual-time.t
 import { configSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ClusterBacking } from './cluster-backing.ts';
+import type { ApiRequest } from './kubernetes/api.ts';
 import type { ApiObject } from './kubernetes/reflector.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import type { World } from './world.ts';
 
 const system = 'weir-system';
 
-function open(env: Record<string, string> = {}) {
+interface Place {
+  time: VirtualTime;
+  cluster: MemoryCluster;
+}
+
+function newPlace(): Place {
+  const time = new VirtualTime();
+  return { time, cluster: new MemoryCluster(() => time.nowMs) };
+}
+
+function open(env: Record<string, string> = {}, { time, cluster } = newPlace(), replica = 'replica-a') {
   const parsed = parseControlPlaneSettings({ SOURCE: 'KUBERNETES', XDS_HOST: '127.0.0.1', ...env });
   if (parsed.errors !== undefined) throw new Error(parsed.errors.map(({ message }) => message).join());
-  const time = new VirtualTime();
-  const { clock, timers } = new SimulatedProcess(time);
-  const cluster = new MemoryCluster(() => clock.nowMs());
+  const process = new SimulatedProcess(time);
+  const { clock, timers } = process;
   const reviews: unknown[] = [];
   const others = ({ path, body }: { path: string; body?: unknown }): unknown => {
     if (path.startsWith('/openapi/v3')) return { paths: {} };
     reviews.push(body);
     return { status: { authenticated: true, user: { username: 'limiter' }, audiences: ['weir'] } };
   };
-  const client = new MemoryApi({ cluster, timers, userAgent: 'test', others });
+  const asked: string[] = [];
+  const fault = ({ method, path }: ApiRequest) => {
+    asked.push(`${method} ${path}`);
+    return undefined;
+  };
+  const client = new MemoryApi({
+    ...{ cluster, timers: time, clientTimers: timers, userAgent: replica, others, fault },
+  });
   let world: Partial<World> = {};
   const backing = new ClusterBacking({
     ...recordedTelemetry(),
     ...{ clock, timers, client, random: () => 0, codec: plainCodec, env: {} },
     settings: parsed.settings,
-    replica: 'replica-a',
+    replica,
     namespace: system,
     learn: (news) => {
       world = { ...world, ...news };
     },
   });
   onTestFinished(async () => {
+    if (process.isDead) return;
     await Promise.all([backing.source.close(), backing.close(), time.advance(60_000)]);
   });
-  return { backing, time, reviews, world: () => world };
+  const living = (): string[] => (world.reports ?? []).map((report) => report.replica);
+  return { backing, process, time, reviews, asked, world: () => world, living };
 }
 
 const stored = (kind: string, namespace: string, spec: unknown, labels = {}): ApiObject => ({
@@ -98,4 +117,40 @@ it('nobody is reported as the leader by a replica whose own lead is over', async
   backing.start();
   await time.advance(5_000);
   expect([backing.leader, backing.leads, world().leads]).toEqual(['replica-a', true, true]);
+});
+
+it('a replica that dies is no longer counted in time, though nothing else happens', async () => {
+  const place = newPlace();
+  const [first, second] = [open({}, place), open({}, place, 'replica-b')];
+  for (const { backing } of [first, second]) backing.start();
+  await place.time.advance(20_000);
+  expect(first.living()).toEqual(['replica-a', 'replica-b']);
+  second.process.kill();
+  await place.time.advance(1_000);
+  expect(first.living()).toEqual(['replica-a', 'replica-b']);
+  await place.time.advance(60_000);
+  expect(first.living()).toEqual(['replica-a']);
+});
+
+it('a replica that ends gives up the lead, leaves nothing behind, and asks for nothing more', async () => {
+  const place = newPlace();
+  const [first, second] = [open({}, place), open({}, place, 'replica-b')];
+  first.backing.start();
+  await place.time.advance(5_000);
+  second.backing.start();
+  await place.time.advance(5_000);
+  expect([first.backing.leads, second.backing.leads]).toEqual([true, false]);
+  expect(second.living()).toEqual(['replica-b', 'replica-a']);
+  await Promise.all([first.backing.close(), place.time.advance(1_000)]);
+  expect(first.backing.leads).toBe(false);
+  first.asked.length = 0;
+  await place.time.advance(5_000);
+  expect([second.backing.leads, second.backing.leader, second.living()]).toEqual([
+    true,
+    'replica-b',
+    ['replica-b'],
+  ]);
+  await place.time.advance(120_000);
+  expect(first.asked).toEqual([]);
+  first.process.kill();
 });

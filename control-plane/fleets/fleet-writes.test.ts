@@ -194,3 +194,12 @@ it('waits for the watch after a conflict, and for ten seconds at most', async ()
   await evaluate();
   expect(written()).toEqual(['edge 0/2', 'edge 0/2']);
 });
+
+it('shows a status that is due as written only for the version that it follows from', async () => {
+  const { api, store, write, show } = await setUp({ status: 503 });
+  write('edge', '0/2');
+  await api.written(1);
+  expect(store.followed).toMatchObject([{ written: statusOf('0/2'), object: { status: undefined } }]);
+  await show('9', undefined);
+  expect(store.followed).toMatchObject([{ written: undefined, object: { resourceVersion: '9' } }]);
+});

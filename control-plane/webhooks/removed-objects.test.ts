@@ -5,6 +5,7 @@ import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import type { ApiRequest } from '../kubernetes/api.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 import { RemovedObjectStore } from './removed-objects.ts';
 
@@ -17,8 +18,13 @@ function setUp() {
   const telemetry = recordedTelemetry();
   /** What each replica was reported last. */
   const read = new Map<string, readonly RemovedObject[]>();
+  const writes: string[] = [];
   const open = (replica: string, leads: boolean): RemovedObjectStore => {
-    const client = new MemoryApi({ cluster, timers, userAgent: replica });
+    const fault = ({ method }: ApiRequest) => {
+      if (method !== undefined && method !== 'GET') writes.push(`${replica} ${method}`);
+      return undefined;
+    };
+    const client = new MemoryApi({ cluster, timers, userAgent: replica, fault });
     const parts = { ...telemetry, clock, timers, client, codec: plainCodec, random: () => 0 };
     const store = new RemovedObjectStore({
       ...parts,
@@ -30,7 +36,7 @@ function setUp() {
     return store;
   };
   const stored = () => cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
-  return { time, open, read, stored, telemetry };
+  return { time, open, read, stored, telemetry, writes };
 }
 
 const removed = (name: string, bytes = 1): RemovedObject => ({
@@ -81,4 +87,25 @@ it('the newest deleted objects are stored if not all of them fit, and the log sa
       { objects: 10, stored: 5 },
     ],
   ]);
+});
+
+it('nothing is written that is stored already, not even by the next leader', async () => {
+  const { time, open, writes } = setUp();
+  const leader = open('leader', true);
+  await time.advance(1_000);
+  const objects = [removed('a')];
+  for (let turn = 0; turn < 3; turn++) {
+    leader.sync(structuredClone(objects));
+    await time.advance(10_000);
+  }
+  expect(writes).toEqual(['leader PATCH']);
+  await leader.close();
+  const next = open('next', true);
+  await time.advance(1_000);
+  next.sync(structuredClone(objects));
+  await time.advance(60_000);
+  expect(writes).toHaveLength(1);
+  next.sync([...objects, removed('b')]);
+  await time.advance(1_000);
+  expect(writes).toEqual(['leader PATCH', 'next PATCH']);
 });

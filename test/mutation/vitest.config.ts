@@ -18,6 +18,7 @@ const waiting = [
 ].map((name) => `test/stores/${name}.test.ts`);
 const controlPlanes = (): string[] => [
   ...globSync('test/control-plane/*.test.ts').filter((file) => !needsServer(readFileSync(file, 'utf8'))),
+  'test/simulation/found-defects.test.ts',
   'test/mutation/simulated-cluster.ts',
 ];
 const needsServer = (text: string): boolean => /describeWith(?:\w*ApiServer|Programs)\b/.test(text);
