@@ -63,7 +63,7 @@ export class Count {
   }
 }
 
-/** In the store, nothing holds back a single operation. The local cache may still have turned it into a read. */
+/** Nothing holds back a single operation. */
 function stopOptions(ops: readonly CountedHit[]): SubmitOptions {
-  return ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek' ? stopWhenOver : countAll;
+  return ops.length > ops[0]!.groupSize ? stopWhenOver : countAll;
 }

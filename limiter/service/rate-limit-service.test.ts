@@ -719,7 +719,7 @@ describe('RateLimitService', () => {
       store.asked.length = 0;
       expect(statuses(decider, request('a', 'b'))).toEqual(['OK 5', 'OVER 0']);
       expect(store.asked).toMatchObject([
-        { ops: [{ key: `d_a_v_${minuteSuffix}`, limit: 5, lookOnly: true }], stopWhenOver: true },
+        { ops: [{ key: `d_a_v_${minuteSuffix}`, limit: 5, lookOnly: true }], stopWhenOver: false },
       ]);
       expect(statuses(decider, request('a'))).toEqual(['OK 4']);
     });

@@ -20,7 +20,7 @@ export function admit(
     for (let i = first; i < end; i += 1) giveBack(ops[i]!, nowMicros);
     return hits > 0;
   }
-  let passes = !heldBack;
+  let passes = !heldBack && verb !== 'peek';
   for (let i = first; i < end; i += 1) {
     const op = ops[i]!;
     const bound = op.counter.bound!;

@@ -4,7 +4,7 @@
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
-import { callAbandoned, failOp, type LeaseTerms, type Operation } from './operation.ts';
+import { callAbandoned, failOp, hitsToCount, type LeaseTerms, type Operation } from './operation.ts';
 import type { StoreError } from './store-error.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
@@ -92,9 +92,10 @@ export class FoldedRun {
     let total = Math.max(0, before);
     let next = 0;
     for (let op: Operation | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
-      const reported = reportedAfter(total, op.hits, op.verb === 'refund');
+      const hits = hitsToCount(op);
+      const reported = reportedAfter(total, hits, op.verb === 'refund');
       total = Math.min(maxTotal, reported);
-      op.applied = op.hits;
+      op.applied = hits;
       op.after = reported;
       op.error = undefined;
     }
@@ -125,12 +126,13 @@ export class FoldedRun {
   /** Answers the ops of a run that the store could not count: refuses hits on an exhausted counter, and fails the others. */
   answerUncounted(held: number, error: StoreError): void {
     this.forEach((op) => {
-      if (op.verb === 'refund' || (op.hits > 0 && held < op.counter.capacity)) {
+      const hits = hitsToCount(op);
+      if (op.verb === 'refund' || (hits > 0 && held < op.counter.capacity)) {
         failOp(op, error);
         return;
       }
       op.applied = 0;
-      op.after = reportedAfter(held, op.hits, false);
+      op.after = reportedAfter(held, hits, false);
       op.error = undefined;
     });
   }
@@ -148,10 +150,11 @@ export class FoldedRun {
   }
 
   #fold(op: Operation): void {
-    const { hits, lease } = op;
+    const { verb, lease } = op;
+    const hits = hitsToCount(op);
     // A limiter has one message in progress for a counter. If it was given up meanwhile, nothing waits for the answer.
     if (lease !== undefined && lease.sequence >= (this.lease?.sequence ?? 0)) this.lease = lease;
-    if (op.verb === 'refund') {
+    if (verb === 'refund') {
       this.low = Math.max(0, this.low - hits);
       this.high = Math.max(0, this.high - hits);
       // Any x ends at low from here down, as x is at most maxTotal.

@@ -406,6 +406,11 @@ export function asksForHits(verb: Verb): boolean {
   return verb === 'add' || verb === 'peek' || verb === 'reserve';
 }
 
+/** Returns the hits that an operation counts if it passes. */
+export function hitsToCount({ verb, hits }: Operation): number {
+  return verb === 'peek' ? 0 : hits;
+}
+
 /** Whether the limit of a counter refused the hits of an answered operation. */
 export function isRefused({ verb, error, counter, after, over }: Operation): boolean {
   if (verb === 'refund' || error !== undefined) return false;

@@ -37,7 +37,8 @@ export class PerSecondStore implements Store {
     const store = this.#onlyStoreOf(ops);
     if (store !== undefined) store.submit(ops, options, done);
     else if (ops[0]!.hold !== undefined) this.#spread(ops, done);
-    else if (options.stopWhenOver) lookThenCount(this, ops, done);
+    else if (options.stopWhenOver)
+      lookThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     else this.#split(ops, done);
   }
 

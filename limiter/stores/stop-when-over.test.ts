@@ -1,28 +1,70 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
+import { FoldedRun } from './folded-run.ts';
 import type { Operation } from './operation.ts';
 import { lookThenCount } from './stop-when-over.ts';
-import type { Store } from './store.ts';
 import { StoreError } from './store-error.ts';
 
-it('counts no op whose look failed', () => {
+type Totals = Record<string, number | StoreError>;
+
+/** Counts requests from these totals. Returns what each step submitted, and the answers. */
+function counted(requests: Operation[][], totals: Totals) {
   const submitted: string[][] = [];
-  const store: Pick<Store, 'submit'> = {
-    submit(ops: Operation[], _, done) {
-      submitted.push(ops.map(({ key, hits }) => `${key} ${hits}`));
-      for (const op of ops) {
-        op.after = op.hits;
-        op.applied = op.hits;
-        if (op.key === 'broken') op.error = new StoreError('broken', { transient: false });
+  const submit = (ops: Operation[], done: () => void) => {
+    submitted.push(ops.map(({ verb, key, hits }) => `${verb} ${key} ${hits}`));
+    for (const op of ops) {
+      const run = new FoldedRun(op);
+      const total = totals[op.key]!;
+      if (typeof total !== 'number') run.fail(total);
+      else {
+        run.answer(total);
+        totals[op.key] = op.after;
       }
-      done();
-    },
+    }
+    done();
   };
-  const ops = [counterOp({ key: 'well', hits: 2 }), counterOp({ key: 'broken', hits: 3 })];
-  lookThenCount(store as Store, ops, () => {});
-  expect(submitted).toEqual([['well 0', 'broken 0'], ['well 2']]);
-  expect(ops.map(({ applied, after, error }) => [applied, after, error?.message])).toEqual([
-    [2, 2, undefined],
-    [0, 0, 'broken'],
-  ]);
+  lookThenCount(requests, submit, () => void submitted.push(['done']));
+  const answers = requests.map((ops) =>
+    ops.map(({ applied, after, error }) => error?.message ?? [applied, after]),
+  );
+  return { submitted, answers };
+}
+
+describe('lookThenCount', () => {
+  it('asks for the total of every key once', () => {
+    const request = [counterOp({ key: 'a', limit: 9 }), counterOp({ key: 'b', limit: 9 })];
+    const { submitted } = counted([request, [counterOp({ key: 'a', limit: 9 })]], { a: 0, b: 0 });
+    expect(submitted).toEqual([['add a 0', 'add b 0'], ['add a 1', 'add b 1', 'add a 1'], ['done']]);
+  });
+
+  it('counts only what would be over, and leaves the others as they were read', () => {
+    const request = [counterOp({ key: 'full', limit: 2 }), counterOp({ key: 'free', limit: 9 })];
+    const { submitted, answers } = counted([request], { full: 2, free: 5 });
+    expect(submitted[1]).toEqual(['add full 1']);
+    expect(answers).toEqual([
+      [
+        [1, 3],
+        [0, 5],
+      ],
+    ]);
+  });
+
+  it('judges each request by what those before it leave', () => {
+    const request = () => [counterOp({ key: 'shared', limit: 2 }), counterOp({ key: 'own', limit: 9 })];
+    const { answers } = counted([request(), request(), request()], { shared: 0, own: 0 });
+    expect(answers.map((ops) => ops.map((answer) => answer[1]))).toEqual([
+      [1, 1],
+      [2, 2],
+      [3, 2],
+    ]);
+  });
+
+  it('counts no op that could not be read, and counts the others', () => {
+    const broken = new StoreError('broken', { transient: true });
+    const ops = [counterOp({ key: 'well', hits: 2 }), counterOp({ key: 'broken', hits: 3 })];
+    const { submitted, answers } = counted([ops], { well: 0, broken });
+    expect(submitted).toEqual([['add well 0', 'add broken 0'], ['add well 2'], ['done']]);
+    expect(answers).toEqual([[[2, 2], 'broken']]);
+    expect(ops[1]!.error!.notCounted).toBe(true);
+  });
 });

@@ -1,6 +1,6 @@
 /** Stop-when-over, for all stores (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
-import { copyOperation, failOp, type Operation } from './operation.ts';
-import { countAll, type Store } from './store.ts';
+import { totalAfter } from './folded-run.ts';
+import { copyOperation, failAll, type Operation } from './operation.ts';
 
 /**
  * Decides what each op of one request may count and writes it to `applied`. Before, `after` must be its key's total before the request,
@@ -40,54 +40,105 @@ function setApplied(ops: readonly Operation[], first: number, over: boolean): vo
   for (let i = first; i < first + ops[first]!.groupSize; i += 1) ops[i]!.applied = over ? ops[i]!.hits : 0;
 }
 
+/** Counts operations, and answers in place. Calls `done` once. */
+export type SubmitAll = (ops: Operation[], done: () => void) => void;
+
 /**
- * Counts a request that one call of the store cannot hold: reads every key first, then counts. This is not atomic: callers that read at
- * the same time may all count. An op that could not be read is not counted. `beside` are ops of the same request that are counted
- * elsewhere, with their totals before it.
+ * Counts whole requests that no single step can count: reads every key first, then counts. This is not atomic: callers that read at the
+ * same time may all count. The requests are judged in order, each by the totals that the requests before it leave. An op that could not
+ * be read is not counted. `beside` are ops of a single request that are counted elsewhere, with their totals before it.
  */
 export function lookThenCount(
-  store: Store,
-  ops: Operation[],
+  requests: readonly (readonly Operation[])[],
+  submit: SubmitAll,
   done: () => void,
   beside: readonly Operation[] = [],
 ): void {
-  const looks = ops.map((op) => copyOperation(op, 'add', 0));
-  store.submit(looks, countAll, () => {
-    const seen: Operation[] = [];
-    for (const [i, look] of looks.entries()) {
-      const op = ops[i] as Operation;
-      op.after = look.after;
-      op.error = undefined;
-      if (look.error === undefined) seen.push(op);
-      else failOp(op, look.error.marked(true));
-    }
-    holdBack([...ops, ...beside]);
-    for (const op of ops) if (op.error !== undefined) op.applied = 0;
-    const counts = seen.map(toCount);
-    store.submit(counts, countAll, () => {
-      for (const [i, count] of counts.entries()) {
-        const { applied, after, error, waitMicros, held, over, mayReturn, hasExpired } = count;
-        const op = seen[i] as Operation;
-        const isOver = isHeldBack(op) ? after + op.hits > op.counter.capacity : over;
-        Object.assign(op, { applied, after, error, waitMicros, held, over: isOver, mayReturn, hasExpired });
+  const looks = new Map<string, Operation>();
+  for (const op of requests.flat()) if (!looks.has(op.key)) looks.set(op.key, lookAt(op));
+  submit([...looks.values()], () => {
+    const { counts, later } = judge(requests, looks, beside);
+    const copies = counts.map(({ copy }) => copy);
+    submit(copies, () => {
+      for (const { op, copy } of counts) {
+        const { applied, after, over, error, waitMicros, held, mayReturn, hasExpired } = copy;
+        Object.assign(op, { applied, after, over, error, waitMicros, held, mayReturn, hasExpired });
       }
-      done();
+      if (later.length === 0) done();
+      else lookThenCount(later, submit, done, beside);
     });
   });
 }
 
-/**
- * Returns the op with the hits that it counts. An op that is held back gets its waiting time from its own bound, which is asked with
- * more hits than can pass, or with none.
- */
-function toCount(op: Operation): Operation {
-  if (!isHeldBack(op)) return copyOperation(op, op.verb, op.applied);
-  const wasOver = op.after + op.hits > op.counter.capacity;
-  const asked = copyOperation(op, op.verb, wasOver ? Number.MAX_SAFE_INTEGER : 0);
-  asked.groupSize = 1;
-  return asked;
+function lookAt(op: Operation): Operation {
+  const look = copyOperation(op, 'add', 0);
+  look.groupSize = 1;
+  return look;
 }
 
-function isHeldBack({ counter, applied, hits }: Operation): boolean {
-  return counter.bound !== undefined && applied < hits;
+/** An op that is to be counted, and the copy that is submitted for it. */
+interface CountedCopy {
+  readonly op: Operation;
+  readonly copy: Operation;
+}
+
+/**
+ * Returns what requests count. `looks` are updated to what each request leaves. After a refund to a bound this is unknown: requests
+ * about its counter are returned as `later`, with all that follow. Answers the ops that need not be submitted.
+ */
+function judge(
+  requests: readonly (readonly Operation[])[],
+  looks: ReadonlyMap<string, Operation>,
+  beside: readonly Operation[],
+): { counts: CountedCopy[]; later: readonly (readonly Operation[])[] } {
+  const all: CountedCopy[] = [];
+  const changed = new Set<string>();
+  const refunded = new Set<string>();
+  let judged = 0;
+  for (const ops of requests) {
+    if (ops.some(({ key }) => refunded.has(key))) break;
+    judged += 1;
+    for (const op of ops) {
+      const { after, error } = looks.get(op.key)!;
+      op.after = after;
+      op.error = error;
+    }
+    holdBack([...ops, ...beside]);
+    for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+      const group = ops.slice(first, first + ops[first]!.groupSize);
+      const failed = group.find(({ error }) => error !== undefined)?.error;
+      if (failed !== undefined) {
+        failAll(group, failed.marked(true));
+        continue;
+      }
+      const { applied, hits, verb, counter } = group[0]!;
+      const counts = applied > 0;
+      for (const op of group) all.push({ op, copy: copyOperation(op, applied < hits ? 'peek' : verb, hits) });
+      if (counts) for (const { key } of group) changed.add(key);
+      if (counts && verb === 'refund' && counter.bound !== undefined) refunded.add(group[0]!.key);
+      else if (counts) leave(group, looks);
+    }
+  }
+  for (const { op } of all) if (!changed.has(op.key)) answer(op, looks.get(op.key)!);
+  const counts = all.filter(({ op }) => changed.has(op.key) || op.counter.bound !== undefined);
+  return { counts, later: requests.slice(judged) };
+}
+
+/** Answers an op without a bound by the look at its key, which nothing changes. */
+function answer(op: Operation, { after, mayReturn, hasExpired }: Operation): void {
+  op.after = after;
+  op.mayReturn = mayReturn;
+  op.hasExpired = hasExpired;
+}
+
+/** Updates what the looks read to what the hits of a group leave. */
+function leave(group: readonly Operation[], looks: ReadonlyMap<string, Operation>): void {
+  const hasRoom = group.every(({ key, hits, counter }) => {
+    return counter.bound === undefined || looks.get(key)!.after + hits <= counter.capacity;
+  });
+  if (!hasRoom) return;
+  for (const { key, hits, verb } of group) {
+    const look = looks.get(key)!;
+    look.after = totalAfter(look.after, hits, verb === 'refund');
+  }
 }

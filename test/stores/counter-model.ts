@@ -136,7 +136,7 @@ export class CounterModel {
     return groups.flatMap((group, i) => {
       const { verb, counter } = group[0]!;
       const isPeek = verb === 'peek';
-      const counts = !stopWhenOver || verb === 'refund' || judged[i]! || (!anyOver && !isPeek);
+      const counts = !isPeek && (!stopWhenOver || verb === 'refund' || judged[i]! || !anyOver);
       return counter.bound === undefined
         ? [this.#count(group[0]!, counts)]
         : this.#admit(group, counts, nowMicros);

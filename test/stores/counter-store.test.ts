@@ -43,8 +43,10 @@ describeWithEachRedis('redis', (path) => {
 /** Counts some of the keys in one store and some in the other, by what they are called. */
 class SplitByKey extends PerSecondStore {
   override submit(ops: Operation[], ...rest: [options: { stopWhenOver: boolean }, done: () => void]): void {
-    for (const op of ops)
-      Object.assign(op, { perSecond: (op.key.codePointAt(op.key.length - 1) ?? 0) % 2 === 1 });
+    for (const op of ops) {
+      const perSecond = (op.key.codePointAt(op.key.length - 1) ?? 0) % 2 === 1;
+      Object.assign(op, { counter: { ...op.counter, perSecond } });
+    }
     super.submit(ops, ...rest);
   }
 }

@@ -1,7 +1,7 @@
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
 import { copyOperation, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
-import { lookThenCount } from '../stop-when-over.ts';
+import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
 import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.ts';
@@ -142,7 +142,8 @@ export class LocalFallbackStore extends StoreDecorator {
     const errors = failed.map((op) => op.error as StoreError);
     if (options.stopWhenOver) {
       const answered = ops.filter((op) => op.error === undefined);
-      lookThenCount(this.#options.local, failed, () => {}, answered.map(asBefore));
+      const submit: SubmitAll = (part, done) => this.#options.local.submit(part, countAll, done);
+      lookThenCount([failed], submit, () => {}, answered.map(asBefore));
     } else {
       this.#options.local.submit(failed, options, () => {});
     }

@@ -1,7 +1,7 @@
 /** Counters of memcache in one turn: the questions, the answers to each request, and the changes to send. */
 
 import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
-import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
+import { callAbandoned, failAll, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
 import { addCommand, changeCommand, type MemcacheCommand } from './command.ts';
@@ -107,7 +107,7 @@ export class CounterBatch {
     }
     for (const op of ops) {
       op.error = undefined;
-      op.applied = op.hits;
+      op.applied = hitsToCount(op);
       op.after = this.keys.get(op.key)!.total;
     }
     const known = failed ? this.#withoutFailed(ops) : ops;

@@ -3,7 +3,7 @@ import type { CounterState } from '../../algorithms/bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedAfter } from '../folded-run.ts';
-import { failAll, failOp, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
+import { failAll, failOp, hitsToCount, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
@@ -93,7 +93,7 @@ export class MemoryStore implements Store {
         for (const op of ops) this.#look(op, nowMs);
         holdBack(ops);
       } else {
-        for (const op of ops) op.applied = op.hits;
+        for (const op of ops) op.applied = hitsToCount(op);
       }
       for (let first = 0; first < ops.length; ) {
         const op = ops[first]!;

@@ -6,7 +6,7 @@
 import type { Bound, CounterState } from '../../algorithms/bound.ts';
 import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
-import { callAbandoned, failOp, type Operation } from '../operation.ts';
+import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
@@ -23,8 +23,6 @@ export interface Step {
   readonly ops: readonly Operation[];
   readonly first: number;
   readonly size: number;
-  /** Whether other ops of the request hold it back: it is then only read. */
-  readonly heldBack: boolean;
   /** The groups after the first one, in order. */
   rest: Operation[] | undefined;
   /** Answer: the time of the store's decision. */
@@ -44,18 +42,18 @@ export class Steps {
   }
 
   /** Adds the group of ops that begins at `first`. Returns false if that takes more than `room` further keys. */
-  add(ops: readonly Operation[], first: number, room: number, heldBack = false): boolean {
+  add(ops: readonly Operation[], first: number, room: number): boolean {
     const op = ops[first]!;
     const size = op.groupSize;
     const end = first + size;
     const last = this.#last.get(op.key);
-    if (last !== undefined && last.heldBack === heldBack && this.#isSame(last, ops, first)) {
+    if (last !== undefined && this.#isSame(last, ops, first)) {
       last.rest ??= [];
       for (let i = first; i < end; i += 1) last.rest.push(ops[i]!);
       return true;
     }
     if (size > room) return false;
-    this.take({ ops, first, size, heldBack, rest: undefined, nowMicros: 0 });
+    this.take({ ops, first, size, rest: undefined, nowMicros: 0 });
     return true;
   }
 
@@ -136,10 +134,11 @@ export class BoundTable {
 /** Returns the argument of `luaBoundedCountSection` with the steps: one text, because many arguments cost more than their bytes. */
 export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
   let text = '';
-  for (const { ops, first, size, rest, heldBack } of steps) {
-    const { hits, verb } = ops[first]!;
+  for (const { ops, first, size, rest } of steps) {
+    const op = ops[first]!;
+    const hits = hitsToCount(op);
     const times = rest === undefined ? 1 : 1 + rest.length / size;
-    text += `${size} ${heldBack ? 0 : verb === 'refund' ? -hits : hits} ${times} `;
+    text += `${size} ${op.verb === 'refund' ? -hits : hits} ${times} `;
     for (let i = first; i < first + size; i += 1)
       text += `${ops[i]!.ttlSeconds} ${bounds.numberOf(ops[i]!.counter.bound)} `;
   }
@@ -154,18 +153,18 @@ export function pushStepKeys(args: Arguments, steps: readonly Step[]): void {
 /** Writes the answers from what the keys of all steps held. */
 export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
   for (const step of steps) {
-    const { ops, first, size, rest, heldBack } = step;
+    const { ops, first, size, rest } = step;
     step.nowMicros = texts.nowMicros;
     if (!texts.read(ops, first)) {
       for (const op of opsOf(step)) failOp(op, ops[first]!.error!);
       continue;
     }
-    admit(ops, first, texts.nowMicros, heldBack);
+    admit(ops, first, texts.nowMicros);
     if (rest === undefined) continue;
     for (let next = 0; next < rest.length; next += size) {
       for (let i = 0; i < size; i += 1)
         rest[next + i]!.held = (next === 0 ? ops[first + i]! : rest[next - size + i]!).held;
-      admit(rest, next, texts.nowMicros, heldBack);
+      admit(rest, next, texts.nowMicros);
     }
   }
 }

@@ -91,15 +91,6 @@ export class CountPart implements CallPart {
     this.#isCluster = isCluster;
   }
 
-  /** Returns a part of runs and steps that were folded before. */
-  static of(runs: FoldedRun[], steps: Steps, isCluster: boolean): CountPart {
-    const part = new CountPart(isCluster);
-    part.#runs = runs;
-    part.#leased = leasedOf(runs);
-    if (steps.keys > 0) part.#steps = steps;
-    return part;
-  }
-
   /** The number of keys, including those of ledgers. */
   get keys(): number {
     return this.#runs.length + this.#leased + (this.#steps?.keys ?? 0);
@@ -117,7 +108,7 @@ export class CountPart implements CallPart {
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
     const op = ops[first]!;
     if (op.counter.bound !== undefined) return this.#addStep(ops, first, end, room);
-    const run = this.#runOf(op.key);
+    const run = this.#runs.length === 0 ? undefined : this.#runOf(op.key);
     if (run !== undefined) run.add(op);
     else if (room > 0 && this.#steps?.has(op.key) !== true) {
       const runs = this.#runs;
@@ -316,136 +307,130 @@ function orderOf(run: FoldedRun): number {
   return run.isAddition ? 0 : 1;
 }
 
-/** Whole requests with stop-when-over. Nothing is folded: what a request may count depends on those before it. */
-export class StopPart implements CallPart {
-  readonly kind = 'stop';
+/** Whole requests, or whole calls about reservations. Nothing is folded, because one operation depends on the others. */
+export abstract class WholePart implements CallPart {
+  abstract readonly kind: PartKind;
+  abstract readonly section: Section;
   readonly hasLeases = false;
-  #ops: Operation[] = [];
-  /** The number of ops without a bound. */
-  #plain = 0;
-  /** The number of ops of each request. */
-  #sizes: number[] = [];
+  keys = 0;
+  protected requests: (readonly Operation[])[] = [];
 
-  get section(): Section {
-    return 'stop';
-  }
+  protected abstract keysOf(request: readonly Operation[]): number;
 
-  get #hasBounds(): boolean {
-    return this.#plain < this.#ops.length;
-  }
+  abstract pushKeys(args: Arguments): void;
 
-  get keys(): number {
-    return this.#ops.length;
-  }
+  abstract pushArguments(args: Arguments): void;
+
+  abstract answer(reply: unknown, errors: RedisErrors): boolean;
+
+  abstract countPlainly(plain: PlainCommands): Promise<void>;
+
+  abstract scriptedKeys(): string[];
+
+  abstract spread(placeOf: (key: string) => unknown): SpreadPart;
 
   get key(): string {
-    return this.#ops[0]!.key;
+    return this.requests[0]![0]!.key;
   }
 
   has(key: string): boolean {
-    return this.#ops.some((op) => op.key === key);
+    return this.requests.some((request) => request.some((op) => op.key === key));
   }
 
   dropLeases(): void {}
 
-  add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
-    if (end - first > room) return false;
-    for (let i = first; i < end; i += 1) {
-      const op = ops[i]!;
-      this.#ops.push(op);
-      if (op.counter.bound === undefined) this.#plain += 1;
-    }
-    this.#sizes.push(end - first);
+  /** Adds the whole request. */
+  add(
+    request: readonly Operation[],
+    _first = 0,
+    _end = request.length,
+    room = Number.POSITIVE_INFINITY,
+  ): boolean {
+    const keys = this.keysOf(request);
+    if (keys > room) return false;
+    this.requests.push(request);
+    this.keys += keys;
     return true;
   }
 
-  /** Drops whole requests: what an op may count depends on all ops of its request. */
+  /** Drops requests whose callers gave up, except commits: what was used is charged in any case. */
   leaveOutAbandoned(): boolean {
-    const kept: Operation[] = [];
-    const sizes: number[] = [];
-    let first = 0;
-    for (const size of this.#sizes) {
-      const ops = this.#ops.slice(first, first + size);
-      first += size;
-      if (ops[0]?.caller?.abandoned === true) {
-        failAll(ops, callAbandoned);
-      } else {
-        for (const op of ops) kept.push(op);
-        sizes.push(size);
-      }
+    if (this.requests.some(isAbandoned)) {
+      for (const request of this.requests) if (isAbandoned(request)) failAll(request, callAbandoned);
+      this.requests = this.requests.filter((request) => !isAbandoned(request));
+      this.keys = this.requests.reduce((keys, request) => keys + this.keysOf(request), 0);
     }
-    this.#ops = kept;
-    this.#plain = kept.filter(({ counter }) => counter.bound === undefined).length;
-    this.#sizes = sizes;
-    return kept.length > 0;
+    return this.requests.length > 0;
   }
 
-  pushKeys(args: Arguments): void {
-    for (const op of this.#ops) args.push(op.key);
+  fail(error: StoreError): void {
+    for (const request of this.requests) failAll(request, error);
+  }
+}
+
+function isAbandoned([first]: readonly Operation[]): boolean {
+  return first!.verb !== 'commit' && first!.caller?.abandoned === true;
+}
+
+/** Whole requests with stop-when-over: what one may count depends on those before it. */
+export class StopPart extends WholePart {
+  readonly kind = 'stop';
+  readonly section = 'stop';
+  #hasBounds = false;
+
+  protected override keysOf(request: readonly Operation[]): number {
+    return request.length;
   }
 
-  pushArguments(args: Arguments): void {
-    const bounds = this.#hasBounds ? new BoundTable() : undefined;
+  override pushKeys(args: Arguments): void {
+    for (const ops of this.requests) for (const op of ops) args.push(op.key);
+  }
+
+  override pushArguments(args: Arguments): void {
+    this.#hasBounds = this.requests.some((ops) => ops.some(({ counter }) => counter.bound !== undefined));
+    const bounds = new BoundTable();
     const words: string[] = [];
-    let next = 0;
-    for (const size of this.#sizes) {
-      words.push(String(size));
-      for (const end = next + size; next < end; next += 1) {
-        const op = this.#ops[next] as Operation;
-        words.push(
-          hitsArgument(op),
-          String(op.counter.capacity),
-          op.holdsBack.charAt(0),
-          String(op.ttlSeconds),
-        );
-        if (bounds !== undefined) words.push(String(bounds.numberOf(op.counter.bound)), String(op.groupSize));
+    for (const ops of this.requests) {
+      words.push(String(ops.length));
+      for (const op of ops) {
+        const { counter, holdsBack, ttlSeconds, groupSize } = op;
+        words.push(hitsArgument(op), String(counter.capacity), holdsBack.charAt(0), String(ttlSeconds));
+        if (this.#hasBounds) words.push(String(bounds.numberOf(counter.bound)), String(groupSize));
       }
     }
-    if (bounds === undefined) for (const word of words) args.push(word);
-    else {
-      args.push(words.join(' '));
-      args.push(bounds.toArgument());
-    }
+    if (this.#hasBounds) words.splice(0, words.length, words.join(' '), bounds.toArgument());
+    for (const word of words) args.push(word);
   }
 
-  answer(reply: unknown, errors: RedisErrors): boolean {
+  override answer(reply: unknown, errors: RedisErrors): boolean {
     if (!Array.isArray(reply)) return false;
-    const texts = this.#hasBounds ? textsOf(reply, this.#plain, errors) : undefined;
-    const over = this.#hasBounds ? texts?.over : keysOverAt(reply, this.#plain);
+    const ops = this.requests.flat();
+    const plain = ops.filter(({ counter }) => counter.bound === undefined).length;
+    const texts = this.#hasBounds ? textsOf(reply, plain, errors) : undefined;
+    const over = this.#hasBounds ? texts?.over : keysOverAt(reply, plain);
     if (over === undefined) return false;
-    const ops = this.#ops;
-    let plain = 0;
+    let at = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
       const op = ops[i] as Operation;
       if (op.counter.bound === undefined) {
-        if (!answerPlain(op, reply[plain++], errors)) return false;
+        if (!answerPlain(op, reply[at++], errors)) return false;
       } else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
     for (const [key, what] of over) if (key <= ops.length) noteKeyOver(ops[key - 1]!, what);
     return texts === undefined || texts.isRead;
   }
 
-  fail(error: StoreError): void {
-    failAll(this.#ops, error);
-  }
-
-  scriptedKeys(): string[] {
+  override scriptedKeys(): string[] {
     return [];
   }
 
   /** Returns the whole part, because the keys of a request may be in many places. */
-  spread(): SpreadPart {
+  override spread(): SpreadPart {
     return { placed: new Map(), rest: this };
   }
 
-  countPlainly(plain: PlainCommands): Promise<void> {
-    const requests: Operation[][] = [];
-    let first = 0;
-    for (const size of this.#sizes) {
-      requests.push(this.#ops.slice(first, first + size));
-      first += size;
-    }
-    return plain.countWhole(requests);
+  override countPlainly(plain: PlainCommands): Promise<void> {
+    return plain.countWhole(this.requests);
   }
 }
 

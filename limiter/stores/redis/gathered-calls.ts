@@ -34,18 +34,13 @@ export class Batch implements SentCall {
   next: SentCall | undefined = undefined;
   /** The sender, set before a link sends the batch. */
   sender: BatchSender | undefined = undefined;
-  /** Whether the program is sent with its source, because the server does not know its name. */
-  isWithSource = false;
-  /** Whether it is a piece of the batch that has the place: of a rejected call, or for one slot. */
-  readonly isSplit: boolean;
   readonly requests: PendingSubmit[] = [];
   readonly #newPart: (kind: PartKind) => CallPart;
   #parts: CallPart[];
 
-  constructor(newPart: (kind: PartKind) => CallPart, parts?: CallPart[]) {
+  constructor(newPart: (kind: PartKind) => CallPart, parts: CallPart[] = []) {
     this.#newPart = newPart;
-    this.isSplit = parts !== undefined;
-    this.#parts = parts ?? [];
+    this.#parts = parts;
   }
 
   /**
@@ -108,7 +103,7 @@ export class Batch implements SentCall {
       const own = part.spread(placeOf, scripted);
       if (own.rest !== undefined) rest.push(own.rest);
       for (const [place, one] of own.placed)
-        places.getOrInsertComputed(place, () => new Batch(this.#newPart, [])).#parts.push(one);
+        places.getOrInsertComputed(place, () => new Batch(this.#newPart)).#parts.push(one);
     }
     return { placed: [...places.values()], rest };
   }
@@ -194,11 +189,11 @@ export class Batch implements SentCall {
 }
 
 /**
- * Settles an answered batch, which had one of `places` unless it is a piece. Calls `done` of all requests that wait for nothing else,
- * even if one of them throws. The first error is thrown at the end.
+ * Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else, even if one of them
+ * throws. The first error is thrown at the end.
  */
 export function settle(batch: Batch, places?: Pick<CallPlaces<Batch>, 'free'>): void {
-  if (!batch.isSplit) places?.free();
+  places?.free();
   let thrown: { error: unknown } | undefined;
   for (const request of batch.requests) {
     request.callsLeft -= 1;

@@ -4,13 +4,22 @@ import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { failAll, failOp, type Operation, type Reservation } from '../operation.ts';
-import { lookThenCount } from '../stop-when-over.ts';
-import type { Claims, Note, Notes, ReservationBounds, Store, SubmitOptions, TallyChanges } from '../store.ts';
+import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
+import {
+  type Claims,
+  countAll,
+  type Note,
+  type Notes,
+  type ReservationBounds,
+  type Store,
+  type SubmitOptions,
+  type TallyChanges,
+} from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
 import { type CallPart, CountPart, type PartKind, StopPart } from './count-parts.ts';
 import {
-  type Batch,
+  Batch,
   type CallBounds,
   type CallCarrier,
   type CallCounts,
@@ -20,12 +29,20 @@ import {
   settle,
   TurnGathering,
 } from './gathered-calls.ts';
+import { program } from './lua/program.ts';
+import { runScript } from './lua/scripts.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
-import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './wire/redis-error.ts';
-import { hasSet, textReply } from './wire/resp.ts';
+import {
+  areScriptsRefused,
+  isKeyRefused,
+  isNoScript,
+  type RedisErrors,
+  type RedisScripts,
+} from './wire/redis-error.ts';
+import { hasSet, textReply, UnexpectedReply } from './wire/resp.ts';
 
 export interface GatheringStoreOptions {
   /** The TLS of the connection; undefined without TLS. */
@@ -177,7 +194,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     } else if (!options.stopWhenOver) {
       this.#gathering.add(ops, 'count', { callsLeft: 0, done });
     } else if (ops.length > maxKeysPerCall) {
-      lookThenCount(this, ops, done);
+      lookThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     } else {
       this.#gathering.add(ops, 'stop', { callsLeft: 0, done });
     }
@@ -193,6 +210,38 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   get claims(): Claims {
     return { claim: (name, seconds) => this.#claim(name, seconds) };
+  }
+
+  /** Counts a batch that has a place, or a piece of one. Never rejects. */
+  protected abstract count(batch: Batch): Promise<void>;
+
+  /** Counts ops of a batch that has a place, apart from its others. */
+  protected readonly submitApart: SubmitAll = (ops, done) => {
+    const batch = new Batch(this.newPart);
+    const request = { callsLeft: 0, done };
+    for (let first = 0; first < ops.length; first += ops[first]!.groupSize)
+      batch.add(ops, first, first + ops[first]!.groupSize, 'count', request);
+    void this.count(batch).then(done);
+  };
+
+  /** Counts a batch by one call of the program. Never rejects. */
+  protected async runProgram(batch: Batch): Promise<void> {
+    const args: string[] = [];
+    batch.pushArguments(args);
+    try {
+      const reply = await runScript(this.commands, { key: batch.key, script: program, args });
+      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
+    } catch (error) {
+      if (isNoScript(error)) batch.fail(this.commands.translate(error));
+      else await this.countAgain(batch, error);
+    }
+  }
+
+  /** Counts a batch again after an error, if Redis ran nothing and another way may succeed. Otherwise, fails it. Never rejects. */
+  protected async countAgain(batch: Batch, error: unknown): Promise<void> {
+    const again = this.sentAgain(batch, error);
+    if (again === undefined) batch.fail(this.commands.translate(error));
+    else await Promise.all(again.map((one) => this.count(one)));
   }
 
   /** Submits a call about a reservation. All of its counters are in one place. */
@@ -254,6 +303,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   /** Returns the batches to send after Redis rejected one with `error` and ran nothing. Undefined: the batch has failed. */
   protected sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
+    if (isNoScript(error)) return [batch];
     if (areScriptsRefused(error)) {
       if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
       this.withoutScripts = true;

@@ -1,11 +1,9 @@
 /** Counts in Redis by plain commands, if it runs no scripts. */
-import type { CounterState } from '../../algorithms/bound.ts';
-import { admit, used } from '../admission.ts';
-import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
-import { copyOperation, failAll, failOp, type Operation } from '../operation.ts';
-import { holdBack } from '../stop-when-over.ts';
+import { type FoldedRun, maxTotal } from '../folded-run.ts';
+import type { Operation } from '../operation.ts';
+import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
 import { StoreError } from '../store-error.ts';
-import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
+import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import type { PlainCommands } from './count-parts.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { hasSet, integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
@@ -137,145 +135,10 @@ function isOverflow(error: unknown): boolean {
   return error instanceof Error && /\bwould overflow\b/.test(error.message);
 }
 
-/**
- * Stop-when-over in two steps: the caller reads every key of `totals`, then applies `runs`, then `answer` reports the ops. Requests
- * are judged in order, each by the totals that earlier ones leave. Pure.
- */
-export class PlainStop {
-  /** The total of every key before the first request, or the reason why it is unknown. The caller writes it. */
-  readonly totals = new Map<string, number | StoreError>();
-  /** Reads of ops with bounds. The caller answers them. */
-  readonly looks = new Steps();
-  /** The ops with bounds that may count, after `judge`. The caller counts and answers them. */
-  readonly steps = new Steps();
-  readonly #requests: readonly (readonly Operation[])[];
-  readonly #runs = new Map<string, FoldedRun>();
-  readonly #copies: { op: Operation; copy: Operation }[] = [];
-
-  constructor(requests: readonly (readonly Operation[])[]) {
-    this.#requests = requests;
-    for (const ops of requests) {
-      for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
-        const op = ops[first]!;
-        if (op.counter.bound === undefined) this.totals.set(op.key, 0);
-        else this.looks.add(looksAt(ops, first), 0, Number.POSITIVE_INFINITY);
-      }
-    }
-  }
-
-  /** Returns what each key may count. Runs that only read need not be applied, because this answers them. */
-  judge(): FoldedRun[] {
-    const expected = new Map(this.totals);
-    const held = statesBefore(this.looks);
-    for (const ops of this.#requests) {
-      for (const op of ops) {
-        if (op.counter.bound === undefined) readTotal(op, expected.get(op.key));
-        else readState(op, held.get(op.key)!);
-      }
-      holdBack(ops);
-      for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
-        const op = ops[first]!;
-        if (op.counter.bound !== undefined) {
-          this.#judgeGroup(ops, first, held);
-          continue;
-        }
-        if (op.error !== undefined) {
-          op.applied = 0;
-          continue;
-        }
-        this.#fold(op);
-        const before = expected.get(op.key) as number;
-        expected.set(op.key, totalAfter(before, op.applied, op.verb === 'refund'));
-      }
-    }
-    const counting: FoldedRun[] = [];
-    for (const run of this.#runs.values()) {
-      if (run.isLook) run.answer(this.totals.get(run.key) as number);
-      else counting.push(run);
-    }
-    return counting;
-  }
-
-  /** Answers the ops. Call it once every run was answered or failed. */
-  answer(): void {
-    for (const { op, copy } of this.#copies) {
-      op.applied = copy.applied;
-      op.after = copy.after;
-      op.error = copy.error;
-    }
-  }
-
-  #judgeGroup(ops: readonly Operation[], first: number, held: ReadonlyMap<string, StateBefore>): void {
-    const { groupSize, applied, hits, key } = ops[first]!;
-    const group = ops.slice(first, first + groupSize);
-    const failed = group.find(({ error }) => error !== undefined);
-    if (failed !== undefined) {
-      failAll(group, failed.error!);
-      return;
-    }
-    const heldBack = applied < hits;
-    const copies = group.map((op) => copyOperation(op, op.verb, op.hits));
-    for (const copy of copies) copy.held = held.get(copy.key)!.held;
-    admit(copies, 0, held.get(key)!.nowMicros, heldBack);
-    for (const copy of copies) held.get(copy.key)!.held = copy.held;
-    this.steps.add(group, 0, Number.POSITIVE_INFINITY, heldBack);
-  }
-
-  #fold(op: Operation): void {
-    const copy = copyOperation(op, op.verb, op.applied);
-    this.#copies.push({ op, copy });
-    const run = this.#runs.get(op.key);
-    if (run === undefined) this.#runs.set(op.key, new FoldedRun(copy));
-    else run.add(copy);
-  }
-}
-
-/** Writes the total into an op. If the total is unknown, the op fails. */
-function readTotal(op: Operation, total: number | StoreError | undefined): void {
-  if (total instanceof StoreError) {
-    failOp(op, total);
-    return;
-  }
-  op.after = total ?? 0;
-  op.error = undefined;
-}
-
-function looksAt(ops: readonly Operation[], first: number): Operation[] {
-  const group = ops.slice(first, first + ops[first]!.groupSize);
-  return group.map((op) => copyOperation(op, 'add', 0));
-}
-
-/** The state of one key that the requests before leave. */
-interface StateBefore {
-  held: CounterState | undefined;
-  nowMicros: number;
-  error: StoreError | undefined;
-}
-
-function statesBefore(looks: Steps): Map<string, StateBefore> {
-  const before = new Map<string, StateBefore>();
-  for (const step of looks.list) {
-    const { nowMicros } = step;
-    for (const { key, held, error } of opsOf(step))
-      before.set(key, { held, nowMicros, error: error?.marked(true) });
-  }
-  return before;
-}
-
-function readState(op: Operation, { held, nowMicros, error }: StateBefore): void {
-  const bound = op.counter.bound!;
-  if (error !== undefined) {
-    failOp(op, error);
-    return;
-  }
-  op.after = used(bound, bound.stateAt(held, nowMicros), nowMicros);
-  op.error = undefined;
-}
-
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Counts and answers runs and steps, if scripts may run. Defaults to commands of one key each. */
-  count?: (runs: FoldedRun[], steps: Steps) => Promise<void>;
+  /** Counts ops of a batch that has its place, beside others of the batch. */
+  submit: SubmitAll;
   /** The most servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
   /** Items that still wait for their turn this long after the batch was sent fail. */
@@ -304,19 +167,8 @@ export class PlainCounting implements PlainCommands {
   }
 
   /** Sends GET for every key, then INCRBY for what may count. Others may count in between, as in the Go service. */
-  async countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
-    const { commands, count = (runs, { list }) => this.count(runs, list) } = this.#options;
-    const stop = new PlainStop(requests);
-    const looks = count([], stop.looks);
-    await this.byPlace({
-      items: [...stop.totals.keys()],
-      keyOf: (key) => key,
-      work: async (key) => void stop.totals.set(key, await totalOf(commands, key)),
-      fail: (key, error) => void stop.totals.set(key, error.marked(true)),
-    });
-    await looks;
-    await count(stop.judge(), stop.steps);
-    stop.answer();
+  countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
+    return new Promise((resolve) => lookThenCount(requests, this.#options.submit, resolve));
   }
 
   /** Does `work` server by server, for all items of one server together. */

@@ -7,7 +7,6 @@ import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
-import { isNoScript } from './wire/redis-error.ts';
 import type { RedisLink } from './wire/redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './wire/resp.ts';
 
@@ -41,6 +40,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
     this.commands = connectionCommands(connection);
     this.#plain = new PlainCounting({
       commands: this.commands,
+      submit: this.submitApart,
       timeoutMs: options.timeoutMs,
       timedOut: () => connection.errors.timedOut(),
       monotonicMs: attendedMs,
@@ -79,55 +79,31 @@ export class RedisStore extends GatheringStore implements BatchSender {
       queueMicrotask(() => settle(batch, this.places));
       return;
     }
-    this.#count(batch);
-  }
-
-  #count(batch: Batch): void {
-    if (this.withoutScripts) {
-      batch.countPlainly(this.#plain).then(() => settle(batch, this.places));
-      return;
-    }
     const { link } = this.#connection;
-    if (link === undefined) {
-      // Not immediately: the batch that waits for this place will fail, too, and so on.
-      queueMicrotask(() => this.failed(batch, this.notConnected()));
+    if (link === undefined || this.withoutScripts) {
+      void this.count(batch).then(() => settle(batch, this.places));
       return;
     }
     const command = link.begin();
-    command.push(batch.isWithSource ? 'eval' : 'evalsha');
-    command.push(batch.isWithSource ? program.source : program.sha1);
+    command.push('evalsha');
+    command.push(program.sha1);
     batch.pushArguments(command);
     batch.sender = this;
     link.send(batch);
   }
 
+  protected override count(batch: Batch): Promise<void> {
+    return this.withoutScripts ? batch.countPlainly(this.#plain) : this.runProgram(batch);
+  }
+
   answered(batch: Batch, reply: Reply): void {
     const { errors } = this.#connection;
     if (reply instanceof ReplyError) {
-      this.#refused(batch, reply);
+      void this.countAgain(batch, reply).then(() => settle(batch, this.places));
       return;
     }
     if (!batch.answer(reply, errors)) batch.fail(errors.fromCommand(new UnexpectedReply('EVALSHA', reply)));
     settle(batch, this.places);
-  }
-
-  #refused(batch: Batch, error: ReplyError): void {
-    // If Redis does not know the script, it ran nothing, so the same call may be sent again.
-    if (!batch.isWithSource && isNoScript(error)) {
-      batch.isWithSource = true;
-      this.#count(batch);
-      return;
-    }
-    const again = this.sentAgain(batch, error);
-    if (again === undefined) this.failed(batch, error);
-    else if (again[0] === batch) this.#count(batch);
-    else {
-      const whole = { callsLeft: again.length, done: () => settle(batch, this.places) };
-      for (const part of again) {
-        part.requests.push(whole);
-        this.#count(part);
-      }
-    }
   }
 
   failed(batch: Batch, error: Error): void {

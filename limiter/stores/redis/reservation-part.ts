@@ -2,68 +2,38 @@
 import type { CounterState } from '../../algorithms/bound.ts';
 import { holdWaitMicros, used, waitMicros } from '../admission.ts';
 import { beyondTotal } from '../folded-run.ts';
-import {
-  callAbandoned,
-  failAll,
-  type Operation,
-  type Reservation,
-  type ReservationHold,
-  type Verb,
-} from '../operation.ts';
+import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
-import type { StoreError } from '../store-error.ts';
 import { BoundTable, needsScripts } from './bounded-steps.ts';
-import type { CallPart, SpreadPart } from './count-parts.ts';
+import { type SpreadPart, WholePart } from './count-parts.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
 
 /** Calls whose counters are in one place. */
-export class ReservationPart implements CallPart {
+export class ReservationPart extends WholePart {
   readonly kind = 'hold';
   readonly section = 'reservations';
-  readonly hasLeases = false;
   readonly #bounds: ReservationBounds;
   readonly #names: ReservationNames;
-  #calls: (readonly Operation[])[] = [];
-  /** The number of keys that it names. */
-  keys = 0;
   #arguments: string[] = [];
 
   constructor(bounds: ReservationBounds, names: ReservationNames) {
+    super();
     this.#bounds = bounds;
     this.#names = names;
   }
 
-  dropLeases(): void {}
-
-  has(key: string): boolean {
-    return this.#calls.some((call) => call.some((op) => op.key === key));
+  protected override keysOf(call: readonly Operation[]): number {
+    return 3 * call.length + (noteOf(call) === undefined ? 0 : 1);
   }
 
-  /** Adds the whole call. */
-  add(call: readonly Operation[], _first: number, _end: number, room: number): boolean {
-    if (keysOf(call) > room) return false;
-    this.#take(call);
-    return true;
-  }
-
-  /** Drops calls whose callers gave up, except commits: what was used is charged in any case. */
-  leaveOutAbandoned(): boolean {
-    if (this.#calls.some(isAbandoned)) {
-      for (const call of this.#calls) if (isAbandoned(call)) failAll(call, callAbandoned);
-      this.#calls = this.#calls.filter((call) => !isAbandoned(call));
-      this.keys = this.#calls.reduce((keys, call) => keys + keysOf(call), 0);
-    }
-    return this.#calls.length > 0;
-  }
-
-  pushKeys(args: Arguments): void {
+  override pushKeys(args: Arguments): void {
     const bounds = new BoundTable();
     const shapes = new ShapeTable(bounds, this.#names);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
     let lives = '';
-    for (const call of this.#calls) {
+    for (const call of this.requests) {
       let amounts = '';
       let place = noPlace;
       for (const { key, ttlSeconds, verb, hold } of call) {
@@ -81,16 +51,16 @@ export class ReservationPart implements CallPart {
   }
 
   /** Passes on the arguments for the keys that were pushed before. */
-  pushArguments(args: Arguments): void {
+  override pushArguments(args: Arguments): void {
     for (const argument of this.#arguments) args.push(argument);
-    for (const call of this.#calls) {
+    for (const call of this.requests) {
       args.push(nameOf(call));
       const note = noteOf(call);
       if (note !== undefined) args.push(note);
     }
   }
 
-  answer(reply: unknown, errors: RedisErrors): boolean {
+  override answer(reply: unknown, errors: RedisErrors): boolean {
     if (!Array.isArray(reply)) return false;
     const [now] = reply as unknown[];
     if (!isTimeMicros(now)) {
@@ -98,7 +68,7 @@ export class ReservationPart implements CallPart {
       return true;
     }
     let at = 1;
-    for (const call of this.#calls) {
+    for (const call of this.requests) {
       const reported: unknown = reply[at];
       for (const op of call) op.error = undefined;
       if (isFastPath(call, reply, at)) at = answerFastPath(call, reply as number[], at, now);
@@ -112,42 +82,25 @@ export class ReservationPart implements CallPart {
     return at === reply.length;
   }
 
-  fail(error: StoreError): void {
-    for (const call of this.#calls) failAll(call, error);
-  }
-
-  async countPlainly(): Promise<void> {
+  override async countPlainly(): Promise<void> {
     this.fail(needsScripts);
   }
 
-  get key(): string {
-    return this.#calls[0]![0]!.key;
+  override scriptedKeys(): string[] {
+    return this.requests.map(([first]) => first!.key);
   }
 
-  scriptedKeys(): string[] {
-    return this.#calls.map(([first]) => first!.key);
-  }
-
-  spread(placeOf: (key: string) => unknown): SpreadPart {
+  override spread(placeOf: (key: string) => unknown): SpreadPart {
     const placed = new Map<unknown, ReservationPart>();
     const newPart = () => new ReservationPart(this.#bounds, this.#names);
-    for (const call of this.#calls) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).#take(call);
+    for (const call of this.requests) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).add(call);
     return { placed, rest: undefined };
-  }
-
-  #take(call: readonly Operation[]): void {
-    this.#calls.push(call);
-    this.keys += keysOf(call);
   }
 }
 
 /** Returns the terms that all operations of a call share. */
 function termsOf([first]: readonly Operation[]): Reservation {
   return first!.hold!.reservation;
-}
-
-function isAbandoned([first]: readonly Operation[]): boolean {
-  return first!.verb !== 'commit' && first!.caller?.abandoned === true;
 }
 
 /** Returns the name of a call's record; for a marker that of the first one. */
@@ -162,10 +115,6 @@ function noteOf(call: readonly Operation[]): string | undefined {
 
 function widthOf(call: readonly Operation[]): number {
   return call[0]!.verb === 'reserve' ? termsOf(call).width : call.length;
-}
-
-function keysOf(call: readonly Operation[]): number {
-  return 3 * call.length + (noteOf(call) === undefined ? 0 : 1);
 }
 
 function flagsOf(call: readonly Operation[]): string {

@@ -2,11 +2,8 @@ import { attendedMs, attendedTimers } from '../../../../process/time/clock.ts';
 import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
-import { CountPart } from '../count-parts.ts';
-import { Batch, settle } from '../gathered-calls.ts';
+import { type Batch, settle } from '../gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
-import { program } from '../lua/program.ts';
-import { runScript } from '../lua/scripts.ts';
 import { PlainCounting } from '../plain-counting.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
@@ -16,7 +13,6 @@ import {
   type RedisConnectionOptions,
 } from '../wire/redis-connection.ts';
 import { isTryAgain, RedisErrors } from '../wire/redis-error.ts';
-import { UnexpectedReply } from '../wire/resp.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 import { ClusterNodes, type NodeSilence } from './cluster-nodes.ts';
@@ -78,7 +74,7 @@ export class RedisClusterStore extends GatheringStore {
     }
     this.#plain = new PlainCounting({
       commands: this.commands,
-      count: (runs, steps) => this.#count(new Batch(this.newPart, [CountPart.of(runs, steps, true)])),
+      submit: this.submitApart,
       timeoutMs,
       ...(parallelism === undefined ? {} : { parallelism }),
       timedOut: () => errors.timedOut(),
@@ -140,12 +136,11 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   override send(batch: Batch): void {
-    const counted = batch.leaveOutAbandoned() ? this.#count(batch) : Promise.resolve();
+    const counted = batch.leaveOutAbandoned() ? this.count(batch) : Promise.resolve();
     void counted.then(() => settle(batch, this.places));
   }
 
-  /** Counts a batch. Never rejects. */
-  async #count(batch: Batch): Promise<void> {
+  protected override async count(batch: Batch): Promise<void> {
     if (this.withoutScripts) return batch.countPlainly(this.#plain);
     const { placed, rest } = batch.spread(keySlot);
     await Promise.all([
@@ -153,24 +148,14 @@ export class RedisClusterStore extends GatheringStore {
       this.#plain.byPlace({
         items: placed,
         keyOf: ({ key }) => key,
-        work: (slot) => this.#runScript(slot),
+        work: (slot) => this.runProgram(slot),
         fail: (slot, error) => slot.fail(error),
       }),
     ]);
   }
 
-  /** Counts the operations of one slot. */
-  async #runScript(batch: Batch): Promise<void> {
-    const args: string[] = [];
-    batch.pushArguments(args);
-    try {
-      const reply = await runScript(this.commands, { key: batch.key, script: program, args });
-      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
-    } catch (error) {
-      const again = isTryAgain(error) ? apart(batch) : this.sentAgain(batch, error);
-      if (again === undefined) throw error;
-      await Promise.all(again.map((one) => this.#count(one)));
-    }
+  protected override sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
+    return isTryAgain(error) ? apart(batch) : super.sentAgain(batch, error);
   }
 
   #newConnection(place: NodePlace, onChange: RedisConnectionOptions['onChange']): RedisConnection {
