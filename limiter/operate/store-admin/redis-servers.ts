@@ -1,16 +1,13 @@
 /** The servers of one Redis that hold keys, on connections of the store admin's own. Each is addressed directly or by its keys. */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
-import { ClusterCommands } from '../../stores/redis/cluster/cluster-commands.ts';
-import { type ClusterNode, ClusterNodes } from '../../stores/redis/cluster/cluster-nodes.ts';
-import { ClusterTopology } from '../../stores/redis/cluster/cluster-topology.ts';
+import { Cluster } from '../../stores/redis/cluster/cluster.ts';
 import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/wire/redis-address.ts';
 import { placeName } from '../../stores/redis/wire/redis-address.ts';
 import type { KeyedCommands } from '../../stores/redis/wire/redis-connection.ts';
 import { connectionCommands, RedisConnection } from '../../stores/redis/wire/redis-connection.ts';
-import { RedisErrors } from '../../stores/redis/wire/redis-error.ts';
+import type { RedisErrors } from '../../stores/redis/wire/redis-error.ts';
 import { Sentinels } from '../../stores/redis/wire/sentinels.ts';
-import { StoreError } from '../../stores/store-error.ts';
 
 export interface ServerToScan {
   /** Stays the same for the same server. Servers are scanned in the order of their names. */
@@ -90,52 +87,34 @@ class OneServer implements RedisServers {
 }
 
 class ClusterServers implements RedisServers {
-  readonly errors: RedisErrors;
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];
-  readonly commands: KeyedCommands;
-  readonly #nodes: ClusterNodes;
-  readonly #topology: ClusterTopology;
+  readonly #cluster: Cluster;
 
   constructor(address: ClusterAddress, options: RedisServersOptions) {
-    const { username, password, seeds } = address;
+    const { username, password } = address;
     const { timeoutMs } = options;
-    const errors = new RedisErrors({ timeoutMs, password });
-    this.errors = errors;
     this.options = options;
     this.login = { username, password, db: 0 };
-    this.#nodes = new ClusterNodes({
-      ...options,
-      newConnection: (place, onChange) =>
-        new RedisConnection({
-          ...options,
-          address: { endpoint: place, username, password, db: 0, label: placeName(place) },
-          onChange,
-        }),
-      onChange: (_, reached) => {
-        if (!reached) this.#topology.troubled();
-      },
-      // Callers here can wait: the timeout detects a node that hangs.
-      silenceMs: timeoutMs,
-      probeIntervalMs: timeoutMs,
-      lingerMs: timeoutMs,
-    });
-    this.#topology = new ClusterTopology({
-      nodes: this.#nodes,
-      seeds,
-      translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
-    });
-    this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
+    // Callers here can wait: the timeout detects a node that hangs.
+    this.#cluster = new Cluster({ ...options, address, silenceMs: timeoutMs, probeIntervalMs: timeoutMs });
+  }
+
+  get errors(): RedisErrors {
+    return this.#cluster.errors;
+  }
+
+  get commands(): KeyedCommands {
+    return this.#cluster.commands;
   }
 
   async ready(): Promise<void> {
-    const { masters } = this.#topology;
-    if (masters.length === 0) await this.#topology.read();
-    await Promise.all(this.#topology.masters.map((node) => node.opening));
+    if (this.#cluster.topology.masters.length === 0) await this.#cluster.open();
+    else await this.#cluster.connected();
   }
 
   all(): readonly ServerToScan[] {
-    return this.#topology.masters
+    return this.#cluster.topology.masters
       .map((node) => ({
         name: placeName(node.place),
         send: (name: string, args: string[]) => node.send(name, args),
@@ -145,13 +124,13 @@ class ClusterServers implements RedisServers {
 
   async endpoint(): Promise<RedisAddress['endpoint']> {
     await this.ready();
-    const reached: ClusterNode | undefined = this.#nodes.reached[0];
-    if (reached === undefined) throw this.errors.notConnected(this.#topology.lastFailure);
+    const { nodes, topology, errors } = this.#cluster;
+    const [reached] = nodes.reached;
+    if (reached === undefined) throw errors.notConnected(topology.lastFailure);
     return reached.place;
   }
 
   close(): void {
-    this.#topology.close();
-    this.#nodes.close();
+    this.#cluster.close();
   }
 }

@@ -1,5 +1,5 @@
 /** The common part of the stores in one Redis and in a cluster: gathering of submitted ops, and places for calls. */
-import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
+import { attendedMs, attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -31,6 +31,7 @@ import {
 } from './gathered-calls.ts';
 import { program } from './lua/program.ts';
 import { runScript } from './lua/scripts.ts';
+import { PlainCounting } from './plain-counting.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
@@ -88,6 +89,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #errors: RedisErrors;
   readonly #label: string;
   readonly #random: () => number;
+  readonly #timeoutMs: number;
   readonly #gathering: TurnGathering;
   protected readonly places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
@@ -103,6 +105,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.#errors = errors;
     this.#label = label;
     this.#random = random;
+    this.#timeoutMs = timeoutMs;
     this.withoutScripts = scripts === 'never';
     const { reservations = defaultReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
@@ -215,8 +218,20 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   /** Counts a batch that has a place, or a piece of one. Never rejects. */
   protected abstract count(batch: Batch): Promise<void>;
 
+  /** Returns the way to count without scripts. `parallelism` as in `PlainCountingOptions`. */
+  protected plainCounting(commands: KeyedCommands, parallelism?: number): PlainCounting {
+    return new PlainCounting({
+      commands,
+      submit: this.#submitApart,
+      parallelism,
+      timeoutMs: this.#timeoutMs,
+      timedOut: () => this.#errors.timedOut(),
+      monotonicMs: attendedMs,
+    });
+  }
+
   /** Counts ops of a batch that has a place, apart from its others. */
-  protected readonly submitApart: SubmitAll = (ops, done) => {
+  readonly #submitApart: SubmitAll = (ops, done) => {
     const batch = new Batch(this.newPart);
     const request = { callsLeft: 0, done };
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize)

@@ -140,7 +140,7 @@ export interface PlainCountingOptions {
   /** Counts ops of a batch that has its place, beside others of the batch. */
   submit: SubmitAll;
   /** The most servers that are asked at a time for one batch. Defaults to all. */
-  parallelism?: number;
+  parallelism?: number | undefined;
   /** Items that still wait for their turn this long after the batch was sent fail. */
   timeoutMs: number;
   timedOut: () => StoreError;

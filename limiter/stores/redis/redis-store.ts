@@ -1,9 +1,8 @@
-import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../store-error.ts';
 import { type Batch, type BatchSender, settle } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { program } from './lua/program.ts';
-import { PlainCounting } from './plain-counting.ts';
+import type { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
@@ -38,13 +37,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
     super(options, isGiven ? options.label : options.address.label, connection.errors);
     this.#connection = connection;
     this.commands = connectionCommands(connection);
-    this.#plain = new PlainCounting({
-      commands: this.commands,
-      submit: this.submitApart,
-      timeoutMs: options.timeoutMs,
-      timedOut: () => connection.errors.timedOut(),
-      monotonicMs: attendedMs,
-    });
+    this.#plain = this.plainCounting(this.commands);
   }
 
   override get connected(): boolean {

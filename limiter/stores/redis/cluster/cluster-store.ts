@@ -1,23 +1,18 @@
-import { attendedMs, attendedTimers } from '../../../../process/time/clock.ts';
+import { attendedTimers } from '../../../../process/time/clock.ts';
 import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
-import { StoreError } from '../../store-error.ts';
+import type { StoreError } from '../../store-error.ts';
 import { type Batch, settle } from '../gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
-import { PlainCounting } from '../plain-counting.ts';
+import type { PlainCounting } from '../plain-counting.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
-import { type NodePlace, placeName } from '../wire/redis-address.ts';
-import {
-  type ConnectionCounts,
-  RedisConnection,
-  type RedisConnectionOptions,
-} from '../wire/redis-connection.ts';
-import { isTryAgain, RedisErrors } from '../wire/redis-error.ts';
-import { ClusterCommands } from './cluster-commands.ts';
+import type { ConnectionCounts, KeyedCommands } from '../wire/redis-connection.ts';
+import { isTryAgain } from '../wire/redis-error.ts';
+import { Cluster } from './cluster.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
-import { ClusterNodes, type NodeSilence } from './cluster-nodes.ts';
+import type { NodeSilence } from './cluster-nodes.ts';
 import { submitToSlots } from './cluster-reservations.ts';
-import { ClusterTopology, keySlot } from './cluster-topology.ts';
+import { keySlot } from './cluster-topology.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
@@ -37,49 +32,39 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
  * the program if a slot needs a script, all of one node together.
  */
 export class RedisClusterStore extends GatheringStore {
-  readonly #options: RedisClusterStoreOptions;
-  readonly #errors: RedisErrors;
-  readonly #nodes: ClusterNodes;
-  readonly #topology: ClusterTopology;
-  protected override readonly commands: ClusterCommands;
+  readonly #cluster: Cluster;
+  protected override readonly commands: KeyedCommands;
   readonly #plain: PlainCounting;
   readonly #keysOver: ClusterKeysOver | undefined;
   #connected = false;
 
   constructor(options: RedisClusterStoreOptions) {
-    const { address, timeoutMs, parallelism, keepsReservations = true, onRefusal } = options;
-    const { timers = attendedTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
-    const errors = new RedisErrors({ timeoutMs, password: address.password, onRefusal });
-    super(options, address.label, errors, true);
-    this.#options = options;
-    this.#errors = errors;
-    this.#nodes = new ClusterNodes({
-      newConnection: (place, onChange) => this.#newConnection(place, onChange),
-      onChange: (place, reached, reason) => this.#nodeChanged(placeName(place), reached, reason),
+    const { address, keepsReservations = true, parallelism, onNodeChange, onChange } = options;
+    const { timers = attendedTimers, silenceMs = 700, probeIntervalMs = 250 } = options;
+    const cluster = new Cluster({
+      ...options,
       timers,
-      random,
       silenceMs,
       probeIntervalMs,
-      lingerMs: timeoutMs,
+      onNodeChange: (node, reached, reason) => {
+        onNodeChange?.(node, reached, reason);
+        const connected = cluster.nodes.reached.length > 0;
+        if (connected === this.#connected) return;
+        this.#connected = connected;
+        if (!this.closed) onChange?.(connected, reason);
+      },
     });
-    this.#topology = new ClusterTopology({
-      nodes: this.#nodes,
-      seeds: address.seeds,
-      translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
-    });
-    this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
-    if (keepsReservations) {
-      const { commands, names } = this;
-      this.#keysOver = new ClusterKeysOver({ commands, names, monotonicMs: () => performance.now() });
-    }
-    this.#plain = new PlainCounting({
-      commands: this.commands,
-      submit: this.submitApart,
-      timeoutMs,
-      ...(parallelism === undefined ? {} : { parallelism }),
-      timedOut: () => errors.timedOut(),
-      monotonicMs: attendedMs,
-    });
+    super(options, address.label, cluster.errors, true);
+    const { commands } = cluster;
+    this.#cluster = cluster;
+    this.commands = commands;
+    if (keepsReservations)
+      this.#keysOver = new ClusterKeysOver({
+        commands,
+        names: this.names,
+        monotonicMs: () => performance.now(),
+      });
+    this.#plain = this.plainCounting(commands, parallelism);
   }
 
   /** Whether any node answers. Ops on keys of the other nodes fail immediately. */
@@ -88,12 +73,12 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   get connectionCounts(): Readonly<ConnectionCounts> {
-    return this.#nodes.counts;
+    return this.#cluster.nodes.counts;
   }
 
   /** The number of masters that the cluster names, and how many of them answer. */
   get nodeCounts(): { known: number; reached: number } {
-    const { masters } = this.#topology;
+    const { masters } = this.#cluster.topology;
     return { known: masters.length, reached: masters.filter(({ reached }) => reached).length };
   }
 
@@ -111,28 +96,27 @@ export class RedisClusterStore extends GatheringStore {
 
   /** Asks every reached node. One answer is enough. */
   override async ping(patienceMs?: number): Promise<void> {
-    const nodes = this.#topology.masters.filter((node) => node.connection.connected);
-    if (nodes.length === 0) throw this.closed ? this.#errors.closed() : this.notConnected();
+    const nodes = this.#cluster.topology.masters.filter((node) => node.connection.connected);
+    if (nodes.length === 0) throw this.closed ? this.#cluster.errors.closed() : this.notConnected();
     const pings = nodes.map((node) => node.connection.ping(patienceMs));
     const outcome = await Promise.any(pings).catch((error: AggregateError) => error);
     if (outcome instanceof AggregateError) throw outcome.errors[0];
   }
 
   protected override disconnect(): void {
-    this.#topology.close();
-    this.#nodes.close();
+    this.#cluster.close();
   }
 
   /** Reads the topology. Afterwards the store follows the cluster by itself. */
   protected override async attempt(): Promise<void> {
-    if (this.closed) throw this.#errors.closed();
-    await this.#topology.read();
-    await Promise.all(this.#topology.masters.map((node) => node.opening));
+    if (this.closed) throw this.#cluster.errors.closed();
+    await this.#cluster.open();
     await this.ping();
   }
 
   protected override notConnected(): StoreError {
-    return this.#errors.notConnected(this.#topology.lastFailure);
+    const { errors, topology } = this.#cluster;
+    return errors.notConnected(topology.lastFailure);
   }
 
   override send(batch: Batch): void {
@@ -156,32 +140,6 @@ export class RedisClusterStore extends GatheringStore {
 
   protected override sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
     return isTryAgain(error) ? apart(batch) : super.sentAgain(batch, error);
-  }
-
-  #newConnection(place: NodePlace, onChange: RedisConnectionOptions['onChange']): RedisConnection {
-    const { address, timeoutMs, random, tls, flushTurn, closeOnReadOnly, onFailure, onNeedlessPassword } =
-      this.#options;
-    const { username, password } = address;
-    return new RedisConnection({
-      address: { endpoint: place, username, password, db: 0, label: placeName(place) },
-      tls,
-      closeOnReadOnly,
-      timeoutMs,
-      flushTurn,
-      random,
-      onNeedlessPassword,
-      onFailure: (message) => onFailure?.(`node ${placeName(place)}: ${message}`),
-      onChange,
-    });
-  }
-
-  #nodeChanged(name: string, reached: boolean, reason: string | undefined): void {
-    this.#options.onNodeChange?.(name, reached, reason);
-    if (!reached) this.#topology.troubled();
-    const connected = this.#nodes.reached.length > 0;
-    if (connected === this.#connected) return;
-    this.#connected = connected;
-    if (!this.closed) this.#options.onChange?.(connected, reason);
   }
 }
 

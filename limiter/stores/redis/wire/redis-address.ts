@@ -53,7 +53,7 @@ interface Credentials {
 }
 
 export interface RedisAddress extends Credentials {
-  endpoint: { host: string; port: number } | { path: string };
+  endpoint: NodePlace | { path: string };
   /** The database, sent as SELECT after logging in. */
   db: number;
   /** The name in logs and errors. It contains no credentials. */
@@ -90,7 +90,7 @@ function parseAuth(auth: string): Credentials {
   return { username: auth.slice(0, colon) || undefined, password: auth.slice(colon + 1) };
 }
 
-function parseHostPort(text: string, label: string): { host: string; port: number } {
+function parseHostPort(text: string, label: string): NodePlace {
   const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:@/\s]+)):(\d+)$/.exec(text) ?? [];
   const host = bracketed ?? plain;
   if (host === undefined) throw new Error(`Redis URL "${label}" is not host:port`);
@@ -145,7 +145,7 @@ function parseDb(text: string, label: string): number {
 /** A master that sentinels know: REDIS_URL, REDIS_AUTH and REDIS_SENTINEL_AUTH together, for REDIS_TYPE=sentinel. */
 export interface SentinelAddress {
   masterName: string;
-  sentinels: readonly { host: string; port: number }[];
+  sentinels: readonly NodePlace[];
   /** The login to each sentinel. */
   sentinelAuth: Credentials;
   /** The login to the master. */
@@ -184,7 +184,7 @@ export function parseSentinelAddress(settings: SentinelAddressSettings): Sentine
       `Redis URL "${withDb.label}" has a database, which a sentinel has not; the master counts in 0`,
     );
   }
-  const sentinels = parsed.map(({ endpoint }) => endpoint as { host: string; port: number });
+  const sentinels = parsed.map(({ endpoint }) => endpoint as NodePlace);
   const { username, password } = parsed[0] as Credentials;
   const sentinelAuth = { username, password };
   return { masterName, sentinels, sentinelAuth, ...parseAuth(settings.auth), db: 0, label };

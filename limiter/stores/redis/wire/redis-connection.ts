@@ -3,11 +3,11 @@ import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../../process/time/pacing.ts';
 import type { ClientTls } from '../../client-tls.ts';
 import { StoreError } from '../../store-error.ts';
-import type { RedisAddress, SentinelAddress } from './redis-address.ts';
+import type { NodePlace, RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
 import { RedisLink } from './redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './resp.ts';
-import { type MasterPlace, Sentinels } from './sentinels.ts';
+import { Sentinels } from './sentinels.ts';
 
 // The way to one Redis server: a connection, and a new one whenever it is lost. Nothing is queued while it is down and nothing is
 // sent twice: a command whose reply was lost is an error to its caller, because it may have been counted.
@@ -52,7 +52,7 @@ export class RedisConnection {
   readonly #options: RedisConnectionOptions;
   readonly #sentinels: Sentinels | undefined;
   /** The master that the sentinels named at the last attempt. */
-  #place: MasterPlace | undefined;
+  #place: NodePlace | undefined;
   /**
    * The link for calls that need no promise. Undefined: no server has answered on a connection. The system may open one to a hung
    * server.
@@ -181,7 +181,7 @@ export class RedisConnection {
     return link;
   }
 
-  async #master(): Promise<MasterPlace> {
+  async #master(): Promise<NodePlace> {
     this.#place = await this.#sentinels!.master();
     return this.#place;
   }
@@ -221,7 +221,7 @@ export class RedisConnection {
   }
 
   /** Handles a report of sentinels that another server is the master. Without a connection, the next attempt asks them anyway. */
-  #switched(master: MasterPlace): void {
+  #switched(master: NodePlace): void {
     const isHere = master.host === this.#place?.host && master.port === this.#place.port;
     if (!isHere) this.#leave(`the master is ${master.host}:${master.port} now`);
   }

@@ -1,17 +1,12 @@
 import type { ClientTls } from '../../client-tls.ts';
 import { StoreError } from '../../store-error.ts';
-import type { SentinelAddress } from './redis-address.ts';
+import type { NodePlace, SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
 import { type Reply, UnexpectedReply } from './resp.ts';
 
-export interface MasterPlace {
-  host: string;
-  port: number;
-}
-
 /** Returns a place; undefined if a sentinel's answer is none. */
-function placeOf(host: string, port: string | undefined): MasterPlace | undefined {
+function placeOf(host: string, port: string | undefined): NodePlace | undefined {
   const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : 0;
   return host !== '' && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
 }
@@ -43,7 +38,7 @@ export class Sentinels {
   }
 
   /** Asks all of them at once and takes the first answer, so that one that hangs causes no delay. Rejects with a StoreError. */
-  async master(): Promise<MasterPlace> {
+  async master(): Promise<NodePlace> {
     const links = this.#options.address.sentinels.map((place) => ({ place, link: this.#link(place) }));
     try {
       return await Promise.any(links.map(({ place, link }) => this.#ask(place, link)));
@@ -55,7 +50,7 @@ export class Sentinels {
   }
 
   /** Calls `onSwitch` when a sentinel reports another master, once for each sentinel. */
-  watch(onSwitch: (master: MasterPlace) => void): void {
+  watch(onSwitch: (master: NodePlace) => void): void {
     for (const place of this.#options.address.sentinels) this.#watch(place, onSwitch);
   }
 
@@ -64,7 +59,7 @@ export class Sentinels {
     for (const link of this.#links) link.close();
   }
 
-  async #ask(place: MasterPlace, link: RedisLink): Promise<MasterPlace> {
+  async #ask(place: NodePlace, link: RedisLink): Promise<NodePlace> {
     const { masterName } = this.#options.address;
     const name = `sentinel ${place.host}:${place.port}`;
     let reply: Reply;
@@ -84,7 +79,7 @@ export class Sentinels {
     throw new StoreError(`${name}: ${message}`, { transient: true });
   }
 
-  #watch(place: MasterPlace, onSwitch: (master: MasterPlace) => void): void {
+  #watch(place: NodePlace, onSwitch: (master: NodePlace) => void): void {
     if (this.#closed) return;
     const link = this.#link(place, {
       onMessage: (message) => {
@@ -105,7 +100,7 @@ export class Sentinels {
     return link.login(address.sentinelAuth, onNeedlessPassword);
   }
 
-  #link(endpoint: MasterPlace, reported: Pick<RedisLinkOptions, 'onMessage' | 'onEnd'> = {}): RedisLink {
+  #link(endpoint: NodePlace, reported: Pick<RedisLinkOptions, 'onMessage' | 'onEnd'> = {}): RedisLink {
     const { timeoutMs, tls } = this.#options;
     const link: RedisLink = new RedisLink({
       ...reported,
