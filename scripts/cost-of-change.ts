@@ -6,6 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { projectRoot } from './commands.ts';
+import { committedText } from './cost-of-change/committed.ts';
 import { type Cycles, cyclesOf } from './cost-of-change/cycles.ts';
 import { ruleWords } from './cost-of-change/fields.ts';
 import { type Kind, kinds, type Touched, touchedNames } from './cost-of-change/names.ts';
@@ -19,11 +20,13 @@ import {
   sumOf,
 } from './cost-of-change/record.ts';
 
-const recordFile = join(projectRoot, 'cost-of-change.json');
+const recordName = 'cost-of-change.json';
+const recordFile = join(projectRoot, recordName);
 
 const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
 
-Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json.
+Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json. Nothing may
+rise above what Git has of that file: where this branch began or, on the main branch, in the last commit.
 Without a kind it prints the sum and the ten worst names of each kind; with one, all names of the kind.
 
   --files   the files of each name as well
@@ -65,15 +68,17 @@ function report(measured: Measurement, isWriting: boolean): boolean {
   const record = existsSync(recordFile)
     ? (JSON.parse(readFileSync(recordFile, 'utf8')) as CostRecord)
     : undefined;
+  const committed = committedText(projectRoot, recordName);
+  const base = committed === undefined ? record : (JSON.parse(committed) as CostRecord);
   const { problems, changes } =
-    record === undefined ? { problems: [], changes: [] } : compare(record, measured);
+    record === undefined ? { problems: [], changes: [] } : compare(record, base ?? record, measured);
   for (const problem of problems) console.log(problem);
   if (problems.length > 0) {
     if (isWriting) console.log('cost-of-change.json is unchanged: counts rose without an explanation');
     return false;
   }
   if (isWriting) {
-    writeFileSync(recordFile, recordText(nextRecord(record, measured)));
+    writeFileSync(recordFile, recordText(nextRecord(record, base, measured)));
     console.log(changes.length === 0 ? 'no count differs from the record' : changes.join('\n'));
     return true;
   }

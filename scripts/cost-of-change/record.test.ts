@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { type Kind, kinds, type Measured } from './names.ts';
-import { type CostRecord, compare, type Measurement, nextRecord, recordText } from './record.ts';
+import {
+  type Comparison,
+  type CostRecord,
+  compare,
+  type Measurement,
+  nextRecord,
+  recordText,
+} from './record.ts';
 
 const files = (count: number): string[] => Array.from({ length: count }, (_, index) => `rules/${index}.ts`);
 
@@ -18,46 +25,52 @@ function measured(
 }
 
 const recorded = (measurement: Measurement, by: Partial<CostRecord> = {}): CostRecord => ({
-  ...nextRecord(undefined, measurement),
+  ...nextRecord(undefined, undefined, measurement),
   ...by,
 });
+
+/** Where Git has the record as it is, unless it is said what it has. */
+const comparedWith = (record: CostRecord, measurement: Measurement, committed = record): Comparison =>
+  compare(record, committed, measurement);
 
 const before = measured({ field: { hideIdentity: 4, unit: 7 }, setting: { GRPC_PORT: 2 } });
 const why = 'The explanation of a rule shows the field since this version.';
 
 describe('a measurement', () => {
   it('that equals the record has neither problems nor changes', () => {
-    expect(compare(recorded(before), before)).toEqual({ problems: [], changes: [] });
+    expect(comparedWith(recorded(before), before)).toEqual({ problems: [], changes: [] });
   });
 
   it('may not raise a name, and says what was added and what to do', () => {
-    const { problems } = compare(
+    const { problems } = comparedWith(
       recorded(before),
       measured({ field: { hideIdentity: 5, unit: 6 }, setting: { GRPC_PORT: 2 } }),
     );
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain('field hideIdentity: 4 -> 5\n  added:\n    rules/4.ts\n');
-    expect(problems[0]).toContain('{ "kind": "field", "name": "hideIdentity", "count": 5, "why": "…" }');
+    expect(problems[0]).toContain(
+      '{ "kind": "field", "name": "hideIdentity", "before": 4, "count": 5, "why": "…" }',
+    );
     expect(problems[0]).toContain('npm run cost-of-change -- --write');
   });
 
   it('may raise an explained name as far as the explanation says, and the sum not at all', () => {
-    const explanations = [{ kind: 'field', name: 'hideIdentity', count: 5, why }] as const;
+    const explanations = [{ kind: 'field', name: 'hideIdentity', before: 4, count: 5, why }] as const;
     const record = recorded(before, { explanations });
     const settings = { GRPC_PORT: 2 };
     const level = measured({ field: { hideIdentity: 5, unit: 6 }, setting: settings });
-    expect(compare(record, level).problems).toEqual([]);
+    expect(comparedWith(record, level).problems).toEqual([]);
     const beyond = measured({ field: { hideIdentity: 6, unit: 5 }, setting: settings });
-    expect(compare(record, beyond).problems).toHaveLength(1);
+    expect(comparedWith(record, beyond).problems).toHaveLength(1);
     const sum = measured({ field: { hideIdentity: 5, unit: 7 }, setting: settings });
-    expect(compare(record, sum).problems).toEqual([
+    expect(comparedWith(record, sum).problems).toEqual([
       expect.stringContaining('field: the sum of its names rose from 11 to 12'),
     ]);
   });
 
   it('is not explained by a word', () => {
-    const explanations = [{ kind: 'field', name: 'unit', count: 8, why: 'needed' }] as const;
-    expect(compare(recorded(before, { explanations }), before).problems).toEqual([
+    const explanations = [{ kind: 'field', name: 'unit', before: 7, count: 8, why: 'needed' }] as const;
+    expect(comparedWith(recorded(before, { explanations }), before).problems).toEqual([
       'explanation of field unit: "needed" is not a sentence that says why',
     ]);
   });
@@ -69,15 +82,15 @@ describe('a measurement', () => {
     ['flag', 3],
   ] as const)('may have a new %s in at most %i files', (kind, most) => {
     const record = recorded(measured({}));
-    const within = compare(record, measured({ [kind]: { fresh: most } }));
+    const within = comparedWith(record, measured({ [kind]: { fresh: most } }));
     expect(within).toEqual({ problems: [], changes: [`${kind} fresh is new: ${most}`] });
-    const [problem] = compare(record, measured({ [kind]: { fresh: most + 1 } })).problems;
+    const [problem] = comparedWith(record, measured({ [kind]: { fresh: most + 1 } })).problems;
     expect(problem).toContain(`${kind} fresh is new: ${most + 1} files touch it, at most ${most} may`);
   });
 
   it('does not count new names in the sum', () => {
     const settings = { GRPC_PORT: 2, GRPC_HOST: 3 };
-    const { problems } = compare(
+    const { problems } = comparedWith(
       recorded(before),
       measured({ field: { hideIdentity: 4, unit: 7 }, setting: settings }),
     );
@@ -86,24 +99,32 @@ describe('a measurement', () => {
 
   it('compares a renamed name with the old one', () => {
     const after = measured({ field: { isHidden: 4, window: 7 }, setting: { GRPC_PORT: 2 } });
-    const [problem] = compare(recorded(before), after).problems;
+    const [problem] = comparedWith(recorded(before), after).problems;
     expect(problem).toContain('{ "kind": "field", "from": "<the old name>", "to": "window" }');
     const renames = [
       { kind: 'field', from: 'hideIdentity', to: 'isHidden' },
       { kind: 'field', from: 'unit', to: 'window' },
     ] as const;
     const record = recorded(before, { renames });
-    expect(compare(record, after)).toEqual({
+    expect(comparedWith(record, after)).toEqual({
       problems: [],
       changes: ['field isHidden: 4 -> 4', 'field window: 7 -> 7'],
     });
-    expect(nextRecord(record, after).renames).toEqual([]);
+    expect(nextRecord(record, record, after).renames).toEqual(renames);
+    expect(nextRecord(record, recorded(after), after).renames).toEqual([]);
+    // Recorded already, and not yet committed.
+    expect(comparedWith(recorded(after, { renames }), after, recorded(before))).toEqual({
+      problems: [],
+      changes: [],
+    });
     const higher = measured({ field: { isHidden: 4, window: 8 }, setting: { GRPC_PORT: 2 } });
-    expect(compare(record, higher).problems[0]).toContain('field window: 7 -> 8');
+    expect(comparedWith(record, higher).problems[0]).toContain('field window: 7 -> 8');
   });
 
   it('that is lower, or lacks a name, is a change to record', () => {
-    expect(compare(recorded(before), measured({ field: { unit: 6 }, setting: { GRPC_PORT: 2 } }))).toEqual({
+    expect(
+      comparedWith(recorded(before), measured({ field: { unit: 6 }, setting: { GRPC_PORT: 2 } })),
+    ).toEqual({
       problems: [],
       changes: ['field unit: 7 -> 6', 'field hideIdentity is gone'],
     });
@@ -112,12 +133,12 @@ describe('a measurement', () => {
   it('may not add imports to cycles, and names them', () => {
     const record = recorded(measured({}, ['a.ts -> b.ts', 'b.ts -> a.ts']));
     const more = measured({}, ['a.ts -> b.ts', 'b.ts -> a.ts', 'b.ts -> c.ts', 'c.ts -> b.ts']);
-    expect(compare(record, more).problems).toEqual([
+    expect(comparedWith(record, more).problems).toEqual([
       expect.stringContaining(
         'imports in cycles: 2 -> 4\n  added:\n    b.ts -> c.ts\n    c.ts -> b.ts\n  To do: move what both',
       ),
     ]);
-    expect(compare(record, measured({}))).toEqual({
+    expect(comparedWith(record, measured({}))).toEqual({
       problems: [],
       changes: ['import cycles: 1 -> 0', 'imports in cycles: 2 -> 0'],
     });
@@ -125,17 +146,53 @@ describe('a measurement', () => {
 });
 
 describe('the record', () => {
-  it('drops explanations of counts that are no longer reached', () => {
-    const explanations = [
-      { kind: 'field', name: 'hideIdentity', count: 5, why },
-      { kind: 'field', name: 'unit', count: 7, why },
-    ] as const;
-    expect(nextRecord(recorded(before, { explanations }), before).explanations).toEqual([explanations[1]]);
+  const explanations = [{ kind: 'field', name: 'hideIdentity', before: 4, count: 6, why }] as const;
+  const counting = (hideIdentity: number) =>
+    measured({ field: { hideIdentity, unit: 7 }, setting: { GRPC_PORT: 2 } });
+
+  it('keeps an explanation while its name is in more files than before, and lowers its count', () => {
+    const record = recorded(counting(6), { explanations });
+    const lower = [{ ...explanations[0], count: 5 }];
+    expect(nextRecord(record, record, counting(5)).explanations).toEqual(lower);
+    expect(comparedWith(record, counting(5)).changes).toEqual([
+      'field hideIdentity: 6 -> 5',
+      'explanation of field hideIdentity: 6 -> 5',
+    ]);
+    // Its sentence permits no second rise.
+    expect(comparedWith(recorded(counting(5), { explanations: lower }), counting(6)).problems).toHaveLength(
+      2,
+    );
+  });
+
+  it('drops an explanation when its name is in as few files as before, or gone', () => {
+    const record = recorded(counting(6), { explanations });
+    for (const after of [counting(4), measured({ field: { unit: 7 }, setting: { GRPC_PORT: 2 } })]) {
+      expect(nextRecord(record, record, after).explanations).toEqual([]);
+      expect(comparedWith(record, after).changes).toContain(
+        'explanation of field hideIdentity no longer applies',
+      );
+    }
+  });
+
+  it('hides no rise when it is rewritten: what Git has counts', () => {
+    const risen = measured({ field: { hideIdentity: 5, unit: 7 }, setting: { GRPC_PORT: 2 } }, [
+      'a.ts -> b.ts',
+    ]);
+    expect(comparedWith(recorded(risen), risen, recorded(before)).problems).toEqual([
+      expect.stringContaining('field hideIdentity: 4 -> 5'),
+      expect.stringContaining('field: the sum of its names rose from 11 to 12'),
+      expect.stringContaining('import cycles: 0 -> 1'),
+      expect.stringContaining('imports in cycles: 0 -> 1'),
+    ]);
+    const fresh = measured({ field: { hideIdentity: 4, unit: 7, fresh: 7 }, setting: { GRPC_PORT: 2 } });
+    expect(comparedWith(recorded(fresh), fresh, recorded(before)).problems).toEqual([
+      expect.stringContaining('field fresh is new: 7 files touch it, at most 6 may'),
+    ]);
   });
 
   it('is JSON with a line for each name', () => {
     const record = recorded(measured({ field: { unit: 2 } }, ['a.ts -> b.ts']), {
-      explanations: [{ kind: 'field', name: 'unit', count: 2, why }],
+      explanations: [{ kind: 'field', name: 'unit', before: 1, count: 2, why }],
     });
     const text = recordText(record);
     expect(JSON.parse(text)).toEqual(record);

@@ -2,16 +2,21 @@
 import type { Cycles } from './cycles.ts';
 import { type Kind, kinds, type Measured, type Touched } from './names.ts';
 
-/** Permits a rise of one name up to `count`. Written by hand. */
+/**
+ * Permits a rise of one name to `count`. Written by hand. It applies while more files than `before` touch the name: `--write` lowers
+ * `count` with the number of files, and removes the explanation when that number is `before` or less, or the name is gone.
+ */
 export interface Explanation {
   readonly kind: Kind;
   readonly name: string;
+  /** The number of files before the rise. */
+  readonly before: number;
   readonly count: number;
   /** A sentence. */
   readonly why: string;
 }
 
-/** A name that replaces another one, and is compared with it. Written by hand; `--write` removes it. */
+/** A name that replaces another one, and is compared with it. Written by hand; `--write` removes it once Git has the new name. */
 export interface Rename {
   readonly kind: Kind;
   readonly from: string;
@@ -51,81 +56,114 @@ export interface Comparison {
   readonly changes: readonly string[];
 }
 
-export function compare(record: CostRecord, { touched, cycles }: Measurement): Comparison {
-  const compared = kinds.map((kind) => compareKind(kind, record, touched[kind]));
-  compared.push(compareCycles(record, cycles));
+/**
+ * `record`: the file as it is, whose explanations and renames count. `base`: what Git has of it, which nothing may exceed, so that a
+ * rewritten file hides no rise.
+ */
+export function compare(record: CostRecord, base: CostRecord, { touched, cycles }: Measurement): Comparison {
+  const { explanations, renames } = record;
   return {
     problems: [
-      ...record.explanations.flatMap(vagueExplanation),
-      ...compared.flatMap(({ problems }) => problems),
+      ...explanations.flatMap(vagueExplanation),
+      ...kinds.flatMap((kind) => problemsOf(kind, { ...base, explanations, renames }, touched[kind])),
+      ...cycleProblems(base, cycles),
     ],
-    changes: compared.flatMap(({ changes }) => changes),
+    changes: [
+      ...kinds.flatMap((kind) => changesOf(kind, record, touched[kind])),
+      ...cycleChanges(record, cycles),
+      ...explanations.flatMap((one) => explanationChange(one, touched)),
+    ],
   };
 }
 
-/** The files that the record has of a name, or of the name that it replaces; undefined for a new one. */
+/** The files that a record has of a name, or of the name that it replaces; undefined for a new one. */
 function recordedFiles(kind: Kind, name: string, record: CostRecord): readonly string[] | undefined {
   const { from } = record.renames.find((one) => one.kind === kind && one.to === name) ?? {};
   return record[kind][name] ?? (from === undefined ? undefined : record[kind][from]);
 }
 
-function compareKind(kind: Kind, record: CostRecord, touched: Touched): Comparison {
+function problemsOf(kind: Kind, base: CostRecord, touched: Touched): string[] {
   const problems: string[] = [];
-  const changes: string[] = [];
   let known = 0;
   for (const [name, files] of touched) {
-    const before = recordedFiles(kind, name, record);
-    if (before !== undefined) known += files.length;
-    if (before === undefined && files.length > mostOfNew[kind]) {
-      problems.push(tooManyOfNew(kind, name, files));
-    } else if (before === undefined) {
-      changes.push(`${kind} ${name} is new: ${files.length}`);
-    } else if (files.length < before.length || record[kind][name] === undefined) {
-      changes.push(`${kind} ${name}: ${before.length} -> ${files.length}`);
+    const before = recordedFiles(kind, name, base);
+    if (before === undefined) {
+      if (files.length > mostOfNew[kind]) problems.push(tooManyOfNew(kind, name, files));
+      continue;
     }
-    if (before === undefined || files.length <= before.length) continue;
-    if (isExplained(record, kind, name, files.length)) {
-      changes.push(`${kind} ${name}: ${before.length} -> ${files.length}, as explained`);
-    } else problems.push(unexplainedRise(kind, name, before, files));
+    known += files.length;
+    if (files.length > before.length && !isExplained(base, kind, name, files.length))
+      problems.push(unexplainedRise(kind, name, before, files));
   }
-  const isRenamed = (name: string) =>
-    record.renames.some(({ kind: of, from }) => of === kind && from === name);
-  const gone = Object.keys(record[kind]).filter((name) => !touched.has(name) && !isRenamed(name));
-  changes.push(...gone.map((name) => `${kind} ${name} is gone`));
-  const sum = sumOf(Object.values(record[kind]));
+  const sum = sumOf(Object.values(base[kind]));
   if (known > sum) {
     problems.push(
       `${kind}: the sum of its names rose from ${sum} to ${known}, new names apart. Explanations cannot raise the sum: let fewer files touch other names of this kind (npm run cost-of-change -- ${kind}).`,
     );
   }
-  return { problems, changes };
+  return problems;
 }
 
-function compareCycles({ cycles: before }: CostRecord, { groups, imports }: Cycles): Comparison {
-  const added = imports.filter((one) => !before.imports.includes(one));
-  const hint = 'move what both files need to a file of its own (npm run cost-of-change -- cycles).';
-  const counts: [what: string, before: number, now: number][] = [
-    ['import cycles', before.groups, groups.length],
-    ['imports in cycles', before.imports.length, imports.length],
-  ];
-  const risen = counts.filter(([, old, now]) => now > old);
-  return {
-    problems: risen.map(
-      ([what, old, now]) => `${what}: ${old} -> ${now}${list('added', added)}\n  To do: ${hint}`,
-    ),
-    changes: counts
-      .filter(([, old, now]) => now < old)
-      .map(([what, old, now]) => `${what}: ${old} -> ${now}`),
-  };
+function changesOf(kind: Kind, record: CostRecord, touched: Touched): string[] {
+  const changes: string[] = [];
+  for (const [name, files] of touched) {
+    const before = recordedFiles(kind, name, record);
+    if (before === undefined) changes.push(`${kind} ${name} is new: ${files.length}`);
+    else if (files.length !== before.length || record[kind][name] === undefined)
+      changes.push(`${kind} ${name}: ${before.length} -> ${files.length}`);
+  }
+  const isRenamed = (name: string) =>
+    record.renames.some(({ kind: of, from }) => of === kind && from === name);
+  const gone = Object.keys(record[kind]).filter((name) => !touched.has(name) && !isRenamed(name));
+  return [...changes, ...gone.map((name) => `${kind} ${name} is gone`)];
 }
+
+const cycleCounts = (
+  { cycles: before }: CostRecord,
+  { groups, imports }: Cycles,
+): [what: string, before: number, now: number][] => [
+  ['import cycles', before.groups, groups.length],
+  ['imports in cycles', before.imports.length, imports.length],
+];
+
+function cycleProblems(base: CostRecord, cycles: Cycles): string[] {
+  const added = cycles.imports.filter((one) => !base.cycles.imports.includes(one));
+  const hint = 'move what both files need to a file of its own (npm run cost-of-change -- cycles).';
+  return cycleCounts(base, cycles)
+    .filter(([, old, now]) => now > old)
+    .map(([what, old, now]) => `${what}: ${old} -> ${now}${list('added', added)}\n  To do: ${hint}`);
+}
+
+const cycleChanges = (record: CostRecord, cycles: Cycles): string[] =>
+  cycleCounts(record, cycles)
+    .filter(([, old, now]) => now !== old)
+    .map(([what, old, now]) => `${what}: ${old} -> ${now}`);
 
 const isExplained = ({ explanations }: CostRecord, kind: Kind, name: string, count: number): boolean =>
   explanations.some((one) => one.kind === kind && one.name === name && count <= one.count);
 
 /** A sentence has some words and ends. */
-function vagueExplanation({ kind, name, why }: Explanation): string[] {
+function vagueExplanation({ kind, name, before, count, why }: Explanation): string[] {
   const isSentence = why.trim().split(/\s+/).length >= 5 && why.trim().endsWith('.');
-  return isSentence ? [] : [`explanation of ${kind} ${name}: "${why}" is not a sentence that says why`];
+  return [
+    ...(isSentence ? [] : [`explanation of ${kind} ${name}: "${why}" is not a sentence that says why`]),
+    ...(before < count
+      ? []
+      : [`explanation of ${kind} ${name}: "before" (${before}) is not below "count" (${count})`]),
+  ];
+}
+
+/** As it applies to the measurement; undefined when it no longer applies. */
+function applied(one: Explanation, touched: Measured): Explanation | undefined {
+  const files = touched[one.kind].get(one.name)?.length ?? 0;
+  return files > one.before ? { ...one, count: Math.min(one.count, files) } : undefined;
+}
+
+function explanationChange(one: Explanation, touched: Measured): string[] {
+  const next = applied(one, touched);
+  const title = `explanation of ${one.kind} ${one.name}`;
+  if (next === undefined) return [`${title} no longer applies`];
+  return next.count === one.count ? [] : [`${title}: ${one.count} -> ${next.count}`];
 }
 
 const list = (title: string, lines: readonly string[]): string =>
@@ -146,16 +184,18 @@ function unexplainedRise(
   const added = files.filter((file) => !before.includes(file));
   return `${kind} ${name}: ${before.length} -> ${files.length}${list('added', added)}
   To do: read the table instead of the name; or add to "explanations" in cost-of-change.json, with a sentence,
-  { "kind": "${kind}", "name": "${name}", "count": ${files.length}, "why": "…" }, and run npm run cost-of-change -- --write.`;
+  { "kind": "${kind}", "name": "${name}", "before": ${before.length}, "count": ${files.length}, "why": "…" }, and run npm run cost-of-change -- --write.`;
 }
 
-/** The measurement as the next record. Explanations that a fall has overtaken go, and so do renames. */
-export function nextRecord(record: CostRecord | undefined, { touched, cycles }: Measurement): CostRecord {
-  const isReached = ({ kind, name, count }: Explanation): boolean =>
-    (touched[kind].get(name)?.length ?? 0) >= count;
+/** The measurement as the next record. `base`: what Git has of the record. */
+export function nextRecord(
+  record: CostRecord | undefined,
+  base: CostRecord | undefined,
+  { touched, cycles }: Measurement,
+): CostRecord {
   return {
-    explanations: record?.explanations.filter(isReached) ?? [],
-    renames: [],
+    explanations: record?.explanations.flatMap((one) => applied(one, touched) ?? []) ?? [],
+    renames: record?.renames.filter(({ kind, from }) => base?.[kind][from] !== undefined) ?? [],
     cycles: { groups: cycles.groups.length, imports: cycles.imports },
     field: Object.fromEntries(touched.field),
     algorithm: Object.fromEntries(touched.algorithm),
