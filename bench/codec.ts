@@ -1,8 +1,8 @@
 /** Time of the hand-written codec beside the generated one, a message. `node bench/codec.ts` */
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import type { RateLimitResponse } from '../limiter/decide/decided.ts';
 import { Code } from '../limiter/decide/messages.ts';
+import type { RateLimitResponse } from '../limiter/decide/response-message.ts';
 import { decodeRateLimitRequest, encodeRateLimitResponse } from '../limiter/decide/wire-codec.ts';
 
 const variants = 4096;

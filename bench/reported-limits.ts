@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
-import type { RateLimitResponse } from '../limiter/decide/decided.ts';
+import type { RateLimitResponse } from '../limiter/decide/response-message.ts';
 import { decodeRateLimitRequest, encodeRateLimitResponse } from '../limiter/decide/wire-codec.ts';
 import { RefusalMemory } from '../limiter/refusals/refusal-memory.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';

@@ -3,7 +3,7 @@ import { configObject } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { Announcer } from './announcer.ts';
 import type { Condition, ConfigObject, ConfigStatus } from './model/config-object.ts';
-import type { OwnershipNews } from './reconcile/status-ownership.ts';
+import type { OwnershipEvent } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { WebhookEvent } from './webhooks/webhook-event.ts';
 
@@ -150,7 +150,7 @@ describe('contested', () => {
   const object = configObject({ name: 'shop' });
   const words = 'two control planes have one class';
 
-  it.each<[counter: string, news: OwnershipNews, event: string, logged: object]>([
+  it.each<[counter: string, news: OwnershipEvent, event: string, logged: object]>([
     [
       'status_overwrites_total',
       { is: 'overwritten', by: 'b/weir', manager: 'kubectl' },

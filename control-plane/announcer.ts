@@ -2,10 +2,10 @@
 import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock } from '../process/time/clock.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
-import { isEnd, reasonRow, reasons } from './model/reasons.ts';
+import { isEndReason, reasonRow, reasons } from './model/reasons.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 import { type LimiterCounts, transitions } from './reconcile/status-board.ts';
-import type { OwnershipNews } from './reconcile/status-ownership.ts';
+import type { OwnershipEvent } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
@@ -49,7 +49,7 @@ export class Announcer {
       const { type, reason, message: note } = transition;
       const eventType = reasonRow(reason)?.event;
       // The end of an override is reported once, although both conditions change.
-      const isTwice = isEnd(reason) && type === 'Programmed';
+      const isTwice = isEndReason(reason) && type === 'Programmed';
       if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
     }
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
@@ -63,7 +63,7 @@ export class Announcer {
   }
 
   /** Reports that another writer writes the object's status. */
-  contested(object: ConfigObject, news: Exclude<OwnershipNews, { is: 'written' }>): void {
+  contested(object: ConfigObject, news: Exclude<OwnershipEvent, { is: 'written' }>): void {
     const { metrics, recordEvent } = this.#options;
     const event = contestedEvent(news);
     recordEvent({ object, type: reasons[event.reason].event, ...event });
@@ -104,7 +104,7 @@ export class Announcer {
   }
 }
 
-function contestedEvent(news: Exclude<OwnershipNews, { is: 'written' }>): {
+function contestedEvent(news: Exclude<OwnershipEvent, { is: 'written' }>): {
   reason: 'StatusOverwritten' | 'ClassConflict';
   note: string;
 } {

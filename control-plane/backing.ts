@@ -11,7 +11,7 @@ import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
-import type { Learn, Shared } from './world.ts';
+import type { StoredState, UpdateWorld } from './world.ts';
 
 /** The environment of a replica: a cluster with other replicas and an API, or this process alone. */
 export interface Backing {
@@ -37,7 +37,7 @@ export interface Backing {
    * Reads objects that are not stored yet. The methods return undefined if this control plane would ignore them. The property is
    * undefined if there is no review before objects are stored.
    */
-  readonly foreseen?: {
+  readonly previewed?: {
     config(object: ApiObject): Reading<ConfigObject> | undefined;
     override(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
@@ -54,7 +54,7 @@ export interface Backing {
   publish(limiters: readonly LimiterReport[]): void;
   recordEvent(event: RecordedEvent): void;
   /** Stores these parts, again after failures, if this replica may write. */
-  share(parts: Partial<Shared>): void;
+  share(parts: Partial<StoredState>): void;
   /** Gives up the lead and removes everything that it published. Rejects if that fails. */
   close(): Promise<void>;
 }
@@ -67,7 +67,7 @@ export interface OpenBackingOptions extends Telemetry {
   timers: Timers;
   random(): number;
   /** Called with everything that becomes known, except objects. */
-  learn: Learn;
+  learn: UpdateWorld;
 }
 
 /** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */

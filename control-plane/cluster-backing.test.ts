@@ -74,8 +74,8 @@ const stored = (kind: string, namespace: string, spec: unknown, labels = {}): Ap
 it('a RateLimitFleet counts only in the namespace of the control plane', () => {
   const { backing } = open();
   const spec = { disconnectedGraceSeconds: 5 };
-  expect(backing.foreseen.fleet(stored(fleetKind, 'team', spec))).toBeUndefined();
-  expect(backing.foreseen.fleet(stored(fleetKind, system, spec))).toMatchObject({
+  expect(backing.previewed.fleet(stored(fleetKind, 'team', spec))).toBeUndefined();
+  expect(backing.previewed.fleet(stored(fleetKind, system, spec))).toMatchObject({
     item: { name: 'shop', spec },
   });
 });
@@ -84,23 +84,23 @@ it('a RateLimitFleet whose selector is wrong by itself cannot be read', () => {
   const { backing } = open();
   const allowedNamespaces = { from: 'Selector', selector: { matchLabels: { 'a,b': 'c' } } };
   const spec = { disconnectedGraceSeconds: 5, allowedNamespaces };
-  expect(backing.foreseen.fleet(stored(fleetKind, system, spec))).toEqual({
+  expect(backing.previewed.fleet(stored(fleetKind, system, spec))).toEqual({
     unreadable: expect.stringContaining('spec.allowedNamespaces'),
   });
 });
 
-it('objects are foreseen where they would be served: by namespace, labels and kind', () => {
+it('objects are previewed where they would be served: by namespace, labels and kind', () => {
   const { backing } = open({ WATCH_NAMESPACES: 'team', LABEL_SELECTOR: 'tier=gold' });
   const nothing = (): void => {};
   void backing.source.start({ listed: nothing, changed: nothing, statusShown: nothing, cutOff: nothing });
   const gold = { tier: 'gold' };
   const ofConfig = (namespace: string, labels: object) =>
-    backing.foreseen.config(stored(kind, namespace, configSpec(), labels));
+    backing.previewed.config(stored(kind, namespace, configSpec(), labels));
   expect(ofConfig('team', gold)).toMatchObject({ item: { namespace: 'team', name: 'shop' } });
   expect(ofConfig('other', gold)).toBeUndefined();
   expect(ofConfig('team', {})).toBeUndefined();
   const spec = { domain: 'shop', entries: [{ key: 'a' }], requestsPerUnit: 5, unit: 'second' };
-  expect(backing.foreseen.override(stored(overrideKind, 'other', spec, gold))).toBeUndefined();
+  expect(backing.previewed.override(stored(overrideKind, 'other', spec, gold))).toBeUndefined();
 });
 
 it('tokens are reviewed by the API server, for the audience', async () => {

@@ -12,17 +12,17 @@ import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
+import { AcceptedSpecStore } from './replicas/accepted-specs.ts';
 import { type Codec, gzipCodec } from './replicas/config-maps.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
-import { KeptSpecStore } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
-import type { Shared } from './world.ts';
+import type { StoredState } from './world.ts';
 
 export interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesApi;
@@ -40,7 +40,7 @@ export class ClusterBacking implements Backing {
   readonly schemas: SchemaStore;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
-  readonly #kept: KeptSpecStore;
+  readonly #kept: AcceptedSpecStore;
   /** Undefined if deletions are not reported. */
   readonly #removed: RemovedObjectStore | undefined;
   /** Undefined if a domain that becomes free is available to all at once. */
@@ -90,7 +90,7 @@ export class ClusterBacking implements Backing {
       shown: () => learn({ fleets: this.fleets.followed }),
       accessChanged: policyChanged,
     });
-    this.#kept = new KeptSpecStore({
+    this.#kept = new AcceptedSpecStore({
       ...options,
       leads: () => this.leads,
       changed: (kept) => learn({ kept }),
@@ -129,9 +129,9 @@ export class ClusterBacking implements Backing {
   readonly reviewToken: NonNullable<Backing['reviewToken']> = (token, audience) =>
     reviewToken(this.#options.client, { token, audience });
 
-  readonly foreseen: NonNullable<Backing['foreseen']> = {
-    config: (object) => this.source.foreseen(object),
-    override: (object) => this.source.foreseen(object, overrideKind),
+  readonly previewed: NonNullable<Backing['previewed']> = {
+    config: (object) => this.source.previewed(object),
+    override: (object) => this.source.previewed(object, overrideKind),
     fleet: (object) => {
       if (object.metadata.namespace !== this.#options.namespace) return undefined;
       const reading = readFleet(object);
@@ -164,7 +164,7 @@ export class ClusterBacking implements Backing {
     this.#events.record(event);
   }
 
-  share(parts: Partial<Shared>): void {
+  share(parts: Partial<StoredState>): void {
     if (parts.kept !== undefined) this.#kept.sync(parts.kept);
     if ('decision' in parts) this.#domains?.decided(parts.decision);
     if (parts.removed !== undefined) this.#removed?.sync(parts.removed);

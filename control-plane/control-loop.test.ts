@@ -19,7 +19,7 @@ import type { RemovedObject } from './reconcile/removals.ts';
 import type { WriteOutcome } from './replicas/status-pump.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
-import type { Learn, World } from './world.ts';
+import type { UpdateWorld, World } from './world.ts';
 
 const parsed = parseControlPlaneSettings({
   SOURCE: 'KUBERNETES',
@@ -66,7 +66,7 @@ class Replica {
   readonly #cluster: Cluster;
   readonly #loop: ControlLoop;
   #listener: SourceListener | undefined;
-  #learn!: Learn;
+  #learn!: UpdateWorld;
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;

@@ -12,7 +12,7 @@ import { Announcer, type AnnouncerOptions } from './announcer.ts';
 import type { Backing, OpenBacking, OpenBackingOptions } from './backing.ts';
 import { type ConfigObject, kindOf, objectKey } from './model/config-object.ts';
 import type { ClusterDecision, ObjectOutcome } from './model/decision.ts';
-import { isEnd } from './model/reasons.ts';
+import { isEndReason } from './model/reasons.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
@@ -24,7 +24,7 @@ import {
   countsFor,
   decide,
   firstRound,
-  foresee,
+  previewObject,
   type Round,
   type RoundResult,
   unknownSpecPatienceMs,
@@ -137,9 +137,9 @@ export class ControlLoop {
   }
 
   /** Returns what would become of an object that is not stored yet. */
-  foresee(object: ConfigObject): ReturnType<typeof foresee> {
+  preview(object: ConfigObject): ReturnType<typeof previewObject> {
     const { clock } = this.#options;
-    return foresee(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
+    return previewObject(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
   }
 
   async start(): Promise<void> {
@@ -384,7 +384,7 @@ function reportNews(
   }
   const { reason, message } = accepted;
   if (before?.status === false && before.message === message) return;
-  if (isEnd(reason)) {
+  if (isEndReason(reason)) {
     lines.overrideEnded(log, objectKey(object), message);
     return;
   }

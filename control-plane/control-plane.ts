@@ -174,11 +174,11 @@ export class ControlPlane {
 
   async #openAdmission(): Promise<HttpListener | undefined> {
     const { admissionTlsCert: certFile, admissionTlsKey: keyFile } = this.#options.settings;
-    const { foreseen, schemas } = this.#loop.backing;
-    if (certFile === '' || foreseen === undefined) return undefined;
+    const { previewed, schemas } = this.#loop.backing;
+    if (certFile === '' || previewed === undefined) return undefined;
     const view: AdmissionView = {
-      ...foreseen,
-      foresee: (object) => this.#loop.foresee(object),
+      ...previewed,
+      preview: (object) => this.#loop.preview(object),
       limited: (fleet) => limitedOf(this.#loop.world.reports, fleet),
       isListed: () => this.#loop.isServing,
       mergeDomains: this.#loop.mergesDomains,

@@ -5,11 +5,11 @@ import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
-import type { Learn } from './world.ts';
+import type { UpdateWorld } from './world.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
   replica: string;
-  learn: Learn;
+  learn: UpdateWorld;
 }
 
 /** A directory of manifests and no other replica: this one always leads, and statuses stay in memory. */

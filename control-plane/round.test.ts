@@ -11,7 +11,7 @@ import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import { anyoneOwnsAnything } from './reconcile/claims.ts';
+import { unrestrictedOwners } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
@@ -40,7 +40,7 @@ beforeEach(() => {
 function start(options: Partial<RoundOptions> = {}, news: Partial<World> = { policy: noPolicy }): void {
   world = unknownWorld;
   round = firstRound({
-    decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
+    decider: new Decider({ mergeDomains: false, domainOwners: unrestrictedOwners }),
     controllerName: undefined,
     isGone: () => false,
     writes: configWrites(),
@@ -185,7 +185,7 @@ describe('decide', () => {
 
   it('decides anew when an override ends, also after longer than timers hold', () => {
     const days = 86_400_000;
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new Decider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const ending = Object.assign(decider, {
       decide: (...args: Parameters<Decider['decide']>) => ({
         ...Decider.prototype.decide.apply(decider, args),

@@ -11,21 +11,21 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { ClusterDecision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
 import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
 import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
 import {
+  acceptedSpecChanges,
   type Decider,
-  type Foresight,
-  joinedKept,
-  keptChanges,
+  newerAcceptedSpec,
+  type ObjectPreview,
   persistedSpec,
   withUnknownSpec,
 } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
-import type { OverrideForesight } from './reconcile/overrides.ts';
+import type { OverridePreview } from './reconcile/overrides.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
 import type { Removals, RemovedObject } from './reconcile/removals.ts';
 import {
@@ -35,7 +35,7 @@ import {
   StatusBoard,
   type StatusBoardOptions,
 } from './reconcile/status-board.ts';
-import { isCut, type Shared, unknownWorld, type World } from './world.ts';
+import { mayBeStale, type StoredState, unknownWorld, type World } from './world.ts';
 
 /** Many changes are decided ten times a second. Two changes in a row are each decided at once. */
 const snapshotRhythm = { gatherMs: 5, intervalMs: 100, burst: 3 };
@@ -50,7 +50,7 @@ const catchUpMs = 1_000;
 export const unknownSpecPatienceMs = 30_000;
 
 /** The state that is valid only at the moment of a round. */
-export interface Moment {
+export interface RoundState {
   wallMs: number;
   monotonicMs: number;
   /** Whether this process leads, by the clock: see `Backing.leads`. */
@@ -120,14 +120,14 @@ export interface RoundResult {
   /** Deleted objects that no limiter runs any more, and the number of known limiters. */
   removed?: readonly { object: RemovedObject; total: number }[];
   /** The values to store. Missing parts stay unchanged. */
-  shared: Partial<Shared>;
+  shared: Partial<StoredState>;
   /** The time after which something changes by time alone. Undefined if nothing does. */
   waitMs: number | undefined;
 }
 
 type Draft = { -readonly [Part in keyof Round]: Round[Part] };
 type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
-  shared: { -readonly [Part in keyof Shared]?: Shared[Part] };
+  shared: { -readonly [Part in keyof StoredState]?: StoredState[Part] };
 };
 
 export function firstRound(options: RoundOptions): Round {
@@ -161,7 +161,7 @@ export function firstRound(options: RoundOptions): Round {
 }
 
 /** Decides a round. Call it after every change, and after `waitMs`. It skips a stage that is not due, or has no new input. */
-export function decide(world: World, last: Round, at: Moment): { round: Round; outcome: RoundResult } {
+export function decide(world: World, last: Round, at: RoundState): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
   const { rhythms } = next.memory;
@@ -184,14 +184,14 @@ export function decide(world: World, last: Round, at: Moment): { round: Round; o
 }
 
 /** Returns what would become of an object that is not stored yet. Changes nothing. */
-export function foresee(
+export function previewObject(
   { memory: { decider } }: Round,
   object: ConfigObject,
   { nowMs, schemas }: { nowMs: number; schemas: PublishedSchemas | undefined },
-): Foresight | OverrideForesight {
+): ObjectPreview | OverridePreview {
   return object.kind === undefined
-    ? decider.foresee(object, schemas)
-    : decider.foreseeOverride(object, nowMs, schemas);
+    ? decider.preview(object, schemas)
+    : decider.previewOverride(object, nowMs, schemas);
 }
 
 /** Returns the state of the limiters that should have the served rules of the object. Undefined if it is unknown. */
@@ -204,14 +204,19 @@ export function countsFor({ decision, memory }: Round, { uid }: ConfigObject): L
 }
 
 /** Waits a moment until objects that are reachable again are the newest. */
-function followCut(next: Draft, before: World, { monotonicMs, leads }: Moment, outcome: DraftOutcome): void {
-  if (isCut(next.world)) {
+function followCut(
+  next: Draft,
+  before: World,
+  { monotonicMs, leads }: RoundState,
+  outcome: DraftOutcome,
+): void {
+  if (mayBeStale(next.world)) {
     next.isCutOff = true;
     next.caughtUpMs = undefined;
-    if (isCut(before)) return;
+    if (mayBeStale(before)) return;
     outcome.shared.decision = undefined;
     if (!leads) outcome.shared.kept = new Map();
-  } else if (isCut(before)) next.caughtUpMs = monotonicMs + catchUpMs;
+  } else if (mayBeStale(before)) next.caughtUpMs = monotonicMs + catchUpMs;
   else if (next.caughtUpMs !== undefined && monotonicMs >= next.caughtUpMs) {
     next.caughtUpMs = undefined;
     next.isCutOff = false;
@@ -237,7 +242,7 @@ function isKnown({ objects, kept, policy }: World): boolean {
 function snapshotsMayDiffer(
   { world, decision, patienceEndsMs = Number.POSITIVE_INFINITY }: Draft,
   before: World,
-  { wallMs, monotonicMs }: Moment,
+  { wallMs, monotonicMs }: RoundState,
 ): boolean {
   const isNews = world.edits !== before.edits || world.kept !== before.kept || world.policy !== before.policy;
   const isOverrideDue = wallMs >= (decision?.dueMs ?? Number.POSITIVE_INFINITY);
@@ -246,7 +251,7 @@ function snapshotsMayDiffer(
 }
 
 /** Returns whether statuses may differ. They follow from other changes of objects once these are decided on. */
-function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: Moment): boolean {
+function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: RoundState): boolean {
   const isNews = (part: keyof World): boolean => world[part] !== before[part];
   const isStatusShown = isNews('objects') && !isNews('edits');
   const hasBegun = isNews('leads') && world.leads;
@@ -254,7 +259,7 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
   return isStatusShown || hasBegun || isReported || isNews('setbacks') || wallMs >= statusesDueMs;
 }
 
-function decideSnapshots(next: Draft, at: Moment, outcome: DraftOutcome): void {
+function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, memory, decision: last } = next;
   const { decider, ledger, joined } = memory;
   join(
@@ -272,7 +277,7 @@ function decideSnapshots(next: Draft, at: Moment, outcome: DraftOutcome): void {
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
     const uids = changed.union(joined);
-    const kept = keptChanges(decision, decider.kept, uids);
+    const kept = acceptedSpecChanges(decision, decider.kept, uids);
     const surpassed = surpassedSpecs(next, decision, kept);
     if (surpassed.length > 0) {
       decider.keep(new Map(surpassed));
@@ -298,9 +303,11 @@ function takeChanges(next: Draft): Changes<ConfigObject> {
 }
 
 /** Joins the specs that other processes stored. */
-function join(next: Draft, stored: Iterable<readonly [uid: string, spec: KeptSpec]>): void {
+function join(next: Draft, stored: Iterable<readonly [uid: string, spec: LastAcceptedSpec]>): void {
   const { decider, joined } = next.memory;
-  const specs = new Map([...stored].map(([uid, spec]) => [uid, joinedKept(decider.kept.get(uid), spec)]));
+  const specs = new Map(
+    [...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(decider.kept.get(uid), spec)]),
+  );
   decider.keep(specs);
   persist(next, specs.keys());
   for (const uid of specs.keys()) joined.add(uid);
@@ -332,8 +339,8 @@ function isBehind({ decision, memory }: Draft, uid: string, generation: number):
 function surpassedSpecs(
   { world, memory }: Draft,
   { outcomes }: ClusterDecision,
-  changed: ReadonlyMap<string, KeptSpec | undefined>,
-): [uid: string, stored: KeptSpec][] {
+  changed: ReadonlyMap<string, LastAcceptedSpec | undefined>,
+): [uid: string, stored: LastAcceptedSpec][] {
   const { kept } = memory.decider;
   return [...changed].flatMap(([uid, spec]) => {
     const stored = world.kept?.get(uid);
@@ -357,7 +364,7 @@ function isHeld(next: Draft, decision: ClusterDecision): boolean {
 function awaitsSpecs(
   next: Draft,
   decision: ClusterDecision,
-  { monotonicMs }: Moment,
+  { monotonicMs }: RoundState,
   outcome: DraftOutcome,
 ): boolean {
   if (next.patienceEndsMs !== undefined && monotonicMs >= next.patienceEndsMs) return false;
@@ -370,20 +377,20 @@ function awaitsSpecs(
 }
 
 /** Before the first decision, no replica knows which specs may be deleted. */
-function share({ decision, persisted, isCutOff }: Draft, { leads }: Moment, outcome: DraftOutcome): void {
+function share({ decision, persisted, isCutOff }: Draft, { leads }: RoundState, outcome: DraftOutcome): void {
   if (decision === undefined) return;
   // Another replica may have older information than the leader.
   outcome.shared.kept = leads || !isCutOff ? persisted : new Map();
   if (leads && !isCutOff) outcome.shared.decision = decision;
 }
 
-function useRemoved(next: Draft, { leads, wallMs }: Moment, outcome: DraftOutcome): void {
+function useRemoved(next: Draft, { leads, wallMs }: RoundState, outcome: DraftOutcome): void {
   const { removals } = next.memory.options;
   removals?.useStored(next.world.removed ?? [], { leads, nowMs: wallMs });
   outcome.shared.removed = removals?.objects ?? [];
 }
 
-function decideStatuses(next: Draft, at: Moment, outcome: DraftOutcome): void {
+function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, decision, memory } = next;
   const { limiters, board } = memory;
   const nowMs = at.wallMs;
@@ -407,7 +414,7 @@ function decideStatuses(next: Draft, at: Moment, outcome: DraftOutcome): void {
 function reportRemoved(
   { memory }: Draft,
   decision: ClusterDecision,
-  { leads, wallMs, awaitsLimiters }: Moment & { awaitsLimiters: boolean },
+  { leads, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
   outcome: DraftOutcome,
 ): void {
   const { limiters, ledger, options } = memory;
@@ -432,7 +439,7 @@ function reportRemoved(
 }
 
 /** Returns the wait until something changes by time alone. Work that is due is already requested. */
-function waitMs(round: Round, { wallMs, monotonicMs }: Moment): number | undefined {
+function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | undefined {
   const { snapshots, statuses, fleets } = round.memory.rhythms;
   const none = Number.POSITIVE_INFINITY;
   const patience = round.decision === undefined ? round.patienceEndsMs : undefined;

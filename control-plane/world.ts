@@ -1,5 +1,5 @@
 import type { ConfigObject } from './model/config-object.ts';
-import type { ClusterDecision, KeptSpec, StoredSpec } from './model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
 import type { FleetExpectation, FollowedFleet } from './model/fleet-object.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
 import type { Policy } from './reconcile/decide.ts';
@@ -20,7 +20,7 @@ export interface World {
   /** Access to fleets, the last owners of domains, and the schemas. */
   readonly policy: Policy | undefined;
   /** Specs that outlived other processes, by uid. */
-  readonly kept: ReadonlyMap<string, KeptSpec> | undefined;
+  readonly kept: ReadonlyMap<string, LastAcceptedSpec> | undefined;
   /** Deleted objects, as they are stored for the next leader. */
   readonly removed: readonly RemovedObject[] | undefined;
   /** The reports of all living replicas, beginning with this one's. */
@@ -62,15 +62,15 @@ export const unknownWorld: World = {
 };
 
 /** Returns whether objects may be older than those of the API server. */
-export function isCut({ isWatchCut, isLeaseCut }: World): boolean {
+export function mayBeStale({ isWatchCut, isLeaseCut }: World): boolean {
   return isWatchCut || isLeaseCut;
 }
 
 /** Takes the parts that are new. */
-export type Learn = (news: Partial<World>) => void;
+export type UpdateWorld = (news: Partial<World>) => void;
 
 /** The values of a replica that must outlive its process. */
-export interface Shared {
+export interface StoredState {
   /** Specs that stay in force, by uid. Replicas other than the leader store only newer ones. */
   readonly kept: ReadonlyMap<string, StoredSpec>;
   /** The newest decision of a leader. Undefined if it may be older than the objects of the API server. */

@@ -22,12 +22,12 @@ import { grpcAddress } from './assembly/grpc.ts';
 import { followDebugToken } from './assembly/http.ts';
 import { openAdmin } from './assembly/operators/admin.ts';
 import { openStatus } from './assembly/operators/status.ts';
-import { type Colleagues, openColleagues, openStoreAdmin } from './assembly/operators/store-admin.ts';
+import { type LimiterPeers, openPeers, openStoreAdmin } from './assembly/operators/store-admin.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
 import { type FollowedProfiles, followProfiles } from './assembly/profiles.ts';
 import { openServing, type Serving } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
-import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
+import { listenerErrors, SlowStartReporter } from './assembly/slow-start.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';
@@ -124,7 +124,7 @@ class Limiter {
   readonly #serving: Serving;
   /** For operators: away from the connections that count. */
   readonly #storeAdmin: StoreAdmin;
-  readonly #colleagues: Colleagues;
+  readonly #colleagues: LimiterPeers;
   readonly #profiles: FollowedProfiles;
   readonly #debug: HttpListener;
   readonly #connectionMemory: ConnectionMemory;
@@ -132,7 +132,7 @@ class Limiter {
   readonly #sink: Sink | undefined;
   readonly #closeStatus: () => void;
   readonly #parts: MainParts;
-  #startWatch: StartWatch | undefined;
+  #startWatch: SlowStartReporter | undefined;
   #stopPeriods = (): void => {};
   #isEnding = false;
   /** Whether gRPC and HTTP callers may be there, who have to learn that they should go elsewhere. */
@@ -167,7 +167,7 @@ class Limiter {
     this.#serving = workers ?? thread!;
     this.#storeAdmin = openStoreAdmin(context, { modules, memory: thread?.memory, resolveSrv });
     const self = { name: limiterName(settings), instance: randomUUID() };
-    this.#colleagues = openColleagues(context, {
+    this.#colleagues = openPeers(context, {
       storeAdmin: this.#storeAdmin,
       self,
       operate: (order) => this.#serving.operate(order),
@@ -274,7 +274,9 @@ class Limiter {
 
   /** The debug listener opens at once; the others when the store answered and the first load of rules ended. */
   async #start(): Promise<void> {
-    const watch = new StartWatch(this.#context, (start) => lines.notServingYet(this.#context.log, start));
+    const watch = new SlowStartReporter(this.#context, (start) =>
+      lines.notServingYet(this.#context.log, start),
+    );
     this.#startWatch = watch;
     try {
       await this.#startAll(watch);
@@ -283,7 +285,7 @@ class Limiter {
     }
   }
 
-  async #startAll(watch: StartWatch): Promise<void> {
+  async #startAll(watch: SlowStartReporter): Promise<void> {
     const { settings, timers, registry, log } = this.#context;
     await this.#debugToken.start();
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });

@@ -1,5 +1,5 @@
-import type { RateLimitResponse } from '../limiter/decide/decided.ts';
 import { Code, type RateLimitRequest } from '../limiter/decide/messages.ts';
+import type { RateLimitResponse } from '../limiter/decide/response-message.ts';
 import type { CountedHit } from '../limiter/service/decision.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';

@@ -1,9 +1,9 @@
 /** The limiter's own service and memory store, on a clock that its user moves: nothing waits, and no time passes by itself. */
 import { countingOptions, createLocalCache, responseOptions } from '../limiter/assembly/decision-service.ts';
-import type { RateLimitResponse } from '../limiter/decide/decided.ts';
 import type { Plan } from '../limiter/decide/limit-plan.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';
 import type { ResponseOptions } from '../limiter/decide/response.ts';
+import type { RateLimitResponse } from '../limiter/decide/response-message.ts';
 import { reservationBounds } from '../limiter/reservations/settings.ts';
 import type { ServiceEvents } from '../limiter/service/decision.ts';
 import { LimitWarnings, type LimitWarningsOptions } from '../limiter/service/limit-warnings.ts';

@@ -64,7 +64,7 @@ export function isPattern({ match }: Pick<Override, 'match'>): boolean {
   return match.some(({ value }) => value.includes('*'));
 }
 
-export interface OverrideStanding {
+export interface OverrideState {
   readonly standing: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
   /** The message for people. Empty if there is nothing to add. */
   readonly message: string;
@@ -76,7 +76,7 @@ export interface OverrideStanding {
 export function overrideJson(
   override: Override,
   nowMs: number,
-  { standing, message, words }: OverrideStanding = standingByTime(override, nowMs),
+  { standing, message, words }: OverrideState = overrideStateByTime(override, nowMs),
 ): Record<string, unknown> {
   const { id, source, name, domain, match, limit, createdMs, endsMs, reason, by } = override;
   const endsAt = endsMs === undefined ? null : new Date(endsMs).toISOString();
@@ -94,7 +94,7 @@ export function overrideJson(
   };
 }
 
-export function standingByTime({ endsMs }: Override, nowMs: number): OverrideStanding {
+export function overrideStateByTime({ endsMs }: Override, nowMs: number): OverrideState {
   return { standing: endsMs !== undefined && endsMs <= nowMs ? 'Ended' : 'InForce', message: '' };
 }
 

@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type ProbeOutcome, probe, type TroubleFacts, troubleOf } from './ask-diagnosis.ts';
+import { explainFailure, type ProbeFacts, type ProbeOutcome, probe } from './ask-diagnosis.ts';
 
 /** What a probe sees of a server that does this with each connection. */
 async function probed(
@@ -58,12 +58,12 @@ const seen = {
   validToDate: new Date('2026-07-01T00:00:00Z'),
 };
 
-function reasonOf(facts: Partial<TroubleFacts> & { outcome: ProbeOutcome }): string | undefined {
+function reasonOf(facts: Partial<ProbeFacts> & { outcome: ProbeOutcome }): string | undefined {
   const endpoint = { host: 'l', port: 8081 };
-  return troubleOf({ endpoint, tls: undefined, otherWay: undefined, now, ...facts })?.split('\n')[0];
+  return explainFailure({ endpoint, tls: undefined, otherWay: undefined, now, ...facts })?.split('\n')[0];
 }
 
-describe('troubleOf', () => {
+describe('explainFailure', () => {
   it.each<[ProbeOutcome, string | undefined]>([
     [{ kind: 'http2' }, undefined],
     [{ kind: 'foreign' }, 'l:8081 does not speak HTTP/2'],

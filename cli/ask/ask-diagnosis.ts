@@ -27,7 +27,7 @@ export async function diagnose(
   // Perhaps only one side uses TLS.
   const isUnclear = ['closed', 'foreign', 'tls', 'silent'].includes(outcome.kind);
   const otherWay = isUnclear ? await probe(endpoint, tls ? undefined : {}, timeoutMs) : undefined;
-  return troubleOf({ endpoint, tls, outcome, otherWay, now: new Date() });
+  return explainFailure({ endpoint, tls, outcome, otherWay, now: new Date() });
 }
 
 /** The client's preface and empty SETTINGS. RFC 9113, section 3.4. */
@@ -81,7 +81,7 @@ export function probe(
   });
 }
 
-export interface TroubleFacts {
+export interface ProbeFacts {
   endpoint: AskEndpoint;
   tls: AskTls | undefined;
   /** The result of a connection with the same TLS settings as the call. */
@@ -101,7 +101,7 @@ const unreachableHints: Record<string, string> = {
 };
 
 /** Returns the text of `diagnose` for the results of its connections. */
-export function troubleOf(facts: TroubleFacts): string | undefined {
+export function explainFailure(facts: ProbeFacts): string | undefined {
   const { endpoint, tls, outcome, otherWay } = facts;
   const where = endpointText(endpoint);
   if (tls === undefined && speaksTls(otherWay))
@@ -138,7 +138,7 @@ function speaksTls(outcome: ProbeOutcome | undefined): boolean {
 function doubtText(
   doubt: string,
   seen: SeenCertificate | undefined,
-  { endpoint, tls, now }: TroubleFacts,
+  { endpoint, tls, now }: ProbeFacts,
 ): string {
   if (seen !== undefined && /^UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT/.test(doubt)) {
     const hint = tls?.ca
@@ -170,7 +170,7 @@ function outOfDate({ validFromDate, validToDate }: SeenCertificate, now: Date): 
 }
 
 /** Returns why the peer may have ended the connection; `alert` is empty if it sent none. */
-function hangUpText(alert: string, { tls, now }: TroubleFacts): string {
+function hangUpText(alert: string, { tls, now }: ProbeFacts): string {
   if (tls === undefined)
     return 'closed the connection without a word\nA limiter does so when it has GRPC_MAX_CONNECTIONS of them.';
   if (tls.cert !== undefined) {

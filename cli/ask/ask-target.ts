@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
-import { type FlagTypes, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { type FlagTypes, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
 /** The address of one connection. */
@@ -63,7 +63,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
   const [ca, cert, key] = files.map((name) => {
     const path = flags.text(name);
     if (path === undefined) return undefined;
-    const pem = readGiven(`--${name}: ${path}`, path);
+    const pem = readArgumentFile(`--${name}: ${path}`, path);
     // OpenSSL accepts a file of authorities without any certificate, and then trusts no peer.
     if (!pem.includes('-----BEGIN ')) throw new UsageError(`--${name}: ${path}: is not PEM`);
     return pem;
@@ -87,7 +87,7 @@ export function askToken(path: string | undefined): string | undefined {
   const variable = io().env['WEIR_TOKEN'];
   if (path === undefined && !variable) return undefined;
   const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
-  const token = (path === undefined ? `${variable}` : `${readGiven(from, path)}`).trim();
+  const token = (path === undefined ? `${variable}` : `${readArgumentFile(from, path)}`).trim();
   const problem = tokenProblem(token, 1);
   if (problem === undefined) return token;
   throw new UsageError(`${from}: ${problem}`);

@@ -9,7 +9,7 @@ import type { EnvoyPlace } from '../../rules/proxy/proto-json.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { refuseOutside } from '../shared/contained-files.ts';
-import { readGiven, UsageError } from '../shared/flags.ts';
+import { readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
 import {
@@ -112,7 +112,7 @@ function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): 
 
 function textOf(path: string, roots: readonly string[]): string {
   refuseOutside(`--envoy ${path}`, path, roots);
-  const bytes = readGiven(`--envoy ${path}`, path === '-' ? io().stdinFile : path);
+  const bytes = readArgumentFile(`--envoy ${path}`, path === '-' ? io().stdinFile : path);
   const text = decodeYaml(bytes);
   if (typeof text !== 'string')
     throw new UsageError(`--envoy ${path}: ${text.text}, from character ${text.offset + 1} on`);

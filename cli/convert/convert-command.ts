@@ -8,8 +8,8 @@ import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared
 import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
-  printClashes,
   printInputErrors,
+  printLoadConflicts,
   type RuleInput,
   readInput,
   servedByFlags,
@@ -73,7 +73,7 @@ function convert(flags: ParsedFlags): number {
   if (sources.length === 0)
     throw new UsageError(`${path}: there are no rules for that domain, class and fleet`);
   // Several objects may claim one domain. The control plane decides between them.
-  if (target !== 'manifest' && printClashes(sources, { mergeDomains })) return 2;
+  if (target !== 'manifest' && printLoadConflicts(sources, { mergeDomains })) return 2;
   const name = flags.text('name');
   if (name !== undefined && sources.length > 1) {
     throw new UsageError(`--name is for one domain, and there are ${sources.length} sets of rules`);

@@ -13,10 +13,10 @@ import { io } from '../shared/io.ts';
 import { settingFlag } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import {
-  clashesOf,
   type InputOptions,
-  printClashes,
+  loadConflicts,
   printInputErrors,
+  printLoadConflicts,
   type RuleInput,
   readInputOrUrl,
   type ServedBy,
@@ -179,8 +179,8 @@ async function readSide(path: string, form: string, options: InputOptions): Prom
 }
 
 function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): RuleError[] {
-  const side = [before, after].find((sources) => printClashes(sources, options));
-  return side === undefined ? [] : clashesOf(side, options);
+  const side = [before, after].find((sources) => printLoadConflicts(sources, options));
+  return side === undefined ? [] : loadConflicts(side, options);
 }
 
 /** Replays the recording with the new rules and compares them with the old ones. The replay is loaded only for this. */

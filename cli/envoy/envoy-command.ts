@@ -10,8 +10,8 @@ import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import {
-  printClashes,
   printInputErrors,
+  printLoadConflicts,
   readInput,
   servedByFlags,
   sourcesServedBy,
@@ -71,7 +71,7 @@ function writeEnvoy(flags: ParsedFlags): number {
     inputs.flatMap((input) => input.sources),
     servedByFlags(flags),
   );
-  if (printClashes(served, { mergeDomains })) return 2;
+  if (printLoadConflicts(served, { mergeDomains })) return 2;
   const { domain, rules } = rulesOf(served, flags.text('domain'));
   refuseOtherKeys(sources, keysOf(rules));
   const needed = neededRateLimits(rules, sources);

@@ -14,8 +14,8 @@ import { io } from '../shared/io.ts';
 import { describedLimiter, settingFlag } from '../shared/limiter-setting.ts';
 import { dataText, type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
-  printClashes,
   printInputErrors,
+  printLoadConflicts,
   readInputOrUrl,
   servedByFlags,
   sourcesServedBy,
@@ -24,7 +24,7 @@ import { readRequest } from '../shared/request.ts';
 import { describeBucket, readBucket } from './explain-bucket.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
 import { explainRequest, type ShownDescriptor } from './explain-request.ts';
-import { askLimiter, isLimiter, type KnownBetter } from './limiter-rules.ts';
+import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts';
 
 /** Flags for the time of the request and the settings of the limiter. */
 export const requestHelp = `  --at <time>                 show the counter at this time: RFC 3339 or seconds since 1970 (default now)
@@ -62,11 +62,11 @@ export function printExplanation(
     mergeDomains,
     known = [],
     isBucket = false,
-  }: { format: OutputFormat; mergeDomains: boolean; known?: readonly KnownBetter[]; isBucket?: boolean },
+  }: { format: OutputFormat; mergeDomains: boolean; known?: readonly DescriptorFacts[]; isBucket?: boolean },
 ): number {
   const calendarMonths = options.useCalendarMonthRateLimit;
   const support = { admission: undefined, groups: undefined, calendarMonths };
-  if (printClashes(sources, { mergeDomains, support })) return 2;
+  if (printLoadConflicts(sources, { mergeDomains, support })) return 2;
   const bucket = isBucket ? describeBucket(sources, options.domain, options.descriptors[0]!) : undefined;
   const request = explainRequest(
     sources,
@@ -82,7 +82,7 @@ export function printExplanation(
   return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
 }
 
-function withKnown(reported: ShownDescriptor, known: KnownBetter | undefined): ShownDescriptor {
+function withKnown(reported: ShownDescriptor, known: DescriptorFacts | undefined): ShownDescriptor {
   if (known === undefined) return reported;
   const { overrides, counters: keys, inForce } = known;
   const isSame = keys.length === reported.counters.length;

@@ -13,7 +13,7 @@ export function isLimiter(path: string): boolean {
 }
 
 /** What a limiter knows of a descriptor in addition to its rules. */
-export interface KnownBetter {
+export interface DescriptorFacts {
   /** The overrides that match. */
   overrides: string[];
   /** The keys of its counters. */
@@ -22,10 +22,10 @@ export interface KnownBetter {
   inForce?: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] } | undefined;
 }
 
-export interface LimiterSays {
+export interface LimiterExplanation {
   sources: readonly LoadedSource[];
   /** One element for each descriptor. */
-  known: KnownBetter[];
+  known: DescriptorFacts[];
 }
 
 /** Rejects if the limiter cannot be reached. */
@@ -33,7 +33,7 @@ export function askLimiter(
   address: string,
   flags: ParsedFlags,
   { domain, descriptors, nowSeconds }: ExplainOptions,
-): Promise<LimiterSays> {
+): Promise<LimiterExplanation> {
   const named: ParsedFlags = {
     ...flags,
     list: (name) => (name === 'limiter' ? [address] : flags.list(name)),
@@ -57,7 +57,7 @@ async function explainedBy(
   limiters: LimitersClient,
   { limiter }: AnsweringLimiter,
   body: object,
-): Promise<KnownBetter> {
+): Promise<DescriptorFacts> {
   const reported = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
   const overrides = [...(reported.override === null ? [] : [reported.override]), ...reported.grants];
   const inForce = reported.inForce && { effect: reported.effect, limits: reported.inForce };

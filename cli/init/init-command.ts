@@ -36,7 +36,7 @@ Exit status: 0 when all files were written, 1 when a file exists or cannot be wr
 `;
 
 /** Answers one question; undefined at the end of input. */
-export type Ask = (question: string) => Promise<string | undefined>;
+export type AskQuestion = (question: string) => Promise<string | undefined>;
 
 interface Question<Name extends keyof Flags> {
   flag: Name;
@@ -110,7 +110,7 @@ export const initCommand = commandOf(
   },
 );
 
-function openTerminal(): { ask: Ask; close(): void } {
+function openTerminal(): { ask: AskQuestion; close(): void } {
   const lines = createInterface({ input: io().stdin, output: io().stdout });
   const ended = new Promise<undefined>((resolve) => lines.once('close', () => resolve(undefined)));
   return { ask: (question) => Promise.race([lines.question(question), ended]), close: () => lines.close() };
@@ -119,7 +119,7 @@ function openTerminal(): { ask: Ask; close(): void } {
 /** `ask` reads from a terminal, if there is one. @throws UsageError */
 export async function answersOf(
   flags: Pick<ParsedFlags, 'text'>,
-  ask: Ask | undefined,
+  ask: AskQuestion | undefined,
 ): Promise<StarterAnswers> {
   const all = Object.values(questions);
   const missing = all.filter(({ flag }) => flags.text(flag) === undefined);
@@ -137,7 +137,7 @@ export async function answersOf(
 async function answered<Name extends keyof Flags>(
   question: Question<Name>,
   flags: Pick<ParsedFlags, 'text'>,
-  ask: Ask | undefined,
+  ask: AskQuestion | undefined,
 ): Promise<Flags[Name]> {
   const given = flags.text(question.flag);
   if (given !== undefined || ask === undefined) return answerOf(question, given ?? question.usual);

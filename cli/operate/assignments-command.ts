@@ -2,8 +2,8 @@ import { UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportSilent } from './limiters.ts';
-import { entryTexts, limitersCommand, separated } from './operate-command.ts';
+import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
+import { entryTexts, limitersCommand, splitAnswers } from './operate-command.ts';
 
 const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
 
@@ -25,8 +25,10 @@ export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async
   const format = outputFormat(flags);
   const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), limit: `${mostRows}` };
-  const { answers, failed } = separated(await limiters.askAll(members, { path: '/v1/assignments', query }));
-  reportSilent(failed);
+  const { answers, failed } = splitAnswers(
+    await limiters.askAll(members, { path: '/v1/assignments', query }),
+  );
+  reportFailedLimiters(failed);
   silent.push(...failed);
   const assignments: Json[] = answers.flatMap(({ member, body }) =>
     body.assignments.map((one: Json) => ({ ...one, limiter: member.name })),

@@ -2,7 +2,7 @@ import { UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportSilent } from './limiters.ts';
+import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { askHolders, entryTexts, limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir budget <domain> <key=value> ... [flags]
@@ -27,14 +27,14 @@ export const budgetCommand = limitersCommand(help, outputFlag, async (flags, lim
     askHolders(limiters, members, { path: '/v1/budgets', query: { domain, entry } });
   const texts = entryTexts(entries);
   const { answers, failed } = await ask(texts);
-  reportSilent(failed);
+  reportFailedLimiters(failed);
   const without = answers.filter(({ body }) => body.budgets.length === 0);
   if (without.length > 0) {
     const alone = texts.length === 1 ? [] : await Promise.all(texts.map((text) => ask([text])));
     const limited = texts.filter((_, i) => alone[i]?.answers.some(({ body }) => body.budgets.length > 0));
     const hint = limited.length === 0 ? '' : ` (by itself is: ${limited.join(', ')})`;
     const problem = `no rule of ${domain} limits ${texts.join(', ')}${hint}`;
-    reportSilent(without.map(({ member }) => ({ address: member.name, problem })));
+    reportFailedLimiters(without.map(({ member }) => ({ address: member.name, problem })));
   }
   const budgets: Json[] = answers.flatMap(({ member, body }) =>
     body.budgets.map((one: Json) =>

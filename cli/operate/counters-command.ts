@@ -13,11 +13,11 @@ import { durationText, outputFlag, outputFormat, printedText, type Row, table } 
 import { readDescriptor } from '../shared/request.ts';
 import {
   type AnsweringLimiter,
+  type FailedLimiter,
   type Json,
   type LimitersClient,
   limiterHelp,
-  reportSilent,
-  type Silent,
+  reportFailedLimiters,
 } from './limiters.ts';
 import {
   askHolders,
@@ -96,7 +96,7 @@ const listCommand = limitersCommand(
       counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
     );
     const failed = groups.flatMap((group) => group.failed);
-    reportSilent(failed);
+    reportFailedLimiters(failed);
     const all = groups.flatMap((group) => group.counters);
     if (wanted.order !== undefined) all.sort(wanted.order);
     const notes = [...new Set(groups.flatMap((group) => group.notes))];
@@ -125,7 +125,7 @@ function bySort(sort: (typeof sorts)[number]): (a: Json, b: Json) => number {
 interface FoundCounters {
   counters: Json[];
   notes: string[];
-  failed: Silent[];
+  failed: FailedLimiter[];
   isCut: boolean;
 }
 
@@ -159,7 +159,12 @@ async function countersOf(
 }
 
 function listText(
-  { counters, more, notes, silent }: { counters: Json[]; more: boolean; notes: string[]; silent: Silent[] },
+  {
+    counters,
+    more,
+    notes,
+    silent,
+  }: { counters: Json[]; more: boolean; notes: string[]; silent: FailedLimiter[] },
   domain: string,
 ): string {
   const words = notes.map((note) => `note: ${escaped(note)}\n`).join('');
@@ -223,7 +228,7 @@ const resetCommand = limitersCommand(
         pages: await allPages(limiters, member, query, body, failed),
       })),
     );
-    reportSilent(failed);
+    reportFailedLimiters(failed);
     const pages = parts.flatMap((part) => part.pages);
     const isMemory = parts.length > 1;
     const report = {
@@ -253,7 +258,7 @@ async function allPages(
   member: AnsweringLimiter,
   query: Record<string, string | readonly string[] | undefined>,
   first: Json,
-  failed: Silent[],
+  failed: FailedLimiter[],
 ): Promise<Json[]> {
   const pages = [first];
   for (let cursor = first.cursor; typeof cursor === 'string'; ) {

@@ -1,6 +1,6 @@
 /** The limiters part of a status report: the state that each limiter reports, and its problems. */
 import { durationText, type Row, rateText, table } from '../shared/output.ts';
-import type { AnsweringLimiter, Json, Silent } from './limiters.ts';
+import type { AnsweringLimiter, FailedLimiter, Json } from './limiters.ts';
 
 export interface LimitersReport {
   ok: boolean;
@@ -13,7 +13,7 @@ export interface LimitersReport {
 
 export function limitersReport(
   members: readonly AnsweringLimiter[],
-  silent: readonly Silent[],
+  silent: readonly FailedLimiter[],
 ): LimitersReport {
   const answered = members.map(({ limiter, state }) => {
     return { address: limiter.address, answered: true, problems: problemsOf(state), ...state };

@@ -14,7 +14,7 @@ import {
   type FlagTypes,
   type ParsedFlags,
   printProblem,
-  readGiven,
+  readArgumentFile,
   timeoutFlag,
   timeoutMs,
   UsageError,
@@ -82,7 +82,7 @@ export interface AnsweringLimiter {
   state: Json;
 }
 
-export interface Silent {
+export interface FailedLimiter {
   address: string;
   problem: string;
   /** The limiter rejected the caller: the token is missing, wrong or lacks the right. */
@@ -162,7 +162,9 @@ export class LimitersClient {
   }
 
   /** Queries the status of each limiter. A limiter that answers at several addresses is listed once. */
-  async members(query: Question['query'] = {}): Promise<{ members: AnsweringLimiter[]; silent: Silent[] }> {
+  async members(
+    query: Question['query'] = {},
+  ): Promise<{ members: AnsweringLimiter[]; silent: FailedLimiter[] }> {
     const answers = await Promise.all(
       this.#limiters.map(async (limiter) => ({
         limiter,
@@ -187,10 +189,10 @@ export class LimitersClient {
   }
 
   /** Like `members`, but reports limiters that do not answer on standard error. Rejects if none answers. */
-  async living(): Promise<{ members: AnsweringLimiter[]; silent: Silent[] }> {
+  async living(): Promise<{ members: AnsweringLimiter[]; silent: FailedLimiter[] }> {
     const found = await this.members();
     const [first] = found.silent;
-    if (found.members.length > 0) reportSilent(found.silent);
+    if (found.members.length > 0) reportFailedLimiters(found.silent);
     else if (found.silent.length > 1)
       throw new CommandError(
         `none of ${found.silent.length} limiters answers; ${first!.address}: ${first!.problem}`,
@@ -309,7 +311,7 @@ function answerOf(
 }
 
 /** Prints a line on standard error for each limiter that did not answer. */
-export function reportSilent(silent: readonly Silent[]): void {
+export function reportFailedLimiters(silent: readonly FailedLimiter[]): void {
   for (const { address, problem } of silent) printProblem(`${address}: ${problem}`);
 }
 
@@ -348,7 +350,7 @@ function givenToken(flags: ParsedFlags): string | undefined {
   const path = flag ?? io().env['WEIR_TOKEN_FILE'];
   if (path === undefined || path === '') return undefined;
   const name = flag === undefined ? 'WEIR_TOKEN_FILE' : '--token-file';
-  const token = readGiven(`${name} ${path}`, path).toString().trim();
+  const token = readArgumentFile(`${name} ${path}`, path).toString().trim();
   const problem = tokenProblem(token, 1);
   if (problem !== undefined) throw new UsageError(`${name} ${path}: ${problem}`);
   return token;

@@ -6,13 +6,13 @@ import { type Command, CommandError, commandOf, type FlagTypes, type ParsedFlags
 import { durationText } from '../shared/output.ts';
 import {
   type AnsweringLimiter,
+  type FailedLimiter,
   LimitersClient as Found,
   type Json,
   type LimiterAnswer,
   type LimitersClient,
   limiterFlags,
   type Question,
-  type Silent,
 } from './limiters.ts';
 
 /** Makes a command that queries limiters. `run` gets the limiters before any of them is queried. */
@@ -102,17 +102,17 @@ export async function askHolders(
   limiters: LimitersClient,
   members: readonly AnsweringLimiter[],
   question: Question,
-): Promise<{ answers: { member: AnsweringLimiter; body: Json }[]; failed: Silent[] }> {
+): Promise<{ answers: { member: AnsweringLimiter; body: Json }[]; failed: FailedLimiter[] }> {
   const all = await Promise.all(counterHolders(members).map((group) => askOne(limiters, group, question)));
-  const { answers, failed } = separated(all);
+  const { answers, failed } = splitAnswers(all);
   if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
   return { answers, failed };
 }
 
 /** Separates answers from limiters that rejected the question or did not answer. */
-export function separated(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): {
+export function splitAnswers(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): {
   answers: { member: AnsweringLimiter; body: Json }[];
-  failed: Silent[];
+  failed: FailedLimiter[];
 } {
   const failed = all.flatMap(({ member, answer }) =>
     answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],

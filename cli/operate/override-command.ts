@@ -23,7 +23,12 @@ import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterFlags, namesLimiters } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
 import { objectsTarget } from './override-objects.ts';
-import { inFlags, limitersTarget, type OverrideOutcome, type OverrideTarget } from './override-target.ts';
+import {
+  limitersTarget,
+  type OverrideOutcome,
+  type OverrideTarget,
+  withFlagNames,
+} from './override-target.ts';
 
 /** Flags that say where overrides are: with limiters, or in a cluster. */
 const whereFlags = {
@@ -245,7 +250,7 @@ function overridesText(overrides: readonly Json[]): string {
       ...(overrides.some(({ limiters }) => limiters.length > 0) && { LIMITERS: one.limiters.length }),
       ...(overrides.some(({ createdBy }) => createdBy) && { BY: one.createdBy }),
       REASON: one.reason,
-      ...(overrides.some(({ message }) => message) && { MESSAGE: one.message && inFlags(one.message) }),
+      ...(overrides.some(({ message }) => message) && { MESSAGE: one.message && withFlagNames(one.message) }),
     })),
   );
 }

@@ -1,8 +1,14 @@
 /** Where overrides are: with limiters, through their API, or in a cluster, as objects. Both answer in one form. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
-import { type AnsweringLimiter, type Json, limiterWords, reportSilent, type Silent } from './limiters.ts';
-import { askHolders, entryTexts, misspelled, separated, withLimiters } from './operate-command.ts';
+import {
+  type AnsweringLimiter,
+  type FailedLimiter,
+  type Json,
+  limiterWords,
+  reportFailedLimiters,
+} from './limiters.ts';
+import { askHolders, entryTexts, misspelled, splitAnswers, withLimiters } from './operate-command.ts';
 
 /** An override by its id, or by its domain and entries. */
 export type WhichOverride = { id: string } | { domain: string; entries: readonly Entry[] };
@@ -10,7 +16,7 @@ export type WhichOverride = { id: string } | { domain: string; entries: readonly
 export interface OverrideOutcome {
   /** Overrides in the form of `/v1/overrides`, each with the names of the `limiters` that reported it. */
   overrides: Json[];
-  silent: Silent[];
+  silent: FailedLimiter[];
   /** Notes for people. */
   notes: string[];
   /** False if an override was created but has no effect. */
@@ -60,7 +66,7 @@ export function limitersTarget(flags: ParsedFlags): OverrideTarget {
     list: (domain) =>
       withLimiters(flags, async (limiters) => {
         const { members, silent } = await limiters.living();
-        const { answers, failed } = separated(await limiters.askAll(members, { path, query: { domain } }));
+        const { answers, failed } = splitAnswers(await limiters.askAll(members, { path, query: { domain } }));
         const reported = answers.map(({ member, body }) => ({ member, overrides: body.overrides }));
         return outcomeOf(reported, [...silent, ...failed], failed);
       }),
@@ -78,8 +84,12 @@ interface Reported {
 }
 
 /** Joins answers. An override that several limiters report with the same standing is listed once. */
-function outcomeOf(all: readonly Reported[], silent: Silent[], failed: readonly Silent[]): OverrideOutcome {
-  reportSilent(failed);
+function outcomeOf(
+  all: readonly Reported[],
+  silent: FailedLimiter[],
+  failed: readonly FailedLimiter[],
+): OverrideOutcome {
+  reportFailedLimiters(failed);
   const overrides = new Map<string, Json>();
   for (const { member, overrides: reported } of all) {
     for (const one of reported) {
@@ -96,7 +106,7 @@ function outcomeOf(all: readonly Reported[], silent: Silent[], failed: readonly 
 const unknownDomain = /no rules have the domain ".*"$/;
 
 /** Replaces the field names of the API in a limiter's message with flags. */
-export function inFlags(message: string): string {
+export function withFlagNames(message: string): string {
   return message
     .replace('requestsPerUnit needs a unit', '--limit needs --unit')
     .replace('say which by limit', 'say which by --limit-name')
@@ -108,7 +118,7 @@ function remarksOn(overrides: readonly Json[], flags: ParsedFlags, hint?: string
   const remarks = overrides.flatMap(({ limiters, standing, message }) => {
     if (!message || (standing !== 'NoRule' && standing !== 'InForce')) return [];
     const how = standing === 'NoRule' ? 'is set and changes nothing' : 'note';
-    const words = inFlags(message).replace(unknownDomain, (found) => hint ?? found);
+    const words = withFlagNames(message).replace(unknownDomain, (found) => hint ?? found);
     return limiters.map((limiter: string) => `${limiter}: ${how}: ${words}`);
   });
   const idle = overrides.filter(({ standing }) => standing === 'NoRule');

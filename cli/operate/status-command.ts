@@ -26,7 +26,7 @@ import {
 import { orLimiters, withLimiters } from './operate-command.ts';
 import { podsOfFleets } from './pods.ts';
 import { shownObject } from './shown-objects.ts';
-import { watched, watchFlags, watchHelp } from './watched.ts';
+import { printReports, watchFlags, watchHelp } from './watch-flag.ts';
 
 const sections = ['limiters', 'objects'] as const;
 
@@ -90,7 +90,7 @@ export const statusCommand = commandOf(help, flagTypes, (flags) => {
       }
     }, orLimiters);
   };
-  return watched(flags, look, form);
+  return printReports(flags, look, form);
 });
 
 /** @throws UsageError */

@@ -3,14 +3,14 @@ import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/f
 import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
 import {
   type AnsweringLimiter,
+  type FailedLimiter,
   type Json,
   type LimitersClient,
   limiterFlags,
   limiterHelp,
-  type Silent,
 } from './limiters.ts';
 import { withLimiters } from './operate-command.ts';
-import { watched, watchFlags, watchHelp } from './watched.ts';
+import { printReports, watchFlags, watchHelp } from './watch-flag.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
@@ -48,7 +48,7 @@ export const topCommand = commandOf(
           text: printedText(all, format, () => topText(all)),
         };
       });
-    return watched(flags, look, format);
+    return printReports(flags, look, format);
   },
 );
 
@@ -56,7 +56,7 @@ interface TopReport {
   since: string | null;
   domainCount: number;
   domains: { domain: string; overLimit: number; missed: number; keys: Json[] }[];
-  silent: Silent[];
+  silent: FailedLimiter[];
 }
 
 /** Returns a note if no limiter has rules of the domain, with the domain that was probably intended. */

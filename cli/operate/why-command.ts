@@ -3,7 +3,7 @@ import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../sha
 import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportSilent } from './limiters.ts';
+import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { entriesText, entryTexts, limitersCommand, misspelled, windowOf } from './operate-command.ts';
 
 const help = `Usage: weir why <domain> <key=value> ... [flags]
@@ -61,7 +61,7 @@ export const whyCommand = limitersCommand(
     for (const { member, answer } of all) {
       if (!answer.ok) {
         silent.push({ address: member.limiter.address, problem: answer.problem });
-        reportSilent(silent.slice(-1));
+        reportFailedLimiters(silent.slice(-1));
         continue;
       }
       remembered.push({ limiter: member.name, kept: answer.body.kept, since: answer.body.since });

@@ -8,11 +8,11 @@ import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, printProblem, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { givenSettings, settingFlag } from '../shared/limiter-setting.ts';
+import { parseSettingFlags, settingFlag } from '../shared/limiter-setting.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
-  printClashes,
   printInputErrors,
+  printLoadConflicts,
   readInput,
   type ServedBy,
   servedByFlags,
@@ -44,7 +44,7 @@ export function readReplayRules(path: string, options: ReadOptions): RuleSource[
     throw new UsageError(`${path} has no rules of ${names.filter(Boolean).join(' and ')}`);
   }
   const counted = sources.map((loaded) => ({ ...loaded, source: countedAs(loaded.source, options) }));
-  return printClashes(counted, options) ? undefined : counted.map(({ source }) => source);
+  return printLoadConflicts(counted, options) ? undefined : counted.map(({ source }) => source);
 }
 
 function countedAs(source: RuleSource, { as, support }: ReadOptions): RuleSource {
@@ -71,7 +71,7 @@ export function readReplaySettings(
   given: readonly string[],
   names: readonly string[] = replaySettingNames,
 ): LimiterSettings {
-  return givenSettings(given, names, (env) =>
+  return parseSettingFlags(given, names, (env) =>
     parseLimiterSettings({ BACKEND_TYPE: 'memory', DISABLE_STATS: 'true', ...env }),
   ).settings;
 }

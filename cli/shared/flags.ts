@@ -288,7 +288,7 @@ export function perUnit(unit: string): string {
 }
 
 /** Reads the file of an argument. `name` begins the message; `path` may be the number of an open file. @throws UsageError */
-export function readGiven(name: string, path: string | number): Buffer {
+export function readArgumentFile(name: string, path: string | number): Buffer {
   try {
     return readBoundedFile(path);
   } catch (error) {
@@ -296,8 +296,8 @@ export function readGiven(name: string, path: string | number): Buffer {
   }
 }
 
-/** Like `readGiven`, for a URL. `hint` is added for a status. Redirects are not followed, so that a token goes nowhere else. */
-export async function fetchGiven<T>(
+/** Like `readArgumentFile`, for a URL. `hint` is added for a status. Redirects are not followed, so that a token goes nowhere else. */
+export async function fetchArgument<T>(
   url: URL,
   { timeoutMs, headers = {} }: { timeoutMs: number; headers?: Record<string, string> },
   read: (response: Response) => Promise<T>,

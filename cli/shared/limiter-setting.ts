@@ -33,7 +33,7 @@ export async function describedLimiter(
   const names = limiterSettingGroups.flatMap(({ settings }) =>
     Object.values(settings).map(({ name }) => name),
   );
-  const found = givenSettings(
+  const found = parseSettingFlags(
     all,
     names,
     (env) => parseLimiterSettings({ ...addressesFor(env), DISABLE_STATS: 'true', ...env }),
@@ -53,7 +53,7 @@ function addressesFor(env: Record<string, string>): Record<string, string> {
 }
 
 /** Reads settings, each as `NAME=VALUE`. If a name is repeated, the last one counts, so variables come first. @throws UsageError */
-export function givenSettings(
+export function parseSettingFlags(
   all: readonly string[],
   names: readonly string[],
   parse: (env: Record<string, string>) => {

@@ -19,7 +19,7 @@ import { checkSources, type SourceCheckOptions } from '../../rules/validate-sour
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { Containment } from './contained-files.ts';
-import { fetchGiven, type ParsedFlags, printProblem, UsageError } from './flags.ts';
+import { fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
 
 /** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */
@@ -203,14 +203,14 @@ export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: st
 }
 
 /** Prints why valid sources cannot be loaded together. Returns whether there is a conflict. */
-export function printClashes(sources: readonly LoadedSource[], options: SourceCheckOptions): boolean {
-  const clashes = clashesOf(sources, options);
+export function printLoadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): boolean {
+  const clashes = loadConflicts(sources, options);
   for (const error of clashes) printProblem(formatRuleError(error));
   return clashes.length > 0;
 }
 
 /** Returns why sources cannot be loaded together. */
-export function clashesOf(sources: readonly LoadedSource[], options: SourceCheckOptions): RuleError[] {
+export function loadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): RuleError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
   const found: RuleError[] = [];
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {
@@ -243,7 +243,7 @@ export async function readInputOrUrl(path: string, options: InputOptions): Promi
   url.searchParams.set('format', 'json');
   return inputOfLimiter(
     path,
-    ruleFiles(await fetchGiven(url, { timeoutMs }, (response) => response.text()), url),
+    ruleFiles(await fetchArgument(url, { timeoutMs }, (response) => response.text()), url),
   );
 }
 

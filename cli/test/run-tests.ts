@@ -27,8 +27,8 @@ import { Containment } from '../shared/contained-files.ts';
 import { hintOf, type Paint, UsageError } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import {
-  clashesOf,
   type InputOptions,
+  loadConflicts,
   mayServe,
   readInput,
   type ServedBy,
@@ -171,7 +171,7 @@ export class TestRunner implements TestRun {
     const options = { ...checkOptions(settings), roots: this.#options.roots };
     const all = rulesPaths(file, rules).flatMap(({ path, place }) => this.#sources(path, options, place));
     const sources = sourcesServedBy(all, this.#options.served);
-    const [clash] = clashesOf(sources, options);
+    const [clash] = loadConflicts(sources, options);
     if (clash !== undefined) throw new UnusableTests(formatRuleError(clash));
     const table = new RuleTable(compileRules(sources.map(({ source }) => source)));
     return { sources, table, settings, covered: this.#addRules(sources) };

@@ -1,6 +1,6 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { commandOf, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
@@ -109,7 +109,7 @@ async function verify(flags: ParsedFlags): Promise<number> {
     io().env,
   );
   const bodyPath = flags.text('body') ?? '-';
-  const body = readGiven(`--body ${bodyPath}`, bodyPath === '-' ? io().stdinFile : bodyPath);
+  const body = readArgumentFile(`--body ${bodyPath}`, bodyPath === '-' ? io().stdinFile : bodyPath);
   const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
   io().stdout.write(output === 'text' ? describe(result) : dataText(`${JSON.stringify(result)}\n`, output));
   return result.valid ? 0 : 1;
@@ -126,7 +126,8 @@ function givenHeaders(flags: ParsedFlags): Map<string, string> {
   if (path === undefined && single.length === 0)
     throw new UsageError('webhook verify needs --headers or --header');
   if (path === '-') throw new UsageError('--headers is a file: standard input is for the body');
-  const fromFile = path === undefined ? [] : parseHeaders(`${readGiven(`--headers ${path}`, path)}`, path);
+  const fromFile =
+    path === undefined ? [] : parseHeaders(`${readArgumentFile(`--headers ${path}`, path)}`, path);
   return new Map([...fromFile, ...single]);
 }
 

@@ -1,7 +1,7 @@
 /** Reads the secrets of `weir webhook verify`, never from an argument, which others on the machine can read. */
 import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
 import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
-import { fetchGiven, readGiven, UsageError } from '../shared/flags.ts';
+import { fetchArgument, readArgumentFile, UsageError } from '../shared/flags.ts';
 
 export interface SecretFlags {
   file: string | undefined;
@@ -23,7 +23,7 @@ export async function findSecrets(flags: SecretFlags, env: Environment): Promise
   if ([file, variable, from].filter((flag) => flag !== undefined).length > 1) {
     throw new UsageError('only one of --secret-file, --secret-env and --secret-from can be given');
   }
-  if (file !== undefined) return parsed(`${readGiven(file, file)}`, file);
+  if (file !== undefined) return parsed(`${readArgumentFile(file, file)}`, file);
   if (from !== undefined) return parsed(await lookUp(from, tokenVariable ?? 'API_TOKEN', env), from);
   const name = variable ?? 'WEBHOOK_SECRET';
   const value = env[name];
@@ -55,7 +55,7 @@ async function lookUp(base: string, tokenVariable: string, env: Environment): Pr
   }
   const headers = { authorization: `Bearer ${token}` };
   const read = (response: Response): Promise<unknown> => response.json();
-  const answer = await fetchGiven(url, { headers, timeoutMs: lookupTimeoutMs }, read, hint);
+  const answer = await fetchArgument(url, { headers, timeoutMs: lookupTimeoutMs }, read, hint);
   const key = typeof answer === 'object' && answer !== null && 'key' in answer ? answer.key : undefined;
   if (typeof key !== 'string') throw new UsageError(`${url.origin} answered without a "key"`);
   return key;

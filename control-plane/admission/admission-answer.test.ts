@@ -7,7 +7,7 @@ import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { limitedOf } from '../model/rule-support.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
+import { parseDomainOwners, unrestrictedOwners } from '../reconcile/claims.ts';
 import { noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
 import {
@@ -23,13 +23,13 @@ import {
 
 const nowMs = Date.UTC(2026, 0, 1);
 
-type Asked = NonNullable<AdmissionRequest['object']>;
+type CheckBody = NonNullable<AdmissionRequest['object']>;
 
-function asked(name: string, spec: unknown, namespace = 'shop'): Asked {
+function asked(name: string, spec: unknown, namespace = 'shop'): CheckBody {
   return { metadata: { name, namespace, uid: `uid-${name}`, generation: 2 }, spec, status: undefined };
 }
 
-function request(object: Asked | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
+function request(object: CheckBody | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
   const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitconfigs' };
   return { uid: 'u', resource, object, ...more };
 }
@@ -52,15 +52,15 @@ function viewOf({
   records = noPolicy.records,
 }: World = {}): AdmissionView {
   const parsed = parseDomainOwners(owners, 'open');
-  const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
+  const domainOwners = parsed.ok ? parsed.owners : unrestrictedOwners;
   const decider = new WholeDecider({ mergeDomains, domainOwners });
   decider.decideAll(objects, new Map(), { fleets, records });
   return {
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
     override: (object) => readConfigObject(object, overrideKind),
-    foresee: (object) =>
-      object.kind === undefined ? decider.foresee(object) : decider.foreseeOverride(object, nowMs),
+    preview: (object) =>
+      object.kind === undefined ? decider.preview(object) : decider.previewOverride(object, nowMs),
     limited: (fleet) => limitedOf([{ replica: 'r', limiters }], fleet),
     isListed: () => isListed,
     mergeDomains,
@@ -267,7 +267,7 @@ describe('admissionAnswer', () => {
 describe('isDoubtful', () => {
   const view = (isDoubtful: boolean): AdmissionView => ({
     ...viewOf(),
-    foresee: () => ({ isDoubtful }) as ReturnType<AdmissionView['foresee']>,
+    preview: () => ({ isDoubtful }) as ReturnType<AdmissionView['preview']>,
   });
   const ofKind = (resource: string, more: Partial<AdmissionRequest> = {}): AdmissionRequest =>
     request(asked('a', {}), { resource: { group: 'ratelimit.weir.dev', resource }, ...more });

@@ -17,7 +17,7 @@ import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { type RejectionReason, reasons } from '../model/reasons.ts';
 import { shortened } from '../reconcile/conditions.ts';
-import type { Foresight } from '../reconcile/decide.ts';
+import type { ObjectPreview } from '../reconcile/decide.ts';
 import type { InForce, Rejection } from '../reconcile/rejections.ts';
 import type { ReadRules } from '../reconcile/spec-reading.ts';
 
@@ -29,7 +29,7 @@ export interface AdmissionView {
   override(object: ApiObject): Reading<ConfigObject> | undefined;
   /** Undefined if the object is not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
-  foresee(object: ConfigObject): Pick<Foresight, 'rejection'> & Partial<Foresight>;
+  preview(object: ConfigObject): Pick<ObjectPreview, 'rejection'> & Partial<ObjectPreview>;
   /** Limiters of the fleet that can never obey all rules as they are set, one for each different answer. */
   limited(fleet: string): readonly LimiterReport[];
   /** Returns whether all objects are known. */
@@ -59,7 +59,7 @@ export function admissionAnswer(
 function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
   if (reading === undefined) return noWord;
   if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
-  const { rules, rejection, inForce } = view.foresee(reading.item);
+  const { rules, rejection, inForce } = view.preview(reading.item);
   const mayPass = rejection !== undefined && reasons[rejection.reason].rejects.admission === 'warning';
   if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
   const warnings = mayPass ? [passingText(rejection, inForce)] : [];
@@ -73,11 +73,11 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
 /** The text for an object that may be stored although the control plane would not accept it now. */
 function passingText({ reason, problem }: Rejection, inForce: InForce | undefined): string {
   const isPart = reason === 'UnknownField' && inForce !== undefined;
-  const then = isPart ? foreseenText(inForce) : 'it would not be served';
+  const then = isPart ? previewText(inForce) : 'it would not be served';
   return `${reason}: ${problem}: ${then}`;
 }
 
-function foreseenText({ generation, without }: InForce): string {
+function previewText({ generation, without }: InForce): string {
   if (without === undefined) return `generation ${generation} would stay in force`;
   return `it would be served without ${without.length === 1 ? 'it' : 'them'}`;
 }
@@ -88,7 +88,7 @@ export function isDoubtful({ resource, object }: AdmissionRequest, view: Admissi
   const isConfig = resource.resource === plural;
   if (!isConfig && resource.resource !== overridePlural) return false;
   const reading = isConfig ? view.config(object) : view.override(object);
-  return reading !== undefined && 'item' in reading && view.foresee(reading.item).isDoubtful === true;
+  return reading !== undefined && 'item' in reading && view.preview(reading.item).isDoubtful === true;
 }
 
 function refused(reason: RejectionReason, message: string): AdmissionAnswer {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestMemory } from '../../process/http/http-connection.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { WaitingLine } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/time/loop-turns.ts';
 
 /** Chosen: an API server with more unanswered reviews than this gives up on them before their turn. */
 const mostWaiting = 64;
@@ -25,7 +25,7 @@ interface QueuedReview {
 export class ReviewLine {
   readonly #clock: Clock;
   readonly #timers: Timers;
-  readonly #waiting = new WaitingLine<QueuedReview>();
+  readonly #waiting = new FairQueue<QueuedReview>();
   #isBusy = false;
 
   constructor({ clock, timers }: { clock: Clock; timers: Timers }) {

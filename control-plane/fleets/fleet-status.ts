@@ -2,16 +2,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
-import { finding } from '../model/reasons.ts';
+import { newCondition } from '../model/reasons.ts';
 import { progress, shortened, timeText } from '../reconcile/conditions.ts';
-import type { FleetRollout, Since, VersionLedger } from '../reconcile/fleet-rollout.ts';
+import type { FirstSnapshot, FleetRollout, VersionLedger } from '../reconcile/fleet-rollout.ts';
 import type { LimiterView } from '../reconcile/limiter-view.ts';
 
 export interface FleetFacts {
   fleet: FleetObject;
   limiters: FleetRollout;
   /** The newest snapshot; undefined: nothing is served to the fleet. */
-  newest: (Since & { version: string }) | undefined;
+  newest: (FirstSnapshot & { version: string }) | undefined;
   /** The problem with who may use it. */
   problem?: FleetProblem | undefined;
   /** The status that was written last. */
@@ -20,7 +20,7 @@ export interface FleetFacts {
 }
 
 type FleetCondition = FleetStatus['conditions'][number];
-type Finding = ReturnType<typeof finding<FleetCondition['type']>>;
+type Finding = ReturnType<typeof newCondition<FleetCondition['type']>>;
 
 /** Chosen: a length for people; `/snapshot` has the whole text. */
 const longestWords = 1_000;
@@ -77,14 +77,14 @@ function awayButCurrent({ total, connected, away }: RolloutProgress): number {
 }
 
 function unready({ reason, message, meanwhile }: FleetProblem): Finding {
-  return finding('Ready', reason, `${shortened(message, longestProblem)}; ${meanwhile}`);
+  return newCondition('Ready', reason, `${shortened(message, longestProblem)}; ${meanwhile}`);
 }
 
 function readiness(name: string, standing: RolloutProgress, newest: FleetFacts['newest']): Finding {
   if (newest === undefined && standing.connected > 0)
-    return finding('Ready', 'NoRules', `no object is served to fleet '${name}'`);
+    return newCondition('Ready', 'NoRules', `no object is served to fleet '${name}'`);
   const { reason, message } = progress(name, standing);
-  return finding('Ready', reason, message);
+  return newCondition('Ready', reason, message);
 }
 
 function progressing(
@@ -95,11 +95,11 @@ function progressing(
   if (joining.length > 0) {
     const shown = joining.slice(0, namesShown).join(', ');
     const message = joining.length > namesShown ? `${shown} and others are joining` : `joining: ${shown}`;
-    return finding('Progressing', 'Joining', message);
+    return newCondition('Progressing', 'Joining', message);
   }
   if (newest !== undefined && pending.count > 0)
-    return finding('Progressing', 'Changing', `version ${newest.version} is being taken`);
-  return finding('Progressing', 'Settled', 'nobody is waited for');
+    return newCondition('Progressing', 'Changing', `version ${newest.version} is being taken`);
+  return newCondition('Progressing', 'Settled', 'nobody is waited for');
 }
 
 function conditionOf(

@@ -4,7 +4,7 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import { anyoneOwnsAnything } from '../reconcile/claims.ts';
+import { unrestrictedOwners } from '../reconcile/claims.ts';
 import { noPolicy } from '../reconcile/decide.ts';
 import { overrideRoutes } from './override-routes.ts';
 
@@ -33,7 +33,7 @@ async function ask(
   query = '',
   mayRead: Actor['mayRead'] = () => true,
 ) {
-  const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
   const decision = objects && decider.decideAll(objects, new Map(), noPolicy, nowMs);
   const [route] = overrideRoutes({
     decision: () => decision,

@@ -5,7 +5,7 @@ import { readOverride } from '../../rules/reader/read-override.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ObjectOutcome } from '../model/decision.ts';
-import { isEnd } from '../model/reasons.ts';
+import { isEndReason } from '../model/reasons.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | 'statusOf'> {
@@ -58,7 +58,7 @@ function overrideRow(
   const { namespace, name, uid, generation, createdMs, spec } = object;
   const decoded = served && decodeOverride(served.bytes, readOverride).override;
   const ready = findCondition(status, 'Ready');
-  const isOver = !accepted.status && isEnd(accepted.reason);
+  const isOver = !accepted.status && isEndReason(accepted.reason);
   // A condition of an older generation does not describe the served override.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';

@@ -89,13 +89,13 @@ export interface SpecGeneration {
 }
 
 /** The last spec of an object that was accepted: it stays in force while a newer one is not. */
-export interface KeptSpec extends SpecGeneration {
+export interface LastAcceptedSpec extends SpecGeneration {
   /** An earlier generation that was accepted and needs less, if there is one: see `fallbackOf`. */
   fallback?: SpecGeneration | undefined;
 }
 
 /** A spec with the name of its object. */
-export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
+export type StoredSpec = LastAcceptedSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 /** The last owners of a domain of a fleet. */
 export interface DomainRecord {

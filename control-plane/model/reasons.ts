@@ -202,17 +202,17 @@ export function reasonRow(reason: string): ReasonRow | undefined {
   return rows.get(reason);
 }
 
-export function says(condition: Condition | undefined, reason: Reason): boolean {
+export function hasReason(condition: Condition | undefined, reason: Reason): boolean {
   return condition?.reason === reason;
 }
 
 /** Returns whether the object has ended. */
-export function isEnd(reason: string | undefined): boolean {
+export function isEndReason(reason: string | undefined): boolean {
   return reason !== undefined && rows.get(reason)?.isEnd === true;
 }
 
 /** Returns whether the object cannot be read, whatever other objects say. */
-export function isUnread(reason: string): boolean {
+export function isUnreadReason(reason: string): boolean {
   return rows.get(reason)?.isUnread === true;
 }
 
@@ -223,7 +223,7 @@ export function acceptedReasons(kind: 'RateLimitConfig' | 'RateLimitOverride'): 
 }
 
 /** A condition without times and generations. Its status follows from the reason. */
-export function finding<Type extends string>(
+export function newCondition<Type extends string>(
   type: Type,
   reason: Reason,
   message: string,

@@ -34,7 +34,7 @@ export interface WriteEnd {
 }
 
 /** The result of a watch event about a status that this process wrote. */
-export type Shown<Kind extends StatusOwner> =
+export type WriteObservation<Kind extends StatusOwner> =
   /** A write without an answer was applied. */
   | { is: 'written'; entry: StatusWrite<Kind> }
   /** Another writer changed this status. */
@@ -98,7 +98,7 @@ export class WriteLedger<Kind extends StatusOwner> {
   }
 
   /** Returns the object with its newest status: as the watch shows it, or as this process has written it since. */
-  look(shown: Kind): { known: Kind; found?: Shown<Kind> } {
+  look(shown: Kind): { known: Kind; found?: WriteObservation<Kind> } {
     const { uid, status, resourceVersion: version = '' } = shown;
     const entry = this.#entries.get(uid);
     if (entry === undefined) return { known: shown };

@@ -5,15 +5,15 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { DomainRecord, DomainRecords } from '../model/decision.ts';
 import {
-  anyoneOwnsAnything,
   type DomainOwnership,
   type FleetAccess,
   fleetDomainOwners,
   parseDomainOwners,
+  unrestrictedOwners,
 } from './claims.ts';
 import { type DeciderOptions, noPolicy, type Policy } from './decide.ts';
 
-const options: DeciderOptions = { mergeDomains: false, domainOwners: anyoneOwnsAnything };
+const options: DeciderOptions = { mergeDomains: false, domainOwners: unrestrictedOwners };
 
 /** `team/a: Valid`, or the reason and message without what stays in force. */
 function said(

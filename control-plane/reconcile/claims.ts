@@ -16,13 +16,13 @@ export interface DomainClaim {
   /** The generation of the spec that claims: the object's own, or that of the stored spec. */
   generation: number;
   rules: ReadRules;
-  standing: ClaimStanding;
+  standing: ClaimRank;
   /** Fields of a newer CRD that are left out of the rules. Missing if there are none. */
   without?: readonly string[];
 }
 
 /** The rank of a claim. Lower ones are considered first. */
-export const ClaimStanding = {
+export const ClaimRank = {
   /** The status says that this very spec is served. */
   specServed: 0,
   /** This spec was stored for the object. It is served, although the status may not show it yet. */
@@ -33,9 +33,9 @@ export const ClaimStanding = {
   domainKept: 3,
   newcomer: 4,
 } as const;
-export type ClaimStanding = (typeof ClaimStanding)[keyof typeof ClaimStanding];
+export type ClaimRank = (typeof ClaimRank)[keyof typeof ClaimRank];
 
-interface StandingFacts {
+interface ClaimRankFacts {
   status: ConfigStatus | undefined;
   claimed: ReadRules;
   /** The generation of the claimed spec. */
@@ -43,14 +43,14 @@ interface StandingFacts {
   kept: { rules: ReadRules; generation: number } | undefined;
 }
 
-export function claimStanding({ status, generation, claimed, kept }: StandingFacts): ClaimStanding {
+export function claimRank({ status, generation, claimed, kept }: ClaimRankFacts): ClaimRank {
   const served = servedGeneration(status);
   const isServedHere = isServed(status, claimed);
   const isKeptHere = kept !== undefined && isSamePlace(claimed, kept.rules);
-  if (isServedHere && served === generation) return ClaimStanding.specServed;
-  if (isKeptHere && kept.generation === generation) return ClaimStanding.specKept;
-  if (isServedHere) return ClaimStanding.domainServed;
-  return isKeptHere ? ClaimStanding.domainKept : ClaimStanding.newcomer;
+  if (isServedHere && served === generation) return ClaimRank.specServed;
+  if (isKeptHere && kept.generation === generation) return ClaimRank.specKept;
+  if (isServedHere) return ClaimRank.domainServed;
+  return isKeptHere ? ClaimRank.domainKept : ClaimRank.newcomer;
 }
 
 /** Returns whether the status says that something of the object is served for this domain of this fleet. */
@@ -78,7 +78,7 @@ function isSamePlace(a: { fleet: string; domain: string }, b: { fleet?: string; 
 }
 
 /** The reason why a claim cannot coexist with the holders of the domain. */
-export interface Clash {
+export interface ClaimConflict {
   holder: DomainClaim;
   /** The top-level rule that both have; undefined where a domain has one holder only. */
   key: string | undefined;
@@ -122,13 +122,13 @@ class DomainHolders {
   }
 
   /** Returns the reason against the claim. Undefined if there is none. */
-  clash(claim: DomainClaim): Clash | HeldDomain | undefined {
+  clash(claim: DomainClaim): ClaimConflict | HeldDomain | undefined {
     return this.#taken(claim) ?? this.#hold(claim);
   }
 
   /** Returns the hold on the domain. With merging, any object that may share the domain gets it while it is not free. */
   #hold({ standing, object }: DomainClaim): HeldDomain | undefined {
-    const held = standing === ClaimStanding.newcomer ? this.record : undefined;
+    const held = standing === ClaimRank.newcomer ? this.record : undefined;
     if (held === undefined || held.namespaces.includes(object.namespace)) return undefined;
     const { namespaces } = held;
     if (this.#claims.some((claim) => namespaces.includes(claim.object.namespace))) return undefined;
@@ -137,13 +137,13 @@ class DomainHolders {
   }
 
   /** Returns what another object holds that conflicts with `claim`. Of several such objects, it names the oldest. */
-  #taken(claim: DomainClaim): Clash | undefined {
+  #taken(claim: DomainClaim): ClaimConflict | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
     if (!this.#options.mergeDomains)
       return isOneObject(first, claim) ? undefined : { holder: first, key: undefined };
     this.#holderOfKey ??= holdersByKey(this.#claims);
-    let clash: Clash | undefined;
+    let clash: ClaimConflict | undefined;
     for (const key of claim.rules.topKeys) {
       const holder = this.#holderOfKey.get(key);
       if (holder === undefined || isOneObject(holder, claim)) continue;
@@ -186,7 +186,7 @@ interface ClaimedDomain {
 }
 
 /** A domain that nobody holds in the end may be among `places`. */
-export interface Settled {
+export interface ResolvedClaims {
   uids: ReadonlySet<string>;
   places: ReadonlySet<Readonly<ClaimedDomain>>;
 }
@@ -203,7 +203,7 @@ export interface Settled {
  * Objects that claim one domain depend on each other, and so on to those that claim another domain of one of them. Nothing of
  * that reaches any further, so only these are settled anew when one of them has other claims.
  */
-export class SettledClaims {
+export class ClaimResolver {
   readonly #options: ClaimOptions;
   /** Claimed places by `domainKey`. */
   readonly #places = new Map<string, ClaimedDomain>();
@@ -218,7 +218,7 @@ export class SettledClaims {
    * Settles the claims that `changed` affects. `changed` has the new claims by uid; undefined if the object was deleted. It must
    * contain all objects if the options changed. Returns the results that may differ.
    */
-  settle(changed: ReadonlyMap<string, ClaimList | undefined>): Settled {
+  settle(changed: ReadonlyMap<string, ClaimList | undefined>): ResolvedClaims {
     const settled = this.#reached(changed);
     for (const place of settled.places) {
       place.asked = [];
@@ -263,7 +263,7 @@ export class SettledClaims {
   }
 
   /** Returns the reason against a claim that was rejected, or that was not decided. */
-  clashOf(claim: DomainClaim): Clash | HeldDomain | undefined {
+  clashOf(claim: DomainClaim): ClaimConflict | HeldDomain | undefined {
     const place = this.#places.get(domainKey(claim.rules)) ?? this.#newPlace(claim.rules);
     return place.holders.clash(claim);
   }
@@ -401,7 +401,7 @@ interface OwnersOfDomain {
   namespaces: readonly string[];
 }
 
-export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined };
+export const unrestrictedOwners: DomainOwners = { ownersOf: () => undefined };
 
 /** Parses the owners. Each error names the entry by its number and text. */
 export function parseDomainOwners(text: string, ownership: DomainOwnership): ParsedDomainOwners {
@@ -438,7 +438,7 @@ function ownersOfEntries(
   const isFree = entries.size === 0 && ownership === 'open';
   const unlisted = ownership === 'open' ? undefined : [];
   const owners = { ownersOf: (domain: string) => entries.first(domain)?.namespaces ?? unlisted };
-  return { ok: true, owners: isFree ? anyoneOwnsAnything : owners };
+  return { ok: true, owners: isFree ? unrestrictedOwners : owners };
 }
 
 function parts(text: string): string[] {

@@ -7,11 +7,11 @@ import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
-import { anyoneOwnsAnything } from './claims.ts';
+import { unrestrictedOwners } from './claims.ts';
 import { CollisionWatch } from './collision-watch.ts';
-import { type CollisionSearch, encodedObjects, meetingsOf, searchInThread } from './counter-collisions.ts';
+import { type CollisionSearch, collisionsOf, encodedObjects, searchInThread } from './counter-collisions.ts';
 
-const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
+const decider = new WholeDecider({ mergeDomains: true, domainOwners: unrestrictedOwners });
 
 let timers: ManualTimers;
 let decision: ClusterDecision;
@@ -61,7 +61,7 @@ beforeEach(() => {
   timers = new ManualTimers();
   limiters = [limiter('pod-1')];
   [leads, searches, stopped, reported, failures] = [true, 0, 0, [], []];
-  answer = (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => stopped++ });
+  answer = (objects) => ({ found: Promise.resolve(collisionsOf(objects)), stop: () => stopped++ });
   watch = new CollisionWatch({
     decision: () => decision,
     reports: () => [{ replica: 'plane-a', limiters }],
@@ -185,10 +185,10 @@ describe('objects whose counters could meet', () => {
 
   it('are not reported when one of them is gone, nor by who leads no longer', async () => {
     decide(bank, other);
-    const search = Promise.withResolvers<ReturnType<typeof meetingsOf>>();
-    let found: ReturnType<typeof meetingsOf> = [];
+    const search = Promise.withResolvers<ReturnType<typeof collisionsOf>>();
+    let found: ReturnType<typeof collisionsOf> = [];
     answer = (objects) => {
-      found = meetingsOf(objects);
+      found = collisionsOf(objects);
       return { found: search.promise, stop: () => stopped++ };
     };
     watch.update();
@@ -196,7 +196,7 @@ describe('objects whose counters could meet', () => {
     expect(searches).toBe(1);
     decide(other);
     search.resolve(found);
-    answer = (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => stopped++ });
+    answer = (objects) => ({ found: Promise.resolve(collisionsOf(objects)), stop: () => stopped++ });
     await settle();
     expect(reported).toEqual([]);
     decide(bank, other);
@@ -227,8 +227,8 @@ describe('objects whose counters could meet', () => {
     decide(bank, other);
     const rules = [bank, other].map(({ uid }) => decision.outcomes.get(uid)!.served!.bytes);
     const objects = encodedObjects(rules);
-    expect(await searchInThread(objects).found).toEqual(meetingsOf(objects));
-    expect(meetingsOf(objects)).toHaveLength(1);
+    expect(await searchInThread(objects).found).toEqual(collisionsOf(objects));
+    expect(collisionsOf(objects)).toHaveLength(1);
     const search = searchInThread(objects);
     search.stop();
     await expect(search.found).rejects.toThrow('the thread ended without a result');

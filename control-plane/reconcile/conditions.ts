@@ -9,7 +9,7 @@ import {
   findCondition,
 } from '../model/config-object.ts';
 import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
-import { finding, isEnd, type Reason } from '../model/reasons.ts';
+import { isEndReason, newCondition, type Reason } from '../model/reasons.ts';
 import type { RolloutProgress } from './fleet-rollout.ts';
 
 /** The first few of many, and how many there are in all. */
@@ -47,7 +47,7 @@ export function joinedWithin({ items, count }: FirstFew<string>, maxChars: numbe
 const longestRest = '; and 9007199254740991 more';
 
 /** A condition without what follows from the generation and the status before. */
-type Finding = ReturnType<typeof finding<ConditionType>>;
+type Finding = ReturnType<typeof newCondition<ConditionType>>;
 
 interface ConditionFacts {
   outcome: ObjectOutcome;
@@ -74,21 +74,21 @@ function findings(facts: ConditionFacts): Finding[] {
 }
 
 function acceptedFinding({ accepted, served, override }: ObjectOutcome): Finding {
-  if (!accepted.status) return finding('Accepted', accepted.reason, accepted.message);
+  if (!accepted.status) return newCondition('Accepted', accepted.reason, accepted.message);
   const { domain, fleet, rules } = served!;
   const what = override === undefined ? counted(rules, 'rule') : `${override.effect} for ${override.match}`;
-  const end = override?.endsMs === undefined ? '' : ` until ${endText(override.endsMs)}`;
+  const end = override?.endsMs === undefined ? '' : ` until ${endTimeText(override.endsMs)}`;
   const facts = [
     `${what} for domain '${domain}' served to fleet '${fleet}'${end}`,
     ...(override?.notes ?? []),
   ];
-  return finding('Accepted', 'Valid', facts.join('; '));
+  return newCondition('Accepted', 'Valid', facts.join('; '));
 }
 
 function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): Finding {
   const { object, accepted, served } = outcome;
-  const found = (reason: Reason, message: string): Finding => finding('Programmed', reason, message);
-  if (!accepted.status && isEnd(accepted.reason)) return found(accepted.reason, accepted.message);
+  const found = (reason: Reason, message: string): Finding => newCondition('Programmed', reason, message);
+  if (!accepted.status && isEndReason(accepted.reason)) return found(accepted.reason, accepted.message);
   if (served === undefined || standing === undefined)
     return found('NotAccepted', `generation ${object.generation} is not accepted; nothing is in force`);
   const others = fallbackText(served.fallback);
@@ -171,11 +171,15 @@ function refusalText({ items, count }: RolloutProgress['refused']): string {
 }
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {
-  if (isEnd(accepted.reason)) return { ...accepted, type: 'Ready' };
+  if (isEndReason(accepted.reason)) return { ...accepted, type: 'Ready' };
   if (accepted.status !== 'True')
-    return finding('Ready', accepted.reason, `not accepted: ${shortened(accepted.message, longestRefusal)}`);
+    return newCondition(
+      'Ready',
+      accepted.reason,
+      `not accepted: ${shortened(accepted.message, longestRefusal)}`,
+    );
   if (programmed.status !== 'True') return { ...programmed, type: 'Ready' };
-  return finding('Ready', 'Ready', programmed.message);
+  return newCondition('Ready', 'Ready', programmed.message);
 }
 
 /** Returns a finding only if there is a problem. It reports rules that never arrive before rules that arrive in part. */
@@ -198,7 +202,7 @@ function supportedFinding({
   const [first] = problems;
   if (first === undefined) return undefined;
   const message = problems.map((problem) => problem.message).join('; ');
-  return finding('Supported', first.reason, message);
+  return newCondition('Supported', first.reason, message);
 }
 
 function counted(count: number, noun: string): string {
@@ -232,7 +236,7 @@ export function statusOf(facts: ConfigStatusFacts): ConfigStatus {
     }),
     ...(overrides === 0 ? {} : { overrides }),
     ...(override && { match: override.match, effect: override.effect }),
-    ...(override?.endsMs === undefined ? {} : { endsAt: endText(override.endsMs) }),
+    ...(override?.endsMs === undefined ? {} : { endsAt: endTimeText(override.endsMs) }),
     conditions: findings(facts).map((found) => condition(found, object, previous, nowMs)),
   };
 }
@@ -246,7 +250,7 @@ export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigSta
     ...(domain === undefined ? {} : { domain }),
     ...(fleet === undefined ? {} : { fleet }),
     conditions: (['Accepted', 'Programmed', 'Ready'] as const).map((type) =>
-      condition(finding(type, 'NotWatched', message), object, object.status, nowMs),
+      condition(newCondition(type, 'NotWatched', message), object, object.status, nowMs),
     ),
   };
 }
@@ -300,6 +304,6 @@ export function timeText(nowMs: number): string {
 }
 
 /** The same to the millisecond, where there is one: an end is not reported too early. */
-export function endText(ms: number): string {
+export function endTimeText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }

@@ -42,7 +42,7 @@ export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {
 }
 
 /** Blocks for a time proportional to the number of rules. */
-export function meetingsOf({ bytes, ends }: EncodedObjects): ObjectCollision[] {
+export function collisionsOf({ bytes, ends }: EncodedObjects): ObjectCollision[] {
   const sources = ends.map((end, index) => decodeResource(bytes.subarray(ends[index - 1] ?? 0, end)));
   return collidingCounters(sources, bounds).pairs.map(({ first, second }) => ({
     first: { object: first.source, keys: first.keys },

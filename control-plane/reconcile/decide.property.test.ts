@@ -8,15 +8,15 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { ClusterDecision, KeptSpec } from '../model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
+import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';
 import { FleetRollout } from './fleet-rollout.ts';
 
-type Kept = ReadonlyMap<string, KeptSpec>;
+type Kept = ReadonlyMap<string, LastAcceptedSpec>;
 
 const sets: Capabilities[] = [noCapabilities, ['windows'], ['windows', 'algorithms']];
 
@@ -88,7 +88,7 @@ interface World {
 
 function optionsOf({ mergeDomains, owners }: { mergeDomains: boolean; owners: string }): DeciderOptions {
   const parsed = parseDomainOwners(owners, 'open');
-  return { mergeDomains, domainOwners: parsed.ok ? parsed.owners : anyoneOwnsAnything };
+  return { mergeDomains, domainOwners: parsed.ok ? parsed.owners : unrestrictedOwners };
 }
 
 /** After each step, the world and what was decided on it. */

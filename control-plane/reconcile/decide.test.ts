@@ -4,19 +4,19 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { ClusterDecision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import { neededFor, servedTo as servedToLimiter } from '../model/served-rules.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { type DeciderOptions, joinedKept } from './decide.ts';
+import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
+import { type DeciderOptions, newerAcceptedSpec } from './decide.ts';
 
-type Kept = ReadonlyMap<string, KeptSpec>;
+type Kept = ReadonlyMap<string, LastAcceptedSpec>;
 
 function decide(
   objects: readonly ConfigObject[],
   options: Partial<DeciderOptions> & { kept?: Kept } = {},
 ): ClusterDecision {
   const { kept = new Map(), ...others } = options;
-  return new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...others }).decideAll(
+  return new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners, ...others }).decideAll(
     objects,
     kept,
   );
@@ -160,7 +160,7 @@ describe('Decider', () => {
   });
 
   it('gives the same values again for what has not changed', () => {
-    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
     const b = configObject({ name: 'b', spec: configSpec({ domain: 'b', fleet: 'edge' }) });
     const first = decider.decideAll([a, b], new Map());
@@ -173,7 +173,7 @@ describe('Decider', () => {
   });
 
   it('gives the same resource for a spec that was read anew', () => {
-    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const a = configObject({ name: 'a' });
     const first = decider.decideAll([a], new Map()).fleets.get('default');
     const again = { ...a, spec: structuredClone(a.spec), status: servedStatus({ domain: 'shop' }) };
@@ -393,7 +393,7 @@ describe('limiters that do not support all rules', () => {
 
   /** Decides one object's generations one after the other, as specs. */
   function story(...specs: unknown[]) {
-    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     let kept: Kept = new Map();
     let decision = decider.decideAll([], kept);
     let object = configObject({ name: 'a' });
@@ -522,7 +522,7 @@ describe('limiters that do not support all rules', () => {
   });
 
   it('are given the same again when nothing changed', () => {
-    const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: true, domainOwners: unrestrictedOwners });
     const a = configObject({ name: 'a', spec: configSpec({ keys: ['a'], algorithm: 'SlidingWindow' }) });
     const b = configObject({ name: 'b', spec: configSpec({ keys: ['b'] }) });
     const first = decider.decideAll([a, b], new Map());
@@ -532,7 +532,7 @@ describe('limiters that do not support all rules', () => {
   });
 });
 
-describe('joinedKept', () => {
+describe('newerAcceptedSpec', () => {
   const old = { generation: 1, spec: 'one' };
   it.each([
     ['takes what is newer', { generation: 2, spec: 'two' }, { generation: 3, spec: 'three' }, undefined],
@@ -554,8 +554,8 @@ describe('joinedKept', () => {
       old,
       { generation: 3, spec: 'three', fallback: { generation: 2, spec: 'two' } },
     ],
-  ])('%s', (_, known, stored, joined: KeptSpec = stored) => {
-    expect(joinedKept(known, stored)).toEqual(joined);
-    expect(joinedKept(undefined, stored)).toBe(stored);
+  ])('%s', (_, known, stored, joined: LastAcceptedSpec = stored) => {
+    expect(newerAcceptedSpec(known, stored)).toEqual(joined);
+    expect(newerAcceptedSpec(undefined, stored)).toBe(stored);
   });
 });

@@ -10,7 +10,7 @@ import {
   type ClusterDecision,
   type DomainRecords,
   domainKey,
-  type KeptSpec,
+  type LastAcceptedSpec,
   type ObjectOutcome,
   type ServedConfig,
   type SpecGeneration,
@@ -20,20 +20,20 @@ import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { type Changes, VersionedMap } from '../model/versioned-map.ts';
 import {
+  type ClaimConflict,
   type ClaimList,
-  type Clash,
-  claimStanding,
+  ClaimResolver,
+  claimRank,
   type DomainClaim,
   type DomainOwners,
   type FleetAccesses,
   type HeldDomain,
   isServed,
-  SettledClaims,
   servedGeneration,
 } from './claims.ts';
 import { timeText } from './conditions.ts';
 import { type FieldsOfObject, isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
-import { OverrideDecider, type OverrideFacts, type OverrideForesight } from './overrides.ts';
+import { OverrideDecider, type OverrideFacts, type OverridePreview } from './overrides.ts';
 import {
   accessRejection,
   domainNotAllowed,
@@ -47,12 +47,15 @@ import { type Fallback, ServedFleets } from './served-fleets.ts';
 import { followsFromSchemas, type ObjectSpecReading, type ReadRules, readingOf } from './spec-reading.ts';
 
 /** The rejection of a claim. */
-function domainConflict({ rules: { domain, fleet } }: DomainClaim, clash: Clash | HeldDomain): Rejection {
+function domainConflict(
+  { rules: { domain, fleet } }: DomainClaim,
+  clash: ClaimConflict | HeldDomain,
+): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
   return { reason: 'DomainConflict', problem: conflictText(place, clash) };
 }
 
-function conflictText(place: string, clash: Clash | HeldDomain): string {
+function conflictText(place: string, clash: ClaimConflict | HeldDomain): string {
   if ('held' in clash) {
     const { namespaces, heldUntilMs } = clash.held;
     const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
@@ -67,7 +70,7 @@ function conflictText(place: string, clash: Clash | HeldDomain): string {
 /** An object and what it may be served, whatever others claim. */
 export interface Candidate {
   object: ConfigObject;
-  kept: KeptSpec | undefined;
+  kept: LastAcceptedSpec | undefined;
   /** The readings of the newest spec, of the stored one, and of its fallback. */
   readings: {
     newest: ObjectSpecReading;
@@ -134,7 +137,7 @@ function candidateOf(
   const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): DomainClaim => {
     const kept = older && { rules: older.rules, generation: older.spec.generation };
-    const standing = claimStanding({ status, generation, claimed, kept });
+    const standing = claimRank({ status, generation, claimed, kept });
     return { object, generation, rules: claimed, standing };
   };
   const newest = rules && claim(object.generation, rules);
@@ -213,13 +216,13 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
  * Returns, by uid, the specs that stay in force if an object's next spec is rejected, if they differ from `kept`. A spec that is
  * neither accepted nor served is removed.
  */
-export function keptChanges(
+export function acceptedSpecChanges(
   { outcomes }: ClusterDecision,
-  kept: ReadonlyMap<string, KeptSpec>,
+  kept: ReadonlyMap<string, LastAcceptedSpec>,
   /** The objects whose outcome or stored spec has changed since the last call. */
   uids: Iterable<string>,
-): Map<string, KeptSpec | undefined> {
-  const changed = new Map<string, KeptSpec | undefined>();
+): Map<string, LastAcceptedSpec | undefined> {
+  const changed = new Map<string, LastAcceptedSpec | undefined>();
   for (const uid of uids) {
     const before = kept.get(uid);
     const outcome = outcomes.get(uid);
@@ -231,8 +234,8 @@ export function keptChanges(
 
 function keptOf(
   { object, accepted, served }: ObjectOutcome,
-  before: KeptSpec | undefined,
-): KeptSpec | undefined {
+  before: LastAcceptedSpec | undefined,
+): LastAcceptedSpec | undefined {
   if (!accepted.status) return served === undefined || served.without !== undefined ? undefined : before;
   const { generation } = object;
   const { fallback, spec } = served!;
@@ -241,7 +244,10 @@ function keptOf(
 }
 
 /** Joins the known specs of an object with those that another process stored. */
-export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptSpec {
+export function newerAcceptedSpec(
+  known: LastAcceptedSpec | undefined,
+  stored: LastAcceptedSpec,
+): LastAcceptedSpec {
   if (known === undefined || known.generation < stored.generation) return stored;
   const { generation, spec } = stored.fallback ?? stored;
   const isNews = known.fallback === undefined && generation < known.generation;
@@ -251,7 +257,7 @@ export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptS
 /** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
 export function withUnknownSpec(
   { outcomes }: ClusterDecision,
-  kept: ReadonlyMap<string, KeptSpec>,
+  kept: ReadonlyMap<string, LastAcceptedSpec>,
   controllerName: string | undefined,
 ): string[] {
   return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
@@ -265,7 +271,7 @@ export function withUnknownSpec(
 /** The spec that some limiters or all get in place of a newer one: such specs alone must outlive the process. */
 export function persistedSpec(
   outcome: ObjectOutcome | undefined,
-  kept: KeptSpec | undefined,
+  kept: LastAcceptedSpec | undefined,
 ): StoredSpec | undefined {
   if (outcome?.served === undefined) return undefined;
   const { accepted, served, object } = outcome;
@@ -288,7 +294,7 @@ export interface Policy {
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
 /** The review of an object that is not stored yet. */
-export interface Foresight {
+export interface ObjectPreview {
   rejection: Rejection | undefined;
   /** The rules that would be served of the object. Undefined if it is rejected regardless of the owner of its domain. */
   rules: ReadRules | undefined;
@@ -305,12 +311,12 @@ export interface Foresight {
 export class Decider {
   readonly #options: DeciderOptions;
   readonly #overrides = new OverrideDecider();
-  readonly #settled: SettledClaims;
+  readonly #settled: ClaimResolver;
   readonly #served = new ServedFleets();
   /** Candidates by uid. */
   readonly #candidates = new Map<string, Candidate>();
   /** Specs by uid that stay in force if an object's next spec is rejected. */
-  readonly #kept = new Map<string, KeptSpec>();
+  readonly #kept = new Map<string, LastAcceptedSpec>();
   /** Uids of objects whose stored spec differs from the round before. */
   readonly #rekept = new Set<string>();
   /** RateLimitOverrides by uid. */
@@ -329,7 +335,7 @@ export class Decider {
     this.#options = options;
     const { mergeDomains, domainOwners } = options;
     const policy = () => this.#policy;
-    this.#settled = new SettledClaims({
+    this.#settled = new ClaimResolver({
       mergeDomains,
       get records() {
         return policy().records;
@@ -339,12 +345,12 @@ export class Decider {
     });
   }
 
-  /** Returns specs by uid: see `keptChanges`. */
-  get kept(): ReadonlyMap<string, KeptSpec> {
+  /** Returns specs by uid: see `acceptedSpecChanges`. */
+  get kept(): ReadonlyMap<string, LastAcceptedSpec> {
     return this.#kept;
   }
 
-  keep(changed: Changes<KeptSpec>): void {
+  keep(changed: Changes<LastAcceptedSpec>): void {
     for (const [uid, spec] of changed) {
       if (spec === undefined) this.#kept.delete(uid);
       else this.#kept.set(uid, spec);
@@ -463,13 +469,13 @@ export class Decider {
     };
   }
 
-  /** The same as `foresee`, for a RateLimitOverride. */
-  foreseeOverride(object: ConfigObject, nowMs: number, schemas = this.#policy.schemas): OverrideForesight {
-    return this.#overrides.foresee(object, { ...this.#overrideFacts(nowMs), schemas });
+  /** The same as `preview`, for a RateLimitOverride. */
+  previewOverride(object: ConfigObject, nowMs: number, schemas = this.#policy.schemas): OverridePreview {
+    return this.#overrides.preview(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
   /** Reviews an object that may be stored, after all decisions. Stores nothing about the object. */
-  foresee(object: ConfigObject, schemas = this.#policy.schemas): Foresight {
+  preview(object: ConfigObject, schemas = this.#policy.schemas): ObjectPreview {
     const facts = { object, kept: undefined, fleets: this.#policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
@@ -521,7 +527,7 @@ function overridden(
 }
 
 /** The last one again as long as it says the same. */
-function outcomeOn(candidate: Candidate, settled: SettledClaims, served: ServedFleets): ObjectOutcome {
+function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedFleets): ObjectOutcome {
   const { object, newest, rest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => served.resourceOf(one) !== undefined);
   const resourceName = claim && served.resourceOf(claim)!.name;

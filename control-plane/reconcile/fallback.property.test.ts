@@ -11,9 +11,9 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { ClusterDecision, KeptSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
-import { anyoneOwnsAnything } from './claims.ts';
+import { unrestrictedOwners } from './claims.ts';
 import { readingOf } from './spec-reading.ts';
 
 /** Each limiter supports all that the one before it supports, as neighboring versions do. */
@@ -62,10 +62,10 @@ function keysFor({ fleets }: ClusterDecision, domain: string, has: Capabilities)
 it('leaves each limiter a generation that it supports of an object of which it had one, and no rule goes that had none in its place', () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 2, maxLength: 14 }), fc.boolean(), (steps, mergeDomains) => {
-      const options = { mergeDomains, domainOwners: anyoneOwnsAnything };
+      const options = { mergeDomains, domainOwners: unrestrictedOwners };
       let decider = new WholeDecider(options);
       let objects: ConfigObject[] = [];
-      let kept: ReadonlyMap<string, KeptSpec> = new Map();
+      let kept: ReadonlyMap<string, LastAcceptedSpec> = new Map();
       let last: ClusterDecision | undefined;
       for (const [index, { name, event, ...spec }] of steps.entries()) {
         const before = objects.find((object) => object.name === name);

@@ -32,11 +32,11 @@ interface ServedVersions {
 interface Served {
   fleet: string;
   hash: string;
-  since: Since;
+  since: FirstSnapshot;
 }
 
 /** The first snapshot from which on all snapshots of a fleet have the current rules of an object. */
-export interface Since {
+export interface FirstSnapshot {
   number: number;
   /** The time when that snapshot was first served here, in milliseconds since 1970. */
   ms: number;
@@ -96,12 +96,12 @@ export class VersionLedger {
   }
 
   /** Returns undefined while none of the object's rules are served. */
-  since(objectUid: string): Since | undefined {
+  since(objectUid: string): FirstSnapshot | undefined {
     return this.#served.get(objectUid)?.since;
   }
 
   /** Returns undefined for a fleet to which nothing is served. */
-  newest(fleet: string): (Since & { version: string }) | undefined {
+  newest(fleet: string): (FirstSnapshot & { version: string }) | undefined {
     const known = this.#fleets.get(fleet);
     return known && { ...this.#newest(fleet), version: known.newest.version };
   }
@@ -134,7 +134,7 @@ export class VersionLedger {
     if (numbers.size > this.#versionsRemembered) numbers.delete(oldest!);
   }
 
-  #newest(fleet: string): Since {
+  #newest(fleet: string): FirstSnapshot {
     const { newest, newestMs, number } = this.#fleets.get(fleet)!;
     return { number, ms: newestMs, needs: neededFor(newest) };
   }
@@ -271,7 +271,7 @@ export class FleetRollout {
    * Returns the standing of the rules that are in all snapshots from this one on, or of the resource with this name, because a
    * limiter may reject a single one.
    */
-  of(since: Since, resource = ''): RolloutProgress {
+  of(since: FirstSnapshot, resource = ''): RolloutProgress {
     const isKeptOut = this.#keptOut.has(resource);
     // Rules that all limiters have share the answer for 0, which all limiters have.
     const isShared = !isKeptOut && since.number <= this.#leastAccepted;
@@ -321,7 +321,7 @@ export class FleetRollout {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
-  #answer({ number: since, ms: servedMs, needs }: Since, resource: string): RolloutProgress {
+  #answer({ number: since, ms: servedMs, needs }: FirstSnapshot, resource: string): RolloutProgress {
     const tooOld: { name: string; sinceMs: number }[] = [];
     const refused: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];

@@ -8,7 +8,7 @@ import {
   type Resource,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
-import { type RolloutProgress, type Since, VersionLedger } from './fleet-rollout.ts';
+import { type FirstSnapshot, type RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
@@ -57,7 +57,7 @@ function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): LimiterVie
   return view;
 }
 
-function since(number: number, traits: Partial<Since> = {}): Since {
+function since(number: number, traits: Partial<FirstSnapshot> = {}): FirstSnapshot {
   return { number, ms: 0, needs: [], ...traits };
 }
 

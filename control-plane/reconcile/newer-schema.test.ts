@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { KeptSpec, ObjectOutcome } from '../model/decision.ts';
+import type { LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
-import { anyoneOwnsAnything, type FleetAccess } from './claims.ts';
+import { type FleetAccess, unrestrictedOwners } from './claims.ts';
 import { noPolicy, type Policy } from './decide.ts';
 import { sortFields } from './newer-schema.ts';
 
@@ -32,18 +32,18 @@ function delivered(requestsPerUnit: number, more: object = {}, burstMode = 'Off'
 }
 
 interface World extends Partial<Policy> {
-  kept?: ReadonlyMap<string, KeptSpec>;
+  kept?: ReadonlyMap<string, LastAcceptedSpec>;
 }
 
 /** One process: what it kept goes from one decision to the next. */
 class Process {
   readonly #decider = new WholeDecider({
     mergeDomains: false,
-    domainOwners: anyoneOwnsAnything,
+    domainOwners: unrestrictedOwners,
     version: '1.2.3',
   });
-  kept: ReadonlyMap<string, KeptSpec> = new Map();
-  stored: ReadonlyMap<string, KeptSpec> = new Map();
+  kept: ReadonlyMap<string, LastAcceptedSpec> = new Map();
+  stored: ReadonlyMap<string, LastAcceptedSpec> = new Map();
 
   decide(objects: readonly ConfigObject[], { kept = this.kept, ...policy }: World = {}) {
     const decision = this.#decider.decideAll(objects, kept, { ...noPolicy, schemas, ...policy });
@@ -90,7 +90,7 @@ describe('a spec with fields of a newer CRD', () => {
       doubts: new Set(),
     });
     expect(process.kept.get(a.uid)?.spec).toEqual(configSpec({ requestsPerUnit: 3 }));
-    const same = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const same = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const plain = same.decideAll([object(1, configSpec({ requestsPerUnit: 3 }))], new Map());
     expect(decision.fleets.get('default')?.version).toBe(plain.fleets.get('default')?.version);
   });
@@ -201,7 +201,7 @@ describe('a spec that was accepted in a generation that cannot be read any more'
 
   const closed = (access: Partial<FleetAccess>) =>
     new Map([
-      ['default', { admits: () => true, admitted: 'nobody', domains: anyoneOwnsAnything, ...access }],
+      ['default', { admits: () => true, admitted: 'nobody', domains: unrestrictedOwners, ...access }],
     ]);
 
   it.each([

@@ -6,10 +6,10 @@ import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { ClusterDecision, KeptSpec, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { servedTo } from '../model/served-rules.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
+import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);
@@ -26,7 +26,7 @@ function override(name: string, traits: Partial<ConfigObject> = {}): ConfigObjec
 
 const shop = configObject({ name: 'shop' });
 const decider = (options: Partial<DeciderOptions> = {}) =>
-  new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...options });
+  new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners, ...options });
 
 function decide(
   objects: ConfigObject[],
@@ -230,7 +230,7 @@ describe('overrides', () => {
       message: "domain 'shop' of fleet 'default' is for these namespaces only: default; nothing is in force",
     });
     const parsed = parseDomainOwners('shop=default,other;mail=mail', 'open');
-    const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
+    const domainOwners = parsed.ok ? parsed.owners : unrestrictedOwners;
     expect(outcomeOn(decide([shop, stranger], createdMs, { domainOwners }), 'sale').accepted).toEqual({
       status: true,
     });
@@ -282,7 +282,7 @@ describe('overrides', () => {
     /** One process decides on these generations of an override, one after the other. */
     function after(...objects: ConfigObject[]) {
       const one = decider({ version: '1.2.3' });
-      let kept: ReadonlyMap<string, KeptSpec> = new Map();
+      let kept: ReadonlyMap<string, LastAcceptedSpec> = new Map();
       const decisions = objects.map((object) => {
         const decision = one.decideAll([shop, object], kept, policy, createdMs);
         kept = nextKept(decision, kept);
@@ -354,10 +354,10 @@ describe('overrides', () => {
       const before = one.decideAll([shop, object], new Map(), unpublished, createdMs);
       expect(before.newerFields?.doubts).toEqual(new Set(['RateLimitOverride spec.scope']));
       expect(outcomeOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
-      expect(one.foreseeOverride(object, createdMs).isDoubtful).toBe(true);
+      expect(one.previewOverride(object, createdMs).isDoubtful).toBe(true);
       const next = one.decideAll([shop, object], new Map(), policy, createdMs);
       expect(outcomeOn(next, 'sale').accepted).toEqual({ status: true });
-      expect(one.foreseeOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
+      expect(one.previewOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
         rejection: { reason: 'UnknownField' },
         inForce: { generation: 1, without: undefined },
         isDoubtful: false,
@@ -372,14 +372,14 @@ describe('overrides', () => {
     });
   });
 
-  it('are foreseen: what an older one has, and what the namespace may not', () => {
+  it('are previewed: what an older one has, and what the namespace may not', () => {
     const one = decider();
     one.decideAll([shop, override('sale')], new Map(), noPolicy, createdMs);
-    const foresee = (object: ConfigObject) => one.foreseeOverride(object, createdMs).rejection?.reason;
-    expect(foresee(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
-    expect(foresee(override('sale', { generation: 2 }))).toBeUndefined();
-    expect(foresee(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');
-    expect(foresee(override('bad', { spec: {} }))).toBe('Invalid');
-    expect(foresee(override('free', { spec: spec({ domain: 'free' }) }))).toBeUndefined();
+    const preview = (object: ConfigObject) => one.previewOverride(object, createdMs).rejection?.reason;
+    expect(preview(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
+    expect(preview(override('sale', { generation: 2 }))).toBeUndefined();
+    expect(preview(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');
+    expect(preview(override('bad', { spec: {} }))).toBe('Invalid');
+    expect(preview(override('free', { spec: spec({ domain: 'free' }) }))).toBeUndefined();
   });
 });

@@ -25,7 +25,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import {
   domainKey,
-  type KeptSpec,
+  type LastAcceptedSpec,
   type ObjectOutcome,
   type OverrideText,
   type ServedConfig,
@@ -33,8 +33,8 @@ import {
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
-import { isEnd } from '../model/reasons.ts';
-import { endText, joinedWithin, shortened } from './conditions.ts';
+import { isEndReason } from '../model/reasons.ts';
+import { endTimeText, joinedWithin, shortened } from './conditions.ts';
 import {
   isInDoubt,
   newerFields,
@@ -70,7 +70,7 @@ type Reading = ReadSpec | Unreadable;
 
 interface Candidate {
   object: ConfigObject;
-  kept: KeptSpec | undefined;
+  kept: LastAcceptedSpec | undefined;
   newest: Reading;
   /** The reading of the stored spec, if it is another one. */
   older: Reading | undefined;
@@ -109,8 +109,8 @@ export interface DecidedOverrides {
   dueMs: number | undefined;
 }
 
-/** See `Foresight`. */
-export interface OverrideForesight {
+/** See `ObjectPreview`. */
+export interface OverridePreview {
   rejection: Rejection | undefined;
   inForce: InForce | undefined;
   isDoubtful: boolean;
@@ -126,7 +126,7 @@ export class OverrideDecider {
 
   decide(
     objects: readonly ConfigObject[],
-    kept: ReadonlyMap<string, KeptSpec>,
+    kept: ReadonlyMap<string, LastAcceptedSpec>,
     facts: OverrideFacts,
   ): DecidedOverrides {
     const candidates = new Map<string, Candidate>();
@@ -159,7 +159,7 @@ export class OverrideDecider {
   }
 
   /** Returns why an object that may be stored would not be in force, after all decisions. */
-  foresee(object: ConfigObject, facts: OverrideFacts): OverrideForesight {
+  preview(object: ConfigObject, facts: OverrideFacts): OverridePreview {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
     const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
     const rejection = rejectionOf(object, newest, older, facts);
@@ -176,7 +176,7 @@ export class OverrideDecider {
 
 interface CandidateParts {
   object: ConfigObject;
-  kept: KeptSpec | undefined;
+  kept: LastAcceptedSpec | undefined;
   last: Candidate | undefined;
 }
 
@@ -290,7 +290,7 @@ function judge(
 ): { outcome: ObjectOutcome; served: ReadSpec | undefined } {
   const { object, kept, newest, older, given } = candidate;
   const rejection = rejectionOf(object, newest, holders, facts);
-  const isOver = isEnd(rejection?.reason);
+  const isOver = isEndReason(rejection?.reason);
   const isIn = (reading: Reading | undefined): reading is ReadSpec =>
     reading !== undefined && rejectionOf(object, reading, holders, facts) === undefined;
   const rest = 'rejection' in newest ? newest.rest : undefined;
@@ -353,7 +353,7 @@ function rejectionOf(
   const { fleet, key, text, resource } = reading;
   const endsMs = endOf(reading, facts).endsMs;
   if (endsMs !== undefined && endsMs <= facts.nowMs)
-    return { reason: 'Expired', problem: `it ended at ${endText(endsMs)}` };
+    return { reason: 'Expired', problem: `it ended at ${endTimeText(endsMs)}` };
   const { domain } = resource;
   const refusal = facts.rejection(object, { fleet, domain });
   if (refusal !== undefined) return refusal;

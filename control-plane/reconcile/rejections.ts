@@ -1,7 +1,7 @@
 /** The reasons why objects are not accepted, in words for their owners. */
 import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import type { Acceptance, ClusterDecision } from '../model/decision.ts';
-import { isUnread, type RejectionReason } from '../model/reasons.ts';
+import { isUnreadReason, type RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
 
@@ -106,7 +106,7 @@ export function unreadSpecs(
   placeOf: (object: ConfigObject) => string | undefined,
 ): string[] {
   return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
-    if (accepted.status || !isUnread(accepted.reason) || served !== undefined) return [];
+    if (accepted.status || !isUnreadReason(accepted.reason) || served !== undefined) return [];
     const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
     if (object.spec instanceof UnreadSpec) return [message];
     return [`${placeOf(object)}: ${objectKey(object)}: ${message}`];

@@ -4,7 +4,7 @@ import { byAge } from '../model/config-object.ts';
 import type { FallbackSpec } from '../model/decision.ts';
 import { type FleetSnapshot, type Resource, versionLine, versionOfText } from '../model/fleet-snapshot.ts';
 import { mergedOf } from '../model/served-rules.ts';
-import type { DomainClaim, Settled } from './claims.ts';
+import type { DomainClaim, ResolvedClaims } from './claims.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /** The rules for limiters that do not support a claim. */
@@ -136,7 +136,7 @@ export class ServedFleets {
   }
 
   /** Serves the results of these places. */
-  serve(places: Settled['places'], fallbackOf: (claim: DomainClaim) => Fallback | undefined): void {
+  serve(places: ResolvedClaims['places'], fallbackOf: (claim: DomainClaim) => Fallback | undefined): void {
     const next = [...places].map(({ fleet, domain, holders }) => {
       const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
       this.#gatherings.set(fleet, gathering);

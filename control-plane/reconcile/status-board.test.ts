@@ -6,11 +6,11 @@ import { type ConfigObject, type ConfigStatus, findCondition } from '../model/co
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
-import { anyoneOwnsAnything } from './claims.ts';
+import { unrestrictedOwners } from './claims.ts';
 import { VersionLedger } from './fleet-rollout.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 import { StatusBoard } from './status-board.ts';
-import type { OwnershipNews } from './status-ownership.ts';
+import type { OwnershipEvent } from './status-ownership.ts';
 
 const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }), resourceVersion: '1' });
 const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }), resourceVersion: '2' });
@@ -33,7 +33,7 @@ class Leader {
     limiters: this.#limiters,
     controllerName: own,
   });
-  readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
   objects: ConfigObject[] = [a, b];
   left: ConfigObject[] = [];
   /** What is not decided anew yet. */
@@ -145,7 +145,7 @@ class Leader {
   }
 }
 
-function foundText(news: OwnershipNews): string {
+function foundText(news: OwnershipEvent): string {
   if (news.is === 'written') return 'was written';
   if (news.is === 'overwritten') return `overwritten by ${news.by ?? 'nobody'}`;
   return `contested by ${news.by}, ${news.yields ? 'yields' : 'insists'}`;

@@ -11,14 +11,14 @@ import {
   isOfOther,
 } from '../model/config-object.ts';
 import { type ClusterDecision, domainKey, type ObjectOutcome } from '../model/decision.ts';
-import { says } from '../model/reasons.ts';
+import { hasReason } from '../model/reasons.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-queue.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
-import type { FleetRollout, RolloutProgress, Since, VersionLedger } from './fleet-rollout.ts';
+import type { FirstSnapshot, FleetRollout, RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 import type { LimiterView } from './limiter-view.ts';
-import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
+import { type OwnershipEvent, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {
   writes: WriteLedger<ConfigObject>;
@@ -34,7 +34,7 @@ export interface StatusBoardOptions {
 export interface BoardChanges {
   /** Statuses to write by uid, in the order in which they were found. Undefined if there is nothing to write any more. */
   entries: ReadonlyMap<string, StatusEntry | undefined>;
-  found: readonly { object: ConfigObject; news: OwnershipNews }[];
+  found: readonly { object: ConfigObject; news: OwnershipEvent }[];
 }
 
 export interface Evaluation {
@@ -93,7 +93,7 @@ interface Evaluated {
 const countEveryMs = 10_000;
 
 /** No snapshot contains anything of the object. */
-const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
+const never: FirstSnapshot = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
 
 /**
  * The numbers of an object that webhooks report. Its status does not have them, because each limiter that connects or leaves
@@ -130,7 +130,7 @@ export class StatusBoard {
   #objects: Evaluation['objects'] = new Map();
   /** The entries of the evaluation under way. */
   #entries = new Map<string, StatusEntry | undefined>();
-  #news: { object: ConfigObject; news: OwnershipNews }[] = [];
+  #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -378,7 +378,7 @@ function mayBeAsBefore(
     return false;
   }
   return (
-    !says(findCondition(before, 'Programmed'), 'NoLimiters') &&
+    !hasReason(findCondition(before, 'Programmed'), 'NoLimiters') &&
     next.observedGeneration === before.observedGeneration &&
     next.servedVersion === before.servedVersion &&
     next.fleet === before.fleet &&
@@ -389,7 +389,7 @@ function mayBeAsBefore(
 /** Returns whether limiters had rules of the object in force when this process found it, and not these. */
 function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   const { servedVersion } = found ?? {};
-  const hadLimiters = !says(findCondition(found, 'Programmed'), 'NoLimiters');
+  const hadLimiters = !hasReason(findCondition(found, 'Programmed'), 'NoLimiters');
   return servedVersion !== undefined && servedVersion !== hash && hadLimiters;
 }
 

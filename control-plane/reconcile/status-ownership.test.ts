@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ContestedStatus, type OwnershipNews, yieldMs } from './status-ownership.ts';
+import { ContestedStatus, type OwnershipEvent, yieldMs } from './status-ownership.ts';
 
 const minuteMs = 60_000;
 
@@ -14,7 +14,7 @@ class Model {
     this.#ownName = ownName;
   }
 
-  overwritten(by: string | undefined, nowMs: number): OwnershipNews {
+  overwritten(by: string | undefined, nowMs: number): OwnershipEvent {
     this.#found.push({ atMs: nowMs, by });
     const recent = this.#found.filter(({ atMs }) => atMs > nowMs - minuteMs);
     const byOthers = recent.filter((one) => one.by !== undefined && one.by !== this.#ownName);

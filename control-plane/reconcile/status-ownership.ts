@@ -1,14 +1,14 @@
 /** Decides who owns the statuses: which other writer replaces ours, and when we may write again. Pure: the clock is passed in. */
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Shown, WriteLedger } from '../model/write-ledger.ts';
+import type { WriteLedger, WriteObservation } from '../model/write-ledger.ts';
 
 /** The result of looking at an object, for those who follow it. */
-export type OwnershipNews =
+export type OwnershipEvent =
   /** Another writer changed a status of this process. `by` is the control plane that the status names, and `manager` is the writer. */
   | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
   /** Another control plane writes to objects of this class. `yields`: this one leaves the object to it for a while. */
   | { is: 'class-conflict'; by: string; yields: boolean }
-  | Extract<Shown<ConfigObject>, { is: 'written' }>;
+  | Extract<WriteObservation<ConfigObject>, { is: 'written' }>;
 
 const minuteMs = 60_000;
 /** The number of times within a minute that another control plane's name replaces this one's, until one of them yields. */
@@ -42,7 +42,7 @@ export class ContestedStatus {
   }
 
   /** Called when another writer replaced our status. `by` is the name in the status now. */
-  overwritten(by: string | undefined, nowMs: number): OwnershipNews {
+  overwritten(by: string | undefined, nowMs: number): OwnershipEvent {
     this.#found = this.#found.filter(({ atMs }) => nowMs - atMs < minuteMs);
     this.#found.push({ atMs: nowMs, by });
     const ownName = this.#ownName;
@@ -73,7 +73,7 @@ export class StatusOwnership {
   }
 
   /** The object with its newest status: see `WriteLedger.look`. */
-  look(shown: ConfigObject, nowMs: number): { known: ConfigObject; news: OwnershipNews | undefined } {
+  look(shown: ConfigObject, nowMs: number): { known: ConfigObject; news: OwnershipEvent | undefined } {
     const { known, found } = this.#writes.look(shown);
     if (found?.is !== 'overwritten') return { known, news: found };
     // Others may write an object that was given up, so it may become ours again.

@@ -4,12 +4,12 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import { anyoneOwnsAnything } from './claims.ts';
+import { unrestrictedOwners } from './claims.ts';
 import { VersionLedger } from './fleet-rollout.ts';
 
 /** Observes what is decided on `objects`; returns the version of the fleet `default`. */
 function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {
-  const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
   const decision = decider.decideAll(objects, new Map());
   ledger.observe(decision, 7);
   return decision.fleets.get('default')?.version ?? '';
@@ -97,7 +97,7 @@ describe('VersionLedger', () => {
 
   it('distinguishes what limiters with fewer capabilities are served from the same version served to all before', () => {
     const ledger = new VersionLedger();
-    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const spec = configSpec({ domain: 'a', algorithm: 'SlidingWindow' });
     const first = observe(ledger, a);
     const kept = new Map([[a.uid, { generation: 1, spec: a.spec }]]);
@@ -116,7 +116,7 @@ describe('VersionLedger', () => {
 
   it('gives an override no new number to the rules below it, whatever limiters support', () => {
     const ledger = new VersionLedger();
-    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const sliding = { ...b, spec: configSpec({ domain: 'b', algorithm: 'SlidingWindow' }) };
     const sets: Capabilities[] = [[], ['algorithms'], ['overrides'], capabilities];
     const plain = observe(ledger, a);

@@ -170,7 +170,7 @@ const longestPlainJson = 8 * 1024;
 /** Chosen: the largest decompressed text. Reports of 10,000 limiters are about 5 MB. */
 const longestJson = 256 * 1024 * 1024;
 
-export interface PartedJson {
+export interface SplitJson {
   /** The name of the first ConfigMap. */
   name: string;
   /** The key of the text in a ConfigMap. A compressed text has the suffix `.gz`. */
@@ -206,7 +206,7 @@ export function partName(name: string, part: number): string {
  * Writes one JSON text in ConfigMaps. A small text is readable for people. A longer one is compressed, and cut into several
  * ConfigMaps if one cannot hold it. All parts of one text have the same revision, and a reader waits for all of them.
  */
-export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
+export async function splitJson(parted: SplitJson): Promise<ConfigMap[]> {
   const { name, key, json, revision, head = {}, maxPartBytes = maxConfigMapBytes, codec } = parted;
   const data = (part: number, parts: number) => ({ ...head, revision, part: `${part}/${parts}` });
   if (json.length <= longestPlainJson)
@@ -232,7 +232,7 @@ export function readPart<Map extends ConfigMap>(map: Map): ConfigMapPart<Map> | 
 }
 
 /** The parts of the newest revision, in their order; undefined while some part of it is missing. */
-export function wholeOf<P extends ConfigMapPart>(found: readonly P[]): P[] | undefined {
+export function completeParts<P extends ConfigMapPart>(found: readonly P[]): P[] | undefined {
   const first = found.find(({ part }) => part === 1);
   if (first === undefined) return undefined;
   const same = found.filter(({ revision }) => revision === first.revision).sort((a, b) => a.part - b.part);

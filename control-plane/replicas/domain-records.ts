@@ -11,7 +11,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { type Codec, jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
+import { type Codec, completeParts, jsonOfParts, newRevision, readPart, splitJson } from './config-maps.ts';
 import { SharedValues } from './shared-values.ts';
 
 /** The name of the first ConfigMap. */
@@ -73,7 +73,7 @@ export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** See `PartedJson`. */
+  /** See `SplitJson`. */
   maxPartBytes?: number;
   /** Called when `records` is another value. */
   changed(): void;
@@ -103,7 +103,7 @@ export class DomainRecordStore {
       intervalMs,
       format: {
         keyOf: () => mapName,
-        whole: (maps) => wholeOf(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
+        whole: (maps) => completeParts(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
         decode: async (maps) => {
           const parts = maps.flatMap((map) => readPart(map) ?? []);
           return new Map(Object.entries(recordsModel.parse(await jsonOfParts(parts, jsonKey, codec))));
@@ -186,7 +186,7 @@ export class DomainRecordStore {
     const { clock, random, maxPartBytes, codec } = this.#options;
     const json = JSON.stringify(Object.fromEntries(records));
     const revision = newRevision(clock, random);
-    const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
+    const maps = await splitJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
     return { maps, isWhole: true };
   }
 }

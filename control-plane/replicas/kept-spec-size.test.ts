@@ -4,7 +4,7 @@ import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
-import { KeptSpecStore } from './kept-specs.ts';
+import { AcceptedSpecStore } from './accepted-specs.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
@@ -14,7 +14,7 @@ it('a spec that fits into no ConfigMap is not stored, with a line in the log, an
   const cluster = new MemoryCluster(() => clock.nowMs());
   const telemetry = recordedTelemetry();
   const client = new MemoryApi({ cluster, timers, userAgent: 'test' });
-  const store = new KeptSpecStore({
+  const store = new AcceptedSpecStore({
     ...telemetry,
     ...{ clock, timers, client, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
     leads: () => true,

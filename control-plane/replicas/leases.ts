@@ -235,14 +235,14 @@ export class ReplicaLease {
   }
 }
 
-export interface SignOfLife {
+export interface LeaseObservation {
   name: string;
   /** The version of the Lease object. The same one again is no sign of life. */
   resourceVersion: string;
   durationMs: number;
 }
 
-interface Life extends SignOfLife {
+interface Life extends LeaseObservation {
   untilMs: number;
 }
 
@@ -258,12 +258,12 @@ interface Life extends SignOfLife {
  * While we hear nothing ourselves, nobody dies: silence is then no sign of anything. Afterwards everybody who was
  * alive has a whole duration to be seen.
  */
-export class SignsOfLife {
+export class ReplicaLiveness {
   readonly #lives = new Map<string, Life>();
   #deafSinceMs: number | undefined;
 
   /** Returns whether the replica came to life by it. */
-  see(sign: SignOfLife, nowMs: number): boolean {
+  see(sign: LeaseObservation, nowMs: number): boolean {
     const { name, resourceVersion, durationMs } = sign;
     if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;
     const wasAlive = this.isAlive(name, nowMs);

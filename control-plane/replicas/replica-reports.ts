@@ -14,18 +14,18 @@ import * as lines from '../telemetry/log-lines.ts';
 import {
   type Codec,
   type ConfigMap,
+  completeParts,
   jsonOfParts,
   newRevision,
   type Owner,
-  type PartedJson,
-  partedJson,
   partName,
   readPart,
+  type SplitJson,
   type StoredConfigMap,
   selectorOf,
-  wholeOf,
+  splitJson,
 } from './config-maps.ts';
-import { type LeaseObject, type LeaseRecord, leaseRecord, SignsOfLife } from './leases.ts';
+import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './leases.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
@@ -67,7 +67,7 @@ export class ReplicaReports {
   readonly #options: ReplicaReportsOptions;
   readonly #leases: ResourceWatch<SeenLease>;
   readonly #reports: SharedValues<StoredReport>;
-  readonly #signs = new SignsOfLife();
+  readonly #signs = new ReplicaLiveness();
   #own: ReplicaReport;
   /** A random text, so that no two runs of one replica count from the same number. */
   readonly #run: string;
@@ -296,14 +296,14 @@ export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaRepo
   return { replica, limiters: limiters.map(boundedLimiter) };
 }
 
-/** A report as `partedJson` stores it, so that no limiter is ever seen twice or not at all. */
+/** A report as `splitJson` stores it, so that no limiter is ever seen twice or not at all. */
 export function encodeReport(
   report: ReplicaReport,
-  options: Pick<PartedJson, 'revision' | 'maxPartBytes' | 'codec'>,
+  options: Pick<SplitJson, 'revision' | 'maxPartBytes' | 'codec'>,
 ): Promise<ConfigMap[]> {
   const { replica } = report;
   const json = reportJson(report);
-  return partedJson({ ...options, name: reportName(replica), key: jsonKey, json, head: { replica } });
+  return splitJson({ ...options, name: reportName(replica), key: jsonKey, json, head: { replica } });
 }
 
 /** Limiters with equal rejections refer to one list. */
@@ -323,7 +323,7 @@ function reportJson({ replica, limiters }: ReplicaReport): string {
 /** A report, and the ConfigMaps' owner. */
 interface StoredReport {
   report: ReplicaReport;
-  /** See `PartedJson`. */
+  /** See `SplitJson`. */
   revision: string;
   owner: Owner | undefined;
 }
@@ -332,10 +332,10 @@ interface StoredReport {
 export function reportFormat({
   codec,
   maxPartBytes,
-}: Pick<PartedJson, 'codec' | 'maxPartBytes'>): SharedFormat<StoredReport> {
+}: Pick<SplitJson, 'codec' | 'maxPartBytes'>): SharedFormat<StoredReport> {
   return {
     keyOf: (map) => (readPart(map) === undefined ? undefined : map.data['replica']),
-    whole: (maps) => wholeOf(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
+    whole: (maps) => completeParts(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
     keepsLast: true,
     decode: async (maps) => {
       const [{ data, owner }] = maps as [StoredConfigMap];

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { SignsOfLife } from './leases.ts';
+import { ReplicaLiveness } from './leases.ts';
 
 const sign = (resourceVersion: string) => ({ name: 'a', resourceVersion, durationMs: 5_000 });
 
-function seenAt(ms: number): SignsOfLife {
-  const signs = new SignsOfLife();
+function seenAt(ms: number): ReplicaLiveness {
+  const signs = new ReplicaLiveness();
   signs.see(sign('1'), ms);
   return signs;
 }
@@ -19,7 +19,7 @@ describe('signs of life', () => {
   });
 
   it('say who came to life', () => {
-    const signs = new SignsOfLife();
+    const signs = new ReplicaLiveness();
     expect(signs.see(sign('1'), 0)).toBe(true);
     expect(signs.see(sign('2'), 1_000)).toBe(false);
     expect(signs.see(sign('3'), 9_000)).toBe(true);

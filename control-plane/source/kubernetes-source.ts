@@ -128,7 +128,7 @@ export class KubernetesSource implements ObjectSource {
    * Reads an object that is not stored yet, as `objects` would have it. Undefined if `objects` would not have it because of
    * namespace, class or labels.
    */
-  foreseen(object: ApiObject, kind?: Kind): Reading<ConfigObject> | undefined {
+  previewed(object: ApiObject, kind?: Kind): Reading<ConfigObject> | undefined {
     if (this.#watchOf(kind, object.metadata.namespace ?? '') === undefined) return undefined;
     const reading = this.#read(object, kind);
     if (!('item' in reading)) return reading;

@@ -294,23 +294,23 @@ export function eventNotRecorded(log: Logger, error: unknown): void {
   log.error('Could not record an event', { error });
 }
 
-export function keptSpecsUnreachable(log: Logger, reason: string): void {
+export function acceptedSpecsUnreachable(log: Logger, reason: string): void {
   log.error('Specs that stay in force cannot be followed', { reason });
 }
 
-export function keptSpecsReachable(log: Logger): void {
+export function acceptedSpecsReachable(log: Logger): void {
   log.warn('Specs that stay in force are followed again');
 }
 
-export function keptSpecSkipped(log: Logger, name: string, reason: string): void {
+export function acceptedSpecSkipped(log: Logger, name: string, reason: string): void {
   log.error('A spec that stays in force cannot be read', { name, reason });
 }
 
-export function keptSpecNotStored(log: Logger, object: string, error: unknown): void {
+export function acceptedSpecNotStored(log: Logger, object: string, error: unknown): void {
   log.error('A spec that stays in force could not be stored: a restart would lose it', { object, error });
 }
 
-export function keptSpecTooLarge(
+export function acceptedSpecTooLarge(
   log: Logger,
   fields: { object: string; bytes: number; mostBytes: number },
 ): void {

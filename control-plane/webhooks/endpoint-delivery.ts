@@ -13,7 +13,7 @@ export interface QueuedEvent extends WebhookMessage {
 }
 
 /** An event that an endpoint will never receive. */
-export interface Drop {
+export interface DroppedEvent {
   endpoint: string;
   reason: WebhookDropReason;
 }
@@ -25,7 +25,7 @@ export interface EndpointDeliveryOptions extends Telemetry {
   sender: { send(message: WebhookMessage): Promise<AttemptResult>; close(): void };
   clock: Clock;
   timers: Timers;
-  drops: LogThrottle<Drop>;
+  drops: LogThrottle<DroppedEvent>;
 }
 
 export interface EndpointStatus {

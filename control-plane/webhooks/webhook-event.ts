@@ -11,7 +11,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import { finding, isEnd, says } from '../model/reasons.ts';
+import { hasReason, isEndReason, newCondition } from '../model/reasons.ts';
 import { timeText } from '../reconcile/conditions.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 
@@ -81,7 +81,11 @@ export function removedEvent(
   { total, nowMs }: { total: number; nowMs: number },
 ): WebhookEvent {
   const condition = {
-    ...finding('Programmed', 'Removed', 'the object was deleted, and no limiter runs its rules any more'),
+    ...newCondition(
+      'Programmed',
+      'Removed',
+      'the object was deleted, and no limiter runs its rules any more',
+    ),
     lastTransitionTime: timeText(removedMs),
   };
   return {
@@ -117,11 +121,11 @@ function reportedConditions(
   const accepted = findCondition(status, 'Accepted');
   if (accepted?.status === 'True') reported.push({ type: 'accepted', condition: accepted });
   if (accepted?.status === 'False') {
-    reported.push({ type: isEnd(accepted.reason) ? 'expired' : 'rejected', condition: accepted });
+    reported.push({ type: isEndReason(accepted.reason) ? 'expired' : 'rejected', condition: accepted });
   }
   const programmed = findCondition(status, 'Programmed');
   if (programmed?.status === 'True') reported.push({ type: 'programmed', condition: programmed });
-  if (programmed?.status === 'False' && says(programmed, 'Refused')) {
+  if (programmed?.status === 'False' && hasReason(programmed, 'Refused')) {
     reported.push({ type: 'refused', condition: programmed });
   }
   return reported;

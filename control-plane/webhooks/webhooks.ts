@@ -5,7 +5,7 @@ import { objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { DeliveryQueue } from './delivery-queue.ts';
-import { type Drop, EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';
+import { type DroppedEvent, EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';
 import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
 import { parseEndpoint } from './target-address.ts';
 import type { WebhookEvent } from './webhook-event.ts';
@@ -65,7 +65,7 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     refused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
-  const drops = new LogThrottle<Drop>(timers, (drop, count) =>
+  const drops = new LogThrottle<DroppedEvent>(timers, (drop, count) =>
     lines.webhooksDropped(log, { ...drop, count }),
   );
   const { queueSize: capacity, maxAgeMs = dayMs } = options;

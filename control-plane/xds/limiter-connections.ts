@@ -17,7 +17,7 @@ import {
 } from '../../process/net/connection-memory.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import { WaitingLine } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/time/loop-turns.ts';
 import type { ConnectionCut } from '../telemetry/control-plane-metrics.ts';
 
 export interface LimiterConnectionsOptions {
@@ -41,7 +41,7 @@ export class LimiterConnections {
   readonly #connectionMemory: ConnectionMemory;
   readonly #byPeer = new Map<string, LimiterConnection>();
   /** The connections without a stream of discovery, by address. The first has been idle longest. */
-  readonly #idle = new WaitingLine<LimiterConnection>();
+  readonly #idle = new FairQueue<LimiterConnection>();
 
   constructor(options: LimiterConnectionsOptions) {
     const { timers, maxBufferedBytes: maxBytes = defaultMaxBufferedBytes } = options;

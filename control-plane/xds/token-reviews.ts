@@ -115,7 +115,7 @@ export class TokenReviews {
     const nowMs = clock.monotonicMs();
     const good = this.#goodOf(hash);
     if (good !== undefined && nowMs < good.freshUntilMs) return known(good);
-    if (nowMs < (this.#bad.get(hash) ?? Number.NEGATIVE_INFINITY)) return nobodys;
+    if (nowMs < (this.#bad.get(hash) ?? Number.NEGATIVE_INFINITY)) return unknownToken;
     const problem = claimsProblem(token, audience, clock.nowMs());
     if (problem !== undefined) return { is: 'unknown', reason: problem };
     const underWay = this.#underWay.get(hash);
@@ -265,7 +265,7 @@ export class TokenReviews {
     this.#bad.delete(hash);
     this.#bad.set(hash, clock.monotonicMs() + badMs);
     forgetOldest(this.#bad, mostBad);
-    return nobodys;
+    return unknownToken;
   }
 
   #remember(
@@ -281,7 +281,7 @@ export class TokenReviews {
   }
 }
 
-const nobodys: TokenOutcome = { is: 'unknown', reason: 'the API server does not know the token' };
+const unknownToken: TokenOutcome = { is: 'unknown', reason: 'the API server does not know the token' };
 
 const shuttingDown = 'this replica is shutting down';
 const laneIsFull =

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CountingAlgorithm } from './algorithm.ts';
-import { type Bound, type Charge, type CounterState, exactMost, nothingReturned } from './bound.ts';
+import { type Bound, type Charge, type CounterState, largestExactNumber, nothingReturned } from './bound.ts';
 import { FixedWindow, fixedWindow } from './fixed-window.ts';
 import { SlidingWindow, slidingWindow } from './sliding-window.ts';
 import { TokenBucket, tokenBucket } from './token-bucket.ts';
@@ -28,7 +28,10 @@ it.each<[string, Bound]>([
     new SlidingWindow({ requests: 1_000_000_000, windowMicros: minuteMicros }),
   ],
   // The product is exact just yet.
-  [`sliding 1 ${exactMost} 1 ${exactMost}`, new SlidingWindow({ requests: 1, windowMicros: exactMost })],
+  [
+    `sliding 1 ${largestExactNumber} 1 ${largestExactNumber}`,
+    new SlidingWindow({ requests: 1, windowMicros: largestExactNumber }),
+  ],
   // A token takes 8,571,428 microseconds and 4 sevenths, ten take 85,714,285 and 5 sevenths.
   [
     'bucket 10 7 8571428 4 85714285 5',
@@ -42,8 +45,8 @@ describe('a fixed window', () => {
   const bound = new FixedWindow(10);
 
   it('counts as far as numbers are exact', () => {
-    expect(bound.mostTaken([exactMost - 3, 0, 0])).toBe(3);
-    expect(bound.take([exactMost - 3, 0, 0], 3)).toEqual([exactMost, 0, 0]);
+    expect(bound.mostTaken([largestExactNumber - 3, 0, 0])).toBe(3);
+    expect(bound.take([largestExactNumber - 3, 0, 0], 3)).toEqual([largestExactNumber, 0, 0]);
   });
 
   it('leaves it to the key how long to wait', () => {
@@ -64,8 +67,8 @@ describe('a sliding window', () => {
   const window = 1_000;
 
   it('counts as far as the sum of both windows is exact', () => {
-    expect(bound.mostTaken([window, 4, exactMost - 10])).toBe(6);
-    expect(bound.mostTaken([window, exactMost, 4])).toBe(0);
+    expect(bound.mostTaken([window, 4, largestExactNumber - 10])).toBe(6);
+    expect(bound.mostTaken([window, largestExactNumber, 4])).toBe(0);
   });
 
   it.each<[string, number, number, CounterState, number]>([

@@ -4,7 +4,7 @@
  */
 
 /** The largest number that is exact both in JavaScript and in Redis's Lua. Everything here stays at or below it. */
-export const exactMost = Number.MAX_SAFE_INTEGER;
+export const largestExactNumber = Number.MAX_SAFE_INTEGER;
 
 /** The state of a counter: three numbers whose meaning depends on the algorithm. Immutable. */
 export type CounterState = readonly [number, number, number];
@@ -33,7 +33,7 @@ export interface Bound {
   /** Gives back hits. The counter never holds less than an unused one. */
   giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
   /** Gives back hits of a charge, as far as the counter still counts them. */
-  giveBackOf(charge: Charge, now: GivingBack): GivenBack;
+  giveBackOf(charge: Charge, now: ReturnRequest): ReturnResult;
   /** How long until this many hits pass, one by default, without other requests. A whole window if they never pass. */
   untilRoomMicros(held: CounterState, nowMicros: number, hits?: number): number;
   /** How long until the counter is equivalent to an unused one. It must be stored until then. */
@@ -49,30 +49,30 @@ export interface Charge {
   /** Hits that other requests had taken before and may still give back. */
   readonly others: number;
   /** What reservations had returned before. */
-  readonly returned: Returned;
+  readonly returned: ReturnedTotal;
 }
 
 /**
  * What all reservations have returned to a token bucket, as a time in its numbers: microseconds, the rest, the parts. Other
  * algorithms do not use it.
  */
-export type Returned = CounterState;
+export type ReturnedTotal = CounterState;
 
-export const nothingReturned: Returned = [0, 0, 1];
+export const nothingReturned: ReturnedTotal = [0, 0, 1];
 
-export interface GivingBack {
+export interface ReturnRequest {
   /** The current state. */
   readonly held: CounterState;
   /** The hits to return: at most what the charge took. */
   readonly hits: number;
   /** What all reservations have returned to the counter. */
-  readonly returned: Returned;
+  readonly returned: ReturnedTotal;
   readonly nowMicros: number;
 }
 
-export interface GivenBack {
+export interface ReturnResult {
   readonly held: CounterState;
   /** The waiting time; for a token bucket rounded up. */
   readonly given: number;
-  readonly returned: Returned;
+  readonly returned: ReturnedTotal;
 }

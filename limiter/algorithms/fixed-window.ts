@@ -3,9 +3,9 @@ import {
   type Bound,
   type Charge,
   type CounterState,
-  exactMost,
-  type GivenBack,
-  type GivingBack,
+  largestExactNumber,
+  type ReturnRequest,
+  type ReturnResult,
 } from './bound.ts';
 
 /**
@@ -39,14 +39,14 @@ export class FixedWindow implements Bound {
   }
 
   mostTaken([total]: CounterState): number {
-    return exactMost - total;
+    return largestExactNumber - total;
   }
 
   giveBack([total]: CounterState, hits: number): CounterState {
     return [Math.max(0, total - hits), 0, 0];
   }
 
-  giveBackOf(_: Charge, { held, hits, returned }: GivingBack): GivenBack {
+  giveBackOf(_: Charge, { held, hits, returned }: ReturnRequest): ReturnResult {
     return { held: this.giveBack(held, hits), given: Math.min(hits, held[0]), returned };
   }
 

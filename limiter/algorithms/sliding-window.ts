@@ -3,9 +3,9 @@ import {
   type Bound,
   type Charge,
   type CounterState,
-  exactMost,
-  type GivenBack,
-  type GivingBack,
+  largestExactNumber,
+  type ReturnRequest,
+  type ReturnResult,
 } from './bound.ts';
 
 /**
@@ -26,7 +26,7 @@ export class SlidingWindow implements Bound {
 
   constructor({ requests, windowMicros }: { requests: number; windowMicros: number }) {
     let tickMicros = 1;
-    while (requests * Math.ceil(windowMicros / tickMicros) > exactMost) tickMicros *= 10;
+    while (requests * Math.ceil(windowMicros / tickMicros) > largestExactNumber) tickMicros *= 10;
     this.capacity = requests;
     this.#windowMicros = windowMicros;
     this.#tickMicros = tickMicros;
@@ -43,7 +43,7 @@ export class SlidingWindow implements Bound {
     if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
     const [at, former, current] = held;
     if (at === window || at === window + 1) return held;
-    return at > window ? [window, 0, Math.min(exactMost, former + current)] : [window, current, 0];
+    return at > window ? [window, 0, Math.min(largestExactNumber, former + current)] : [window, current, 0];
   }
 
   room([window, former, current]: CounterState, nowMicros: number): number {
@@ -63,7 +63,7 @@ export class SlidingWindow implements Bound {
   }
 
   mostTaken([, former, current]: CounterState): number {
-    return Math.max(0, exactMost - former - current);
+    return Math.max(0, largestExactNumber - former - current);
   }
 
   /** Returns hits to the current window first, then to the previous one. */
@@ -73,7 +73,10 @@ export class SlidingWindow implements Bound {
   }
 
   /** Hits before the previous window are not returned. */
-  giveBackOf(charge: Charge, { held: [window, former, current], hits, returned }: GivingBack): GivenBack {
+  giveBackOf(
+    charge: Charge,
+    { held: [window, former, current], hits, returned }: ReturnRequest,
+  ): ReturnResult {
     // If the clock was set back, both windows were merged into the current one.
     if (charge.held[0] >= window) {
       const given = Math.min(hits, current);

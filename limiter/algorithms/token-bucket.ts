@@ -1,6 +1,6 @@
 import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
 import type { CountingAlgorithm } from './algorithm.ts';
-import type { Bound, Charge, CounterState, GivenBack, GivingBack } from './bound.ts';
+import type { Bound, Charge, CounterState, ReturnRequest, ReturnResult } from './bound.ts';
 
 /**
  * A bucket of `burst` tokens that fills at `requests` per window, as the generic cell rate algorithm. The only state is the time at
@@ -97,7 +97,7 @@ export class TokenBucket implements Bound {
    * that were taken before, up to the hits of others. In that case the tokens of this charge returned earlier by that time. So never
    * more returns than is still missing.
    */
-  giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: GivingBack): GivenBack {
+  giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: ReturnRequest): ReturnResult {
     const parts = held[2];
     const none: CounterState = [0, 0, parts];
     const since = minus(inParts(returned, parts), inParts(charge.returned, parts));

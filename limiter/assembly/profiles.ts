@@ -7,7 +7,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { ForwardAuth, type ForwardAuthOptions } from '../http/forward-auth.ts';
 import * as lines from '../log/lines.ts';
-import type { Order } from '../operate/orders.ts';
+import type { ThreadCommand } from '../operate/thread-commands.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createForwardAuthStats, registerProfilesFile } from '../stats/registry/forward-auth-stats.ts';
 import type { LimiterContext } from './context.ts';
@@ -66,7 +66,7 @@ const lookMs = 1_000;
 /** Reads the file once it exists, and again whenever it changes. An unusable file is reported, and the last good one stays in force. */
 export function followProfiles(
   { settings, registry, log, timers }: LimiterContext,
-  operate: (order: Order) => Promise<unknown>,
+  operate: (order: ThreadCommand) => Promise<unknown>,
 ): FollowedProfiles {
   const path = profilesPath(settings);
   const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;

@@ -6,7 +6,7 @@ import { builtInMapping } from '../stats/prometheus/mapper.ts';
 import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
 import type { LimiterContext, Sink } from './context.ts';
-import { listenerErrors } from './start-trouble.ts';
+import { listenerErrors } from './slow-start.ts';
 
 /** `mapping`: undefined for the built-in mapping. */
 export function openPrometheus(

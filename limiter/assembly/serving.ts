@@ -8,8 +8,8 @@ import type { MessageCarrier, SentMessage } from '../capabilities/messages.ts';
 import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
-import type { Order, OrderHandlers } from '../operate/orders.ts';
-import { Excess, type TooLargeOptions, TooLargeRequests } from '../service/over-without-limit.ts';
+import type { ThreadCommand, ThreadCommandHandlers } from '../operate/thread-commands.ts';
+import { ExcessResponses, type TooLargeOptions, TooLargeRequests } from '../service/over-without-limit.ts';
 import {
   createShouldRateLimit,
   createWholeDecisions,
@@ -39,7 +39,7 @@ export interface Serving extends MessageCarrier {
   /** Decides by these rules from now on. A promise resolves when all threads do. */
   useRules(table: RuleTable): void | Promise<void>;
   /** Returns the answers of each serving thread, once all of them have carried the order out. */
-  operate(order: Order): Promise<readonly unknown[]>;
+  operate(order: ThreadCommand): Promise<readonly unknown[]>;
   /** Waits for the first answer of the store, without a timeout. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError for the TLS files. A Unix socket has the port 0. */
@@ -91,7 +91,10 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   });
   const bounds = requestBounds(settings);
   const tooLarge = tooLargeRequests(context, stats);
-  const excess = new Excess({ shadowMode: settings.shadowMode, onGlobalShadow: stats.globalShadowMode });
+  const excess = new ExcessResponses({
+    shadowMode: settings.shadowMode,
+    onGlobalShadow: stats.globalShadowMode,
+  });
   const asked: ShouldRateLimitOptions = {
     service,
     bounds,
@@ -137,7 +140,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     answerForwardAuth: forwardAuth.answer,
     tracer: parts.tracers?.http,
   });
-  const orders: OrderHandlers = {
+  const orders: ThreadCommandHandlers = {
     'take-latencies': () => ({ grpc: latencies.grpc.take(), http: latencies.http.take() }),
     'use-profiles': ({ profiles }) => forwardAuth.use(profiles),
     'forget-counters': ({ keys }) => {
@@ -152,7 +155,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
       parts.useRules(rules);
       table = rules;
     },
-    operate: async (order) => [await (orders[order.order] as (order: Order) => unknown)(order)],
+    operate: async (order) => [await (orders[order.order] as (order: ThreadCommand) => unknown)(order)],
     connectStore: async () => {
       await parts.start();
       await connect();

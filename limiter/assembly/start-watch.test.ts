@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { StartWatch } from './start-trouble.ts';
+import { SlowStartReporter } from './slow-start.ts';
 
-function watched(): { timers: ManualTimers; reported: string[]; watch: StartWatch } {
+function watched(): { timers: ManualTimers; reported: string[]; watch: SlowStartReporter } {
   const timers = new ManualTimers();
   const reported: string[] = [];
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
   const onWaiting = (start: { waitsFor: string; seconds: number }) =>
     reported.push(`${start.waitsFor} ${start.seconds}`);
-  return { timers, reported, watch: new StartWatch({ clock, timers }, onWaiting) };
+  return { timers, reported, watch: new SlowStartReporter({ clock, timers }, onWaiting) };
 }
 
 describe('a start that takes long', () => {

@@ -20,7 +20,7 @@ import type { DebugPages } from '../http/debug-pages.ts';
 import type { EffectiveLimit } from '../operate/counter-view.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import type { CountingOptions, ServiceEvents } from '../service/decision.ts';
-import type { Excess } from '../service/over-without-limit.ts';
+import type { ExcessResponses } from '../service/over-without-limit.ts';
 import type { RateLimitService } from '../service/rate-limit-service.ts';
 import type { ShouldRateLimitOptions } from '../service/should-rate-limit.ts';
 import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
@@ -180,7 +180,7 @@ export interface Decisions {
   readonly asked: ShouldRateLimitOptions;
   /** The options of answers over HTTP, which contain all details. */
   readonly wholeResponse: ResponseOptions;
-  readonly excess: Excess;
+  readonly excess: ExcessResponses;
   /** Applies these overrides to decisions from now on. */
   useOverrides(overrides: readonly Override[]): void;
   readonly counting: CountingOptions;

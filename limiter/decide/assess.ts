@@ -14,13 +14,13 @@ export function nearThreshold(requestsPerUnit: number, ratio: number): number {
 }
 
 /** The percentages of a limit from which on answers carry a mark, and how many hits each takes. Both ascend. */
-export interface Marks {
+export interface WarningMarks {
   readonly percents: readonly number[];
   readonly hits: readonly number[];
 }
 
 /** Returns the marks; undefined if there are none. Exact up to 2^53 - 1: computed in parts, because the product would not be exact. */
-export function marksOf(percents: readonly number[], capacity: number): Marks | undefined {
+export function marksOf(percents: readonly number[], capacity: number): WarningMarks | undefined {
   if (percents.length === 0) return undefined;
   const hundreds = Math.floor(capacity / 100);
   const rest = capacity % 100;
@@ -30,7 +30,7 @@ export function marksOf(percents: readonly number[], capacity: number): Marks | 
 }
 
 /** Returns the number of reached thresholds. */
-export function marksReached({ hits }: Marks, used: number): number {
+export function marksReached({ hits }: WarningMarks, used: number): number {
   let reached = 0;
   while (reached < hits.length && used >= hits[reached]!) reached++;
   return reached;

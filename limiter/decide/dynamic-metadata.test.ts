@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
-import type { DescriptorStatus } from './decided.ts';
 import { dynamicMetadata, mergeMetadata } from './dynamic-metadata.ts';
 import type { Plan } from './limit-plan.ts';
 import { Code, type Descriptor, type RateLimitRequest } from './messages.ts';
 import { noLimit } from './plan.ts';
 import { okStatus, unlimitedStatus } from './response.ts';
+import type { DescriptorStatus } from './response-message.ts';
 
 function descriptor(fields: Partial<Descriptor> = {}): Descriptor {
   return { entries: [], limit: undefined, hitsAddend: undefined, isNegativeHits: false, ...fields };

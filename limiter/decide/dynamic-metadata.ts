@@ -3,12 +3,12 @@
 import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { isObject, type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
-import type { DescriptorStatus } from './decided.ts';
 import { shownLimit, shownPath } from './limit-headers.ts';
 import type { Plan } from './limit-plan.ts';
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type RateLimitRequest } from './messages.ts';
 import { isQuota } from './plan.ts';
+import type { DescriptorStatus } from './response-message.ts';
 
 /** One plan and one status for each descriptor of the request. */
 export interface DecidedRequest {

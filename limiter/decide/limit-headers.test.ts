@@ -9,10 +9,10 @@ import { limitedPlan, type MatchedTraits } from '../../test/support/matched-rule
 import { bareResponse } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
-import type { DescriptorStatus } from './decided.ts';
 import type { LimitedPlan, Plan } from './limit-plan.ts';
 import { Code } from './messages.ts';
 import { assembleResponse, type ResponseOptions } from './response.ts';
+import type { DescriptorStatus } from './response-message.ts';
 import { encodeRateLimitResponse } from './wire-codec.ts';
 
 interface Answered {

@@ -9,9 +9,9 @@ import { unitJson, unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
 import { windowTextOf } from '../../rules/window.ts';
-import type { DescriptorStatus, LimitWarning } from './decided.ts';
 import type { LimitPlan, Plan } from './limit-plan.ts';
 import { type Header, HeaderForm } from './messages.ts';
+import type { DescriptorStatus, LimitWarning } from './response-message.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 
 /** The largest integer of structured fields: 15 digits. RFC 9651, section 3.3.1. */

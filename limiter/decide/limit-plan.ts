@@ -5,7 +5,7 @@ import type { Override } from '../../rules/override.ts';
 import type { Bound } from '../algorithms/bound.ts';
 import type { RuleMetric } from '../stats/registry/rule-stats.ts';
 import type { Counter } from '../stores/operation.ts';
-import type { Marks } from './assess.ts';
+import type { WarningMarks } from './assess.ts';
 import type { Marker } from './marker.ts';
 import type { CurrentLimit, Header, HeaderForm } from './messages.ts';
 import type { Window } from './windows.ts';
@@ -32,7 +32,7 @@ export interface LimitPlan extends Counter {
   readonly windowSeconds: number | undefined;
   readonly nearThreshold: number;
   /** The thresholds of `warn_at`. Undefined: none. */
-  readonly marks: Marks | undefined;
+  readonly marks: WarningMarks | undefined;
   /** Whether any limit of its rule has marks. */
   readonly warns: boolean;
   /** Seconds until reset in answers, for a counter without a window's end about which nothing is known. */

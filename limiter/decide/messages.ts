@@ -15,23 +15,23 @@ export interface RateLimitRequest {
   /** The number of domains, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
   longTexts?: number | undefined;
   /** The parts beyond the bounds. Undefined: the request is within the bounds. */
-  leftOut?: LeftOut | undefined;
+  leftOut?: OmittedParts | undefined;
   /** For a request that only reads, with 0 hits: the number of hits that it asks about. The answer is as if they were counted. */
   foreseenHits?: number | undefined;
 }
 
 /** The parts of a request beyond the bounds on numbers. They were not decoded. */
-export interface LeftOut {
+export interface OmittedParts {
   /** The number of descriptors after those that were read. */
   descriptors: number;
   /** The indexes of descriptors with more entries than allowed. At least their first entries are decoded. */
-  readonly crowded: Map<number, CrowdedDescriptor>;
+  readonly crowded: Map<number, OversizedDescriptor>;
   /** REQUEST_MAX_ENTRIES. */
   readonly maxEntries: number;
 }
 
 /** The number of entries that the descriptor had. */
-export interface CrowdedDescriptor {
+export interface OversizedDescriptor {
   readonly entries: number;
   /** The entries that do not belong to a marker. */
   readonly unmarked: number;

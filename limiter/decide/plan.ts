@@ -13,9 +13,9 @@ import { marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { fixedSecondsOf, policiesOf } from './limit-headers.ts';
 import type { LimitedPlan, LimitPlan, NoLimitPlan, Plan, UnlimitedPlan } from './limit-plan.ts';
+import { changesLimit, limitWithOverrides, overridable, plainLimit } from './limit-with-overrides.ts';
 import { markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
-import { changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import type { OverrideIndex, OverridesFound } from './override-index.ts';
 import {
   boundOf,
@@ -194,7 +194,9 @@ export class Planner {
     const match = this.#matchUnder(found, domain, descriptor);
     if (match === undefined) return this.#planNothing(domain);
     const former = match.rule.limits;
-    const under = former.map((limit) => limitUnder(overridable(limit, former), found, nowMs, this.#settings));
+    const under = former.map((limit) =>
+      limitWithOverrides(overridable(limit, former), found, nowMs, this.#settings),
+    );
     for (const { endsMs } of under) this.#endsBy(endsMs);
     const left = under.filter(({ isLifted }) => !isLifted);
     const rule = { ...match.rule, limits: left.map(({ limit }) => limit), unlimited: left.length === 0 };

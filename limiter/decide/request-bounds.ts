@@ -1,9 +1,9 @@
 /**
  * Bounds on one request, so that none costs more than it should. The decoder skips the parts beyond the bounds and reports how much
- * it skipped (`LeftOut`). Only the matcher knows whether a rule could apply to them.
+ * it skipped (`OmittedParts`). Only the matcher knows whether a rule could apply to them.
  */
 import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
-import type { LeftOut, RateLimitRequest } from './messages.ts';
+import type { OmittedParts, RateLimitRequest } from './messages.ts';
 import { decodeRateLimitRequest } from './wire-codec.ts';
 
 export interface RequestLimits {
@@ -105,7 +105,7 @@ export class RequestBounds {
 /** Returns the error for a request whose descriptors were partly left out. */
 export function tooManyDescriptors(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
-  { descriptors: left }: LeftOut,
+  { descriptors: left }: OmittedParts,
 ): RequestTooLarge {
   const most = descriptors.length;
   return new RequestTooLarge(
@@ -118,7 +118,7 @@ export function tooManyDescriptors(
 /** Returns the error for a request with a descriptor that has too many entries. */
 export function tooManyEntries(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
-  { crowded, maxEntries }: LeftOut,
+  { crowded, maxEntries }: OmittedParts,
   descriptor: number,
 ): RequestTooLarge {
   const { entries } = crowded.get(descriptor)!;

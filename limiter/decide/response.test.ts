@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
 import { bareResponse } from '../../test/support/plain-service.ts';
-import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import type { Plan } from './limit-plan.ts';
 import { Code, type RateLimitRequest } from './messages.ts';
 import { noLimit } from './plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
+import type { DescriptorStatus, RateLimitResponse } from './response-message.ts';
 
 interface Part {
   plan: Plan;

@@ -1,7 +1,6 @@
 /** The answer to a request, from the decisions on its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
 import { asksForHits, type Verb } from '../stores/operation.ts';
-import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
 import {
   fieldInteger,
@@ -14,6 +13,7 @@ import {
 import type { LimitPlan, Plan } from './limit-plan.ts';
 import { Code, type Header, HeaderForm } from './messages.ts';
 import { isQuota } from './plan.ts';
+import type { DescriptorStatus, RateLimitResponse } from './response-message.ts';
 
 /**
  * Returns OVER_LIMIT if a descriptor that is no quota is over, or if there are quotas and all of them are over. With

@@ -11,8 +11,8 @@ import type { RateLimitUnit } from '../../gen/envoy/type/v3/ratelimit_unit_pb.ts
 import type { JsonObject } from '../../rules/model.ts';
 import { fromBinaryRepaired } from '../../test/support/grpc-message.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { RateLimitResponse } from './decided.ts';
 import type { Code, Descriptor, RateLimitRequest } from './messages.ts';
+import type { RateLimitResponse } from './response-message.ts';
 import {
   DecodeError,
   decodeRateLimitRequest,

@@ -3,18 +3,18 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
-import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import { identityEntry } from './limit-headers.ts';
 import { idKeyLength, isMarkerKey, markerEntry, markerKey, settleKeyLength } from './marker.ts';
 import type {
-  CrowdedDescriptor,
   Descriptor,
   Header,
   HeaderForm,
-  LeftOut,
+  OmittedParts,
+  OversizedDescriptor,
   RateLimitRequest,
   RequestedLimit,
 } from './messages.ts';
+import type { DescriptorStatus, RateLimitResponse } from './response-message.ts';
 import { KnownEntriesCache, WireReader } from './wire-reader.ts';
 import { WireWriter } from './wire-writer.ts';
 
@@ -39,7 +39,7 @@ const allOfIt: ReadLimits = {
 };
 /** The limits for the request that is being read. */
 let readLimits = allOfIt;
-let leftOut: LeftOut | undefined;
+let leftOut: OmittedParts | undefined;
 
 /**
  * Decodes a request. Throws a `DecodeError` if the bytes are no such message. It keeps nothing of `bytes`. Its time is linear in
@@ -91,7 +91,7 @@ function passDescriptor(): void {
   leftOutNow().descriptors += 1;
 }
 
-function leftOutNow(): LeftOut {
+function leftOutNow(): OmittedParts {
   leftOut ??= { descriptors: 0, crowded: new Map(), maxEntries: readLimits.maxEntries };
   return leftOut;
 }
@@ -139,7 +139,7 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
   }
   // A few entries of few bytes are read together, without a check.
   if (passed !== undefined || descriptor.entries.length > readLimits.maxEntries)
-    leftOutNow().crowded.set(index, crowdedOf(descriptor.entries, passed));
+    leftOutNow().crowded.set(index, oversizedOf(descriptor.entries, passed));
   return descriptor;
 }
 
@@ -159,10 +159,10 @@ function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unm
 }
 
 /** Returns the counts for a descriptor whose first entries were `read`, and whose others were skipped. */
-export function crowdedOf(
+export function oversizedOf(
   read: readonly Pick<Entry, 'key'>[],
-  { entries, unmarked }: CrowdedDescriptor = { entries: 0, unmarked: 0 },
-): CrowdedDescriptor {
+  { entries, unmarked }: OversizedDescriptor = { entries: 0, unmarked: 0 },
+): OversizedDescriptor {
   const unmarkedRead = read.filter(({ key }) => !isMarkerKey(key)).length;
   return { entries: read.length + entries, unmarked: unmarkedRead + unmarked };
 }

@@ -3,11 +3,11 @@ import type { HeaderFields } from '../http2/request-handler.ts';
 import type { GrpcLimits } from './message-reader.ts';
 
 /** A call with a deadline, and its place among the others. */
-export interface DueCall {
+export interface CallWithDeadline {
   /** The time on the monotonic clock. */
   readonly deadlineMs: number;
-  previousDue: DueCall | undefined;
-  nextDue: DueCall | undefined;
+  previousDue: CallWithDeadline | undefined;
+  nextDue: CallWithDeadline | undefined;
   /** Called when the deadline has passed. */
   expire(): void;
 }
@@ -54,7 +54,7 @@ export function encodingRefused(encoding: string): HeaderFields {
 }
 
 /** One call in progress, as the connection drives it. */
-export interface Call extends DueCall {
+export interface Call extends CallWithDeadline {
   receive(data: Uint8Array, endStream: boolean): void;
   /** The stream is gone; nothing can be sent. */
   abort(): void;
@@ -63,10 +63,10 @@ export interface Call extends DueCall {
 }
 
 /** Ends calls whose deadline passed. */
-export interface DueCalls {
-  add(call: DueCall): void;
+export interface CallDeadlines {
+  add(call: CallWithDeadline): void;
   /** Removes a call that was added. */
-  remove(call: DueCall): void;
+  remove(call: CallWithDeadline): void;
   close(): void;
 }
 
@@ -74,7 +74,7 @@ export interface DueCalls {
 export interface CallSite {
   observer: CallObserver;
   /** The calls with a deadline. */
-  deadlines: DueCalls;
+  deadlines: CallDeadlines;
   limits: GrpcLimits;
 }
 

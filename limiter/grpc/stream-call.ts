@@ -11,7 +11,7 @@ import type {
 import type { Peer } from '../../process/net/peer.ts';
 import { ErrorCode } from '../http2/constants.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import type { DueCall } from './call.ts';
+import type { CallWithDeadline } from './call.ts';
 import {
   type Call,
   type CallSite,
@@ -118,8 +118,8 @@ interface StreamCallStart {
  */
 export class StreamCall implements Call, DuplexStream {
   readonly deadlineMs: number;
-  previousDue: DueCall | undefined = undefined;
-  nextDue: DueCall | undefined = undefined;
+  previousDue: CallWithDeadline | undefined = undefined;
+  nextDue: CallWithDeadline | undefined = undefined;
   readonly caller: AdmittedCaller | undefined;
   readonly fields: HeaderFields | undefined;
   readonly #stream: RequestStream;

@@ -12,7 +12,7 @@ import type { Peer } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { readUint32 } from '../http2/frame-writer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import type { DueCall, DueCalls } from './call.ts';
+import type { CallDeadlines, CallWithDeadline } from './call.ts';
 import {
   type Call,
   type CallSite,
@@ -56,8 +56,8 @@ type State = typeof receiving | typeof running | typeof answered | typeof abando
  */
 export class UnaryCall implements Call, UnaryReply {
   readonly deadlineMs: number;
-  previousDue: DueCall | undefined = undefined;
-  nextDue: DueCall | undefined = undefined;
+  previousDue: CallWithDeadline | undefined = undefined;
+  nextDue: CallWithDeadline | undefined = undefined;
   /** The span, if the call is traced. */
   readonly span: CallSpan | undefined;
   /** The caller, if callers must authenticate. */
@@ -206,11 +206,11 @@ export class UnaryCall implements Call, UnaryReply {
 }
 
 /** Ends calls whose deadline passed, in coarse steps. Most calls end long before, and a timer for each would be expensive. */
-export class Deadlines implements DueCalls {
+export class Deadlines implements CallDeadlines {
   readonly #clock: Clock;
   readonly #timers: Timers;
   readonly #sweepMs: number;
-  #first: DueCall | undefined;
+  #first: CallWithDeadline | undefined;
   #endSweeps: (() => void) | undefined;
   /** Whether there was a call since the last sweep. */
   #busy = false;
@@ -221,7 +221,7 @@ export class Deadlines implements DueCalls {
     this.#sweepMs = options.sweepMs;
   }
 
-  add(call: DueCall): void {
+  add(call: CallWithDeadline): void {
     const first = this.#first;
     call.nextDue = first;
     if (first !== undefined) first.previousDue = call;
@@ -231,7 +231,7 @@ export class Deadlines implements DueCalls {
   }
 
   /** Removes a call that was added. */
-  remove(call: DueCall): void {
+  remove(call: CallWithDeadline): void {
     const { previousDue, nextDue } = call;
     if (previousDue === undefined) this.#first = nextDue;
     else previousDue.nextDue = nextDue;
@@ -252,7 +252,7 @@ export class Deadlines implements DueCalls {
     }
     this.#busy = false;
     const nowMs = this.#clock.monotonicMs();
-    const due: DueCall[] = [];
+    const due: CallWithDeadline[] = [];
     for (let call = this.#first; call !== undefined; call = call.nextDue) {
       if (call.deadlineMs <= nowMs) due.push(call);
     }

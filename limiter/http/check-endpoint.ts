@@ -9,15 +9,15 @@ import { writeDetail } from '../../process/http/text-response.ts';
 import { limitJson } from '../../rules/describe.ts';
 import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
-import type { Excess } from '../service/over-without-limit.ts';
-import { readQuestion } from './check-question.ts';
+import type { ExcessResponses } from '../service/over-without-limit.ts';
+import { readCheckBody } from './check-body.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, DescriptorAnswer } from './http-decision.ts';
 import { type JsonEndpointOptions, writeTooLarge } from './json-endpoint.ts';
 
 export interface CheckEndpointOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
   decide: DecideForHttp;
-  excess: Excess;
+  excess: ExcessResponses;
   bounds: RequestBounds;
 }
 
@@ -29,7 +29,7 @@ export async function answerCheck(
 ): Promise<void> {
   const bytes = await readPost(call, options);
   if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
-  const decision = await options.decide(readQuestion(bytes, asker), asker);
+  const decision = await options.decide(readCheckBody(bytes, asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
   const { code, descriptors, headers, tooLarge, warnings } = decision;
   for (const [name, value] of headers) call.response.setHeader(name, value);
@@ -53,7 +53,7 @@ async function answerTooLarge(
 }
 
 /** Answers a request that exceeds the rate of its caller, for this `reason`. The question is not read. */
-export function answerExcessCheck(call: HttpCall, excess: Excess, reason: string): Promise<void> {
+export function answerExcessCheck(call: HttpCall, excess: ExcessResponses, reason: string): Promise<void> {
   const isOver = excess.code() === Code.OVER_LIMIT;
   writeDetail(call.response, reason);
   if (isOver) call.response.setHeader('Retry-After', retryAfterSeconds);

@@ -10,7 +10,7 @@ import { endAnswer, sendProblem } from '../../process/http/json-exchange.ts';
 import type { DescriptorMaker } from '../../rules/proxy/make-descriptors.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import { Code } from '../decide/messages.ts';
-import type { Excess } from '../service/over-without-limit.ts';
+import type { ExcessResponses } from '../service/over-without-limit.ts';
 import type { ForwardAnswer } from '../stats/registry/forward-auth-stats.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, HttpDecision } from './http-decision.ts';
@@ -30,7 +30,7 @@ export interface ReadyProfile {
 
 export interface ForwardAuthOptions {
   decide: DecideForHttp;
-  excess: Excess;
+  excess: ExcessResponses;
   onAnswer(answer: ForwardAnswer): void;
   /** Called if a header that a descriptor needs is missing or empty. */
   onMissingHeader(missingHeader: { profile: string; header: string; peer: string }): void;

@@ -3,16 +3,16 @@ import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import { meantBy } from '../../rules/review/near-names.ts';
-import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
 import type { WholeReply } from '../service/should-rate-limit.ts';
 import { type HttpAsker, replyTo } from './http-asker.ts';
 
-export interface HttpQuestion {
+export interface HttpDecisionRequest {
   domain: string;
   /** Lists of entries, in their order. */
   descriptors: readonly (readonly Entry[])[];
@@ -52,7 +52,7 @@ export interface HttpDecision {
  * domain without rules, and UNAVAILABLE if the store fails or no rules are loaded yet.
  */
 export type DecideForHttp = (
-  question: HttpQuestion,
+  question: HttpDecisionRequest,
   asker: HttpAsker,
 ) => Promise<HttpDecision | { failure: GrpcStatus }>;
 

@@ -3,7 +3,7 @@
  * looks at brackets, commas and strings. The parser checks whether the text is JSON and a request, and rejects a list that occurs twice.
  */
 import { markerKeys } from '../decide/marker.ts';
-import type { CrowdedDescriptor } from '../decide/messages.ts';
+import type { OversizedDescriptor } from '../decide/messages.ts';
 import type { RequestLimits } from '../decide/request-bounds.ts';
 
 /** The nesting of a request: the request, its descriptors, one of them, its entries, one of them. */
@@ -26,7 +26,7 @@ export interface BoundedJson {
   /** The number of removed descriptors. */
   readonly descriptors: number;
   /** The removed entries, by the index of their descriptor. */
-  readonly entries: ReadonlyMap<number, CrowdedDescriptor>;
+  readonly entries: ReadonlyMap<number, OversizedDescriptor>;
 }
 
 /** @throws Error if the text nests unlike a request */
@@ -48,7 +48,7 @@ class JsonPass {
   readonly #kept: Uint8Array[] = [];
   #keptEnd = 0;
   #descriptors = 0;
-  readonly #entries = new Map<number, CrowdedDescriptor>();
+  readonly #entries = new Map<number, OversizedDescriptor>();
 
   constructor(json: Uint8Array, limits: RequestLimits) {
     this.#json = json;
@@ -120,7 +120,7 @@ class JsonPass {
   }
 
   /** A backslash may be an escape inside a marker's key. */
-  #crowded(entries: number, end: number): CrowdedDescriptor {
+  #crowded(entries: number, end: number): OversizedDescriptor {
     const text = Buffer.from(this.#json.buffer, this.#json.byteOffset + this.#cutFrom, end - this.#cutFrom);
     const mayHaveMarkers = text.includes(backslash) || markerKeys.some((key) => text.includes(key));
     return { entries, unmarked: mayHaveMarkers ? 0 : entries };

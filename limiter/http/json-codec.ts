@@ -5,9 +5,9 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import type { LeftOut } from '../decide/messages.ts';
+import type { OmittedParts } from '../decide/messages.ts';
 import { defaultRequestLimits, type RequestLimits } from '../decide/request-bounds.ts';
-import { crowdedOf, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { encodeRateLimitResponse, oversizedOf } from '../decide/wire-codec.ts';
 import { boundedJson } from './json-bounds.ts';
 
 /** A BOM stays in the text, so the JSON parser rejects it, as in Go. */
@@ -73,7 +73,7 @@ function commonMessages(): { request: Uint8Array; response: Uint8Array } {
 export function requestFromJson(
   body: Uint8Array,
   limits: RequestLimits,
-): { wire: Uint8Array; leftOut: LeftOut | undefined } | { refusal: string } {
+): { wire: Uint8Array; leftOut: OmittedParts | undefined } | { refusal: string } {
   try {
     const { json, descriptors, entries } = boundedJson(body, limits);
     const text = utf8.decode(json).replace(longHitsAddend, '$1"$2"');
@@ -81,7 +81,7 @@ export function requestFromJson(
     const wire = toBinary(RateLimitRequestSchema, request);
     if (descriptors === 0 && entries.size === 0) return { wire, leftOut: undefined };
     const crowded = [...entries].map(
-      ([index, passed]) => [index, crowdedOf(request.descriptors[index]?.entries ?? [], passed)] as const,
+      ([index, passed]) => [index, oversizedOf(request.descriptors[index]?.entries ?? [], passed)] as const,
     );
     return { wire, leftOut: { descriptors, crowded: new Map(crowded), maxEntries: limits.maxEntries } };
   } catch (error) {

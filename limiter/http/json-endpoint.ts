@@ -7,7 +7,7 @@ import { endAnswer } from '../../process/http/json-exchange.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, writeDetail, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';
-import type { LeftOut } from '../decide/messages.ts';
+import type { OmittedParts } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import type { TooLargeRequests } from '../service/over-without-limit.ts';
@@ -82,7 +82,7 @@ type Outcome = ({ message: Uint8Array } | { status: GrpcStatus }) & { tooLarge?:
 
 function ask(
   handler: ShouldRateLimit,
-  { wire, leftOut }: { wire: Uint8Array; leftOut: LeftOut | undefined },
+  { wire, leftOut }: { wire: Uint8Array; leftOut: OmittedParts | undefined },
   asker: HttpAsker,
 ): Promise<Outcome> {
   return new Promise((resolve) => {

@@ -22,14 +22,14 @@ import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
-import type { LeftOut } from '../decide/messages.ts';
+import type { OmittedParts } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, type RequestLimits } from '../decide/request-bounds.ts';
 import { budgetEndpoints } from '../reservations/budget-endpoints.ts';
-import { Excess, type TooLargeOptions } from '../service/over-without-limit.ts';
+import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
 import { ApiListener } from './listener.ts';
 
-const excess = new Excess({
+const excess = new ExcessResponses({
   shadowMode: false,
   onGlobalShadow: () => {},
 });
@@ -82,7 +82,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     onInvalidUtf8Values: () => {},
     onFault: (error: unknown) => void faults.push(error),
   };
-  const shouldRateLimit: ShouldRateLimit = (bytes: Uint8Array, reply: UnaryReply, leftOut?: LeftOut) => {
+  const shouldRateLimit: ShouldRateLimit = (bytes: Uint8Array, reply: UnaryReply, leftOut?: OmittedParts) => {
     try {
       reading.bounds.checkWhole({ ...reading.bounds.decode(bytes), leftOut });
     } catch (error) {

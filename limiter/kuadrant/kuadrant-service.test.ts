@@ -19,7 +19,7 @@ import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { UnaryMethod } from '../grpc/unary-call.ts';
-import { Excess, type TooLargeOptions } from '../service/over-without-limit.ts';
+import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
 
 const most = BigInt(Number.MAX_SAFE_INTEGER);
@@ -48,7 +48,7 @@ const servicePath = '/kuadrant.service.ratelimit.v1.RateLimitService/';
 function methodOf(name: string, shadowMode = false): UnaryMethod {
   const methods = createKuadrantMethods({
     budgets,
-    excess: new Excess({ shadowMode, onGlobalShadow: () => (shadowed += 1) }),
+    excess: new ExcessResponses({ shadowMode, onGlobalShadow: () => (shadowed += 1) }),
     maxTtlMs: 86_400_000,
     bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 2 }),
     tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),

@@ -17,14 +17,14 @@ import { WireReader } from '../decide/wire-reader.ts';
 import type { UnaryMethod } from '../grpc/unary-call.ts';
 import {
   type BudgetFailure,
-  type BudgetQuestion,
+  type BudgetRequest,
   type BudgetScope,
   type Budgets,
   defaultTtlMs,
   leastTtlMs,
 } from '../reservations/budgets.ts';
 import { reservationIdForm } from '../reservations/reservation-id.ts';
-import { type Excess, tooLargeStatus } from '../service/over-without-limit.ts';
+import { type ExcessResponses, tooLargeStatus } from '../service/over-without-limit.ts';
 import { addendOf } from '../service/prepare.ts';
 import {
   isAllowed,
@@ -36,7 +36,7 @@ import {
 
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;
-  excess: Excess;
+  excess: ExcessResponses;
   /** BUDGET_MAX_TTL: a longer TTL is cut to it. A TTL below a second becomes a second. */
   maxTtlMs: number;
 }
@@ -179,10 +179,10 @@ function reportProblem(request: RateLimitRequest): GrpcStatus | undefined {
  * Returns descriptors by their hits. A descriptor with too many entries is separate, so that the others are counted regardless of
  * its result.
  */
-function reportParts(request: RateLimitRequest): (BudgetQuestion & { actual: number })[] {
+function reportParts(request: RateLimitRequest): (BudgetRequest & { actual: number })[] {
   const { domain, leftOut } = request;
   const byHits = new Map<number, Descriptor[]>();
-  const parts: (BudgetQuestion & { actual: number })[] = [];
+  const parts: (BudgetRequest & { actual: number })[] = [];
   for (const [index, descriptor] of request.descriptors.entries()) {
     const actual = addendOf(descriptor, request);
     const crowded = leftOut?.crowded.get(index);
@@ -251,7 +251,7 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
 }
 
 /** Descriptors with `hits_addend` have their own amount. */
-function questionOf({ domain, descriptors }: RateLimitRequest): BudgetQuestion {
+function questionOf({ domain, descriptors }: RateLimitRequest): BudgetRequest {
   const amounts = descriptors.map(({ hitsAddend }) => hitsAddend);
   const hasOwn = amounts.some((amount) => amount !== undefined);
   return { domain, descriptors, amounts: hasOwn ? amounts : undefined };

@@ -38,7 +38,7 @@ export interface CounterParts {
   limitOf?: EffectiveLimit | undefined;
 }
 
-export interface CountersQuestion {
+export interface CountersQuery {
   readonly domain: string;
   /** The entries of one descriptor; undefined: all counters that are found of the domain. */
   readonly entries: readonly Entry[] | undefined;
@@ -92,7 +92,7 @@ export function counterRoutes(
   { resets, report }: { resets: Pick<CounterResets, 'reset'>; report: ReportChange },
 ): ApiRoute[] {
   const gate = new ListGate();
-  const found = (question: CountersQuestion): Promise<CounterPage> =>
+  const found = (question: CountersQuery): Promise<CounterPage> =>
     question.entries === undefined
       ? gate.pass(() => readCounters(parts, question))
       : readCounters(parts, question);
@@ -104,7 +104,7 @@ export function counterRoutes(
       parameters: ['domain', 'entry', 'all', 'over', 'cursor', 'limit'],
       answer: async (call) => {
         // A counter that may belong to another domain is not reset with this one.
-        const question = { ...countersQuestion(call, 'admin', mostLimit), mayHave: () => false };
+        const question = { ...parseCountersQuery(call, 'admin', mostLimit), mayHave: () => false };
         const isAll = oneOf(call.query, 'all', ['true', 'false']) === 'true';
         if (isAll === (question.entries !== undefined)) {
           throw new ApiProblem(
@@ -133,7 +133,7 @@ export function counterRoutes(
       right: 'read',
       parameters: ['domain', 'entry', 'over', 'sort', 'cursor', 'limit'],
       answer: async (call) => {
-        const question = countersQuestion(call, 'read');
+        const question = parseCountersQuery(call, 'read');
         const order = oneOf(call.query, 'sort', Object.keys(orders));
         const { counters, cursor, scanned, notes } = await found(question);
         const shownOnes = counters.map(({ json }) => json);
@@ -146,7 +146,7 @@ export function counterRoutes(
 
 function resetChange(
   { actor }: ApiCall,
-  { domain, entries }: CountersQuestion,
+  { domain, entries }: CountersQuery,
   counters: readonly FoundCounter[],
   after: string,
 ): OperatorChange {
@@ -173,11 +173,11 @@ function* pageLines(counters: readonly CounterJson[], rest: object): Generator<s
 }
 
 /** @throws ApiProblem if the question is invalid */
-export function countersQuestion(
+export function parseCountersQuery(
   call: ApiCall,
   right: ApiRoute['right'],
   limit = defaultLimit,
-): CountersQuestion {
+): CountersQuery {
   const { query } = call;
   const domain = domainOf(call, right);
   const texts = query.getAll('entry');
@@ -208,7 +208,7 @@ function oneOf(query: URLSearchParams, name: string, values: readonly string[]):
 }
 
 /** Returns a page of counters. Rejects with an `ApiProblem` if the store is unavailable or cannot list, or if the cursor is invalid. */
-async function readCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
+async function readCounters(parts: CounterParts, question: CountersQuery): Promise<CounterPage> {
   try {
     return question.entries === undefined
       ? await listCounters(parts, question)
@@ -230,7 +230,7 @@ export function counterProblem(storeAdmin: StoreAdmin, error: unknown): unknown 
   return new ApiProblem(501, `${shownText} (refused by the store: ${commands})`, { missing });
 }
 
-async function listCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
+async function listCounters(parts: CounterParts, question: CountersQuery): Promise<CounterPage> {
   const { storeAdmin, clock, settings, rules } = parts;
   const { domain, over, limit } = question;
   const table = rules();
@@ -335,7 +335,7 @@ export function countersNow(
 /** The counters of all limits of the rule in force, in their current windows, whether they exist or not. */
 async function countersOf(
   { storeAdmin, clock, settings, rules, limitOf }: CounterParts,
-  { domain, over }: CountersQuestion,
+  { domain, over }: CountersQuery,
   entries: readonly Entry[],
 ): Promise<CounterPage> {
   const table = rules();

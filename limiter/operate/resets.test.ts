@@ -3,10 +3,10 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Heartbeats } from './heartbeats.ts';
-import type { Order } from './orders.ts';
 import { CounterResets, confirmationMs } from './resets.ts';
 import { MemoryStoreAdmin } from './store-admin/memory-store-admin.ts';
-import { type NewsListener, type StoreAdmin, StoreAdminRefusal } from './store-admin/store-admin.ts';
+import { type StoreAdmin, StoreAdminRefusal, type SubscriptionListener } from './store-admin/store-admin.ts';
+import type { ThreadCommand } from './thread-commands.ts';
 
 const turns = async (count = 5): Promise<void> => {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -18,7 +18,7 @@ class World {
   readonly clock = new ManualClock(1_000_000);
   readonly store = openMemoryStore();
   readonly storeAdmin: StoreAdmin = new MemoryStoreAdmin(this.store);
-  readonly orders = new Map<string, Order[]>();
+  readonly orders = new Map<string, ThreadCommand[]>();
   /** Limiters that do not carry out orders. */
   readonly paused = new Set<string>();
   /** Let the threads of paused limiters carry out their orders. */
@@ -32,9 +32,9 @@ class World {
     const { timers } = this;
     const self = { name, instance: `${name}-1`, version: '1' };
     const heartbeats = new Heartbeats({ storeAdmin, self, clock, timers });
-    const orders: Order[] = [];
+    const orders: ThreadCommand[] = [];
     this.orders.set(name, orders);
-    const operate = async (order: Order): Promise<void> => {
+    const operate = async (order: ThreadCommand): Promise<void> => {
       if (this.paused.has(name)) await new Promise<void>((resolve) => this.pending.push(resolve));
       orders.push(order);
     };
@@ -159,7 +159,7 @@ describe('CounterResets', () => {
 
   it('forgets everything when it listens again, as it may have missed a reset', async () => {
     const world = new World();
-    let listener: NewsListener | undefined;
+    let listener: SubscriptionListener | undefined;
     const storeAdmin = unlike(world.storeAdmin, {
       subscribe: (given) => {
         listener = given;

@@ -13,8 +13,8 @@
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Heartbeats, LimiterName } from './heartbeats.ts';
-import type { Order } from './orders.ts';
 import type { CounterRef, MissingRight, StoreAdmin } from './store-admin/store-admin.ts';
+import type { ThreadCommand } from './thread-commands.ts';
 
 export interface NotifiedLimiter extends LimiterName {
   /** Whether all its threads have forgotten the counters in time. */
@@ -34,7 +34,7 @@ export interface CounterResetsOptions {
   heartbeats: Pick<Heartbeats, 'living'>;
   self: LimiterName;
   /** Makes every thread of this process carry out the order. */
-  operate(order: Order): Promise<unknown>;
+  operate(order: ThreadCommand): Promise<unknown>;
   newId(): string;
   clock: Clock;
   timers: Timers;

@@ -3,7 +3,7 @@ import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../
 import { limitJson, limitLabel, limitWords, overrideWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { type Entry, isObject, type Limit, type Rule } from '../../rules/model.ts';
-import { effectWords, type Override, overrideJson, standingByTime } from '../../rules/override.ts';
+import { effectWords, type Override, overrideJson, overrideStateByTime } from '../../rules/override.ts';
 import { type ExplainedStep, noLimitWords, unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
 import { unknownDomainWords } from '../../rules/review/near-names.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
@@ -263,7 +263,7 @@ function hintFor(
 
 function shownOverride(override: Override, rule: Rule | undefined, nowMs: number): object {
   const words = overrideWords(override, rule?.limits ?? []);
-  return overrideJson(override, nowMs, { ...standingByTime(override, nowMs), words });
+  return overrideJson(override, nowMs, { ...overrideStateByTime(override, nowMs), words });
 }
 
 function ruleFacts({ key, shadowMode, quotaMode }: Rule): object {

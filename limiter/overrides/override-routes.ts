@@ -16,16 +16,16 @@ import { limitLabel } from '../../rules/describe.ts';
 import { byAge, effectWords, type Override, overrideJson, overridePlace } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { grantEndMs } from '../decide/overridden.ts';
+import { grantEndMs } from '../decide/limit-with-overrides.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import { counterProblem } from '../operate/counter-routes.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
-import type { KeptOverrides } from './kept-overrides.ts';
 import { limitsOf, type OverriddenRules, type OverridesInForce, ruleProblem } from './overrides-in-force.ts';
+import type { StoredOverrides } from './stored-overrides.ts';
 
 export interface OverrideParts {
   storeAdmin: StoreAdmin;
-  kept: KeptOverrides;
+  kept: StoredOverrides;
   inForce: OverridesInForce;
   rules(): OverriddenRules | undefined;
   settings: PlanSettings;

@@ -12,9 +12,9 @@ import {
   effectWords,
   isPattern,
   type Override,
-  type OverrideStanding,
+  type OverrideState,
   overridePlace,
-  standingByTime,
+  overrideStateByTime,
 } from '../../rules/override.ts';
 import { unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
 import { unknownDomainWords } from '../../rules/review/near-names.ts';
@@ -100,7 +100,7 @@ export class OverridesInForce {
     return this.#index.find(domain, entries, this.#options.clock.nowMs());
   }
 
-  standingOf(override: Override): OverrideStanding {
+  standingOf(override: Override): OverrideState {
     const rules = this.#options.rules();
     const limits = rules && limitsOf(override, rules);
     return { ...this.#standingOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
@@ -111,8 +111,8 @@ export class OverridesInForce {
     override: Override,
     rules: OverriddenRules | undefined,
     limits: readonly Limit[],
-  ): OverrideStanding {
-    const byTime = standingByTime(override, this.#options.clock.nowMs());
+  ): OverrideState {
+    const byTime = overrideStateByTime(override, this.#options.clock.nowMs());
     if (byTime.standing === 'Ended') return byTime;
     const older = this.#conflicts.get(override);
     if (older !== undefined) {

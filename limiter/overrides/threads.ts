@@ -2,14 +2,14 @@
 import { join, resolve } from 'node:path';
 import type { Override } from '../../rules/override.ts';
 import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/capability.ts';
-import { limitUnder, overridable } from '../decide/overridden.ts';
+import { limitWithOverrides, overridable } from '../decide/limit-with-overrides.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { KeptOverrides } from './kept-overrides.ts';
 import * as lines from './lines.ts';
 import { OverrideFiles } from './override-files.ts';
 import { overrideRoutes } from './override-routes.ts';
 import { OverridesInForce } from './overrides-in-force.ts';
 import type { OverrideSettings } from './settings.ts';
+import { StoredOverrides } from './stored-overrides.ts';
 
 /** Messages to each thread that serves. */
 interface OverrideMessages {
@@ -35,7 +35,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     publish: (overrides) => threads.publish('use', overrides),
     ...{ rules, clock, timers },
   });
-  const kept = new KeptOverrides({
+  const kept = new StoredOverrides({
     storeAdmin,
     use: async (overrides, when) =>
       when === 'now' ? inForce.use('api', overrides) : inForce.useSoon('api', overrides),
@@ -64,7 +64,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
         const found = inForce.find(domain, entries);
         if (found === undefined) return undefined;
         const one = overridable(limit, rule.limits);
-        const { override, isLifted, limit: effective } = limitUnder(one, found, nowMs, counting);
+        const { override, isLifted, limit: effective } = limitWithOverrides(one, found, nowMs, counting);
         if (override === undefined) return undefined;
         return { id: override.id, kind: override.effect.kind, limit: isLifted ? undefined : effective };
       },

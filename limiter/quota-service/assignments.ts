@@ -13,7 +13,7 @@ export interface AssignmentRow extends ShareView {
   readonly address: string;
 }
 
-export interface AssignmentQuestion {
+export interface AssignmentQuery {
   readonly domain: string;
   /** Entries that a bucket must have. */
   readonly entries: readonly Entry[];
@@ -28,7 +28,7 @@ export interface FoundAssignments {
 }
 
 export interface AssignmentMessages {
-  assignments(question: AssignmentQuestion): FoundAssignments;
+  assignments(question: AssignmentQuery): FoundAssignments;
 }
 
 /** Returns the rows that match, of all rows of a thread. */

@@ -3,7 +3,7 @@
  * fleet have the same buckets.
  */
 import type { Entry } from '../../rules/model.ts';
-import type { BucketPlans, Treatment } from './bucket-plans.ts';
+import type { BucketPlan, BucketPlans } from './bucket-plans.ts';
 import { textOf } from './quota-messages.ts';
 
 export interface BucketBounds {
@@ -40,7 +40,7 @@ export class BucketId {
   readonly room: Room;
   /** The number of buckets of streams with this id. */
   buckets = 0;
-  #treatment: Treatment | undefined;
+  #treatment: BucketPlan | undefined;
   #epoch = 0;
 
   constructor(domain: string, entries: readonly Entry[], text: string, room: Room) {
@@ -50,12 +50,12 @@ export class BucketId {
     this.room = room;
   }
 
-  isPlanned(treatment: Treatment, epoch: number): boolean {
+  isPlanned(treatment: BucketPlan, epoch: number): boolean {
     return this.#treatment === treatment && this.#epoch === epoch;
   }
 
   /** Returns the treatment by the rules and overrides of this epoch. */
-  treatment(plans: BucketPlans, epoch: number): Treatment {
+  treatment(plans: BucketPlans, epoch: number): BucketPlan {
     if (this.#treatment === undefined || this.#epoch !== epoch) {
       this.#treatment = plans.treatmentOf(this.domain, this.entries);
       this.#epoch = epoch;

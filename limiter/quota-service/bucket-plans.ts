@@ -13,9 +13,9 @@ import { counterWindow, lengthOf, numbersOf, type WindowOptions } from '../decid
 import { PlansInForce, type PlansOptions } from '../service/plans-in-force.ts';
 
 /** A blanket answer, or a share of a pool. */
-export type Treatment = BlanketTreatment | AssignedTreatment;
+export type BucketPlan = BlanketPlan | AssignedPlan;
 
-export interface BlanketTreatment {
+export interface BlanketPlan {
   readonly kind: 'allow' | 'deny';
   /** The rule, or undefined if none matches. */
   readonly rule: MatchedRule | undefined;
@@ -27,7 +27,7 @@ export interface BlanketTreatment {
   readonly counted: Descriptor | undefined;
 }
 
-export interface AssignedTreatment {
+export interface AssignedPlan {
   readonly kind: 'assigned';
   /** The name of the pool. Bucket ids with the same counters share one. */
   readonly pool: string;
@@ -83,7 +83,7 @@ export class BucketPlans {
   }
 
   /** Returns the treatment of a bucket. `entries`: sorted by their keys. Call it only after `useRules`. */
-  treatmentOf(domain: string, entries: readonly Entry[]): Treatment {
+  treatmentOf(domain: string, entries: readonly Entry[]): BucketPlan {
     const walk = this.#rules?.walk(domain);
     const orders = walk === undefined ? [] : bucketOrders(walk, entries);
     if (orders === undefined) return this.#unassignable(undefined, 'its entries have too many orders');
@@ -95,7 +95,7 @@ export class BucketPlans {
     return this.#treatmentBy(plan!, domain, descriptor);
   }
 
-  #treatmentBy(plan: Plan, domain: string, descriptor: Descriptor): Treatment {
+  #treatmentBy(plan: Plan, domain: string, descriptor: Descriptor): BucketPlan {
     if (plan.kind === 'unlimited') {
       const limits = (plan.metrics ?? []).map((metric) => ({ metric }));
       return { ...blanket('allow', plan.rule), limits };
@@ -119,13 +119,13 @@ export class BucketPlans {
     };
   }
 
-  #unassignable(rule: MatchedRule | undefined, obstacle: string): BlanketTreatment {
+  #unassignable(rule: MatchedRule | undefined, obstacle: string): BlanketPlan {
     const { allPass, unassignable } = this.#options;
     return { ...blanket(allPass ? 'allow' : unassignable, rule), obstacle };
   }
 }
 
-function blanket(kind: BlanketTreatment['kind'], rule?: MatchedRule): BlanketTreatment {
+function blanket(kind: BlanketPlan['kind'], rule?: MatchedRule): BlanketPlan {
   return { kind, rule, obstacle: undefined, limits: [], counted: undefined };
 }
 

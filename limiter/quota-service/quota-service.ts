@@ -5,9 +5,9 @@ import {
   type GrpcStatus,
   type MessageListener,
 } from '../../process/grpc/handlers.ts';
-import { WaitingLine } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/time/loop-turns.ts';
 import type { Override } from '../../rules/override.ts';
-import { type AssignmentQuestion, type FoundAssignments, findAssignments } from './assignments.ts';
+import { type AssignmentQuery, type FoundAssignments, findAssignments } from './assignments.ts';
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
 import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
@@ -29,7 +29,7 @@ export class QuotaService implements StreamHost {
   readonly options: QuotaServiceOptions;
   readonly turns: ReportTurns;
   readonly ids: BucketIds;
-  readonly #streams = new WaitingLine<QuotaStream>();
+  readonly #streams = new FairQueue<QuotaStream>();
   #epoch = 0;
   /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
@@ -141,7 +141,7 @@ export class QuotaService implements StreamHost {
   }
 
   /** Returns the assignments that operators ask for. */
-  assignments({ domain, entries, most }: AssignmentQuestion): FoundAssignments {
+  assignments({ domain, entries, most }: AssignmentQuery): FoundAssignments {
     const rows = [...this.#streams].flatMap((stream) => [...stream.assignments(domain)]);
     return findAssignments(rows, entries, most);
   }

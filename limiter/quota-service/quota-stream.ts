@@ -23,7 +23,7 @@ import type { Assignment, HitKind, Holder, Share } from '../allocate/terms.ts';
 import { anonymousCaller } from '../callers/callers-file.ts';
 import type { AssignmentRow } from './assignments.ts';
 import { type BucketBounds, BucketId, type BucketIds } from './bucket-ids.ts';
-import type { BucketPlans, Treatment } from './bucket-plans.ts';
+import type { BucketPlan, BucketPlans } from './bucket-plans.ts';
 import type { QuotaClient } from './client-weights.ts';
 import {
   type BucketReport,
@@ -81,13 +81,13 @@ const status = {
 export class StreamBucket implements Holder {
   readonly id: BucketId;
   readonly weight: number;
-  treatment: Treatment;
+  treatment: BucketPlan;
   /** The share, if the bucket is assigned. */
   share: Share | undefined = undefined;
   idleReports = 0;
   readonly #stream: QuotaStream;
 
-  constructor(stream: QuotaStream, id: BucketId, treatment: Treatment, weight: number) {
+  constructor(stream: QuotaStream, id: BucketId, treatment: BucketPlan, weight: number) {
     this.#stream = stream;
     this.id = id;
     this.treatment = treatment;
@@ -325,7 +325,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     return bucket;
   }
 
-  #treatmentOf(id: BucketId): Treatment {
+  #treatmentOf(id: BucketId): BucketPlan {
     const { options, epoch } = this.#service;
     const treatment = id.treatment(options.plans, epoch);
     if (treatment.kind !== 'assigned' && treatment.obstacle !== undefined)

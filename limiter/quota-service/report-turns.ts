@@ -4,7 +4,7 @@
  * itself.
  */
 import type { Clock } from '../../process/time/clock.ts';
-import { WaitingLine } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/time/loop-turns.ts';
 
 export interface ReportTaker {
   /** The client's address. */
@@ -25,7 +25,7 @@ const turnMs = 2;
 const mostBytes = 20_000_000;
 
 export class ReportTurns {
-  readonly #line = new WaitingLine<ReportTaker>();
+  readonly #line = new FairQueue<ReportTaker>();
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   /** The reports left in this turn. */
   #left = reportsOfTurn;

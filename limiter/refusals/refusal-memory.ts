@@ -56,7 +56,7 @@ export interface RefusalRow {
   readonly key: string | null;
 }
 
-export interface RefusalQuestion {
+export interface RefusalQuery {
   readonly domain?: string | undefined;
   /** The domains to search. All others are treated as absent. Undefined for all domains. */
   readonly domains?: readonly string[] | undefined;
@@ -261,7 +261,7 @@ export class RefusalMemory {
   }
 
   /** The newest first. */
-  find({ entries, ...about }: RefusalQuestion): RefusalsFound {
+  find({ entries, ...about }: RefusalQuery): RefusalsFound {
     const question = { ...about, entries: entries && shownEntries(entries, this.#maxTextBytes) };
     const rows: RefusalRow[] = [];
     const ids = this.#idsOf(question.domains ?? this.#domainIds.keys());
@@ -288,7 +288,7 @@ export class RefusalMemory {
     return this.#seconds[serial % this.#kept]!;
   }
 
-  #refusal(row: number, question: RefusalQuestion): RefusalRow | undefined {
+  #refusal(row: number, question: RefusalQuery): RefusalRow | undefined {
     const second = this.#seconds[row]!;
     const { entries, requestId, since = 0, until = Number.POSITIVE_INFINITY } = question;
     if (second < since || second > until) return undefined;

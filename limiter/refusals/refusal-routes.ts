@@ -7,13 +7,13 @@ import {
   entryOf,
   shown,
 } from '../../process/http/api-route.ts';
-import { type RefusalQuestion, type RefusalRow, type RefusalsFound, refusalJson } from './refusal-memory.ts';
+import { type RefusalQuery, type RefusalRow, type RefusalsFound, refusalJson } from './refusal-memory.ts';
 
 export interface RefusalParts {
   /** The name of this limiter. */
   name: string;
   /** Searches in each thread that answers callers. */
-  find(question: RefusalQuestion): Promise<readonly RefusalsFound[]>;
+  find(question: RefusalQuery): Promise<readonly RefusalsFound[]>;
 }
 
 const defaultRows = 100;

@@ -1,13 +1,13 @@
 /** Each thread that answers callers stores its rate-limited requests. The main thread joins the rows that they find. */
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { RefusalMemory, type RefusalQuestion, type RefusalsFound } from './refusal-memory.ts';
+import { RefusalMemory, type RefusalQuery, type RefusalsFound } from './refusal-memory.ts';
 import { refusalRoutes } from './refusal-routes.ts';
 import type { RefusalSettings } from './settings.ts';
 
 /** Requests from the main thread to the others. */
 interface RefusalMessages {
-  find(question: RefusalQuestion): RefusalsFound;
+  find(question: RefusalQuery): RefusalsFound;
 }
 
 export function main({ limiter, threads }: MainContext<RefusalSettings>): MainPart {

@@ -6,9 +6,9 @@ import { ScriptedBudgets, budgetScope as scope } from '../../test/support/script
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { defaultRequestLimits, RequestBounds } from '../decide/request-bounds.ts';
 import { ApiListener, type HttpListenerOptions } from '../http/listener.ts';
-import { Excess } from '../service/over-without-limit.ts';
+import { ExcessResponses } from '../service/over-without-limit.ts';
 import { budgetEndpoints } from './budget-endpoints.ts';
-import type { Budgets, ReserveQuestion } from './budgets.ts';
+import type { Budgets, ReserveRequest } from './budgets.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
 
@@ -26,7 +26,7 @@ async function asked<Answer>(
     ...{ ...asking, health: new Health(), closeGraceMs: 5_000 },
     routes: budgetEndpoints({ ...asking, budgets }),
     ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
-    excess: new Excess({ shadowMode: false, onGlobalShadow: () => {} }),
+    excess: new ExcessResponses({ shadowMode: false, onGlobalShadow: () => {} }),
     ...{ onJsonRequest: () => {}, onApiRequest: () => {} },
     onFault: (error) => expect.fail(String(error)),
     ...more,
@@ -86,7 +86,7 @@ describe('/v1/reserve', () => {
       scopes: [{ ...reportedScope, refused: false }],
       unlimited: [],
     });
-    const [question] = budgets.asked as ReserveQuestion[];
+    const [question] = budgets.asked as ReserveRequest[];
     expect(question).toMatchObject({
       domain: 'llm',
       amount: most,
@@ -167,7 +167,7 @@ describe('/v1/reserve', () => {
       { amount: 5, amounts: [undefined, 600] },
       { actual: undefined, amounts: [600] },
     ]);
-    expect(budgets.asked.map((asked) => (asked as ReserveQuestion).descriptors.length)).toEqual([2, 2, 1]);
+    expect(budgets.asked.map((asked) => (asked as ReserveRequest).descriptors.length)).toEqual([2, 2, 1]);
   });
 
   it.each([

@@ -11,26 +11,26 @@ import { type Entry, isObject } from '../../rules/model.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import type { CallerRoute } from '../http/caller-route.ts';
-import { type PostOptions, problemOfBody, readPost, sendJson } from '../http/check-endpoint.ts';
 import {
-  type Asked,
   type BodyForm,
+  type BodyProblems,
+  type CheckBody,
   checkText,
-  type Mistakes,
   readBody,
   readWhole,
   valueText,
-} from '../http/check-question.ts';
+} from '../http/check-body.ts';
+import { type PostOptions, problemOfBody, readPost, sendJson } from '../http/check-endpoint.ts';
 import { type HttpAsker, originOf, problemOf, replyTo } from '../http/http-asker.ts';
 import type {
   BudgetFailure,
-  BudgetQuestion,
+  BudgetRequest,
   BudgetScope,
   Budgets,
+  EndReservationAnswer,
   RecalledReservation,
   ReserveAnswer,
-  ReserveQuestion,
-  SettleAnswer,
+  ReserveRequest,
 } from './budgets.ts';
 import { kindOfId, reservationIdForm } from './reservation-id.ts';
 
@@ -59,7 +59,7 @@ export function budgetEndpoints(options: BudgetEndpointOptions): ReadonlyMap<str
 
 const mostAmount = Number.MAX_SAFE_INTEGER;
 
-const reserveForm: BodyForm<Pick<ReserveQuestion, 'amount' | 'ttlMs' | 'id'>> = {
+const reserveForm: BodyForm<Pick<ReserveRequest, 'amount' | 'ttlMs' | 'id'>> = {
   members: ['amount', 'ttl', 'reservationId'],
   right: Right.RESERVE,
   mayLeaveOut: false,
@@ -154,7 +154,7 @@ async function answerSettle(
     advice,
   }: {
     domain: string | undefined;
-    asked: Asked | undefined;
+    asked: CheckBody | undefined;
     more: { id: string; actual: number | undefined };
     /** The end of the message if there is no such reservation. */
     advice: string;
@@ -163,7 +163,7 @@ async function answerSettle(
   const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
   const question = about ?? (await recalled({ id, domain, advice }, asker, options.budgets));
   const unknown = about === undefined ? 'report' : 'charge';
-  const { outcome, charged, amount, lost, scopes } = await reported<SettleAnswer>((done) =>
+  const { outcome, charged, amount, lost, scopes } = await reported<EndReservationAnswer>((done) =>
     options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
   );
   if (outcome === 'unknown' && about === undefined) throw noReservation(id, advice);
@@ -178,7 +178,7 @@ async function answerSettle(
 }
 
 /** The question of a reservation that holds nothing, whatever its caller sends. */
-const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
+const ofNothing: BudgetRequest = { domain: '', descriptors: [] };
 
 /** Finds a reservation. For one in a domain that the caller may not use, the answer does not reveal that it exists. */
 async function recalled(
@@ -209,7 +209,7 @@ async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetEnd
 }
 
 /** Reads the parameters `domain` and `entry`; the entries form one descriptor, in their order. @throws ApiProblem */
-function statusQuestion(query: URLSearchParams): Asked {
+function statusQuestion(query: URLSearchParams): CheckBody {
   const domain = query.get('domain') ?? '';
   if (domain === '') throw new ApiProblem(400, 'domain is missing: expected ?domain=<domain>');
   const entries = query.getAll('entry').map(entryOf);
@@ -226,7 +226,7 @@ export type BudgetsAnswer = { budgets: object[] } | BudgetFailure;
 
 async function budgetsAnswer(
   budgets: Budgets,
-  question: BudgetQuestion,
+  question: BudgetRequest,
   caller: Asking,
 ): Promise<BudgetsAnswer> {
   const scopes = await new Promise<readonly BudgetScope[] | BudgetFailure>((done) =>
@@ -272,10 +272,10 @@ export function budgetRoutes(
 
 /** Applies the bounds of requests, and shortens long entries as requests do. */
 function questionOf(
-  { domain, descriptors, amounts }: Asked,
+  { domain, descriptors, amounts }: CheckBody,
   { request }: HttpCall,
   { bounds, tooLarge }: BudgetEndpointOptions,
-): BudgetQuestion {
+): BudgetRequest {
   try {
     const decoded = bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1));
     return { domain, descriptors: decoded.descriptors, ...(amounts && { amounts }) };
@@ -337,28 +337,28 @@ function scopeJson(scope: BudgetScope): object {
   };
 }
 
-function readTtl(value: unknown, mistakes: Mistakes): number {
+function readTtl(value: unknown, mistakes: BodyProblems): number {
   const ms = typeof value === 'string' ? parseGoDuration(value) : undefined;
   if (ms === undefined || ms < 1 || ms > mostAmount)
     mistakes.add('ttl', `is a length of time such as "30s", "5m" or "1h", not ${valueText(value)}`);
   return Math.ceil(ms ?? 0);
 }
 
-function readId(value: unknown, mistakes: Mistakes): string {
+function readId(value: unknown, mistakes: BodyProblems): string {
   checkText('reservationId', value, mistakes);
   if (typeof value === 'string' && !reservationIdForm.test(value))
     mistakes.add('reservationId', `is 1 to 255 visible ASCII characters, not ${valueText(value)}`);
   return value as string;
 }
 
-function readChosenId(value: unknown, mistakes: Mistakes): string {
+function readChosenId(value: unknown, mistakes: BodyProblems): string {
   const id = readId(value, mistakes);
   if (typeof id === 'string' && kindOfId(id) !== 'chosen')
     mistakes.add('reservationId', `begins with w0. or w1., which only ids that Weir makes do: ${shown(id)}`);
   return id;
 }
 
-function readSettledId(value: unknown, domain: unknown, mistakes: Mistakes): string {
+function readSettledId(value: unknown, domain: unknown, mistakes: BodyProblems): string {
   const id = readId(value, mistakes);
   if (domain === undefined && typeof id === 'string' && kindOfId(id) === 'chosen')
     mistakes.add('domain', 'is missing: a reservationId that the caller chose is looked up in a domain');

@@ -6,8 +6,8 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { type BudgetLimiter, budgetLimiter, madeId } from '../../test/support/budget-limiter.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Descriptor } from '../decide/messages.ts';
+import type { RateLimitResponse } from '../decide/response-message.ts';
 import { LimitWarnings } from '../service/limit-warnings.ts';
 import { callAbandoned, failAll } from '../stores/operation.ts';
 import type { Note, Store } from '../stores/store.ts';
@@ -15,9 +15,9 @@ import { StoreError } from '../stores/store-error.ts';
 import type {
   BudgetFailure,
   BudgetScope,
+  EndReservationAnswer,
   RecalledReservation,
   ReserveAnswer,
-  SettleAnswer,
 } from './budgets.ts';
 
 const asker = { abandoned: false };
@@ -72,8 +72,8 @@ function settle(
     unknown = 'charge' as 'charge' | 'report',
     amounts = undefined as (number | undefined)[] | undefined,
   } = {},
-): SettleAnswer {
-  const answer = now<SettleAnswer | BudgetFailure>((done) =>
+): EndReservationAnswer {
+  const answer = now<EndReservationAnswer | BudgetFailure>((done) =>
     budgets.settle({ domain: 'd', descriptors, id, actual, unknown, amounts }, asker, done),
   );
   if ('failure' in answer) throw new Error(answer.message);
@@ -369,7 +369,7 @@ describe('BudgetService', () => {
       });
     const commit = async (limiter: BudgetLimiter, actual: number | undefined) => {
       const about = (await limiter.budgets.recall('mine', 'd')) as RecalledReservation;
-      return new Promise<SettleAnswer | BudgetFailure>((done) => {
+      return new Promise<EndReservationAnswer | BudgetFailure>((done) => {
         limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'report' }, asker, done);
       });
     };

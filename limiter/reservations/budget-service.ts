@@ -11,27 +11,27 @@ import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
 import type { DecisionParts } from '../service/rate-limit-service.ts';
 import {
-  type Answered,
   type HoldRequest,
-  type PlacedHold,
-  ReservesNothing,
+  type HoldWithHits,
+  ReservationsUnsupported,
+  type ReservingResult,
   statusOfReserved,
   type UnlimitedNoteFormat,
 } from '../service/reserving.ts';
-import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
+import { type Caller, copyOperation, type ReachedReservationBound } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import {
   type BudgetFailure,
-  type BudgetQuestion,
+  type BudgetRequest,
   type BudgetScope,
   type Budgets,
   defaultTtlMs,
+  type EndReservationAnswer,
+  type EndReservationRequest,
   leastTtlMs,
   type RecalledReservation,
   type ReserveAnswer,
-  type ReserveQuestion,
-  type SettleAnswer,
-  type SettleQuestion,
+  type ReserveRequest,
   type UnlimitedDescriptor,
 } from './budgets.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
@@ -80,7 +80,7 @@ export class BudgetService implements Budgets {
   }
 
   reserve(
-    question: ReserveQuestion,
+    question: ReserveRequest,
     asker: Caller,
     done: (answer: ReserveAnswer | BudgetFailure) => void,
   ): void {
@@ -127,9 +127,9 @@ export class BudgetService implements Budgets {
   }
 
   settle(
-    question: SettleQuestion,
+    question: EndReservationRequest,
     asker: Caller,
-    done: (answer: SettleAnswer | BudgetFailure) => void,
+    done: (answer: EndReservationAnswer | BudgetFailure) => void,
   ): void {
     const { domain, id, actual, unknown, isUnlimited = false } = question;
     const holdsNothing = isUnlimited || kindOfId(id) === 'nothing';
@@ -160,7 +160,11 @@ export class BudgetService implements Budgets {
   /**
    * Checks the number of descriptors if no limit applies. Then no counter is asked, but the note has the descriptors of the reservation.
    */
-  async #recalledOther({ id, domain, descriptors }: SettleQuestion): Promise<BudgetFailure | undefined> {
+  async #recalledOther({
+    id,
+    domain,
+    descriptors,
+  }: EndReservationRequest): Promise<BudgetFailure | undefined> {
     if (id === '' || this.#parts.reserving.reservesNothing !== undefined) return undefined;
     const known = await this.recall(id, domain);
     if (known === undefined || 'failure' in known) return known;
@@ -170,7 +174,7 @@ export class BudgetService implements Budgets {
   }
 
   status(
-    question: BudgetQuestion,
+    question: BudgetRequest,
     asker: Caller,
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void {
@@ -202,7 +206,13 @@ export class BudgetService implements Budgets {
   }
 
   #plan(
-    { domain, descriptors, amounts, leftOut, plans: known }: BudgetQuestion & Pick<SettleQuestion, 'plans'>,
+    {
+      domain,
+      descriptors,
+      amounts,
+      leftOut,
+      plans: known,
+    }: BudgetRequest & Pick<EndReservationRequest, 'plans'>,
     { amount, ttlMs = 0, mixesUnits = false }: PlanTerms,
   ): Planned | BudgetFailure {
     const { clock, isQuota, plans: inForce } = this.#parts;
@@ -242,8 +252,8 @@ export class BudgetService implements Budgets {
   }
 
   #reserveAnswer(
-    { amount, ...planned }: Planned & Pick<ReserveQuestion, 'amount'>,
-    { call, held, error }: Answered,
+    { amount, ...planned }: Planned & Pick<ReserveRequest, 'amount'>,
+    { call, held, error }: ReservingResult,
     id: string,
     asker: Caller,
   ): ReserveAnswer | BudgetFailure {
@@ -281,7 +291,7 @@ export class BudgetService implements Budgets {
   /** Counts in the rules' statistics like hits, unless the call is repeated, and returns the headers of the answer. */
   #concluded(
     { request, plans }: Planned,
-    held: readonly PlacedHold[],
+    held: readonly HoldWithHits[],
     isRepeated: boolean,
     asker: Caller,
   ): ReserveAnswer['headers'] {
@@ -306,7 +316,7 @@ export class BudgetService implements Budgets {
 /** Returns why an amount cannot be charged to all of its rules, if so. An amount of 0 fits any unit. */
 function mixedUnitsOf(
   holds: readonly HoldRequest[],
-  amounts: BudgetQuestion['amounts'],
+  amounts: BudgetRequest['amounts'],
 ): BudgetFailure | undefined {
   const charged = holds.filter(({ amount = 0 }) => amount > 0);
   const isOwn = ({ index }: HoldRequest): boolean => amounts?.[index] !== undefined;
@@ -330,7 +340,7 @@ function isAmount(amount: number): boolean {
 /** The plan of a settle that has nothing to do. */
 const nothingPlanned: Pick<Planned, 'holds'> = { holds: [] };
 
-const fullTexts: Readonly<Record<Fullness['of'], string>> = {
+const fullTexts: Readonly<Record<ReachedReservationBound['of'], string>> = {
   counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
   domain: 'the domain has as many reservations as BUDGET_MAX_DOMAIN_RESERVATIONS allows',
   caller: 'the caller has as many reservations as BUDGET_MAX_CALLER_RESERVATIONS allows',
@@ -338,7 +348,7 @@ const fullTexts: Readonly<Record<Fullness['of'], string>> = {
 };
 
 /** `full` is undefined if the store does not report it. */
-function fullFailure(full: Fullness | undefined, nowMs: number): BudgetFailure {
+function fullFailure(full: ReachedReservationBound | undefined, nowMs: number): BudgetFailure {
   const { of = 'counter', roomAtMs = 0 } = full ?? {};
   const retryAfterSeconds = Math.max(1, Math.ceil((roomAtMs - nowMs) / 1000));
   return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
@@ -353,9 +363,9 @@ function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
 }
 
 function settleAnswer(
-  { call, held, error }: Answered,
+  { call, held, error }: ReservingResult,
   { id, nowMs }: { id: string; nowMs: number },
-): SettleAnswer | BudgetFailure {
+): EndReservationAnswer | BudgetFailure {
   const { settled: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
   if (error !== undefined) return failureOf(error);
   if (outcome === 'partial') return partialFailure(id, { reserved, named });
@@ -385,7 +395,7 @@ function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
   );
 }
 
-function scopesOf(held: readonly PlacedHold[], nowMs: number): BudgetScope[] {
+function scopesOf(held: readonly HoldWithHits[], nowMs: number): BudgetScope[] {
   return held.flatMap(({ index, isQuota: quota, hits, asked }) =>
     hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, asked[i], nowMs)),
   );
@@ -418,7 +428,7 @@ function scopeOf(
 }
 
 function failureOf(error: StoreError): BudgetFailure {
-  const failure = error instanceof ReservesNothing ? 'unsupported' : 'unavailable';
+  const failure = error instanceof ReservationsUnsupported ? 'unsupported' : 'unavailable';
   return { failure, message: error.textForCallers };
 }
 

@@ -1,7 +1,7 @@
 /** Budgets as callers of an API see them: reserve, commit, release, and status. */
 import type { Limit } from '../../rules/model.ts';
 import type { Plan } from '../decide/limit-plan.ts';
-import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
+import type { Descriptor, Header, OmittedParts } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/operation.ts';
 
@@ -11,16 +11,16 @@ export const leastTtlMs = 1_000;
 /** Chosen: the TTL of a reservation that does not specify one. */
 export const defaultTtlMs = 60_000;
 
-export interface BudgetQuestion {
+export interface BudgetRequest {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
   /** Amounts of single descriptors, by index, if they differ from the amount of the question. */
   readonly amounts?: readonly (number | undefined)[] | undefined;
   /** The same as in `RateLimitRequest`. */
-  readonly leftOut?: LeftOut | undefined;
+  readonly leftOut?: OmittedParts | undefined;
 }
 
-export interface ReserveQuestion extends BudgetQuestion {
+export interface ReserveRequest extends BudgetRequest {
   /** From 0 to 2^53 - 1. Undefined: each descriptor has its own. */
   readonly amount: number | undefined;
   /** Undefined: `defaultTtlMs`, or BUDGET_MAX_TTL if that is less. */
@@ -32,12 +32,12 @@ export interface ReserveQuestion extends BudgetQuestion {
 }
 
 /** The contents of a reservation that `recall` finds. */
-export interface RecalledReservation extends BudgetQuestion {
+export interface RecalledReservation extends BudgetRequest {
   /** Whether no limit applied when it was made. Then it has nothing to settle, whatever limits apply now, and no descriptors. */
   readonly isUnlimited: boolean;
 }
 
-export interface SettleQuestion extends BudgetQuestion {
+export interface EndReservationRequest extends BudgetRequest {
   /** The value from `recall`; undefined: it was not asked. */
   readonly isUnlimited?: boolean;
   /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and the store keeps no record of the call. */
@@ -121,7 +121,7 @@ export interface ReserveAnswer {
   readonly headers: readonly Header[];
 }
 
-export interface SettleAnswer {
+export interface EndReservationAnswer {
   readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
   /** The amount of the first budget, if descriptors have amounts of their own. The same applies to `amount`, which had been reserved. */
   readonly charged: number;
@@ -134,13 +134,17 @@ export interface SettleAnswer {
 /** `done` is called exactly once, possibly before the method returns. Callers check rights before. */
 export interface Budgets {
   reserve(
-    question: ReserveQuestion,
+    question: ReserveRequest,
     asker: Caller,
     done: (answer: ReserveAnswer | BudgetFailure) => void,
   ): void;
-  settle(question: SettleQuestion, asker: Caller, done: (answer: SettleAnswer | BudgetFailure) => void): void;
+  settle(
+    question: EndReservationRequest,
+    asker: Caller,
+    done: (answer: EndReservationAnswer | BudgetFailure) => void,
+  ): void;
   status(
-    question: BudgetQuestion,
+    question: BudgetRequest,
     asker: Caller,
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void;

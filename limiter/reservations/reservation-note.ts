@@ -1,8 +1,8 @@
 /** The note that a store keeps under a reservation's id, for callers that settle it without descriptors. */
-import type { BudgetQuestion, RecalledReservation, ReserveQuestion } from './budgets.ts';
+import type { BudgetRequest, RecalledReservation, ReserveRequest } from './budgets.ts';
 import { sha256 } from './reservation-id.ts';
 
-interface ReservationNote extends BudgetQuestion {
+interface ReservationNote extends BudgetRequest {
   readonly unlimited?: undefined;
 }
 
@@ -16,7 +16,7 @@ interface UnlimitedNote {
   };
 }
 
-export function reservationNoteOf({ domain, descriptors }: BudgetQuestion): string {
+export function reservationNoteOf({ domain, descriptors }: BudgetRequest): string {
   return JSON.stringify({
     domain,
     descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit })),
@@ -25,7 +25,7 @@ export function reservationNoteOf({ domain, descriptors }: BudgetQuestion): stri
 
 /** Returns a note whose size does not depend on the question. */
 export function unlimitedNoteOf(
-  question: Pick<ReserveQuestion, 'domain' | 'descriptors' | 'amounts' | 'amount'>,
+  question: Pick<ReserveRequest, 'domain' | 'descriptors' | 'amounts' | 'amount'>,
   { ttlMs, expiresAtMs }: { ttlMs: number; expiresAtMs: number },
 ): string {
   const { amount, amounts } = question;

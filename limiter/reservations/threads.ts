@@ -7,14 +7,14 @@ import { createBudgets } from './budget-service.ts';
 import type { Budgets } from './budgets.ts';
 import { type BudgetSettings, longestReservation } from './settings.ts';
 
-interface BudgetQuestion {
+interface BudgetRequest {
   readonly domain: string;
   readonly entries: readonly Entry[];
 }
 
 /** Messages to each serving thread. */
 interface BudgetMessages {
-  budgets(question: BudgetQuestion): Promise<BudgetsAnswer>;
+  budgets(question: BudgetRequest): Promise<BudgetsAnswer>;
 }
 
 export function thread({ settings }: ThreadContext<BudgetSettings>): ThreadPart {
@@ -36,7 +36,7 @@ export function thread({ settings }: ThreadContext<BudgetSettings>): ThreadPart 
 export function main({ threads }: MainContext<BudgetSettings>): MainPart {
   const asked = threads.of<BudgetMessages>();
   // All threads have the same store, so any one can answer.
-  const ask = async (question: BudgetQuestion): Promise<BudgetsAnswer> =>
+  const ask = async (question: BudgetRequest): Promise<BudgetsAnswer> =>
     (await asked.askAny('budgets', question)) ?? noThread;
   return { routes: () => budgetRoutes((domain, entries) => ask({ domain, entries })) };
 }

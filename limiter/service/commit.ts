@@ -4,7 +4,7 @@ import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
 import type { Decision } from './decision.ts';
 import { addendOf } from './prepare.ts';
-import type { HoldRequest, PlacedHold, Reserving } from './reserving.ts';
+import type { HoldRequest, HoldWithHits, Reserving } from './reserving.ts';
 
 export class Commit {
   readonly #reserving: Reserving;
@@ -16,9 +16,9 @@ export class Commit {
   }
 
   /** Commits them whatever the outcome of the request. `done` is called once. */
-  settle(decision: Decision, done: (held: readonly PlacedHold[]) => void): void {
+  settle(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
     const calls = holdsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
-    inTurn(calls, done, (id, holds, each) => {
+    callInTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
       this.#reserving.settle(holds, terms, decision.asker, ({ held }) => each(held));
@@ -32,7 +32,7 @@ export function holdsById(
   decision: Decision,
   amountOf: AmountOf,
   isQuota: (plan: Plan) => boolean,
-): ById {
+): HoldsById {
   const holdOf = (index: number): HoldRequest => {
     const plan = decision.plans[index] as LimitedPlan;
     const { ttlSeconds, onExpiry } = plan.rule.reserve!;
@@ -52,19 +52,19 @@ export function holdsById(
 }
 
 export type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
-export type ById = readonly (readonly [id: string, holds: readonly HoldRequest[]])[];
+export type HoldsById = readonly (readonly [id: string, holds: readonly HoldRequest[]])[];
 
 function idOf(index: number, { plans }: Decision): string {
   return (plans[index] as LimitedPlan).marker!.id;
 }
 
 /** Makes all calls, and calls `done` with all of their answers. */
-export function inTurn(
-  calls: ById,
-  done: (held: readonly PlacedHold[]) => void,
-  ask: (id: string, holds: readonly HoldRequest[], each: (held: readonly PlacedHold[]) => void) => void,
+export function callInTurn(
+  calls: HoldsById,
+  done: (held: readonly HoldWithHits[]) => void,
+  ask: (id: string, holds: readonly HoldRequest[], each: (held: readonly HoldWithHits[]) => void) => void,
 ): void {
-  const all: PlacedHold[] = [];
+  const all: HoldWithHits[] = [];
   let left = calls.length;
   if (left === 0) done(all);
   for (const [id, holds] of calls) {

@@ -38,11 +38,11 @@ export interface Decision extends HitsAsked {
   /** The hits that are sent to the store. */
   readonly ops: CountedHit[];
   /** Undefined: no descriptor has marker entries. */
-  readonly marked: Marked | undefined;
+  readonly marked: MarkerIndexes | undefined;
 }
 
 /** Indexes of descriptors with marker entries. */
-export interface Marked {
+export interface MarkerIndexes {
   readonly settling: number[];
   readonly reserving: number[];
 }

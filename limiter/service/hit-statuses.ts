@@ -8,10 +8,10 @@ import {
   assessTotal,
   countAssessment,
 } from '../decide/assess.ts';
-import type { DescriptorStatus } from '../decide/decided.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
+import type { DescriptorStatus } from '../decide/response-message.ts';
 import { leasedHitsStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { maxTotal } from '../stores/folded-run.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';

@@ -4,8 +4,8 @@
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
-import type { DescriptorStatus, LimitWarning } from '../decide/decided.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
+import type { DescriptorStatus, LimitWarning } from '../decide/response-message.ts';
 import { lengthOf } from '../decide/windows.ts';
 import type { Claims } from '../stores/store.ts';
 import type { CountedHit } from './decision.ts';

@@ -5,9 +5,9 @@ import {
   type RequestOrigin,
   retryAfterSeconds,
 } from '../../process/grpc/handlers.ts';
-import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Header, HeaderForm } from '../decide/messages.ts';
 import type { RequestTooLarge, TooLargeAnswer } from '../decide/request-bounds.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 
 export interface ShadowOptions {
@@ -45,7 +45,7 @@ export function overWithoutLimit(
 }
 
 /** The answer to a request beyond the rate of its caller (`on_excess: over_limit`). The request is neither read nor counted. */
-export class Excess {
+export class ExcessResponses {
   readonly #options: ShadowOptions;
 
   constructor(options: ShadowOptions) {

@@ -7,7 +7,7 @@ import { CurrentWindows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { asksForHits, type Caller, newOperation, type Verb } from '../stores/operation.ts';
-import type { CountedHit, CountingOptions, Decision, Marked, ServiceEvents } from './decision.ts';
+import type { CountedHit, CountingOptions, Decision, MarkerIndexes, ServiceEvents } from './decision.ts';
 import type { PlansInForce } from './plans-in-force.ts';
 
 export interface PrepareOptions {
@@ -41,7 +41,7 @@ export class Prepare {
     const plans = this.#plans.plan(request, nowMs);
     let hits: (CountedHit | undefined)[] | undefined;
     let ops: CountedHit[] | undefined;
-    let marked: Marked | undefined;
+    let marked: MarkerIndexes | undefined;
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {

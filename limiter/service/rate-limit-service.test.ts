@@ -8,9 +8,9 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { rule as builtRule, limit as matchedLimit } from '../../test/support/rule-builder.ts';
-import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
+import type { RateLimitResponse } from '../decide/response-message.ts';
 import {
   leasedHitsName,
   type RuleMetric,

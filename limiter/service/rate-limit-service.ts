@@ -2,11 +2,11 @@
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/override.ts';
-import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { isQuota } from '../decide/plan.ts';
 import { type ResponseOptions, reportsLimits } from '../decide/response.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
@@ -20,7 +20,7 @@ import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { HitMaker, Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
-import { chargesExpired, noteReserved, type PlacedHold, Reserving, statusOfReserved } from './reserving.ts';
+import { chargesExpired, type HoldWithHits, noteReserved, Reserving, statusOfReserved } from './reserving.ts';
 import { AnsweredHits, Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
@@ -203,7 +203,7 @@ export class RateLimitService {
   /** Writes the statuses of committed and reserved descriptors. */
   #addStatuses(
     decision: Decision,
-    all: readonly PlacedHold[],
+    all: readonly HoldWithHits[],
     statuses: DescriptorStatus[],
     reports: boolean,
   ): void {

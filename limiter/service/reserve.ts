@@ -1,12 +1,12 @@
 /** The phase of a decision that reserves the amounts of marked descriptors. decision.ts lists the phases. */
 
-import type { DescriptorStatus } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
-import { holdsById, inTurn, reservedAmount } from './commit.ts';
+import type { DescriptorStatus } from '../decide/response-message.ts';
+import { callInTurn, holdsById, reservedAmount } from './commit.ts';
 import type { Decision } from './decision.ts';
-import type { PlacedHold, Reserving } from './reserving.ts';
+import type { HoldWithHits, Reserving } from './reserving.ts';
 
 export interface ReserveOptions {
   readonly reserving: Reserving;
@@ -25,11 +25,11 @@ export class Reserve {
   reserve(
     decision: Decision,
     statuses: readonly DescriptorStatus[],
-    done: (held: readonly PlacedHold[]) => void,
+    done: (held: readonly HoldWithHits[]) => void,
   ): void {
     const otherQuotaPasses = decision.plans.length > 1 && this.#otherQuotaPasses(decision, statuses);
     const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    inTurn(calls, done, (id, holds, each) => {
+    callInTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, note: undefined, otherQuotaPasses };
       this.#options.reserving.reserve(holds, terms, decision.asker, ({ call, held, error }) => {
@@ -78,7 +78,7 @@ export class Reserve {
  * Only quotas refused this id. A quota of another id may let the request pass, although the other amounts of this id are not
  * held. So those amounts limit the request.
  */
-function refuseOthers(held: readonly PlacedHold[]): void {
+function refuseOthers(held: readonly HoldWithHits[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));
   if (others.some(({ over, full }) => over || full)) return;
   for (const hit of others) hit.over = true;

@@ -3,17 +3,17 @@
  * knows them, and writes its answers into hits, so that statuses and statistics are made as for other hits.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
-import type { DescriptorStatus } from '../decide/decided.ts';
 import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
+import type { DescriptorStatus } from '../decide/response-message.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import {
   asksForHits,
   type Caller,
-  type Fullness,
   newHold,
   newReservation,
+  type ReachedReservationBound,
   type Reservation,
   type ReservationOwner,
   type Verb,
@@ -52,16 +52,16 @@ export interface UnlimitedNoteFormat {
 }
 
 /** The same with its hits: one per limit. */
-export interface PlacedHold extends HoldRequest {
+export interface HoldWithHits extends HoldRequest {
   readonly hits: readonly CountedHit[];
   /** The hits that were sent to the store instead: the same ones, or others of the call with the same key. */
   asked: readonly CountedHit[];
 }
 
 /** The outcome of a call. */
-export interface Answered {
+export interface ReservingResult {
   readonly call: Reservation;
-  readonly held: readonly PlacedHold[];
+  readonly held: readonly HoldWithHits[];
   /** Why the store did not answer, or not in time. The other properties are then meaningless. */
   readonly error: StoreError | undefined;
 }
@@ -69,7 +69,7 @@ export interface Answered {
 const notAsked: readonly CountedHit[] = [];
 
 /** The answer if the store supports no reservations. */
-export class ReservesNothing extends StoreError {
+export class ReservationsUnsupported extends StoreError {
   constructor(reason = 'this store keeps no reservations') {
     super(reason, { transient: false, notCounted: true });
   }
@@ -94,7 +94,7 @@ export class Reserving {
   readonly #hits: HitMaker;
   readonly #store: Store;
   /** Undefined: the store supports reservations. */
-  readonly reservesNothing: ReservesNothing | undefined;
+  readonly reservesNothing: ReservationsUnsupported | undefined;
   /** Holds no state between two counters. */
   readonly #assessment = new Assessment();
 
@@ -104,7 +104,8 @@ export class Reserving {
     this.#hits = new HitMaker({ ...options, localCache: undefined });
     this.#store = options.store;
     const { whyReservesNothing: why, store } = options;
-    if (why !== undefined || store.notes === undefined) this.reservesNothing = new ReservesNothing(why);
+    if (why !== undefined || store.notes === undefined)
+      this.reservesNothing = new ReservationsUnsupported(why);
   }
 
   /** Reserves all or nothing. If an override blocks it, the counters are only read. */
@@ -124,7 +125,7 @@ export class Reserving {
       unlimited?: UnlimitedTerms | undefined;
     },
     asker: Caller,
-    done: (reserved: Answered) => void,
+    done: (reserved: ReservingResult) => void,
   ): void {
     const held = this.#held(holds, 'reserve');
     const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
@@ -172,7 +173,7 @@ export class Reserving {
       unknown,
     }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'unknown'> & { domain: string },
     asker: Caller,
-    done: (settled: Answered) => void,
+    done: (settled: ReservingResult) => void,
   ): void {
     const held = this.#held(holds, 'commit');
     const owner = ownerOf(domain, asker);
@@ -194,7 +195,7 @@ export class Reserving {
   look(
     holds: readonly HoldRequest[],
     asker: Caller,
-    done: (held: readonly PlacedHold[], error: StoreError | undefined) => void,
+    done: (held: readonly HoldWithHits[], error: StoreError | undefined) => void,
   ): void {
     const held = this.#held(holds, 'look');
     const ops = this.#operations(held, newReservation({ id: '', width: 0 }), 'look');
@@ -268,9 +269,9 @@ export class Reserving {
     this.#store.submit(ops, countAll, () => done(ops.find(({ error }) => error !== undefined)?.error));
   }
 
-  #held(holds: readonly HoldRequest[], verb: Verb): PlacedHold[] {
+  #held(holds: readonly HoldRequest[], verb: Verb): HoldWithHits[] {
     const nowMs = this.#options.clock.nowMs();
-    return holds.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): PlacedHold => {
+    return holds.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): HoldWithHits => {
       const hits = this.#hitsOf(plan.limits, asksForHits(verb) ? (amount ?? 0) : 0, verb, nowMs);
       return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, asked: notAsked };
     });
@@ -288,7 +289,7 @@ export class Reserving {
   }
 
   /** One for each key, in the order of descriptors and limits: descriptors with the same counter are charged together. */
-  #operations(held: readonly PlacedHold[], call: Reservation, verb: Verb): CountedHit[] {
+  #operations(held: readonly HoldWithHits[], call: Reservation, verb: Verb): CountedHit[] {
     const ops: CountedHit[] = [];
     const [first] = held;
     if (held.length === 1 && first!.hits.length === 1) {
@@ -315,7 +316,7 @@ export class Reserving {
   }
 
   #hold(
-    { isQuota, index: group, ttlMs, onExpiry }: PlacedHold,
+    { isQuota, index: group, ttlMs, onExpiry }: HoldWithHits,
     hit: CountedHit,
     amount: number | undefined,
     reservation: Reservation,
@@ -342,8 +343,8 @@ export class Reserving {
 
   /** `open`: the hits that the store was asked for. */
   #answerHits(
-    held: readonly PlacedHold[],
-    open: readonly PlacedHold[],
+    held: readonly HoldWithHits[],
+    open: readonly HoldWithHits[],
     { outcome, isMarker }: Reservation,
     error: StoreError | undefined,
   ): void {
@@ -358,7 +359,7 @@ export class Reserving {
     for (const { hits } of held) for (const hit of hits) hit.over = true;
   }
 
-  #answerHit({ hits, asked }: PlacedHold, error: StoreError | undefined): void {
+  #answerHit({ hits, asked }: HoldWithHits, error: StoreError | undefined): void {
     // All limits of a rule are left out together, including those that would have let it pass.
     const reportsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
@@ -380,7 +381,7 @@ export class Reserving {
   }
 
   /** A charge above the held amount counts as hits that no limit could refuse. A returned amount counts as refunded hits. */
-  #countSettled(held: readonly PlacedHold[]): void {
+  #countSettled(held: readonly HoldWithHits[]): void {
     const { stats, warnings } = this.#options;
     // A single descriptor shares its counters with no other.
     const counted = held.length > 1 ? new Set<CountedHit>() : undefined;
@@ -407,7 +408,7 @@ function ownerOf(domain: string, { caller }: Caller): ReservationOwner {
   return { domain, caller: caller?.name };
 }
 
-function outcomeOf(full: Fullness | undefined): BudgetOutcome {
+function outcomeOf(full: ReachedReservationBound | undefined): BudgetOutcome {
   return full === undefined || full.of === 'counter' ? 'full' : `full_${full.of}`;
 }
 
@@ -417,7 +418,7 @@ export function statusOfReserved(
     hitStatuses,
     warnings,
   }: { readonly hitStatuses: HitStatuses; readonly warnings: LimitWarnings | undefined },
-  one: PlacedHold,
+  one: HoldWithHits,
   asked: HitsAsked,
   { reports, hit = one.hits[0]! }: { readonly reports: boolean; readonly hit?: CountedHit },
 ): DescriptorStatus {
@@ -428,7 +429,7 @@ export function statusOfReserved(
 }
 
 /** Writes into the status whether its limits would refuse the amount even if nothing were used. */
-function noteNeverFits(status: DescriptorStatus, { asked }: PlacedHold): void {
+function noteNeverFits(status: DescriptorStatus, { asked }: HoldWithHits): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }
 
@@ -442,7 +443,7 @@ function neverFits({ hold, counter }: CountedHit): boolean {
 }
 
 /** For each key, the sum that all descriptors request. */
-function amountsOf(held: readonly PlacedHold[]): Map<string, number | undefined> {
+function amountsOf(held: readonly HoldWithHits[]): Map<string, number | undefined> {
   const amounts = new Map<string, number | undefined>();
   for (const { hits, amount } of held) {
     for (const { key } of hits) {
@@ -460,15 +461,15 @@ function staying({ span }: Caller): Caller {
 }
 
 /** Whether an override blocks one of its limits. */
-function isFull({ hits }: PlacedHold): boolean {
+function isFull({ hits }: HoldWithHits): boolean {
   for (const { full } of hits) if (full) return true;
   return false;
 }
 
 /** `open`: the hits whose counters are not full. At least one of the others is. */
 function isBlocked(
-  held: readonly PlacedHold[],
-  open: readonly PlacedHold[],
+  held: readonly HoldWithHits[],
+  open: readonly HoldWithHits[],
   otherQuotaPasses: boolean,
 ): boolean {
   if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
@@ -477,7 +478,7 @@ function isBlocked(
 }
 
 /** For the counter that the status describes. */
-export function noteReserved(status: DescriptorStatus, { hits, asked }: PlacedHold): void {
+export function noteReserved(status: DescriptorStatus, { hits, asked }: HoldWithHits): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;
 }

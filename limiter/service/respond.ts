@@ -1,8 +1,9 @@
 /** The last phase of a decision: the statuses of its descriptors, and the answer. decision.ts lists the phases. */
-import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
+
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { reservedAmount } from './commit.ts';
 import type { CountedHit, Decision, ServiceEvents } from './decision.ts';

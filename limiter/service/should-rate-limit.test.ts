@@ -7,12 +7,12 @@ import {
 import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { bareResponse } from '../../test/support/plain-service.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
-import type { RateLimitResponse } from '../decide/decided.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import type { RateLimitResponse } from '../decide/response-message.ts';
 import { type Caller, callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { Excess, type TooLargeOptions } from './over-without-limit.ts';
+import { ExcessResponses, type TooLargeOptions } from './over-without-limit.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { createShouldRateLimit, createWholeDecisions, readRequest } from './should-rate-limit.ts';
 
@@ -438,7 +438,7 @@ describe('a call that reports usage', () => {
 
 it.each([false, true])('answers what is beyond the rate of its caller, with SHADOW_MODE=%s', (shadowMode) => {
   let shadows = 0;
-  const excess = new Excess({ shadowMode, onGlobalShadow: () => void shadows++ });
+  const excess = new ExcessResponses({ shadowMode, onGlobalShadow: () => void shadows++ });
   const overallCode = shadowMode ? Code.OK : Code.OVER_LIMIT;
   expect(excess.code()).toBe(overallCode);
   const { responseHeadersToAdd, ...answer } = fromBinary(RateLimitResponseSchema, excess.message());

@@ -7,11 +7,11 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import type { RateLimitResponse } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
-import { Code, type LeftOut, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { Code, type OmittedParts, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { ResponseOptions } from '../decide/response.ts';
+import type { RateLimitResponse } from '../decide/response-message.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
@@ -38,7 +38,7 @@ export interface RequestReading {
 
 /** `leftOut`: entries that an earlier reader of the request has left out. */
 export interface ShouldRateLimit extends UnaryHandler {
-  (request: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void;
+  (request: Uint8Array, reply: UnaryReply, leftOut?: OmittedParts): void;
 }
 
 /** Handles gRPC calls and, through them, `/json`. Every call gets an answer, whatever its bytes. */
@@ -121,7 +121,7 @@ export function createWholeDecisions(
 function asking<Reply extends Omit<UnaryReply, 'send'>>(
   decided: Decided<Reply>,
   options: ShouldRateLimitOptions,
-): (bytes: Uint8Array, reply: Reply, leftOut?: LeftOut) => void {
+): (bytes: Uint8Array, reply: Reply, leftOut?: OmittedParts) => void {
   return (bytes, reply, leftOut) => {
     let request: RateLimitRequest;
     try {

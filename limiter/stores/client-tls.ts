@@ -7,7 +7,7 @@ import {
   type SecureContext,
 } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
-import { LastGood } from '../../process/net/last-good.ts';
+import { LastGoodValue } from '../../process/net/last-good.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
 import { oldestTls } from '../../process/net/tls-floor.ts';
 
@@ -33,7 +33,7 @@ interface Pem {
 /** Reads the files again for every connection, so that they can be rotated. While they are unusable, the last good ones apply. */
 export class ClientTls {
   readonly #files: ClientTlsFiles;
-  readonly #context: LastGood<{ pem: Pem; context: SecureContext }>;
+  readonly #context: LastGoodValue<{ pem: Pem; context: SecureContext }>;
 
   /**
    * `refused` receives the reason if changed files are unusable. @throws Error if files are missing or not PEM, with the text of the Go
@@ -41,7 +41,7 @@ export class ClientTls {
    */
   constructor(files: ClientTlsFiles, refused: (reason: string) => void) {
     this.#files = files;
-    this.#context = new LastGood((before) => {
+    this.#context = new LastGoodValue((before) => {
       const pem = readFiles(files);
       const isSame = (['cert', 'key', 'ca'] as const).every((part) => pem[part] === before?.pem[part]);
       return isSame ? before! : { pem, context: secureContext(files, pem) };

@@ -101,7 +101,7 @@ export interface ReservationOwner {
 }
 
 /** Why a reservation has no room. */
-export interface Fullness {
+export interface ReachedReservationBound {
   /** The owner whose bound is reached. */
   readonly of: 'counter' | 'domain' | 'caller' | 'memory';
   /** The latest time at which there is room again, in milliseconds since the epoch. */
@@ -150,7 +150,7 @@ export interface Reservation {
   /** Answer to commit, with `partial`: the descriptors of the reservation. */
   reservedDescriptors: number;
   /** Answer to reserve, with `full`. */
-  full: Fullness | undefined;
+  full: ReachedReservationBound | undefined;
   /** Answer to reserve: the end of the first counter's hold, in milliseconds since the epoch. */
   expiresAtMs: number;
   /** Answer to commit, for the first counter that knows the id: the amount charged in the end, and the reserved amount. */

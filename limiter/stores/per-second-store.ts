@@ -1,6 +1,6 @@
-import type { Fullness, Operation } from './operation.ts';
+import type { Operation, ReachedReservationBound } from './operation.ts';
 import { submitSpread } from './spread-reservations.ts';
-import { lookThenCount } from './stop-when-over.ts';
+import { readThenCount } from './stop-when-over.ts';
 import { type Claims, countAll, type Note, type Notes, type Store, type SubmitOptions } from './store.ts';
 
 /** Two stores as one (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
@@ -23,7 +23,7 @@ export class PerSecondStore implements Store {
       const notes = await Promise.all([main.recall(id), perSecond.recall(id)]);
       return notes.find((note) => note !== undefined);
     };
-    const note = async (one: Note): Promise<string | Fullness | undefined> =>
+    const note = async (one: Note): Promise<string | ReachedReservationBound | undefined> =>
       (await recall(one.id)) ?? main.note(one);
     return { recall, note, share: main.share };
   }
@@ -38,7 +38,7 @@ export class PerSecondStore implements Store {
     if (store !== undefined) store.submit(ops, options, done);
     else if (ops[0]!.hold !== undefined) this.#spread(ops, done);
     else if (options.stopWhenOver)
-      lookThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
+      readThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     else this.#split(ops, done);
   }
 

@@ -8,7 +8,7 @@ import {
   type ReservationHold,
 } from './operation.ts';
 
-export interface Places {
+export interface ReservationPlaces {
   /** Returns equal values for counters that one call to a store can handle together. */
   readonly placeOf: (op: Operation) => unknown;
   /** Asks one place. */
@@ -20,7 +20,7 @@ export interface Places {
  * places return what they took. So nothing is overspent, but other calls may be refused too early, and a crash leaves amounts held
  * until their TTL. Repeating a call completes what was half done.
  */
-export function submitSpread(ops: readonly Operation[], places: Places, done: () => void): void {
+export function submitSpread(ops: readonly Operation[], places: ReservationPlaces, done: () => void): void {
   const parts = [...Map.groupBy(ops, places.placeOf).values()];
   if (parts.length === 1) {
     places.submit(parts[0]!, done);
@@ -44,7 +44,7 @@ function holdOf(ops: readonly Operation[]): ReservationHold {
 async function ask(
   part: Operation[],
   terms: Partial<ReservationHold['reservation']>,
-  { submit }: Places,
+  { submit }: ReservationPlaces,
 ): Promise<ReservationHold['reservation']> {
   const whole = holdOf(part).reservation;
   const own = newReservation({ ...whole, ...terms });
@@ -57,7 +57,7 @@ async function ask(
 async function askAll(
   parts: readonly Operation[][],
   terms: Partial<ReservationHold['reservation']>,
-  places: Places,
+  places: ReservationPlaces,
 ): Promise<readonly ReservationHold['reservation'][]> {
   const answers = await Promise.all(parts.map((part) => ask(part, terms, places)));
   const failed = parts.flat().find(({ error }) => error !== undefined)?.error;
@@ -72,7 +72,7 @@ async function askAll(
 async function settle(
   ops: readonly Operation[],
   parts: readonly Operation[][],
-  places: Places,
+  places: ReservationPlaces,
 ): Promise<void> {
   const call = holdOf(ops).reservation;
   const mayCharge = call.unknown === 'charge' && !call.isMarker;
@@ -102,7 +102,7 @@ function isUnknown({ hold }: Operation): boolean {
 async function reserve(
   ops: readonly Operation[],
   parts: readonly Operation[][],
-  places: Places,
+  places: ReservationPlaces,
 ): Promise<void> {
   const call = holdOf(ops).reservation;
   const made: { part: Operation[]; isNew: boolean }[] = [];
@@ -151,14 +151,14 @@ async function reserve(
   );
 }
 
-async function look(part: Operation[], places: Places): Promise<void> {
+async function look(part: Operation[], places: ReservationPlaces): Promise<void> {
   for (const op of part) op.verb = 'look';
   await ask(part, {}, places);
   for (const op of part) op.verb = 'reserve';
 }
 
 /** Undoes a part, but not earlier reservations: if a marker was left out, its youngest reservation does not belong to this call. */
-async function undo(part: readonly Operation[], places: Places): Promise<void> {
+async function undo(part: readonly Operation[], places: ReservationPlaces): Promise<void> {
   const { isMarker } = holdOf(part).reservation;
   const charged = isMarker ? part.filter(({ hold }) => hold!.outcome === 'charged') : part;
   if (charged.length === 0) return;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { FoldedRun } from './folded-run.ts';
 import type { Operation } from './operation.ts';
-import { lookThenCount } from './stop-when-over.ts';
+import { readThenCount } from './stop-when-over.ts';
 import { StoreError } from './store-error.ts';
 
 type Totals = Record<string, number | StoreError>;
@@ -23,14 +23,14 @@ function counted(requests: Operation[][], totals: Totals) {
     }
     done();
   };
-  lookThenCount(requests, submit, () => void submitted.push(['done']));
+  readThenCount(requests, submit, () => void submitted.push(['done']));
   const answers = requests.map((ops) =>
     ops.map(({ applied, after, error }) => error?.message ?? [applied, after]),
   );
   return { submitted, answers };
 }
 
-describe('lookThenCount', () => {
+describe('readThenCount', () => {
   it('asks for the total of every key once', () => {
     const request = [counterOp({ key: 'a', limit: 9 }), counterOp({ key: 'b', limit: 9 })];
     const { submitted } = counted([request, [counterOp({ key: 'a', limit: 9 })]], { a: 0, b: 0 });

@@ -9,7 +9,7 @@ import { copyOperation, failAll, type Operation } from './operation.ts';
  * limit. Refunds are never held back, and hold back no others. Ops of a group act as one. Ops that are over limit themselves are asked
  * to count; with a bound they will not.
  */
-export function holdBack(ops: readonly Operation[]): void {
+export function stopOthersWhenOver(ops: readonly Operation[]): void {
   let refused = false;
   let together = 0;
   let togetherOver = 0;
@@ -48,7 +48,7 @@ export type SubmitAll = (ops: Operation[], done: () => void) => void;
  * same time may all count. The requests are judged in order, each by the totals that the requests before it leave. An op that could not
  * be read is not counted. `beside` are ops of a single request that are counted elsewhere, with their totals before it.
  */
-export function lookThenCount(
+export function readThenCount(
   requests: readonly (readonly Operation[])[],
   submit: SubmitAll,
   done: () => void,
@@ -65,7 +65,7 @@ export function lookThenCount(
         Object.assign(op, { applied, after, over, error, waitMicros, held, mayReturn, hasExpired });
       }
       if (later.length === 0) done();
-      else lookThenCount(later, submit, done, beside);
+      else readThenCount(later, submit, done, beside);
     });
   });
 }
@@ -103,7 +103,7 @@ function judge(
       op.after = after;
       op.error = error;
     }
-    holdBack([...ops, ...beside]);
+    stopOthersWhenOver([...ops, ...beside]);
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
       const group = ops.slice(first, first + ops[first]!.groupSize);
       const failed = group.find(({ error }) => error !== undefined)?.error;

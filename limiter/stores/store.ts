@@ -1,6 +1,6 @@
 /** The interface of all stores of counters. A store knows keys and numbers, but neither rules nor requests. */
 import type { CounterState } from '../algorithms/bound.ts';
-import type { Fullness, Operation, ReservationOwner } from './operation.ts';
+import type { Operation, ReachedReservationBound, ReservationOwner } from './operation.ts';
 
 export interface SubmitOptions {
   /** If operations that would exceed their limits hold back others, the others are not counted. */
@@ -116,7 +116,7 @@ export interface Notes {
    * Stores a note for as long as a reservation with this TTL is remembered. If the id already has a note, resolves to its text and
    * changes nothing. If there is no room, resolves to the reason. Rejects with a StoreError.
    */
-  note(note: Note): Promise<string | Fullness | undefined>;
+  note(note: Note): Promise<string | ReachedReservationBound | undefined>;
   /**
    * Adds to a tally that all limiters of the store share, and resolves to the whole tally. Undefined if a store has only one limiter.
    * Rejects with a StoreError.

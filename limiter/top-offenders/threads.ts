@@ -5,8 +5,8 @@ import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabi
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { TopMessages } from './messages.ts';
 import type { TopSettings } from './settings.ts';
-import { offence, TopOffenders } from './top-offenders.ts';
-import { topJson, topPage, topQuestion } from './top-page.ts';
+import { overLimitHits, TopOffenders } from './top-offenders.ts';
+import { parseTopQuery, topJson, topPage } from './top-page.ts';
 import { TopReporter } from './top-report.ts';
 
 export function main({ settings, clock, threads }: MainContext<TopSettings>): MainPart {
@@ -40,7 +40,7 @@ export function main({ settings, clock, threads }: MainContext<TopSettings>): Ma
 }
 
 async function top({ query, actor }: ApiCall, reporter: TopReporter | undefined): Promise<object> {
-  const question = topQuestion(query);
+  const question = parseTopQuery(query);
   if (question instanceof Error) throw new ApiProblem(400, question.message);
   if (reporter === undefined) throw new ApiProblem(409, 'top offenders are not kept: STATS_TOP_KEYS is 0');
   if (question.domain !== undefined) checkDomain(actor, question.domain, 'read');
@@ -60,7 +60,7 @@ export function thread({ settings, clock, timers, registry }: ThreadContext<TopS
   return {
     messages,
     observes: {
-      onOverLimit: (domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit)),
+      onOverLimit: (domain, hit, overLimit) => offenders.add(overLimitHits(domain, hit, overLimit)),
     },
     start: () => {
       stop = timers.every(statsTopPeriodMs, () => offenders.rotate());

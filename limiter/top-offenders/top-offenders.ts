@@ -14,7 +14,7 @@ export interface TopOffendersOptions {
 }
 
 /** Hits beyond a limit, as the statistic `over_limit` counts them. */
-export interface Offence {
+export interface OverLimitHits {
   domain: string;
   /** The name of the counter, from the request. */
   key: string;
@@ -25,7 +25,7 @@ export interface Offence {
   shadowMode: boolean;
 }
 
-export function offence(domain: string, { key, counter }: CountedHit, hits: number): Offence {
+export function overLimitHits(domain: string, { key, counter }: CountedHit, hits: number): OverLimitHits {
   const { counterStem, limit, metric, rule } = counter;
   // The stem is still in pieces, and joining them takes longer than all the rest. The key is already joined, because the store
   // or the local cache looked it up.
@@ -86,7 +86,7 @@ export class TopOffenders {
     return this.#dropped;
   }
 
-  add({ domain, key, hits, rule, shadowMode }: Offence): void {
+  add({ domain, key, hits, rule, shadowMode }: OverLimitHits): void {
     const { current } = this.#latest?.name === domain ? this.#latest : this.#use(domain);
     const before = current.bytes;
     current.add(boundedText(key), hits, boundedText(rule), shadowMode);

@@ -1,5 +1,5 @@
 /** `/top` of the debug listener: its parameters, and its two formats. */
-import type { TopDomain, TopKey, TopQuestion, TopReport } from './top-report.ts';
+import type { TopDomain, TopKey, TopQuery, TopReport } from './top-report.ts';
 
 export interface TopPage {
   status: number;
@@ -7,7 +7,7 @@ export interface TopPage {
   lines: string[];
 }
 
-export interface TopPageQuestion extends TopQuestion {
+export interface TopPageQuery extends TopQuery {
   format: 'text' | 'json';
 }
 
@@ -19,7 +19,7 @@ const plainText = 'text/plain; charset=utf-8';
 const parameters = ['domain', 'n', 'format'];
 
 /** Reads `domain`, `n` and `format`. Returns an Error if one of them is invalid. */
-export function topQuestion(query: URLSearchParams): TopPageQuestion | Error {
+export function parseTopQuery(query: URLSearchParams): TopPageQuery | Error {
   const unknown = [...query.keys()].find((name) => !parameters.includes(name));
   if (unknown !== undefined) {
     return new Error(`there is no parameter ${quoted(unknown)}: use domain, n and format`);
@@ -35,9 +35,9 @@ export function topQuestion(query: URLSearchParams): TopPageQuestion | Error {
 /** Answers one request. An invalid request gets 400. */
 export async function topPage(
   query: URLSearchParams,
-  reporter: { report(question: TopQuestion): Promise<TopReport> } | undefined,
+  reporter: { report(question: TopQuery): Promise<TopReport> } | undefined,
 ): Promise<TopPage> {
-  const question = topQuestion(query);
+  const question = parseTopQuery(query);
   if (question instanceof Error) return textPage(400, [question.message]);
   if (reporter === undefined) return textPage(404, ['top offenders are not kept: STATS_TOP_KEYS is 0']);
   const report = await reporter.report(question);
@@ -48,7 +48,7 @@ export async function topPage(
 }
 
 /** A domain without rules looks the same: nobody was over its limits. */
-function nobodyOver({ format }: TopPageQuestion, domain: string, { sinceMs }: TopReport): TopPage {
+function nobodyOver({ format }: TopPageQuery, domain: string, { sinceMs }: TopReport): TopPage {
   const since = new Date(sinceMs).toISOString();
   const problem = `nobody is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;
   if (format === 'text') return textPage(404, [problem]);

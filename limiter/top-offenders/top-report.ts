@@ -33,7 +33,7 @@ export interface TopKey {
 }
 
 /** The part of the report to show. Without a domain, it shows the first domains by hits. */
-export interface TopQuestion {
+export interface TopQuery {
   domain: string | undefined;
   keys: number;
   /** Domains for which this returns false are left out, and not counted. Undefined if none are left out. */
@@ -58,7 +58,7 @@ export class TopReporter {
     this.#options = options;
   }
 
-  async report(question: TopQuestion): Promise<TopReport> {
+  async report(question: TopQuery): Promise<TopReport> {
     const { source, clock } = this.#options;
     const threads = await source.ask('topDomains', undefined);
     const untilMs = clock.nowMs();
@@ -100,7 +100,7 @@ export class TopReporter {
   }
 }
 
-function shownDomains({ domain }: TopQuestion, totals: ReadonlyMap<string, number>): string[] {
+function shownDomains({ domain }: TopQuery, totals: ReadonlyMap<string, number>): string[] {
   if (domain !== undefined) return [domain];
   const byTotal = [...totals].sort(([a, totalA], [b, totalB]) => totalB - totalA || (a < b ? -1 : 1));
   return byTotal.slice(0, mostDomains).map(([name]) => name);

@@ -5,7 +5,7 @@ import type { ThreadMemory } from '../../process/net/connection-memory.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { SentMessage } from '../capabilities/messages.ts';
-import type { Order } from '../operate/orders.ts';
+import type { ThreadCommand } from '../operate/thread-commands.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 
@@ -33,7 +33,7 @@ export type WorkerTask =
   | { do: 'connect-store' }
   /** Adds layers over the rules that the worker has. */
   | { do: 'use-rules'; layers: readonly RuleLayer[] }
-  | { do: 'operate'; order: Order }
+  | { do: 'operate'; order: ThreadCommand }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
   /** The main thread has forgotten the slots of the oldest `count` of the metrics that left. */
@@ -53,7 +53,7 @@ export interface NumberedTask {
   task: WorkerTask;
 }
 
-export type WorkerNews =
+export type WorkerMessage =
   | { is: 'done'; number: number; result: unknown }
   | { is: 'failed'; number: number; message: string }
   | { is: 'log'; level: LogLevelName; message: string; fields: LogFields | undefined }

@@ -3,7 +3,7 @@ import type { LogLevelName } from '../../process/log/logger.ts';
 import { logLevels } from '../../process/log/logger.ts';
 import { createLogger } from '../../process/log/pino-logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { createPostedLog } from './posted-news.ts';
+import { createPostedLog } from './posted-statistics.ts';
 
 const names = ['fatal', 'error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevelName[];
 

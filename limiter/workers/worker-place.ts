@@ -17,7 +17,7 @@ import type { ListenAddress } from '../../process/net/bind.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import { workerEnded, workerReady } from '../log/lines.ts';
-import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
+import type { WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
 import { type JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 import {
   type StartThread,
@@ -174,7 +174,7 @@ export class WorkerPlace {
   }
 
   #take(
-    news: Exclude<WorkerNews, { is: 'done' | 'failed' }>,
+    news: Exclude<WorkerMessage, { is: 'done' | 'failed' }>,
     statistics: WorkerStatistics,
     thread: WorkerThread,
   ): void {

@@ -6,7 +6,7 @@ import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { SentMessage } from '../capabilities/messages.ts';
-import type { Order } from '../operate/orders.ts';
+import type { ThreadCommand } from '../operate/thread-commands.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
 import type { WorkerTask } from './messages.ts';
@@ -129,7 +129,7 @@ export class WorkerPool implements Serving {
     await this.#comeIntoForce({ do: 'use-rules', layers });
   }
 
-  async operate(order: Order): Promise<unknown[]> {
+  async operate(order: ThreadCommand): Promise<unknown[]> {
     if (order.order === 'use-profiles') this.#profiles = order.profiles;
     const answers = await this.#comeIntoForce({ do: 'operate', order });
     return answers.filter((answer) => answer !== undefined);

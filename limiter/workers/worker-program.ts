@@ -11,12 +11,12 @@ import { loadServingModules } from '../assembly/optional-modules.ts';
 import { openServing, type ThreadServing } from '../assembly/serving.ts';
 import { defaultLease } from '../leases/settings.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
-import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
-import { createPostedLog, PostedStatistics } from './posted-news.ts';
+import type { NumberedTask, WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
+import { createPostedLog, PostedStatistics } from './posted-statistics.ts';
 
 const { settings, rules, profiles, published, healthy, timers, worker, connectionMemory } =
   workerData as WorkerStart;
-const post = (news: WorkerNews): void => parentPort?.postMessage(news);
+const post = (news: WorkerMessage): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
   post({ is: 'log', level, message, fields }),

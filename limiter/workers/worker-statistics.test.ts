@@ -5,7 +5,7 @@ import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { ruleStatNames } from '../stats/registry/rule-stats.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { PostedStatistics } from './posted-news.ts';
+import { PostedStatistics } from './posted-statistics.ts';
 import { JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 
 function worker(

@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
+import type { NumberedTask, WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
 
 /** Starts a thread, like `new Worker`. */
 export type StartThread = (program: URL, options: WorkerOptions) => Worker;
@@ -13,7 +13,7 @@ interface WorkerThreadOptions {
   name: string;
   startThread: StartThread;
   /** Called for every message that does not answer a task. */
-  onNews(news: Exclude<WorkerNews, { is: 'done' | 'failed' }>): void;
+  onNews(news: Exclude<WorkerMessage, { is: 'done' | 'failed' }>): void;
   /** Called when the thread and its memory are gone. `reason` is set if the thread was not asked to end. */
   onEnd(reason: string | undefined): void;
 }
@@ -50,7 +50,7 @@ export class WorkerThread {
     // The program is `.ts` when run from source and `.js` in the package, and the compiler does not change a URL.
     const program = new URL(`./worker-program${extname(import.meta.url)}`, import.meta.url);
     this.#worker = options.startThread(program, { name: options.name, workerData: options.start });
-    this.#worker.on('message', (news: WorkerNews) => this.#receive(news, options));
+    this.#worker.on('message', (news: WorkerMessage) => this.#receive(news, options));
     this.#worker.on('messageerror', (error) => this.abandon(errorText(error)));
     this.#worker.on('error', (error) => {
       this.#endReason = errorText(error);
@@ -95,7 +95,7 @@ export class WorkerThread {
     void this.#worker.terminate();
   }
 
-  #receive(news: WorkerNews, options: WorkerThreadOptions): void {
+  #receive(news: WorkerMessage, options: WorkerThreadOptions): void {
     if (news.is !== 'done' && news.is !== 'failed') {
       options.onNews(news);
       return;

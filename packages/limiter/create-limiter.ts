@@ -10,11 +10,11 @@ import {
 } from '../../limiter/assembly/decision-service.ts';
 import { openStoreAdmin } from '../../limiter/assembly/operators/store-admin.ts';
 import { openStore } from '../../limiter/assembly/store.ts';
-import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/decided.ts';
 import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../../limiter/decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../../limiter/decide/request-bounds.ts';
 import { assembleResponse, type ResponseOptions } from '../../limiter/decide/response.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/response-message.ts';
 import { encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
 import { countersNow } from '../../limiter/operate/counter-routes.ts';
 import { CounterResets } from '../../limiter/operate/resets.ts';
@@ -54,7 +54,7 @@ import { descriptorsOf } from './descriptors.ts';
 import { librarySettings, timeoutOf } from './library-settings.ts';
 import { LimiterError } from './limiter-error.ts';
 import { OpenCalls, unlessAborted } from './open-calls.ts';
-import { type RulesRead, readRules } from './read-rules.ts';
+import { type ReadRulesResult, readRules } from './read-rules.ts';
 import { Reservations, retryFailedSeconds } from './reservations.ts';
 import { warn } from './warn.ts';
 
@@ -150,7 +150,7 @@ type Asking = 'check' | 'peek' | 'refund';
 const callOptions = ['hits', 'signal'] as const satisfies readonly (keyof CallOptions)[];
 
 interface LimiterParts {
-  rules: Extract<RulesRead, { table: RuleTable }>;
+  rules: Extract<ReadRulesResult, { table: RuleTable }>;
   redis: ServingModules['redis'];
 }
 
@@ -329,7 +329,7 @@ class ProcessLimiter implements Limiter {
     else this.#emit({ type: 'warning', message });
   }
 
-  #useRules({ table, warnings }: Extract<RulesRead, { table: RuleTable }>): void {
+  #useRules({ table, warnings }: Extract<ReadRulesResult, { table: RuleTable }>): void {
     this.#table = table;
     this.#service.useRules(table);
     this.#unknownDomains.clear();

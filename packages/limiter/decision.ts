@@ -1,14 +1,14 @@
 /** Converts the service's answers into decisions of the library. */
 
-import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/decided.ts';
 import { hitsPerWindow, shownPath } from '../../limiter/decide/limit-headers.ts';
 import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
 import { Code, type Header } from '../../limiter/decide/messages.ts';
 import { decisive, type ResponseOptions } from '../../limiter/decide/response.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/response-message.ts';
 import type { Decision, DescriptorDecision, Reason } from './api.ts';
 
 /** Facts about a decision that the answer does not contain. */
-export interface Observed {
+export interface DecisionFacts {
   /** Limits that were exceeded. They may have allowed the request nevertheless. */
   readonly exceeded: readonly LimitPlan[];
   /** The store failed for at least one counter. */
@@ -19,7 +19,7 @@ export interface Observed {
 export function decisionOf(
   response: RateLimitResponse,
   plans: readonly Plan[],
-  observed: Observed,
+  observed: DecisionFacts,
 ): Decision {
   const { overallCode, statuses, responseHeadersToAdd } = response;
   const perDescriptor = statuses.map((status, index) => descriptorDecision(status, plans[index]!, observed));
@@ -54,7 +54,11 @@ export const tooLargeDecision: Decision = Object.freeze({
   perDescriptor: Object.freeze([]),
 });
 
-function descriptorDecision(status: DescriptorStatus, plan: Plan, observed: Observed): DescriptorDecision {
+function descriptorDecision(
+  status: DescriptorStatus,
+  plan: Plan,
+  observed: DecisionFacts,
+): DescriptorDecision {
   const { code, limitRemaining, durationUntilResetSeconds } = status;
   const isCounted = status.plan !== undefined;
   return {
@@ -67,7 +71,7 @@ function descriptorDecision(status: DescriptorStatus, plan: Plan, observed: Obse
   };
 }
 
-function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: Observed): Reason {
+function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: DecisionFacts): Reason {
   if (plan.kind === 'unlimited') return 'unlimited';
   if (plan.kind !== 'limited') return 'no-rule';
   if (observed.isUncounted && status.plan === undefined) return 'store';

@@ -45,7 +45,7 @@ export interface Framework<Request, Response> {
 }
 
 /** `pass`: the request continues; `answered`: the response is being sent. */
-export type Passage = 'pass' | 'answered';
+export type GateResult = 'pass' | 'answered';
 
 const defaultIpv6Prefix = 56;
 /** Headers in which proxies report the client's address. Clients can send them, too. */
@@ -71,7 +71,7 @@ export function createGate<Request extends RequestView, Response>(
   domain: string,
   options: MiddlewareOptions<Request, Response>,
   framework: Framework<Request, Response>,
-): (request: Request, response: Response) => Promise<Passage> {
+): (request: Request, response: Response) => Promise<GateResult> {
   if (typeof limiter?.check !== 'function')
     throw new LimiterError(
       'invalid',

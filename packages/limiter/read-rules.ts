@@ -14,7 +14,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import type { Rules } from './api.ts';
 
-export type RulesRead =
+export type ReadRulesResult =
   | { readonly table: RuleTable; readonly warnings: readonly string[] }
   | { readonly errors: readonly string[] };
 
@@ -26,7 +26,7 @@ interface NamedText {
   text: string | Uint8Array;
 }
 
-export function readRules(rules: Rules, settings: LimiterSettings): RulesRead {
+export function readRules(rules: Rules, settings: LimiterSettings): ReadRulesResult {
   const options = { mergeDomains: false, support: ruleSupport(settings) };
   if (typeof rules === 'string' && rules.trim() === '') return { errors: ['rules: the text is empty'] };
   const texts = typeof rules === 'string' && !isText(rules) ? textAt(rules) : textsOf(rules);

@@ -2,11 +2,11 @@
 import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
 import type {
   BudgetFailure,
-  BudgetQuestion,
+  BudgetRequest,
   Budgets,
+  EndReservationAnswer,
+  EndReservationRequest,
   ReserveAnswer,
-  SettleAnswer,
-  SettleQuestion,
 } from '../../limiter/reservations/budgets.ts';
 import { kindOfId, reservationIdForm } from '../../limiter/reservations/reservation-id.ts';
 import type { Entry } from '../../rules/model.ts';
@@ -88,7 +88,7 @@ export class Reservations {
     });
   }
 
-  #reservation(amount: number | undefined, answer: ReserveAnswer, about: BudgetQuestion): Reservation {
+  #reservation(amount: number | undefined, answer: ReserveAnswer, about: BudgetRequest): Reservation {
     const { allowed, id, expiresAtMs } = answer;
     const headers = headersOf(answer.headers);
     const seconds = headers['Retry-After'];
@@ -109,7 +109,7 @@ export class Reservations {
   async #commit(
     cost: number | readonly number[] | undefined,
     answer: ReserveAnswer,
-    about: BudgetQuestion,
+    about: BudgetRequest,
   ): Promise<number> {
     this.#parts.throwIfClosed();
     const [actual, amounts] = isList(cost) ? [undefined, cost] : [cost, undefined];
@@ -127,9 +127,9 @@ export class Reservations {
 
   /** Uses the plans of the reserve call, because the current rules may have no such counter. */
   #settle(
-    costs: BudgetQuestion & Pick<SettleQuestion, 'actual'>,
+    costs: BudgetRequest & Pick<EndReservationRequest, 'actual'>,
     { allowed, id, plans }: ReserveAnswer,
-  ): Promise<Pick<SettleAnswer, 'charged'> | BudgetFailure> {
+  ): Promise<Pick<EndReservationAnswer, 'charged'> | BudgetFailure> {
     if (!allowed) return Promise.resolve({ charged: 0 });
     const question = { ...costs, id, plans, unknown: 'charge' } as const;
     return new Promise((done) => this.#parts.budgets.settle(question, { abandoned: false }, done));

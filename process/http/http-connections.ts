@@ -12,7 +12,7 @@ import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { ConnectionMemory } from '../net/connection-memory.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
-import { LoopTurns, type TurnTaker, WaitingLine } from '../time/loop-turns.ts';
+import { FairQueue, LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
 import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
 /** Reasons for closing a connection, or refusing a request on it, and their texts. */
@@ -42,13 +42,13 @@ export class HttpConnections {
   /** Connections by address and port, because TLS has two sockets: one that is accepted, and one that requests name. */
   readonly #byName = new Map<string, HttpConnection>();
   /** Connections by address, in the order in which they became idle or busy. */
-  readonly #idle = new WaitingLine<HttpConnection>();
-  readonly #busy = new WaitingLine<HttpConnection>();
+  readonly #idle = new FairQueue<HttpConnection>();
+  readonly #busy = new FairQueue<HttpConnection>();
   /** Connections that have sent more than one request at once. */
   readonly #eager = new Set<HttpConnection>();
   readonly #turns: LoopTurns;
   /** Connections that were accepted but not opened yet. */
-  readonly #comers = new WaitingLine<Comer>();
+  readonly #comers = new FairQueue<WaitingConnection>();
   #moves = 0;
 
   constructor(options: HttpConnectionsOptions) {
@@ -108,7 +108,7 @@ export class HttpConnections {
       this.#open(socket, isTls, open);
       return;
     }
-    const comer: Comer = {
+    const comer: WaitingConnection = {
       group,
       socket,
       takeTurn: () => {
@@ -240,6 +240,6 @@ function firstOfLargest(crowds: Iterable<Crowd>): HttpConnection | undefined {
   return largest?.first;
 }
 
-interface Comer extends TurnTaker {
+interface WaitingConnection extends TurnTaker {
   readonly socket: Socket;
 }

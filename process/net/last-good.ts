@@ -1,7 +1,7 @@
 import { errorText } from '../log/error-text.ts';
 
 /** A value that is read from files at each use. While they cannot be used, the last good value stays. */
-export class LastGood<Value> {
+export class LastGoodValue<Value> {
   readonly #read: (before: Value | undefined) => Value;
   readonly #refused: (reason: string) => void;
   #value: Value;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LoopTurns, type TurnTaker, WaitingLine } from './loop-turns.ts';
+import { FairQueue, LoopTurns, type TurnTaker } from './loop-turns.ts';
 
 /** A loop whose turns are run by hand, with a clock that advances by the declared cost of work. */
 class Loop {
@@ -345,9 +345,9 @@ describe('what came', () => {
   });
 });
 
-describe('WaitingLine', () => {
+describe('FairQueue', () => {
   it('sheds the first of the largest group', () => {
-    const line = new WaitingLine<{ group: string; id: number }>();
+    const line = new FairQueue<{ group: string; id: number }>();
     const all = ['a', 'b', 'b', 'a', 'b'].map((group, id) => ({ group, id }));
     for (const one of all) line.add(one);
     expect([line.shed()?.id, line.shed()?.id, line.size]).toEqual([1, 0, 3]);

@@ -26,7 +26,7 @@ export interface TurnTaker {
 export type TurnKind = 'little' | 'much' | 'read';
 
 /** Members that wait for the same kind of turn. */
-export class WaitingLine<Member extends { readonly group: string } = TurnTaker> {
+export class FairQueue<Member extends { readonly group: string } = TurnTaker> {
   /** Members by group. Both are in the order of their turns. */
   readonly #groups = new Map<string, Set<Member>>();
   size = 0;
@@ -132,9 +132,9 @@ const system: LoopTurnsOptions = { clock: systemClock, later: setImmediate };
 
 export class LoopTurns {
   readonly #options: LoopTurnsOptions;
-  readonly #little = new WaitingLine();
-  readonly #much = new WaitingLine();
-  readonly #read = new WaitingLine();
+  readonly #little = new FairQueue();
+  readonly #much = new FairQueue();
+  readonly #read = new FairQueue();
   /** The time at which input has used up its share, if it is watched. */
   #endMs = Number.NEGATIVE_INFINITY;
   /** Whether the turn of the loop in which the share began is still running. */

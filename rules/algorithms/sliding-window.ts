@@ -27,7 +27,7 @@ export const slidingWindow: RuleAlgorithm = {
 
 /** Returns how many hits the arithmetic of a large window may count too many: one tick of the former window. */
 function roundedOff({ requests, windows }: Traffic): number {
-  const exactMost = Number.MAX_SAFE_INTEGER;
-  const isExact = requests * windows.longest * 1e6 <= exactMost;
-  return isExact ? 0 : Math.ceil((11 * requests ** 2) / exactMost);
+  const largestExactNumber = Number.MAX_SAFE_INTEGER;
+  const isExact = requests * windows.longest * 1e6 <= largestExactNumber;
+  return isExact ? 0 : Math.ceil((11 * requests ** 2) / largestExactNumber);
 }

@@ -129,7 +129,7 @@ const isReasonMember = (type: AnyNode): boolean =>
   type.kind === SyntaxKind.PropertySignature && type.name?.text === 'reason';
 
 /** The functions that make a condition of a reason, or look for one. */
-const takesReason = /^(?:finding|found|says)$/;
+const takesReason = /^(?:newCondition|found|hasReason)$/;
 
 /**
  * Whether the name belongs to a constant, type, property or comparison that is called a reason, or goes to a function that

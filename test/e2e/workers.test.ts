@@ -8,7 +8,7 @@ import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ruleStatNames } from '../../limiter/stats/registry/rule-stats.ts';
 import type { SlotName } from '../../limiter/stats/registry/slot-table.ts';
-import type { NumberedTask, WorkerNews, WorkerTask } from '../../limiter/workers/messages.ts';
+import type { NumberedTask, WorkerMessage, WorkerTask } from '../../limiter/workers/messages.ts';
 import { AdsServer } from '../support/ads-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -47,7 +47,7 @@ class Threads {
     const worker = new Worker(program, { ...options, ...this.options });
     const index = this.workers.push(worker) - 1;
     this.#names[index] = [];
-    worker.on('message', (news: WorkerNews) => {
+    worker.on('message', (news: WorkerMessage) => {
       if (news.is === 'values') this.#values[index] = news.values;
       if (news.is === 'names') this.#names[index]?.push(...news.names);
     });

@@ -14,7 +14,7 @@ import {
 import { createDecisionService } from '../../limiter/assembly/decision-service.ts';
 import { defaultRequestLimits, RequestBounds } from '../../limiter/decide/request-bounds.ts';
 import { DecodeError, encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
-import { readQuestion } from '../../limiter/http/check-question.ts';
+import { readCheckBody } from '../../limiter/http/check-body.ts';
 import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.ts';
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
@@ -170,7 +170,7 @@ const checkFamilies: Record<string, (n: number) => Buffer> = {
 
 function readCheck(bytes: Uint8Array): void {
   try {
-    const { domain, descriptors, hits } = readQuestion(bytes, { caller: undefined });
+    const { domain, descriptors, hits } = readCheckBody(bytes, { caller: undefined });
     encodeRateLimitRequest(domain, descriptors, hits);
   } catch (error) {
     if (!(error instanceof ApiProblem)) throw error;

@@ -69,7 +69,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'who waits for a domain is not heard when its holder leaves it',
     file: 'control-plane/reconcile/claims.ts',
-    within: 'SettledClaims.#reached',
+    within: 'ClaimResolver.#reached',
     search: 'if (uids.has(uid)) continue;',
     replace: 'continue;',
     killedBy: 'control-plane/reconcile/decide.property.test.ts',

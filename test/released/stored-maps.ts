@@ -1,7 +1,8 @@
 /** What replicas of the control plane store in ConfigMaps: made by this version, or read from what an earlier one made. */
+
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
 import { type ConfigMap, gzipCodec } from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
-import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { decodeReport, encodeReport } from '../../control-plane/replicas/replica-reports.ts';
 import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -58,7 +59,7 @@ async function withStores<Result>(
   listed: readonly StoredMap[],
   use: (stores: {
     api: ScriptedApi;
-    kept: KeptSpecStore;
+    kept: AcceptedSpecStore;
     domains: DomainRecordStore;
     removed: RemovedObjectStore;
     /** Of deleted objects, as they were read last. */
@@ -83,7 +84,7 @@ async function withStores<Result>(
     ...recordedTelemetry(),
     mayWrite: () => removedWanted !== undefined,
   };
-  const kept = new KeptSpecStore({ ...options, leads: () => true, changed: () => {} });
+  const kept = new AcceptedSpecStore({ ...options, leads: () => true, changed: () => {} });
   const domains = new DomainRecordStore({
     ...options,
     mayWrite: () => true,

@@ -2,8 +2,8 @@
 import { expect, it } from 'vitest';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
-import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
@@ -90,7 +90,7 @@ it('what another replica accepted after the generation that the leader knows is 
   const { time, cluster, ...parts } = world(() => undefined);
   const reported: number[] = [];
   const open = (leads: boolean) =>
-    new KeptSpecStore({
+    new AcceptedSpecStore({
       ...parts,
       ...recordedTelemetry(),
       codec: plainCodec,

@@ -2,7 +2,7 @@
 import { ClusterBacking } from '../../control-plane/cluster-backing.ts';
 import { ControlLoop } from '../../control-plane/control-loop.ts';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import { meetingsOf } from '../../control-plane/reconcile/counter-collisions.ts';
+import { collisionsOf } from '../../control-plane/reconcile/counter-collisions.ts';
 import type { Codec } from '../../control-plane/replicas/config-maps.ts';
 import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
@@ -137,7 +137,7 @@ export class SimulatedReplica {
         notified(this, event);
         process.timers.after(10, () => settle?.());
       },
-      searchCollisions: (objects) => ({ found: Promise.resolve(meetingsOf(objects)), stop: () => {} }),
+      searchCollisions: (objects) => ({ found: Promise.resolve(collisionsOf(objects)), stop: () => {} }),
       serving: () => {},
     });
     void this.loop.start();

@@ -1,6 +1,11 @@
 /** What the formulas of the algorithms are asked: states of counters and charges as stores hold them, also by other limits. */
 import fc from 'fast-check';
-import { type Bound, type Charge, type CounterState, exactMost } from '../../limiter/algorithms/bound.ts';
+import {
+  type Bound,
+  type Charge,
+  type CounterState,
+  largestExactNumber,
+} from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -36,12 +41,12 @@ export const fixedCases: fc.Arbitrary<AlgorithmCase> = fc
 
 export const slidingCases: fc.Arbitrary<AlgorithmCase> = fc
   .record({
-    requests: fc.oneof(count, fc.constant(exactMost)),
+    requests: fc.oneof(count, fc.constant(largestExactNumber)),
     length: seconds,
     /** Of the counter and of the charge, in windows after the current one. */
     at: fc.integer({ min: -3, max: 3 }),
     chargedAt: fc.integer({ min: -3, max: 2 }),
-    counts: fc.option(fc.tuple(count, fc.oneof(count, fc.constant(exactMost))), { nil: undefined }),
+    counts: fc.option(fc.tuple(count, fc.oneof(count, fc.constant(largestExactNumber))), { nil: undefined }),
     laterMicros: fc.nat(1e9),
     hits: count,
   })

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RateLimitResponse } from '../../limiter/decide/decided.ts';
 import { Code, type Descriptor } from '../../limiter/decide/messages.ts';
+import type { RateLimitResponse } from '../../limiter/decide/response-message.ts';
 import { RateLimitService } from '../../limiter/service/rate-limit-service.ts';
 import { LocalFallbackStore } from '../../limiter/stores/failure/local-fallback-store.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';

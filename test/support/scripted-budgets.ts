@@ -2,10 +2,10 @@ import type {
   BudgetFailure,
   BudgetScope,
   Budgets,
+  EndReservationAnswer,
+  EndReservationRequest,
   ReserveAnswer,
-  ReserveQuestion,
-  SettleAnswer,
-  SettleQuestion,
+  ReserveRequest,
 } from '../../limiter/reservations/budgets.ts';
 import { limit } from './rule-builder.ts';
 
@@ -31,15 +31,11 @@ export class ScriptedBudgets implements Budgets {
   readonly asked: unknown[] = [];
   readonly recalled: (readonly [id: string, domain: string | undefined])[] = [];
   reserving: Partial<ReserveAnswer> | BudgetFailure = {};
-  settling: Partial<SettleAnswer> | BudgetFailure = {};
+  settling: Partial<EndReservationAnswer> | BudgetFailure = {};
   standing: readonly BudgetScope[] | BudgetFailure = [budgetScope];
   remembered: Awaited<ReturnType<Budgets['recall']>>;
 
-  reserve(
-    question: ReserveQuestion,
-    _: unknown,
-    done: (answer: ReserveAnswer | BudgetFailure) => void,
-  ): void {
+  reserve(question: ReserveRequest, _: unknown, done: (answer: ReserveAnswer | BudgetFailure) => void): void {
     const { amount, id = 'ours' } = question;
     this.asked.push(question);
     const common = {
@@ -56,9 +52,13 @@ export class ScriptedBudgets implements Budgets {
     done('failure' in this.reserving ? this.reserving : { ...common, ...this.reserving });
   }
 
-  settle(question: SettleQuestion, _: unknown, done: (answer: SettleAnswer | BudgetFailure) => void): void {
+  settle(
+    question: EndReservationRequest,
+    _: unknown,
+    done: (answer: EndReservationAnswer | BudgetFailure) => void,
+  ): void {
     this.asked.push(question);
-    const common: SettleAnswer = {
+    const common: EndReservationAnswer = {
       outcome: 'settled',
       charged: question.actual ?? 600,
       amount: 600,

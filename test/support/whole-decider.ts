@@ -1,15 +1,15 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
-import type { ClusterDecision, KeptSpec, StoredSpec } from '../../control-plane/model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from '../../control-plane/model/decision.ts';
 import { VersionedMap } from '../../control-plane/model/versioned-map.ts';
 import {
+  acceptedSpecChanges,
   Decider,
-  keptChanges,
   noPolicy,
   type Policy,
   persistedSpec,
 } from '../../control-plane/reconcile/decide.ts';
 
-type Kept = ReadonlyMap<string, KeptSpec>;
+type Kept = ReadonlyMap<string, LastAcceptedSpec>;
 
 /** Is reported of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
 export class WholeDecider extends Decider {
@@ -41,7 +41,7 @@ export function changesBetween<T>(
 
 export function nextKept(decision: ClusterDecision, kept: Kept): Kept {
   const uids = new Set([...decision.outcomes.keys(), ...kept.keys()]);
-  return new Map(VersionedMap.of(kept).with(keptChanges(decision, kept, uids)));
+  return new Map(VersionedMap.of(kept).with(acceptedSpecChanges(decision, kept, uids)));
 }
 
 export function persistedKept({ outcomes }: ClusterDecision, kept: Kept): Map<string, StoredSpec> {

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../../process/files/package-file.ts';
 import { Heartbeats, type LimiterName } from '../../operate/heartbeats.ts';
-import type { Order } from '../../operate/orders.ts';
 import { CounterResets } from '../../operate/resets.ts';
 import { MemcacheStoreAdmin } from '../../operate/store-admin/memcache-store-admin.ts';
 import { MemoryStoreAdmin } from '../../operate/store-admin/memory-store-admin.ts';
 import type { StoreAdmin } from '../../operate/store-admin/store-admin.ts';
+import type { ThreadCommand } from '../../operate/thread-commands.ts';
 import { StatsRegistry } from '../../stats/registry/stats-registry.ts';
 import type { ResolveSrv } from '../../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../../stores/memory/memory-store.ts';
@@ -21,7 +21,7 @@ interface StoreAdminParts {
 }
 
 /** Reports this limiter to those that share its store, and asks them to reset counters. */
-export interface Colleagues {
+export interface LimiterPeers {
   readonly resets: CounterResets;
   readonly heartbeats: Heartbeats;
   start(): void;
@@ -29,14 +29,14 @@ export interface Colleagues {
 }
 
 /** `operate` reaches every serving thread. */
-export function openColleagues(
+export function openPeers(
   { clock, timers }: LimiterContext,
   {
     storeAdmin,
     self,
     operate,
-  }: { storeAdmin: StoreAdmin; self: LimiterName; operate(order: Order): Promise<unknown> },
-): Colleagues {
+  }: { storeAdmin: StoreAdmin; self: LimiterName; operate(order: ThreadCommand): Promise<unknown> },
+): LimiterPeers {
   const heartbeats = new Heartbeats({
     storeAdmin,
     self: { ...self, version: packageVersion() },

@@ -4,7 +4,7 @@ import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc
 import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
-import { LastGood } from '../../../process/net/last-good.ts';
+import { LastGoodValue } from '../../../process/net/last-good.ts';
 import { readPemFile, trustedAuthorities } from '../../../process/net/tls-credentials.ts';
 import { oldestTls } from '../../../process/net/tls-floor.ts';
 import { ConfigSourceError } from '../config-source.ts';
@@ -31,13 +31,13 @@ export interface AdsCredentials {
 export class AdsTransport {
   readonly #target: string;
   readonly #serverName: string;
-  readonly #context: LastGood<SecureContext> | undefined;
+  readonly #context: LastGoodValue<SecureContext> | undefined;
 
   /** `tls`: undefined without TLS. @throws ConfigSourceError that names the setting of a file that is missing or not PEM */
   constructor(target: string, tls: AdsTls | undefined, refused: (reason: string) => void) {
     this.#target = target;
     this.#serverName = tls?.serverName ?? '';
-    this.#context = tls && orRefuse(() => new LastGood(() => secureContext(tls), refused));
+    this.#context = tls && orRefuse(() => new LastGoodValue(() => secureContext(tls), refused));
   }
 
   /** The context made from the current files; undefined without TLS. */

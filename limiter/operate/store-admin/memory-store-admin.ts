@@ -2,16 +2,16 @@ import type { CounterState } from '../../algorithms/bound.ts';
 import type { StoredCounter } from '../../stores/store.ts';
 import {
   type CounterRef,
-  type NewsListener,
   type RecordTable,
   type ScannedKeys,
-  type ScanQuestion,
+  type ScanQuery,
   type StoreAdmin,
   StoreAdminRefusal,
+  type SubscriptionListener,
 } from './store-admin.ts';
 
 /** The counters of a store in this process. */
-export interface KeptCounters {
+export interface MemoryCounters {
   /** Returns the keys one after the other, while counters are added and removed. */
   keys(): Iterator<string>;
   look(key: string): CounterState | undefined;
@@ -25,18 +25,18 @@ const mostScans = 16;
 export class MemoryStoreAdmin implements StoreAdmin {
   readonly kind = 'memory';
   readonly missing = [];
-  readonly #counters: KeptCounters;
+  readonly #counters: MemoryCounters;
   /** The rest of each unfinished scan, by the place that was returned last. */
   readonly #scans = new Map<string, Iterator<string>>();
   #lastScan = 0;
-  readonly #listeners = new Set<NewsListener>();
+  readonly #listeners = new Set<SubscriptionListener>();
   readonly #tables = new Map<RecordTable, Map<string, string>>();
 
-  constructor(counters: KeptCounters) {
+  constructor(counters: MemoryCounters) {
     this.#counters = counters;
   }
 
-  async scan({ prefixes, from, count }: ScanQuestion): Promise<ScannedKeys> {
+  async scan({ prefixes, from, count }: ScanQuery): Promise<ScannedKeys> {
     const keys = from === undefined ? this.#counters.keys() : this.#scans.get(from);
     if (keys === undefined) {
       throw new StoreAdminRefusal(
@@ -83,9 +83,9 @@ export class MemoryStoreAdmin implements StoreAdmin {
     return true;
   }
 
-  subscribe(listener: NewsListener): () => void {
+  subscribe(listener: SubscriptionListener): () => void {
     // A new object, because the given one may be registered twice.
-    const own: NewsListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+    const own: SubscriptionListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
     this.#listeners.add(own);
     queueMicrotask(() => {
       if (this.#listeners.has(own)) own.back();

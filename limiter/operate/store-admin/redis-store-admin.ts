@@ -3,7 +3,7 @@
  * second.
  */
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
-import { exactMost } from '../../algorithms/bound.ts';
+import { largestExactNumber } from '../../algorithms/bound.ts';
 import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
 import { readCounter, removeCounter } from '../../stores/redis/stored-counters.ts';
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
@@ -22,12 +22,12 @@ import {
   type CounterRef,
   isStoreAdminKey,
   type MissingRight,
-  type NewsListener,
   type RecordTable,
   type ScannedKeys,
-  type ScanQuestion,
+  type ScanQuery,
   type StoreAdmin,
   StoreAdminRefusal,
+  type SubscriptionListener,
 } from './store-admin.ts';
 
 export interface RedisStoreAdminOptions {
@@ -95,7 +95,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     return [...this.#missing.values()].map(({ command, message }) => ({ command, message }));
   }
 
-  async scan({ prefixes, from, count }: ScanQuestion): Promise<ScannedKeys> {
+  async scan({ prefixes, from, count }: ScanQuery): Promise<ScannedKeys> {
     const place = from === undefined ? beginning : parsePlace(from);
     const servers = place?.perSecond ? this.#options.perSecond : this.#options.main;
     if (place === undefined || servers === undefined)
@@ -155,7 +155,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     }
   }
 
-  subscribe(listener: NewsListener): () => void {
+  subscribe(listener: SubscriptionListener): () => void {
     return this.#news.subscribe(listener);
   }
 
@@ -207,7 +207,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     let failure: unknown = main.errors.notConnected();
     for (const server of main.all()) {
       try {
-        return integerReply('PUBLISH', await server.send('publish', args), 0, exactMost);
+        return integerReply('PUBLISH', await server.send('publish', args), 0, largestExactNumber);
       } catch (error) {
         if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
         failure = error;

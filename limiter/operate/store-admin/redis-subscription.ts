@@ -8,7 +8,7 @@ import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import { RedisLink } from '../../stores/redis/wire/redis-link.ts';
 import { type Reply, ReplyError } from '../../stores/redis/wire/resp.ts';
 import type { RedisServers } from './redis-servers.ts';
-import type { NewsListener } from './store-admin.ts';
+import type { SubscriptionListener } from './store-admin.ts';
 
 export interface SubscriptionOptions {
   channel: string;
@@ -26,7 +26,7 @@ const pingMs = 2_000;
 
 export class RedisSubscription {
   readonly #options: SubscriptionOptions;
-  readonly #listeners = new Set<NewsListener>();
+  readonly #listeners = new Set<SubscriptionListener>();
   #link: RedisLink | undefined;
   #isOpening = false;
   #isSubscribed = false;
@@ -38,8 +38,8 @@ export class RedisSubscription {
     this.#options = options;
   }
 
-  subscribe(listener: NewsListener): () => void {
-    const own: NewsListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+  subscribe(listener: SubscriptionListener): () => void {
+    const own: SubscriptionListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
     this.#listeners.add(own);
     if (this.#isSubscribed) queueMicrotask(() => this.#listeners.has(own) && own.back());
     else void this.#open();

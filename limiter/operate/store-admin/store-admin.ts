@@ -12,7 +12,7 @@ export interface CounterRef {
   readonly perSecond: boolean;
 }
 
-export interface ScanQuestion {
+export interface ScanQuery {
   /** Keys begin with one of these. */
   readonly prefixes: readonly string[];
   /** Where to continue; undefined: at the beginning. */
@@ -38,7 +38,7 @@ export interface MissingRight {
   readonly message: string;
 }
 
-export interface NewsListener {
+export interface SubscriptionListener {
   /** Called for each message of any limiter, including this one. */
   heard(text: string): void;
   /** Called when messages arrive from now on. Some may have been missed before. */
@@ -52,7 +52,7 @@ export type RecordTable = 'overrides' | 'limiters' | 'revisions';
 export interface StoreAdmin {
   readonly kind: 'redis' | 'memory' | 'memcache';
   /** Returns one slice of keys of counters. A key may come twice, and one that does not exist all the time may be missing. */
-  scan(question: ScanQuestion): Promise<ScannedKeys>;
+  scan(question: ScanQuery): Promise<ScannedKeys>;
   /** Reads counters, in the given order; undefined: it does not exist, or is no counter. */
   read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]>;
   /** Removes counters with the ledgers of their leases and their reservations. Returns how many existed. */
@@ -62,7 +62,7 @@ export interface StoreAdmin {
   /** Sends a text to all listeners. Returns false if this is refused: `missing` has the reason. */
   publish(text: string): Promise<boolean>;
   /** Subscribes, again whenever the connection is lost. Returns a function that ends it. */
-  subscribe(listener: NewsListener): () => void;
+  subscribe(listener: SubscriptionListener): () => void;
   records(table: RecordTable): Promise<Map<string, string>>;
   /** Reads one record; undefined: there is no such field. */
   record(table: RecordTable, field: string): Promise<string | undefined>;

@@ -1,7 +1,7 @@
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
 import { copyOperation, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
-import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
+import { readThenCount, type SubmitAll } from '../stop-when-over.ts';
 import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.ts';
@@ -143,7 +143,7 @@ export class LocalFallbackStore extends StoreDecorator {
     if (options.stopWhenOver) {
       const answered = ops.filter((op) => op.error === undefined);
       const submit: SubmitAll = (part, done) => this.#options.local.submit(part, countAll, done);
-      lookThenCount([failed], submit, () => {}, answered.map(asBefore));
+      readThenCount([failed], submit, () => {}, answered.map(asBefore));
     } else {
       this.#options.local.submit(failed, options, () => {});
     }

@@ -2,7 +2,7 @@
 
 import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, hitsToCount, type Operation } from '../operation.ts';
-import { holdBack } from '../stop-when-over.ts';
+import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
 import { addCommand, changeCommand, type MemcacheCommand } from './command.ts';
 
@@ -111,7 +111,7 @@ export class CounterBatch {
       op.after = this.keys.get(op.key)!.total;
     }
     const known = failed ? this.#withoutFailed(ops) : ops;
-    if (stopWhenOver) holdBack(known);
+    if (stopWhenOver) stopOthersWhenOver(known);
     for (const op of known) {
       const count = this.keys.get(op.key)!;
       count.count(op);
@@ -134,7 +134,7 @@ function changed(total: number, change: number): number {
 }
 
 /** Keys whose questions are in flight. Later turns may ask for a key again before the first answer. */
-export class AskedKeys {
+export class RequestedKeys {
   readonly #asked = new Map<string, KeyCount[]>();
 
   add(count: KeyCount): void {

@@ -11,13 +11,13 @@ import type { Claims, Store, SubmitOptions } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { addCommand, GetCommand, versionCommand } from './command.ts';
 import {
-  AskedKeys,
   type ChangeEvents,
   CounterBatch,
   decrease,
   increase,
   type KeyCount,
   type PendingBatch,
+  RequestedKeys,
 } from './counter-batch.ts';
 import type { MemcacheAddress, MemcacheConnection } from './memcache-connection.ts';
 import { memcacheKey } from './memcache-key.ts';
@@ -68,7 +68,7 @@ export class MemcacheStore implements Store, Claims {
   readonly #events: MemcacheEvents;
   readonly #timeoutMs: number;
   readonly #nodes: MemcacheNodes;
-  readonly #asked = new AskedKeys();
+  readonly #asked = new RequestedKeys();
   #open: CounterBatch | undefined;
   #requestsUnderWay = 0;
   #closed = false;

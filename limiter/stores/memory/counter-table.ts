@@ -5,7 +5,7 @@ import { StoreError } from '../store-error.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
 /** One counter. */
-export interface KeptCounter {
+export interface MemoryCounter {
   readonly key: string;
   readonly bytes: number;
   /** Set when it is created. That of a sliding window or a bucket moves later with its hits. */
@@ -16,7 +16,7 @@ export interface KeptCounter {
   held: CounterState | undefined;
   /** Its position. Undefined after it was removed; the expiry queue or a reader may still refer to it. */
   table: CounterTable | undefined;
-  nextInTick: KeptCounter | undefined;
+  nextInTick: MemoryCounter | undefined;
 }
 
 /** The fields of an operation with which a counter is stored. */
@@ -32,12 +32,12 @@ const mostRequeued = 100;
 /** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
 const leastLifeMs = 1000;
 
-export function stateOf(counter: KeptCounter | undefined, bound: Bound): CounterState | undefined {
+export function stateOf(counter: MemoryCounter | undefined, bound: Bound): CounterState | undefined {
   if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
 
-function hasMoved({ expiresAtMs, queuedTick }: KeptCounter): boolean {
+function hasMoved({ expiresAtMs, queuedTick }: MemoryCounter): boolean {
   return Math.ceil(expiresAtMs / 1000) > queuedTick;
 }
 
@@ -45,8 +45,8 @@ function hasMoved({ expiresAtMs, queuedTick }: KeptCounter): boolean {
 export class CounterTable {
   readonly maxBytes: number;
   readonly #maxCounters: number;
-  readonly #counters = new Map<string, KeptCounter>();
-  readonly #queue = new ExpiryQueue<KeptCounter>();
+  readonly #counters = new Map<string, MemoryCounter>();
+  readonly #queue = new ExpiryQueue<MemoryCounter>();
   #bytes = 0;
   #otherBytes = 0;
   #evicted = 0;
@@ -70,8 +70,8 @@ export class CounterTable {
   }
 
   /** The operation's counter remembers the result, so that the map is not read again. */
-  find({ key, counter }: Pick<Operation, 'key' | 'counter'>, nowMs: number): KeptCounter | undefined {
-    let found = counter.place as KeptCounter | undefined;
+  find({ key, counter }: Pick<Operation, 'key' | 'counter'>, nowMs: number): MemoryCounter | undefined {
+    let found = counter.place as MemoryCounter | undefined;
     if (found === undefined || found.table !== this || found.key !== key) {
       found = this.#counters.get(key);
       counter.place = found;
@@ -87,7 +87,7 @@ export class CounterTable {
   }
 
   /** Undefined if there is none, or it has ended. */
-  at(key: string, nowMs: number): KeptCounter | undefined {
+  at(key: string, nowMs: number): MemoryCounter | undefined {
     const counter = this.#counters.get(key);
     return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
   }
@@ -103,7 +103,7 @@ export class CounterTable {
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : bufferedBytes);
     if (bytes > this.maxBytes) return false;
     this.#makeRoom(1, bytes);
-    const counter: KeptCounter = {
+    const counter: MemoryCounter = {
       key,
       bytes,
       expiresAtMs,
@@ -127,7 +127,7 @@ export class CounterTable {
     kept: Kept,
     bound: Bound,
     held: CounterState,
-    counter: KeptCounter | undefined,
+    counter: MemoryCounter | undefined,
     nowMs: number,
   ): boolean {
     const { key, ttlSeconds } = kept;
@@ -192,7 +192,7 @@ export class CounterTable {
     }
   }
 
-  #drop(counter: KeptCounter): void {
+  #drop(counter: MemoryCounter): void {
     counter.table = undefined;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);

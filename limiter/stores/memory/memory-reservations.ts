@@ -2,9 +2,9 @@ import type { Clock } from '../../../process/time/clock.ts';
 import { holdWaitMicros, used } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import {
-  type Fullness,
   failAll,
   type Operation,
+  type ReachedReservationBound,
   type Reservation,
   type ReservationHold,
   type ReservationOwner,
@@ -14,7 +14,7 @@ import { ByteShares } from './byte-shares.ts';
 import { CounterTable, keyTooLong, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
-  type KeptReservation,
+  type MemoryReservation,
   ReservationBook,
   type ReservationTerms,
   reservationBytes,
@@ -57,7 +57,7 @@ export class MemoryReservations implements Notes, Claims {
   readonly #options: MemoryReservationsOptions;
   readonly #books = new Map<string, ReservationBook>();
   readonly #ends = new ExpiryQueue<ReservationBook>();
-  readonly #noted = new Map<string, KeptReservation>();
+  readonly #noted = new Map<string, MemoryReservation>();
   readonly #notes = new Map<string, KeptNote>();
   readonly #noteEnds = new ExpiryQueue<KeptNote>();
   readonly #claims = new CounterTable(mostClaims);
@@ -80,7 +80,7 @@ export class MemoryReservations implements Notes, Claims {
     return this.#noteAt(id, this.#options.clock.nowMs());
   }
 
-  async note({ id, text, ttlMs, owner }: Note): Promise<string | Fullness | undefined> {
+  async note({ id, text, ttlMs, owner }: Note): Promise<string | ReachedReservationBound | undefined> {
     const nowMs = this.#options.clock.nowMs();
     this.sweep(nowMs, sweptPerCall);
     const known = this.#noteAt(id, nowMs);
@@ -182,7 +182,7 @@ export class MemoryReservations implements Notes, Claims {
 
   #bookOf(stem: string, owner: ReservationOwner | undefined): ReservationBook {
     const { table, maxReservations, recordMs } = this.#options;
-    const onForgotten = (forgotten: KeptReservation): void => {
+    const onForgotten = (forgotten: MemoryReservation): void => {
       this.#occupy(forgotten.owner, -forgotten.bytes);
       if (this.#noted.get(forgotten.id) === forgotten) this.#noted.delete(forgotten.id);
     };
@@ -337,7 +337,10 @@ function termsOf(
 }
 
 /** Whether the reservation was made for another number of descriptors, if both numbers are known. */
-function hasOtherDescriptors({ descriptors: named }: Reservation, { descriptors }: KeptReservation): boolean {
+function hasOtherDescriptors(
+  { descriptors: named }: Reservation,
+  { descriptors }: MemoryReservation,
+): boolean {
   return named > 0 && descriptors > 0 && named !== descriptors;
 }
 
@@ -345,7 +348,7 @@ function reportAll(counters: readonly Operation[], isEmpty: boolean): void {
   for (const { hold } of counters) hold!.outcome = isEmpty ? 'left-out' : 'charged';
 }
 
-function isRepeated(call: Reservation, section: Section, known: KeptReservation | undefined): boolean {
+function isRepeated(call: Reservation, section: Section, known: MemoryReservation | undefined): boolean {
   if (known === undefined) return false;
   const { amount, ttlMs, onExpiry, width, descriptors } = termsOf(call, section, undefined);
   return (
@@ -357,7 +360,7 @@ function isRepeated(call: Reservation, section: Section, known: KeptReservation 
   );
 }
 
-function repeat(call: Reservation, { counters }: Section, known: KeptReservation): void {
+function repeat(call: Reservation, { counters }: Section, known: MemoryReservation): void {
   if (call.expiresAtMs === 0) call.expiresAtMs = known.dueMs;
   reportAll(counters, known.isEmpty);
 }
@@ -396,7 +399,7 @@ function refuses(
 /** Joins the results of the sections of one call: a reservation that was settled just now outweighs one that was settled before. */
 function laterOutcome(
   former: Reservation['settled'],
-  known: KeptReservation,
+  known: MemoryReservation,
   nowMs: number,
 ): Reservation['settled'] {
   if (known.state === 'settled') return former === 'unknown' ? 'repeated' : former;

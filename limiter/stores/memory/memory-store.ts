@@ -4,10 +4,10 @@ import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedAfter } from '../folded-run.ts';
 import { failAll, failOp, hitsToCount, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
-import { holdBack } from '../stop-when-over.ts';
+import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
-import { CounterTable, type KeptCounter, keyTooLong, stateOf } from './counter-table.ts';
+import { CounterTable, keyTooLong, type MemoryCounter, stateOf } from './counter-table.ts';
 import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
@@ -35,10 +35,10 @@ export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #table: CounterTable;
   /** The states of the current group. */
-  readonly #counters: (KeptCounter | undefined)[] = [];
+  readonly #counters: (MemoryCounter | undefined)[] = [];
   readonly #reservations: MemoryReservations | undefined;
   /** The shares of limiters in counters that are shared out. */
-  readonly #ledgers: WeakMap<KeptCounter, MemoryLedger> | undefined;
+  readonly #ledgers: WeakMap<MemoryCounter, MemoryLedger> | undefined;
   #closed = false;
 
   constructor({ clock, maxCounters, maxBytes, reservations, ledgers = false }: MemoryStoreOptions) {
@@ -91,7 +91,7 @@ export class MemoryStore implements Store {
       this.#table.sweep(nowMs, ops.length * sweptPerOp);
       if (options.stopWhenOver) {
         for (const op of ops) this.#look(op, nowMs);
-        holdBack(ops);
+        stopOthersWhenOver(ops);
       } else {
         for (const op of ops) op.applied = hitsToCount(op);
       }
@@ -189,7 +189,12 @@ export class MemoryStore implements Store {
   }
 
   /** Handles a message to the ledger alone: hits are in separate operations. */
-  #share(op: Operation, lease: LeaseTerms, ledgers: WeakMap<KeptCounter, MemoryLedger>, nowMs: number): void {
+  #share(
+    op: Operation,
+    lease: LeaseTerms,
+    ledgers: WeakMap<MemoryCounter, MemoryLedger>,
+    nowMs: number,
+  ): void {
     const { key, ttlSeconds } = op;
     const isThere = this.#table.find(op, nowMs) !== undefined;
     if (!isThere && !this.#table.create({ key, value: 0, expiresAtMs: nowMs + ttlSeconds * 1000 })) {

@@ -8,24 +8,24 @@ import {
   type Charge,
   type CounterState,
   nothingReturned,
-  type Returned,
+  type ReturnedTotal,
 } from '../../algorithms/bound.ts';
 import { chargeAnyway, used, waitMicros } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation, ReservationOwner } from '../operation.ts';
-import { type CounterTable, type KeptCounter, stateOf } from './counter-table.ts';
+import { type CounterTable, type MemoryCounter, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
 /** The reservations on one counter. */
 export interface Tally {
   readonly key: string;
   /** The counter that was charged last; undefined as long as nothing was charged. */
-  counter: KeptCounter | undefined;
+  counter: MemoryCounter | undefined;
   /** Open reservations, in the order in which they were made. */
-  readonly open: Set<KeptReservation>;
+  readonly open: Set<MemoryReservation>;
   /** The amount that they charged to the counter. */
   reserved: number;
-  returned: Returned;
+  returned: ReturnedTotal;
   /** Hits that may still be returned, of reservations that are open or expired with their charge kept. */
   returnable: number;
   /** The sum that expired reservations have returned to the counter. */
@@ -36,19 +36,19 @@ export interface Tally {
 
 interface Charged {
   /** Undefined if there is none, because nothing was charged. */
-  readonly counter: KeptCounter | undefined;
+  readonly counter: MemoryCounter | undefined;
   readonly held: CounterState;
   readonly taken: number;
 }
 
 interface CounterCharge extends Charge {
-  readonly counter: KeptCounter | undefined;
+  readonly counter: MemoryCounter | undefined;
   readonly tally: Tally;
   readonly bound: Bound;
 }
 
 /** One reservation on the counters of the stem. */
-export interface KeptReservation extends Expiring {
+export interface MemoryReservation extends Expiring {
   readonly id: string;
   readonly owner: ReservationOwner | undefined;
   readonly isMarker: boolean;
@@ -78,7 +78,7 @@ export interface KeptReservation extends Expiring {
 
 /** The terms of a reservation, which are equal if the same one is made again. */
 export type ReservationTerms = Pick<
-  KeptReservation,
+  MemoryReservation,
   'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'descriptors' | 'note'
 >;
 
@@ -89,7 +89,7 @@ interface BookOptions {
   readonly maxReservations: number;
   readonly recordMs: number;
   /** Called when a reservation is forgotten: its bytes are free, and its note is invalid. */
-  readonly onForgotten: (reservation: KeptReservation) => void;
+  readonly onForgotten: (reservation: MemoryReservation) => void;
 }
 
 /** The memory of a reservation besides its id, with one counter, and of each further counter: measured on Node 26, rounded up. */
@@ -106,15 +106,15 @@ export class ReservationBook implements Expiring {
   readonly stem: string;
   readonly #options: BookOptions;
   /** Reservations that can be repeated, by id. */
-  readonly #records = new Map<string, KeptReservation>();
-  readonly #markers = new Map<string, KeptReservation[]>();
+  readonly #records = new Map<string, MemoryReservation>();
+  readonly #markers = new Map<string, MemoryReservation[]>();
   #markerCount = 0;
   /** The number of markers that charged nothing. */
   #emptyMarkers = 0;
   readonly #tallies = new Map<string, Tally>();
   /** Reservations that wait for their TTL, whatever happens to them; in `#ends`, those that wait to be forgotten. */
-  #due = new ExpiryQueue<KeptReservation>(1);
-  readonly #ends = new ExpiryQueue<KeptReservation>(1);
+  #due = new ExpiryQueue<MemoryReservation>(1);
+  readonly #ends = new ExpiryQueue<MemoryReservation>(1);
   /** The number that waits for the TTL. */
   #queued = 0;
   /** The time at which the last one is forgotten. */
@@ -139,7 +139,7 @@ export class ReservationBook implements Expiring {
     return this.#tallies.get(key);
   }
 
-  record(id: string, nowMs: number): KeptReservation | undefined {
+  record(id: string, nowMs: number): MemoryReservation | undefined {
     const known = this.#records.get(id);
     if (known === undefined || known.forgetMs > nowMs) return known;
     this.#forget(known);
@@ -150,9 +150,9 @@ export class ReservationBook implements Expiring {
    * Returns the marker that a settle closes: the oldest open one, else one that expired with its charge kept, else one that charged
    * nothing.
    */
-  marker(id: string, nowMs: number): KeptReservation | undefined {
-    let kept: KeptReservation | undefined;
-    let first: KeptReservation | undefined;
+  marker(id: string, nowMs: number): MemoryReservation | undefined {
+    let kept: MemoryReservation | undefined;
+    let first: MemoryReservation | undefined;
     for (const one of this.#markers.get(id) ?? []) {
       const { state, isEmpty, forgetMs } = one;
       if (forgetMs <= nowMs) continue;
@@ -199,14 +199,14 @@ export class ReservationBook implements Expiring {
   }
 
   /** Charges each of the counters. The caller has checked that they let it pass or do not refuse. */
-  reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): KeptReservation {
+  reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): MemoryReservation {
     const made = this.#remember(terms, { counters: counters.length, nowMs });
     made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));
     return made;
   }
 
   /** Remembers that settling it must charge nothing. The number of such markers is bounded like that of open ones. */
-  reserveNothing(terms: ReservationTerms, nowMs: number): KeptReservation | undefined {
+  reserveNothing(terms: ReservationTerms, nowMs: number): MemoryReservation | undefined {
     if (terms.isMarker) {
       if (this.#emptyMarkers >= this.#options.maxReservations) return undefined;
       this.#emptyMarkers += 1;
@@ -219,7 +219,7 @@ export class ReservationBook implements Expiring {
     counters: readonly Operation[],
     { actual, id, owner }: { actual: number; id: string | undefined; owner: ReservationOwner | undefined },
     nowMs: number,
-  ): KeptReservation | undefined {
+  ): MemoryReservation | undefined {
     for (const counter of counters) this.#charge(counter, actual, nowMs);
     if (id === undefined) return undefined;
     const nothing = { amount: 0, ttlMs: 0, onExpiry: 'release', width: 0, descriptors: 0 } as const;
@@ -234,7 +234,12 @@ export class ReservationBook implements Expiring {
    * Settles a reservation that is not settled yet. An amount charged in a window that has ended stays charged, and an amount beyond the
    * reservation counts in the current window. `counters` are the current ones, in the order of the charged ones.
    */
-  settle(reservation: KeptReservation, counters: readonly Operation[], actual: number, nowMs: number): void {
+  settle(
+    reservation: MemoryReservation,
+    counters: readonly Operation[],
+    actual: number,
+    nowMs: number,
+  ): void {
     const { state, charges, amount, isEmpty } = reservation;
     const lost = charges.map((charge) => lostOf(charge, state, nowMs));
     if (state === 'open') closeTallies(reservation);
@@ -270,12 +275,12 @@ export class ReservationBook implements Expiring {
   #remember(
     terms: ReservationTerms,
     { counters, nowMs, isEmpty = false }: { counters: number; nowMs: number; isEmpty?: boolean },
-  ): KeptReservation {
+  ): MemoryReservation {
     const { id, owner, isMarker, amount, ttlMs, onExpiry, width, descriptors, note } = terms;
     const dueMs = nowMs + ttlMs;
     // A marker that expired is only useful for its charge.
     const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
-    const made: KeptReservation = {
+    const made: MemoryReservation = {
       id,
       owner,
       isMarker,
@@ -325,7 +330,7 @@ export class ReservationBook implements Expiring {
     return { counter: found ?? table.find(op, nowMs), held, taken };
   }
 
-  #hold(made: KeptReservation, op: Operation, nowMs: number): CounterCharge {
+  #hold(made: MemoryReservation, op: Operation, nowMs: number): CounterCharge {
     const { key } = op;
     let tally = this.#tallies.get(key);
     if (tally === undefined) {
@@ -349,7 +354,7 @@ export class ReservationBook implements Expiring {
     return { ...charged, others, returned, tally, bound: op.counter.charging! };
   }
 
-  #expire(reservation: KeptReservation, nowMs: number): void {
+  #expire(reservation: MemoryReservation, nowMs: number): void {
     const lost = reservation.charges.map((charge) => lostOf(charge, 'open', nowMs));
     closeTallies(reservation);
     if (reservation.onExpiry === 'charge') {
@@ -364,7 +369,7 @@ export class ReservationBook implements Expiring {
     reservation.state = 'released';
   }
 
-  #dropCharges(reservation: KeptReservation): void {
+  #dropCharges(reservation: MemoryReservation): void {
     for (const { tally, counter, taken } of reservation.charges) {
       tally.charges -= 1;
       if (tally.counter === counter) tally.returnable -= taken;
@@ -373,7 +378,7 @@ export class ReservationBook implements Expiring {
     reservation.charges = [];
   }
 
-  #forget(reservation: KeptReservation): void {
+  #forget(reservation: MemoryReservation): void {
     const { id, isMarker } = reservation;
     this.#dropCharges(reservation);
     if (isMarker) {
@@ -391,20 +396,20 @@ export class ReservationBook implements Expiring {
     if (this.#queued > 2 * live + leastCompacted) this.#compact();
   }
 
-  #queueDue(reservation: KeptReservation): void {
+  #queueDue(reservation: MemoryReservation): void {
     reservation.expiresAtMs = reservation.dueMs;
     this.#due.add(reservation);
     this.#queued += 1;
   }
 
-  #queueEnd(reservation: KeptReservation): void {
+  #queueEnd(reservation: MemoryReservation): void {
     reservation.expiresAtMs = reservation.forgetMs;
     this.#ends.add(reservation);
   }
 
   #compact(): void {
     const former = this.#due;
-    this.#due = new ExpiryQueue<KeptReservation>(1);
+    this.#due = new ExpiryQueue<MemoryReservation>(1);
     this.#queued = 0;
     for (let one = former.take(); one !== undefined; one = former.take()) {
       if (one.state !== 'forgotten') this.#queueDue(one);
@@ -416,7 +421,7 @@ export class ReservationBook implements Expiring {
 const mostLookedAt = 64;
 
 /** The earliest TTL among the oldest open reservations. */
-function firstDueMs(open: Iterable<KeptReservation>): number {
+function firstDueMs(open: Iterable<MemoryReservation>): number {
   let first = Number.POSITIVE_INFINITY;
   let looked = 0;
   for (const { dueMs } of open) {
@@ -428,7 +433,7 @@ function firstDueMs(open: Iterable<KeptReservation>): number {
 }
 
 /** Removes the reservation from the open ones. */
-function closeTallies(reservation: KeptReservation): void {
+function closeTallies(reservation: MemoryReservation): void {
   for (const { tally, counter, taken } of reservation.charges) {
     tally.open.delete(reservation);
     if (tally.counter === counter) tally.reserved -= taken;
@@ -441,7 +446,7 @@ function closeTallies(reservation: KeptReservation): void {
  */
 function lostOf(
   { bound, counter, taken, tally }: CounterCharge,
-  state: KeptReservation['state'],
+  state: MemoryReservation['state'],
   nowMs: number,
 ): number {
   if (!bound.holdsTotal) return 0;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
-import { Batch, maxKeysPerCall, type PendingSubmit, settle } from './gathered-calls.ts';
+import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
 
 const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
@@ -13,15 +13,15 @@ function batchOf(requests: readonly PendingSubmit[]): Batch {
   return batch;
 }
 
-describe('settle', () => {
+describe('finishBatch', () => {
   it('answers a request with the last of its batches, once', () => {
     const answered: string[] = [];
     const request = (name: string): PendingSubmit => ({ callsLeft: 0, done: () => answered.push(name) });
     const [split, whole] = [request('split'), request('whole')];
     const batches = [batchOf([split, whole]), batchOf([split])];
-    settle(batches[0]!);
+    finishBatch(batches[0]!);
     expect(answered).toEqual(['whole']);
-    settle(batches[1]!);
+    finishBatch(batches[1]!);
     expect(answered).toEqual(['whole', 'split']);
   });
 
@@ -35,7 +35,7 @@ describe('settle', () => {
       },
     });
     const batch = batchOf([throwing('a'), throwing('b'), { callsLeft: 0, done: () => answered.push('c') }]);
-    expect(() => settle(batch)).toThrow('fault of a');
+    expect(() => finishBatch(batch)).toThrow('fault of a');
     expect(answered).toEqual(['a', 'b', 'c']);
   });
 });

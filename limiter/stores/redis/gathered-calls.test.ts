@@ -4,13 +4,13 @@ import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { CountPart } from './count-parts.ts';
-import { type Batch, type CallBounds, CallPlaces, maxKeysPerCall, TurnGathering } from './gathered-calls.ts';
+import { type Batch, type CallBounds, CallSlots, maxKeysPerCall, TurnGathering } from './gathered-calls.ts';
 
 function places(bounds: Partial<CallBounds> = {}) {
   const timers = new ManualTimers();
   const events: string[] = [];
   const left: string[] = [];
-  const subject = new CallPlaces<string>({
+  const subject = new CallSlots<string>({
     places: 2,
     whenEmpty: 'CREATE',
     waitMs: 1_000,
@@ -26,7 +26,7 @@ function places(bounds: Partial<CallBounds> = {}) {
   return { timers, events, left, subject };
 }
 
-describe('CallPlaces', () => {
+describe('CallSlots', () => {
   it('lets calls wait in order for a place', () => {
     const { events, left, subject } = places();
     for (const call of ['a', 'b', 'c', 'd']) subject.take(call);

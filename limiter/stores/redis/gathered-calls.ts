@@ -192,7 +192,7 @@ export class Batch implements SentCall {
  * Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else, even if one of them
  * throws. The first error is thrown at the end.
  */
-export function settle(batch: Batch, places?: Pick<CallPlaces<Batch>, 'free'>): void {
+export function finishBatch(batch: Batch, places?: Pick<CallSlots<Batch>, 'free'>): void {
   places?.free();
   let thrown: { error: unknown } | undefined;
   for (const request of batch.requests) {
@@ -221,7 +221,7 @@ export interface CallBounds {
 /** The bounds of the Go service without any settings. */
 export const defaultCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
 
-export interface CallPlacesOptions<Call> extends CallBounds {
+export interface CallSlotsOptions<Call> extends CallBounds {
   /** The longest wait with WAIT, and an upper bound for the others. Then a call fails. */
   timeoutMs: number;
   timers: Timers;
@@ -245,14 +245,14 @@ interface WaitingCall<Call> {
 /** Values of `ratelimit.redis_pool.calls_active`, `calls_waiting` and `calls_refused`. */
 export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', number>>;
 
-export class CallPlaces<Call> {
-  readonly #options: CallPlacesOptions<Call>;
+export class CallSlots<Call> {
+  readonly #options: CallSlotsOptions<Call>;
   /** The waiting calls, the oldest first. */
   readonly #waiting = new Set<WaitingCall<Call>>();
   #taken = 0;
   #refused = 0;
 
-  constructor(options: CallPlacesOptions<Call>) {
+  constructor(options: CallSlotsOptions<Call>) {
     this.#options = options;
   }
 

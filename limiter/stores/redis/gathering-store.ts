@@ -4,7 +4,7 @@ import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { failAll, failOp, type Operation, type Reservation } from '../operation.ts';
-import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
+import { readThenCount, type SubmitAll } from '../stop-when-over.ts';
 import {
   type Claims,
   countAll,
@@ -23,10 +23,10 @@ import {
   type CallBounds,
   type CallCarrier,
   type CallCounts,
-  CallPlaces,
+  CallSlots,
   defaultCallBounds,
+  finishBatch,
   maxKeysPerCall,
-  settle,
   TurnGathering,
 } from './gathered-calls.ts';
 import { program } from './lua/program.ts';
@@ -91,7 +91,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #random: () => number;
   readonly #timeoutMs: number;
   readonly #gathering: TurnGathering;
-  protected readonly places: CallPlaces<Batch>;
+  protected readonly places: CallSlots<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
   readonly #reservationBounds: ReservationBounds;
@@ -113,7 +113,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.names = new ReservationNames(keyPrefix, isCluster);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
-    this.places = new CallPlaces<Batch>({
+    this.places = new CallSlots<Batch>({
       ...calls,
       timeoutMs,
       timers: timers ?? attendedTimers,
@@ -143,12 +143,12 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   protected abstract notConnected(): StoreError;
 
-  /** Sends a batch, which has a place until it is given to `settle` with `places`. */
+  /** Sends a batch, which has a place until it is given to `finishBatch` with `places`. */
   abstract send(batch: Batch): void;
 
   refuse(batch: Batch, waitedMs: number | undefined): void {
     batch.fail(this.#errors.noPlace(waitedMs));
-    settle(batch);
+    finishBatch(batch);
   }
 
   left(batch: Batch): void {
@@ -197,7 +197,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     } else if (!options.stopWhenOver) {
       this.#gathering.add(ops, 'count', { callsLeft: 0, done });
     } else if (ops.length > maxKeysPerCall) {
-      lookThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
+      readThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     } else {
       this.#gathering.add(ops, 'stop', { callsLeft: 0, done });
     }

@@ -1,7 +1,7 @@
 /** Counts in Redis by plain commands, if it runs no scripts. */
 import { type FoldedRun, maxTotal } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
-import { lookThenCount, type SubmitAll } from '../stop-when-over.ts';
+import { readThenCount, type SubmitAll } from '../stop-when-over.ts';
 import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import type { PlainCommands } from './count-parts.ts';
@@ -168,7 +168,7 @@ export class PlainCounting implements PlainCommands {
 
   /** Sends GET for every key, then INCRBY for what may count. Others may count in between, as in the Go service. */
   countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
-    return new Promise((resolve) => lookThenCount(requests, this.#options.submit, resolve));
+    return new Promise((resolve) => readThenCount(requests, this.#options.submit, resolve));
   }
 
   /** Does `work` server by server, for all items of one server together. */

@@ -1,5 +1,5 @@
 import type { StoreError } from '../store-error.ts';
-import { type Batch, type BatchSender, settle } from './gathered-calls.ts';
+import { type Batch, type BatchSender, finishBatch } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { program } from './lua/program.ts';
 import type { PlainCounting } from './plain-counting.ts';
@@ -69,12 +69,12 @@ export class RedisStore extends GatheringStore implements BatchSender {
   override send(batch: Batch): void {
     if (!batch.leaveOutAbandoned()) {
       // Not immediately: the next batch may be empty, too, and so on.
-      queueMicrotask(() => settle(batch, this.places));
+      queueMicrotask(() => finishBatch(batch, this.places));
       return;
     }
     const { link } = this.#connection;
     if (link === undefined || this.withoutScripts) {
-      void this.count(batch).then(() => settle(batch, this.places));
+      void this.count(batch).then(() => finishBatch(batch, this.places));
       return;
     }
     const command = link.begin();
@@ -92,15 +92,15 @@ export class RedisStore extends GatheringStore implements BatchSender {
   answered(batch: Batch, reply: Reply): void {
     const { errors } = this.#connection;
     if (reply instanceof ReplyError) {
-      void this.countAgain(batch, reply).then(() => settle(batch, this.places));
+      void this.countAgain(batch, reply).then(() => finishBatch(batch, this.places));
       return;
     }
     if (!batch.answer(reply, errors)) batch.fail(errors.fromCommand(new UnexpectedReply('EVALSHA', reply)));
-    settle(batch, this.places);
+    finishBatch(batch, this.places);
   }
 
   failed(batch: Batch, error: Error): void {
     batch.fail(this.#connection.errors.fromCommand(error));
-    settle(batch, this.places);
+    finishBatch(batch, this.places);
   }
 }

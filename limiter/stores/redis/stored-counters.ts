@@ -1,5 +1,5 @@
 /** Reads and removes single counters, and their data in Redis: for operators, apart from the requests that count. */
-import { type CounterState, exactMost } from '../../algorithms/bound.ts';
+import { type CounterState, largestExactNumber } from '../../algorithms/bound.ts';
 import { ledgerKeyOf } from '../../allocate/ledger.ts';
 import type { StoredCounter } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
@@ -82,7 +82,7 @@ function ledgerReply(reply: unknown): string | undefined {
  */
 function stateOf(text: string | undefined): CounterState | undefined {
   if (text === undefined) return undefined;
-  if (/^-?\d+$/.test(text)) return [Math.min(exactMost, Math.max(0, Number(text))), 0, 0];
+  if (/^-?\d+$/.test(text)) return [Math.min(largestExactNumber, Math.max(0, Number(text))), 0, 0];
   const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];
   return a === undefined ? undefined : [Number(a), Number(b), Number(c)];
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Fullness, Operation, Reservation, ReservationOwner } from '../operation.ts';
+import type { Operation, ReachedReservationBound, Reservation, ReservationOwner } from '../operation.ts';
 import { countAll, type Note, type Notes, type Store } from '../store.ts';
 import { ReservationTally, roundedEnd } from './reservation-tally.ts';
 
@@ -41,7 +41,7 @@ export class OwnerBounds {
     else this.#settle(store, ops, call, call.owner, done);
   }
 
-  async note(notes: Notes, note: Note): Promise<string | Fullness | undefined> {
+  async note(notes: Notes, note: Note): Promise<string | ReachedReservationBound | undefined> {
     const { id, ttlMs, owner } = note;
     if (owner === undefined) return notes.note(note);
     const full = this.#fullOf(owner, this.#options.clock.nowMs());
@@ -112,7 +112,7 @@ export class OwnerBounds {
     return isForgotten ? 0 : this.#options.recordMs;
   }
 
-  #fullOf({ domain, caller }: ReservationOwner, nowMs: number): Fullness | undefined {
+  #fullOf({ domain, caller }: ReservationOwner, nowMs: number): ReachedReservationBound | undefined {
     const { maxOfDomain, maxOfCaller } = this.#options;
     const ofDomain = this.#tally(this.#domains, domain, 'd', nowMs);
     if (ofDomain.totalAt(nowMs) >= maxOfDomain) return { of: 'domain', roomAtMs: ofDomain.firstEndMs };
@@ -123,7 +123,7 @@ export class OwnerBounds {
   }
 
   /** Adds the time at which there is room to a fullness of the memory store, which does not know it. */
-  #withRoom(full: Fullness, { domain }: ReservationOwner): Fullness {
+  #withRoom(full: ReachedReservationBound, { domain }: ReservationOwner): ReachedReservationBound {
     if (full.of !== 'memory') return full;
     const nowMs = this.#options.clock.nowMs();
     const own = this.#domains.get(domain);

@@ -1,16 +1,16 @@
 /** Reservations in a Redis Cluster. Counters with one hash tag are in one slot. The note of a reservation has a slot of its own. */
 import { failAll, type Operation } from '../../operation.ts';
-import { type Places, submitSpread } from '../../spread-reservations.ts';
+import { type ReservationPlaces, submitSpread } from '../../spread-reservations.ts';
 import { hashTagOf, type Notes } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 
 /** Submits a call to all of its slots. `submit`: to one slot. */
 export function submitToSlots(
   ops: Operation[],
-  { submit, notes }: Pick<Places, 'submit'> & { readonly notes: Notes },
+  { submit, notes }: Pick<ReservationPlaces, 'submit'> & { readonly notes: Notes },
   done: () => void,
 ): void {
-  const places: Places = { placeOf: ({ key }) => hashTagOf(key), submit };
+  const places: ReservationPlaces = { placeOf: ({ key }) => hashTagOf(key), submit };
   const { note } = ops[0]!.hold!.reservation;
   if (ops[0]!.verb === 'reserve' && note !== undefined)
     void reserveNoted(ops, note, places, notes).then(done);
@@ -20,7 +20,7 @@ export function submitToSlots(
 async function reserveNoted(
   ops: readonly Operation[],
   note: string,
-  places: Places,
+  places: ReservationPlaces,
   notes: Notes,
 ): Promise<void> {
   const call = ops[0]!.hold!.reservation;

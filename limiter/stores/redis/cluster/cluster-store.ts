@@ -2,7 +2,7 @@ import { attendedTimers } from '../../../../process/time/clock.ts';
 import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import type { StoreError } from '../../store-error.ts';
-import { type Batch, settle } from '../gathered-calls.ts';
+import { type Batch, finishBatch } from '../gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
 import type { PlainCounting } from '../plain-counting.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
@@ -121,7 +121,7 @@ export class RedisClusterStore extends GatheringStore {
 
   override send(batch: Batch): void {
     const counted = batch.leaveOutAbandoned() ? this.count(batch) : Promise.resolve();
-    void counted.then(() => settle(batch, this.places));
+    void counted.then(() => finishBatch(batch, this.places));
   }
 
   protected override async count(batch: Batch): Promise<void> {

@@ -208,7 +208,7 @@ export function answerLeased(
  * refunded. If any op has a bound, each op also has the number of its bound, 0 without one, and the size of the group that begins
  * there. All of that is then one text, and the bounds are a second one. For each op without a bound, it returns the total after, or
  * -1 - total if the op was held back. If there are bounds, the answer of `luaBoundedCountSection` follows, with an asterisk before
- * the report about a group that others held back. The report of `luaReportOver` comes last. Which ops are held back: `holdBack` in
+ * the report about a group that others held back. The report of `luaReportOver` comes last. Which ops are held back: `stopOthersWhenOver` in
  * stop-when-over.ts.
  */
 export const luaStopSection = `${luaCounting}

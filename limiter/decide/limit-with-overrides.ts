@@ -7,7 +7,7 @@ import type { Override } from '../../rules/override.ts';
 import type { OverridesFound } from './override-index.ts';
 import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts';
 
-export interface LimitUnder {
+export interface LimitWithOverrides {
   /** The limit of the rule. */
   readonly original: Limit;
   /** The limit with other numbers. Window and algorithm are unchanged. */
@@ -38,12 +38,12 @@ export function plainLimit(unit: Unit, requestsPerUnit: number): Limit {
   return { ...makeLimit({ requestsPerUnit }), unit };
 }
 
-export function limitUnder(
+export function limitWithOverrides(
   one: Overridable,
   { overrides, grants }: OverridesFound,
   nowMs: number,
   windows: WindowOptions,
-): LimitUnder {
+): LimitWithOverrides {
   const { limit: original } = one;
   const strongest = overrides.find((override) => concerns(override, one));
   const effect = strongest?.effect;

@@ -11,7 +11,7 @@ export const watchHelp = `  -w, --watch                 repeat the report until 
 `;
 
 /** Prints once, or with --watch until a signal arrives. Returns the status of the last report. */
-export async function watched(
+export async function printReports(
   flags: ParsedFlags,
   look: () => Promise<{ status: number; text: string }>,
   format: OutputFormat,

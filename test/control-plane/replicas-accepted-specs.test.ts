@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { StoredSpec } from '../../control-plane/model/decision.ts';
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
 import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
-import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
@@ -16,7 +16,7 @@ const role = 'ratelimit.weir.dev/role=kept-spec';
 function store(api: ApiServer, { leads = true } = {}) {
   const reported: string[] = [];
   const state = { leads };
-  const specs = new KeptSpecStore({
+  const specs = new AcceptedSpecStore({
     client: clientOf(api, { user: 'control-plane' }),
     namespace,
     leads: () => state.leads,

@@ -7,7 +7,7 @@ const firstMs = 10_000;
 const furtherMs = 60_000;
 
 /** Reports a start that takes long, repeatedly, because no caller is served until it is over. */
-export class StartWatch {
+export class SlowStartReporter {
   /** The step that the start waits for. */
   waitsFor = '';
   #callOff: () => void;

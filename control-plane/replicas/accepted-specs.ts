@@ -8,13 +8,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { KeptSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
+import type { LastAcceptedSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type Codec, type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
-/** A list of `{ generation, spec }`, newest first: see `KeptSpec`. */
+/** A list of `{ generation, spec }`, newest first: see `LastAcceptedSpec`. */
 const specsKey = 'specs.json.gz';
 /** Chosen: far above the size of an object that the API server accepts. */
 const longestJson = 64 * 1024 * 1024;
@@ -57,7 +57,7 @@ async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec>
  * Returns whether both are equal. One generation may have been accepted with more than one spec, because a CRD of another version
  * adds or drops fields.
  */
-function isSameKept(a: KeptSpec, b: KeptSpec): boolean {
+function isSameKept(a: LastAcceptedSpec, b: LastAcceptedSpec): boolean {
   return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
 }
 
@@ -68,7 +68,7 @@ function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined
 function keptSpecFormat({
   codec,
   log,
-}: Pick<KeptSpecStoreOptions, 'codec' | 'log'>): SharedFormat<StoredSpec> {
+}: Pick<AcceptedSpecStoreOptions, 'codec' | 'log'>): SharedFormat<StoredSpec> {
   return {
     keyOf: ({ name, data: { uid = '' } }) => (keptSpecName(uid) === name ? uid : name),
     decode: ([map]) => decodeKeptSpec(map!, codec),
@@ -77,14 +77,14 @@ function keptSpecFormat({
       const bytes = Buffer.byteLength(map.binaryData[specsKey]!, 'base64');
       if (bytes <= maxConfigMapBytes) return { maps: [map], isWhole: true };
       const object = `${spec.namespace}/${spec.name}`;
-      lines.keptSpecTooLarge(log, { object, bytes, mostBytes: maxConfigMapBytes });
+      lines.acceptedSpecTooLarge(log, { object, bytes, mostBytes: maxConfigMapBytes });
       return { maps: [], isWhole: false };
     },
     isSame: isSameKept,
   };
 }
 
-export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
+export interface AcceptedSpecStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
   leads(): boolean;
@@ -99,8 +99,8 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
 /** Chosen: a leader with the same information has stored the spec long before. */
 const raiseAfterMs = 1_000;
 
-export class KeptSpecStore {
-  readonly #options: KeptSpecStoreOptions;
+export class AcceptedSpecStore {
+  readonly #options: AcceptedSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
   /** True if this process led when it determined what to store. If it starts or stops to lead, nothing of it is written. */
@@ -109,7 +109,7 @@ export class KeptSpecStore {
   readonly #newest = new Map<string, number>();
   #callOffRaise: (() => void) | undefined;
 
-  constructor(options: KeptSpecStoreOptions) {
+  constructor(options: AcceptedSpecStoreOptions) {
     const { log, leads, changed } = options;
     this.#options = options;
     this.#values = new SharedValues({
@@ -124,10 +124,10 @@ export class KeptSpecStore {
         if (!leads()) this.#awaitLeader();
       },
       lines: {
-        unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
-        reachable: () => lines.keptSpecsReachable(log),
-        skipped: (name, reason) => lines.keptSpecSkipped(log, name, reason),
-        notStored: (uid, error) => lines.keptSpecNotStored(log, this.#objectText(uid), error),
+        unreachable: (reason) => lines.acceptedSpecsUnreachable(log, reason),
+        reachable: () => lines.acceptedSpecsReachable(log),
+        skipped: (name, reason) => lines.acceptedSpecSkipped(log, name, reason),
+        notStored: (uid, error) => lines.acceptedSpecNotStored(log, this.#objectText(uid), error),
       },
     });
   }

@@ -4,13 +4,13 @@ import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
 import { type Entry, isObject } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
-import type { HttpQuestion } from './http-decision.ts';
+import type { HttpDecisionRequest } from './http-decision.ts';
 
 /** The most problems in one answer. A caller with more corrects these first. */
 const mostReported = 50;
 
 /** The problems of a body, by place. */
-export class Mistakes {
+export class BodyProblems {
   readonly reported: { path: string; detail: string }[] = [];
   #count = 0;
 
@@ -30,7 +30,7 @@ export class Mistakes {
 }
 
 /** The requests in a body. */
-export interface Asked extends Pick<HttpQuestion, 'domain' | 'descriptors'> {
+export interface CheckBody extends Pick<HttpDecisionRequest, 'domain' | 'descriptors'> {
   /** Amounts of the descriptors, in order. Undefined if none has its own amount. */
   readonly amounts?: readonly (number | undefined)[] | undefined;
 }
@@ -47,7 +47,7 @@ export interface BodyForm<More> {
   /** `domain` and `descriptors` are the values of the body, whether they were read or not. */
   read(
     body: Readonly<Record<string, unknown>>,
-    mistakes: Mistakes,
+    mistakes: BodyProblems,
     about: { readonly domain: unknown; readonly descriptors: unknown },
   ): More;
 }
@@ -57,7 +57,7 @@ interface Said<More> {
   /** Undefined if it was omitted. */
   readonly domain: string | undefined;
   /** Undefined if the descriptors were omitted. */
-  readonly asked: Asked | undefined;
+  readonly asked: CheckBody | undefined;
   readonly more: More;
 }
 
@@ -73,7 +73,7 @@ const checkForm: BodyForm<number> = {
 };
 
 /** Reads a body of `/v1/check`. @throws like `readBody` */
-export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>): HttpQuestion {
+export function readCheckBody(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>): HttpDecisionRequest {
   const { asked, more: hits } = readBody(bytes, asker, checkForm);
   return { ...asked!, hits };
 }
@@ -88,7 +88,7 @@ export function readBody<More>(
   { members, right, mayLeaveOut, takesAmounts = false, read }: BodyForm<More>,
 ): Said<More> {
   const body = parseJson(bytes);
-  const mistakes = new Mistakes();
+  const mistakes = new BodyProblems();
   const known = ['domain', 'descriptors', ...members];
   if (!isObject(body)) {
     mistakes.add('', `is an object with ${known.join(', ')}, not ${kindOf(body)}`);
@@ -121,7 +121,7 @@ export function readBody<More>(
 }
 
 /** A number from 0 to `most`. */
-export function readWhole(path: string, value: unknown, most: number, mistakes: Mistakes): number {
+export function readWhole(path: string, value: unknown, most: number, mistakes: BodyProblems): number {
   if (value === undefined) mistakes.add(path, `is missing: expected a whole number from 0 to ${most}`);
   else if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > most)
     mistakes.add(path, `is a whole number from 0 to ${most}, not ${valueText(value)}`);
@@ -130,14 +130,14 @@ export function readWhole(path: string, value: unknown, most: number, mistakes: 
 
 interface FoundDescriptors {
   readonly entries: Entry[][];
-  readonly amounts: Asked['amounts'];
+  readonly amounts: CheckBody['amounts'];
   /** The number of keys in objects around entries. */
   readonly keys: number;
 }
 
 const noDescriptors: FoundDescriptors = { entries: [], amounts: undefined, keys: 0 };
 
-function readDescriptors(value: unknown, takesAmounts: boolean, mistakes: Mistakes): FoundDescriptors {
+function readDescriptors(value: unknown, takesAmounts: boolean, mistakes: BodyProblems): FoundDescriptors {
   const descriptor = takesAmounts ? `${descriptorForm}, or ${ownAmountForm}` : descriptorForm;
   const amounts: (number | undefined)[] = [];
   let keys = 0;
@@ -160,7 +160,7 @@ function readDescriptors(value: unknown, takesAmounts: boolean, mistakes: Mistak
   };
 }
 
-function readEntries(path: string, value: unknown, form: string, mistakes: Mistakes): Entry[] {
+function readEntries(path: string, value: unknown, form: string, mistakes: BodyProblems): Entry[] {
   return readList(path, value, form, mistakes).map((entry, m) => readEntry(`${path}[${m}]`, entry, mistakes));
 }
 
@@ -170,14 +170,14 @@ function writtenKeys(json: Uint8Array): number {
   return text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
 }
 
-function readList(path: string, value: unknown, form: string, mistakes: Mistakes): unknown[] {
+function readList(path: string, value: unknown, form: string, mistakes: BodyProblems): unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
   if (value === undefined) mistakes.add(path, `is missing: expected ${form}`);
   else mistakes.add(path, `is ${form}, not ${Array.isArray(value) ? 'empty' : kindOf(value)}`);
   return [];
 }
 
-function readEntry(path: string, entry: unknown, mistakes: Mistakes): Entry {
+function readEntry(path: string, entry: unknown, mistakes: BodyProblems): Entry {
   if (!isObject(entry)) {
     mistakes.add(path, `is ${entryForm}, not ${kindOf(entry)}`);
     return noEntry;
@@ -199,7 +199,7 @@ function readEntry(path: string, entry: unknown, mistakes: Mistakes): Entry {
 
 const noEntry: Entry = { key: '', value: '' };
 
-export function checkText(path: string, value: unknown, mistakes: Mistakes): void {
+export function checkText(path: string, value: unknown, mistakes: BodyProblems): void {
   if (value === undefined) mistakes.add(path, 'is missing: expected a string');
   else if (typeof value !== 'string') mistakes.add(path, `is a string, not ${valueText(value)}`);
   else if (!value.isWellFormed()) mistakes.add(path, 'has half of a surrogate pair, which is no character');

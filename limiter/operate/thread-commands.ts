@@ -1,7 +1,7 @@
 /** The orders of the process to every serving thread. Orders and their results are plain data. */
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 
-export type Order =
+export type ThreadCommand =
   /** Answer other proxies according to these profiles from now on; undefined: there is a file that cannot be used. */
   | { readonly order: 'use-profiles'; readonly profiles: readonly Profile[] | undefined }
   /**
@@ -17,6 +17,6 @@ export type Order =
  * The handlers of orders in a thread. The return value of a handler, or of its promise, is plain data. A handler throws only for a
  * defect.
  */
-export type OrderHandlers = {
-  readonly [Kind in Order['order']]: (order: Extract<Order, { order: Kind }>) => unknown;
+export type ThreadCommandHandlers = {
+  readonly [Kind in ThreadCommand['order']]: (order: Extract<ThreadCommand, { order: Kind }>) => unknown;
 };

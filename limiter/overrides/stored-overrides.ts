@@ -11,7 +11,7 @@ import { type Override, overridePlace } from '../../rules/override.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import { StoreError } from '../stores/store-error.ts';
 
-export interface KeptOverridesOptions {
+export interface StoredOverridesOptions {
   storeAdmin: StoreAdmin;
   /** Settles when the overrides are in force in this limiter. `soon`: no caller waits for it. */
   use(overrides: readonly Override[], when: 'now' | 'soon'): Promise<void>;
@@ -48,8 +48,8 @@ interface News {
   readonly fields: readonly string[];
 }
 
-export class KeptOverrides {
-  readonly #options: KeptOverridesOptions;
+export class StoredOverrides {
+  readonly #options: StoredOverridesOptions;
   /** Records by field. */
   #records = new Map<string, KeptRecord>();
   #overrides: readonly Override[] = [];
@@ -67,7 +67,7 @@ export class KeptOverrides {
   #nextReport: Promise<void> | undefined;
   #ends: (() => void)[] = [];
 
-  constructor(options: KeptOverridesOptions) {
+  constructor(options: StoredOverridesOptions) {
     this.#options = options;
   }
 

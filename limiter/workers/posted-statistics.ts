@@ -9,7 +9,7 @@ import {
 import type { Timers } from '../../process/time/clock.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 import { StatsRegistry, type Timer } from '../stats/registry/stats-registry.ts';
-import type { WorkerNews } from './messages.ts';
+import type { WorkerMessage } from './messages.ts';
 
 /** A worker that crashes loses at most what it counted in this time. */
 const postIntervalMs = 1_000;
@@ -17,7 +17,7 @@ const postIntervalMs = 1_000;
 const durationsPerPost = 4_096;
 
 interface PostedStatisticsOptions {
-  post(news: WorkerNews): void;
+  post(news: WorkerMessage): void;
   /** Whether durations are wanted. */
   durations: boolean;
   /** STATS_MAX_DETAILED_METRICS. */
@@ -34,7 +34,7 @@ interface PostedStatisticsOptions {
  */
 export class PostedStatistics {
   readonly registry: StatsRegistry;
-  readonly #post: (news: WorkerNews) => void;
+  readonly #post: (news: WorkerMessage) => void;
   readonly #callOffs: (() => void)[];
   #reused: number[] = [];
   #left: number[] = [];

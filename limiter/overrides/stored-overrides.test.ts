@@ -3,8 +3,8 @@ import type { Override } from '../../rules/override.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { MemoryStoreAdmin } from '../operate/store-admin/memory-store-admin.ts';
-import type { NewsListener, StoreAdmin } from '../operate/store-admin/store-admin.ts';
-import { KeptOverrides } from './kept-overrides.ts';
+import type { StoreAdmin, SubscriptionListener } from '../operate/store-admin/store-admin.ts';
+import { StoredOverrides } from './stored-overrides.ts';
 
 const turns = async (): Promise<void> => {
   for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -26,7 +26,7 @@ function world() {
   const limiter = () => {
     const asked = { all: 0, one: 0 };
     const uses: string[] = [];
-    const listeners: NewsListener[] = [];
+    const listeners: SubscriptionListener[] = [];
     const storeAdmin: StoreAdmin = {
       ...{ kind: 'redis', missing: [], close: async () => {} },
       scan: (question) => store.scan(question),
@@ -48,7 +48,7 @@ function world() {
       putRecord: (...given) => store.putRecord(...given),
       removeRecord: (...given) => store.removeRecord(...given),
     };
-    const kept = new KeptOverrides({
+    const kept = new StoredOverrides({
       ...{ storeAdmin, clock: new ManualClock(1_000), timers, pollMs: 1_000, onGivenBack: () => {} },
       use: async (overrides, when) => void uses.push(`${overrides.length} ${when}`),
     });
@@ -58,7 +58,7 @@ function world() {
   return { one: limiter(), other: limiter(), store, timers };
 }
 
-describe('KeptOverrides', () => {
+describe('StoredOverrides', () => {
   it('reads the one record that a change names, here and elsewhere', async () => {
     const { one, other } = world();
     await turns();
