@@ -23,13 +23,13 @@ import {
 
 const nowMs = Date.UTC(2026, 0, 1);
 
-type CheckBody = NonNullable<AdmissionRequest['object']>;
+type AskedObject = NonNullable<AdmissionRequest['object']>;
 
-function asked(name: string, spec: unknown, namespace = 'shop'): CheckBody {
+function asked(name: string, spec: unknown, namespace = 'shop'): AskedObject {
   return { metadata: { name, namespace, uid: `uid-${name}`, generation: 2 }, spec, status: undefined };
 }
 
-function request(object: CheckBody | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
+function request(object: AskedObject | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
   const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitconfigs' };
   return { uid: 'u', resource, object, ...more };
 }

@@ -3,6 +3,7 @@
  * (go-service/recorded.json), and beside what Weir does with the same rules and requests.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { constants as http2 } from 'node:http2';
 import { join } from 'node:path';
 import type { DescMessage } from '@bufbuild/protobuf';
 import { Redis } from 'ioredis';
@@ -10,10 +11,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { conditionTypes } from '../../control-plane/model/object-models.ts';
 import { file_envoy_config_core_v3_base } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { file_envoy_extensions_common_ratelimit_v3_ratelimit } from '../../gen/envoy/extensions/common/ratelimit/v3/ratelimit_pb.ts';
+import { file_envoy_service_discovery_v3_ads } from '../../gen/envoy/service/discovery/v3/ads_pb.ts';
 import { file_envoy_service_discovery_v3_discovery } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { file_envoy_service_rate_limit_quota_v3_rlqs } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
 import { file_envoy_service_ratelimit_v3_rls } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { file_grpc_health_v1_health } from '../../gen/grpc/health/v1/health_pb.ts';
 import { file_ratelimit_config_ratelimit_v3_rls_conf } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { ErrorCode } from '../../limiter/http2/constants.ts';
 import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { documentedStatistics } from '../support/documented-statistics.ts';
@@ -35,6 +39,9 @@ type ListName =
   | 'statistics'
   | 'jsonFields'
   | 'grpcFields'
+  | 'grpcMethods'
+  | 'http2Errors'
+  | 'problemMembers'
   | 'compatibleKeys'
   | 'spans'
   | 'spanAttributes'
@@ -48,6 +55,8 @@ type ListName =
   | 'conditionTypes';
 
 type Frozen = Record<ListName, string[]> & {
+  /** The authority of each list. */
+  sources: Record<string, string>;
   flags: Record<'client' | 'check', string[]>;
   leftOut: Record<'statistics' | 'spans' | 'spanAttributes' | 'debugIndexLines', string[]>;
 };
@@ -134,11 +143,36 @@ describe('schemas/frozen-names.json', () => {
       file_envoy_config_core_v3_base,
       file_envoy_extensions_common_ratelimit_v3_ratelimit,
       file_envoy_service_discovery_v3_discovery,
+      file_envoy_service_rate_limit_quota_v3_rlqs,
       file_envoy_service_ratelimit_v3_rls,
       file_grpc_health_v1_health,
       file_ratelimit_config_ratelimit_v3_rls_conf,
     ].flatMap(({ messages }) => messages.flatMap(fieldsOf));
     expect(unlisted(frozen.grpcFields, fields)).toEqual([]);
+  });
+
+  it('lists methods as the definitions have them', () => {
+    const methods = [
+      file_envoy_service_discovery_v3_ads,
+      file_envoy_service_rate_limit_quota_v3_rlqs,
+      file_envoy_service_ratelimit_v3_rls,
+      file_grpc_health_v1_health,
+    ].flatMap(({ services }) =>
+      services.flatMap((service) => service.methods.map(({ name }) => `${service.typeName}/${name}`)),
+    );
+    expect(unlisted(frozen.grpcMethods, methods)).toEqual([]);
+  });
+
+  it('lists the errors of HTTP/2 as Node has them, and Weir names them alike', () => {
+    const ofNode = (name: string) => (http2 as Record<string, unknown>)[`NGHTTP2_${name}`];
+    const names = frozen.http2Errors.map((line) => line.replace(/ = .*/, ''));
+    expect(frozen.http2Errors).toEqual(names.map((name) => `${name} = ${ofNode(name)}`));
+    expect(Object.entries(ErrorCode).map(([name, code]) => `${name} = ${code}`)).toEqual(frozen.http2Errors);
+  });
+
+  it('names the source of each list', () => {
+    const lists = Object.keys(frozen).filter((name) => !['about', 'sources', 'leftOut'].includes(name));
+    expect(Object.keys(frozen.sources)).toEqual(lists);
   });
 });
 
@@ -185,6 +219,16 @@ describeWithServer('a limiter', redisProgram, (path) => {
   afterAll(async () => {
     await limiter?.stop();
     await redis?.stop();
+  });
+
+  it('refuses in problems with the members of RFC 9457', async () => {
+    const url = `http://127.0.0.1:${limiter.ports.http}/v1/check`;
+    const headers = { 'Content-Type': 'application/json' };
+    const response = await fetch(url, { method: 'POST', headers, body: '{}' });
+    expect(response.headers.get('content-type')).toBe('application/problem+json');
+    expect(Object.keys((await response.json()) as object)).toEqual(
+      expect.arrayContaining(frozen.problemMembers),
+    );
   });
 
   it('answers, counts and shows what the Go service does', async () => {

@@ -2,11 +2,12 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { load } from 'js-yaml';
+import { programs } from '../../cli/main.ts';
+import { type Command, helpFlag } from '../../cli/shared/flags.ts';
 import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { limiterAliases, limiterSettingGroups } from '../../limiter/settings/settings.ts';
 import { defaultOf, type SettingsTable } from '../../process/settings/settings-reader.ts';
 import { isObject } from '../../rules/model.ts';
-import { helpTexts } from '../../scripts/prose/texts.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { documentedStatistics } from '../support/documented-statistics.ts';
 import { projectRoot } from '../support/documents.ts';
@@ -72,14 +73,24 @@ export function rejectedValues(values: Readonly<Record<string, readonly string[]
   );
 }
 
+/** The flags of a command and of its subcommands, and the other values of their first arguments. */
+function flagsOf(name: string, { flags, verbs, words }: Command): [name: string, command: Json][] {
+  const own = Object.entries({ ...flags, ...helpFlag }).map(([flag, row]) => [`--${flag}`, row]);
+  return [
+    [name, { flags: Object.fromEntries(own), words }],
+    ...Object.entries(verbs).flatMap(([verb, command]) => flagsOf(`${name} ${verb}`, command)),
+  ];
+}
+
 async function flags(): Promise<Json> {
-  const texts = await helpTexts((help) =>
-    [...help.matchAll(/(?<=^ +(?:-\w, )?)--[\w-]+/gm)].map(String).join(' '),
+  const commands = await Promise.all(
+    Object.entries(programs).flatMap(([program, entries]) =>
+      Object.entries(entries).map(async ([name, { load: loadCommand }]) =>
+        flagsOf(`${program} ${name}`, await loadCommand()),
+      ),
+    ),
   );
-  const commands = texts.filter(({ source }) => !/^(kubectl )?weir --help$/.test(source));
-  return Object.fromEntries(
-    commands.map(({ source, markdown }) => [source, markdown.split(' ').filter(Boolean)]),
-  );
+  return Object.fromEntries(commands.flat());
 }
 
 async function controlPlaneMetrics(): Promise<string[]> {
@@ -99,6 +110,7 @@ export async function interfaces(): Promise<Json> {
     controlPlaneMetrics: await controlPlaneMetrics(),
     schemas: filesAs('schemas/!(frozen-names).json', JSON.parse),
     frozenNames: filesAs('schemas/frozen-names.json', JSON.parse),
+    chart: filesAs('charts/weir/values.schema.json', JSON.parse),
     openapi: filesAs('docs/openapi.json', JSON.parse),
     crds: filesAs('crds/*.yaml', load),
   };

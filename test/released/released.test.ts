@@ -25,6 +25,7 @@ import {
   controlPlaneOfShop,
   makeXdsMessages,
   rawStream,
+  withFirstCapability,
   withoutCapabilities,
   type XdsMessages,
 } from './xds-messages.ts';
@@ -112,6 +113,7 @@ const slidingDay = { rateLimit: { unit: 'day', requestsPerUnit: 9, algorithm: 'S
 const limiterKinds = [
   { limiter: 'limiters', isOld: false, by: (message: string) => message },
   { limiter: 'limiters that report no capabilities', isOld: true, by: withoutCapabilities },
+  { limiter: 'limiters with the first capability alone', isOld: true, by: withFirstCapability },
 ];
 
 describe.each(globSync('*.json', { cwd: import.meta.dirname }).sort())('version %s', (file) => {

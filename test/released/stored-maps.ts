@@ -6,6 +6,7 @@ import { DomainRecordStore } from '../../control-plane/replicas/domain-records.t
 import { decodeReport, encodeReport } from '../../control-plane/replicas/replica-reports.ts';
 import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { knownCapabilities } from '../../rules/language/capabilities.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { eventually } from '../support/eventually.ts';
 import { ScriptedApi } from '../support/scripted-api.ts';
@@ -50,7 +51,33 @@ export const storedValues = {
   ],
   report: {
     replica: 'control-plane-0',
-    limiters: [],
+    limiters: [
+      {
+        id: 'control-plane-0/1',
+        instance: 'f3a1',
+        name: 'limiter-0',
+        fleet: 'default',
+        podUid: 'p1',
+        address: '10.0.0.7',
+        isWeir: true,
+        countsCompatibly: true,
+        ruleSupport: {
+          admission: undefined,
+          groups: undefined,
+          reservations: 'REDIS_SCRIPTS=never keeps none',
+          calendarMonths: true,
+        },
+        capabilities: knownCapabilities(['algorithms', 'overrides']),
+        connectedMs: 1_700_000_000_000,
+        acceptedVersion: 'v1',
+        sentVersion: 'v2',
+        refusal: {
+          version: 'v2',
+          message: 'shop: bad unit',
+          resources: [{ name: 'default/shop', message: 'shop: bad unit' }],
+        },
+      },
+    ],
   },
 };
 

@@ -125,21 +125,35 @@ export async function makeXdsMessages(): Promise<XdsMessages> {
 
 /** The same message of a limiter that reports nothing of what it can do, as envoyproxy/ratelimit and other builds do. */
 export function withoutCapabilities(message: string, form: keyof typeof methods): string {
-  const bytes = Buffer.from(message, 'base64');
-  if (form === 'world') {
-    const request = fromBinary(DiscoveryRequestSchema, bytes);
-    const node = withPodAlone(request.node);
-    return base64(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, { ...request, node })));
-  }
-  const request = fromBinary(DeltaDiscoveryRequestSchema, bytes);
-  const node = withPodAlone(request.node);
-  return base64(
-    toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, { ...request, node })),
+  return withMetadata(message, form, (given) =>
+    Object.fromEntries(Object.entries(given).filter(([name]) => name === 'pod' || name === 'instance')),
   );
 }
 
-function withPodAlone(node: Node | undefined): Node | undefined {
-  const given = Object.entries(node?.metadata ?? {});
-  const metadata = Object.fromEntries(given.filter(([name]) => name === 'pod' || name === 'instance'));
-  return node && { ...node, metadata };
+/** The same message of an earlier Weir, which supports the first of the capabilities alone. */
+export function withFirstCapability(message: string, form: keyof typeof methods): string {
+  return withMetadata(message, form, (given) => ({
+    ...given,
+    capabilities: (given['capabilities'] as string[]).slice(0, 1),
+  }));
+}
+
+type Metadata = NonNullable<Node['metadata']>;
+
+function withMetadata(
+  message: string,
+  form: keyof typeof methods,
+  change: (given: Metadata) => Metadata,
+): string {
+  const changed = (node: Node | undefined) =>
+    node && (node.metadata === undefined ? node : { ...node, metadata: change(node.metadata) });
+  const bytes = Buffer.from(message, 'base64');
+  if (form === 'world') {
+    const request = fromBinary(DiscoveryRequestSchema, bytes);
+    const next = create(DiscoveryRequestSchema, { ...request, node: changed(request.node) });
+    return base64(toBinary(DiscoveryRequestSchema, next));
+  }
+  const request = fromBinary(DeltaDiscoveryRequestSchema, bytes);
+  const next = create(DeltaDiscoveryRequestSchema, { ...request, node: changed(request.node) });
+  return base64(toBinary(DeltaDiscoveryRequestSchema, next));
 }
