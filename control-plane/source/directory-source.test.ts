@@ -76,6 +76,23 @@ const uidOf = (name: string) =>
   [...(source?.objects.values() ?? [])].find((object) => object.name === name)?.uid;
 
 describe('DirectorySource', () => {
+  it.each([
+    ['descriptors:\n- key: a\n', false],
+    ['"descriptors" :\n- key: a\n', false],
+    ["'descriptors':\n- key: a\n", false],
+    ['other: {}\n', true],
+    ['list:\n  descriptors:\n  - key: a\n', true],
+    ['- descriptors\n', true],
+  ])('takes a file with the text %j for foreign: %s', async (text, isForeign) => {
+    write('good.yaml', manifest('one'));
+    await start();
+    writeFileSync(join(folder, 'file.yaml'), text);
+    await eventually(() => expect(reported).toHaveLength(2), { intervalMs: 5 });
+    expect(reported[1]).toMatch(/^file\.yaml/);
+    expect(/is neither a rule file/.test(reported[1]!)).toBe(isForeign);
+    expect(/correct the file: nothing of it is in force/.test(reported[1]!)).toBe(!isForeign);
+  });
+
   it('reads all manifests before it is listed', async () => {
     write('a.yaml', manifest('one'), manifest('two', 'second', 'team'));
     write('b.yml', manifest('three'));

@@ -1,0 +1,80 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { AcceptedSpecStore } from './accepted-specs.ts';
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
+
+/** A leader that has loaded its specs, and what is stored. */
+async function setUp() {
+  const time = new VirtualTime();
+  const { clock, timers } = new SimulatedProcess(time);
+  const cluster = new MemoryCluster(() => clock.nowMs());
+  const telemetry = recordedTelemetry();
+  const client = new MemoryApi({ cluster, timers, userAgent: 'test' });
+  const store = new AcceptedSpecStore({
+    ...telemetry,
+    ...{ clock, timers, client, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
+    leads: () => true,
+    changed: () => {},
+  });
+  onTestFinished(async () => {
+    await Promise.all([store.close(), time.advance(10_000)]);
+  });
+  await Promise.all([store.load(), time.advance(1_000)]);
+  const stored = () => cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
+  return { time, cluster, telemetry, store, stored };
+}
+
+const spec = (name: string, bytes: number) => ({
+  ...{ namespace: 'team', name, generation: 3 },
+  spec: { domain: 'x'.repeat(bytes) },
+});
+
+it('a spec that fits into no ConfigMap is not stored, with a line in the log, and others are', async () => {
+  const { time, telemetry, store, stored } = await setUp();
+  store.sync(new Map(Object.entries({ u1: spec('large', 1_000_000), u2: spec('small', 900_000) })));
+  await time.advance(5_000);
+  expect(stored().map((map) => (map as { data?: { uid?: string } }).data?.uid)).toEqual(['u2']);
+  expect([...store.stored.keys()]).toEqual(['u2']);
+  expect(telemetry.events).toEqual([
+    [
+      'A spec that stays in force is too large to be stored: a restart would lose it',
+      { object: 'team/large', bytes: expect.any(Number), mostBytes: 1_000_000 },
+    ],
+  ]);
+});
+
+const specsKey = 'specs.json.gz';
+const missing = `uid, namespace, name or ${specsKey} is missing`;
+it.each<[reason: string, data: Record<string, string | null>, specs: string | null | undefined]>([
+  [missing, { uid: null }, undefined],
+  [missing, { namespace: null }, undefined],
+  [missing, { name: null }, undefined],
+  [missing, {}, null],
+  ['its uid u2 does not fit its name', { uid: 'u2' }, undefined],
+  [`${specsKey} has no specs`, {}, '[]'],
+  ['JSON', {}, 'none'],
+])('a ConfigMap that is damaged (%s) is skipped, with a line in the log', async (reason, data, specs) => {
+  const { time, cluster, telemetry, store, stored } = await setUp();
+  store.sync(new Map(Object.entries({ u1: spec('limits', 1) })));
+  await time.advance(5_000);
+  const [{ metadata }] = stored() as [ReturnType<typeof stored>[0]];
+  const target = { kind: configMaps, namespace: 'weir-system', name: metadata.name, isStatus: false };
+  const text = typeof specs === 'string' ? Buffer.from(specs).toString('base64') : specs;
+  cluster.merge(
+    target,
+    { data, ...(text === undefined ? {} : { binaryData: { [specsKey]: text } }) },
+    'user',
+  );
+  await time.advance(100);
+  const skipped = telemetry.events.filter(
+    ([message]) => message === 'A spec that stays in force cannot be read',
+  );
+  expect(skipped).toEqual([
+    [expect.anything(), { name: metadata.name, reason: expect.stringContaining(reason) }],
+  ]);
+});
