@@ -398,4 +398,36 @@ describe('decide', () => {
     timers.advance(1_000);
     expect(served).toHaveLength(13);
   });
+
+  it('leaves the round before as it was, so that another future may follow from it', () => {
+    learn({ kept: new Map() });
+    changed();
+    timers.advance(1_000);
+    const before = { ...round, rhythms: { ...round.rhythms } };
+    const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+    const news = { ...world, edits: world.edits + 1 };
+    const one = decide(news, round, at);
+    expect(round).toEqual(before);
+    expect(one.round.rhythms.snapshots.dueMs).toBe(timers.nowMs + 5);
+    // Nothing has happened in this future, and the same in that one.
+    expect(decide(world, round, at).round.rhythms.snapshots.dueMs).toBeUndefined();
+    const other = decide(news, round, at);
+    expect(other.outcome).toEqual(one.outcome);
+    const later = { ...at, monotonicMs: at.monotonicMs + 5, wallMs: at.wallMs + 5 };
+    expect(decide(news, one.round, later).outcome.decided).toBeDefined();
+    expect(decide(news, other.round, later).outcome.decided).toBeDefined();
+  });
+
+  it('keeps the uids of joined specs with the round that joined them', () => {
+    learn({ kept: new Map() });
+    changed();
+    timers.advance(1_000);
+    const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+    const kept = new Map([['u9', { generation: 2, spec: configSpec({ domain: 'two' }) }]]);
+    const { round: joined } = decide({ ...world, kept }, round, at);
+    expect([[...round.joined], [...joined.joined]]).toEqual([[], ['u9']]);
+    const later = { ...at, monotonicMs: at.monotonicMs + 5 };
+    const { round: decided } = decide({ ...world, kept }, joined, later);
+    expect([[...joined.joined], [...decided.joined]]).toEqual([['u9'], []]);
+  });
 });

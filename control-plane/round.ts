@@ -78,9 +78,12 @@ interface Memory {
   limiters: LimiterView;
   /** The statuses as they were seen first, and memos of the second stage. */
   board: StatusBoard;
-  rhythms: { snapshots: Rhythm; statuses: Rhythm; fleets: Rhythm };
-  /** Uids of stored specs that came from other processes since the last decision. */
-  joined: Set<string>;
+}
+
+interface Rhythms {
+  readonly snapshots: Rhythm;
+  readonly statuses: Rhythm;
+  readonly fleets: Rhythm;
 }
 
 export interface Round {
@@ -94,6 +97,9 @@ export interface Round {
   /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   readonly memory: Memory;
+  readonly rhythms: Rhythms;
+  /** Uids of stored specs that came from other processes since the last decision. */
+  readonly joined: ReadonlySet<string>;
   /** The objects that the first stage has looked at. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
   /** The time, on the monotonic clock, when objects that are reachable again are the newest. */
@@ -145,13 +151,13 @@ export function firstRound(options: RoundOptions): Round {
       ledger,
       limiters,
       board: new StatusBoard({ ...options, ledger, limiters }),
-      rhythms: {
-        snapshots: new Rhythm(snapshotRhythm),
-        statuses: new Rhythm(statusRhythm),
-        fleets: new Rhythm(fleetRhythm),
-      },
-      joined: new Set(),
     },
+    rhythms: {
+      snapshots: Rhythm.of(snapshotRhythm),
+      statuses: Rhythm.of(statusRhythm),
+      fleets: Rhythm.of(fleetRhythm),
+    },
+    joined: new Set(),
     objects: new Map(),
     caughtUpMs: undefined,
     patienceEndsMs: undefined,
@@ -164,23 +170,34 @@ export function firstRound(options: RoundOptions): Round {
 export function decide(world: World, last: Round, at: RoundState): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
-  const { rhythms } = next.memory;
   followCut(next, last.world, at, outcome);
   if (world.kept !== last.world.kept) join(next, world.kept ?? []);
   followLead(next, last.world, outcome);
-  if (snapshotsMayDiffer(next, last.world, at)) rhythms.snapshots.ask(at.monotonicMs);
-  if (rhythms.snapshots.begin(at.monotonicMs)) decideSnapshots(next, at, outcome);
+  if (snapshotsMayDiffer(next, last.world, at)) ask(next, 'snapshots', at.monotonicMs);
+  if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
   if (outcome.decided || outcome.lead) share(next, at, outcome);
   if (world.removed !== last.world.removed) useRemoved(next, at, outcome);
-  if (outcome.decided || statusesMayDiffer(next, last.world, at)) rhythms.statuses.ask(at.monotonicMs);
-  if (rhythms.statuses.begin(at.monotonicMs)) {
+  if (outcome.decided || statusesMayDiffer(next, last.world, at)) ask(next, 'statuses', at.monotonicMs);
+  if (begin(next, 'statuses', at.monotonicMs)) {
     decideStatuses(next, at, outcome);
-    rhythms.fleets.ask(at.monotonicMs);
+    ask(next, 'fleets', at.monotonicMs);
   }
-  if (world.fleets !== last.world.fleets) rhythms.fleets.ask(at.monotonicMs);
-  if (rhythms.fleets.begin(at.monotonicMs) && at.leads)
+  if (world.fleets !== last.world.fleets) ask(next, 'fleets', at.monotonicMs);
+  if (begin(next, 'fleets', at.monotonicMs) && at.leads)
     outcome.fleetStatuses = fleetStatuses(world.fleets ?? [], { ...next.memory, nowMs: at.wallMs });
   return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
+}
+
+function ask(next: Draft, stage: keyof Rhythms, monotonicMs: number): void {
+  next.rhythms = { ...next.rhythms, [stage]: next.rhythms[stage].asked(monotonicMs) };
+}
+
+/** Returns whether a stage begins now. */
+function begin(next: Draft, stage: keyof Rhythms, monotonicMs: number): boolean {
+  const begun = next.rhythms[stage].begun(monotonicMs);
+  if (begun === undefined) return false;
+  next.rhythms = { ...next.rhythms, [stage]: begun };
+  return true;
 }
 
 /** Returns what would become of an object that is not stored yet. Changes nothing. */
@@ -222,7 +239,7 @@ function followCut(
     next.isCutOff = false;
     // Old objects may have made this replica forget a stored spec that others serve.
     join(next, next.world.kept ?? []);
-    if (isKnown(next.world)) next.memory.rhythms.snapshots.ask(monotonicMs);
+    if (isKnown(next.world)) ask(next, 'snapshots', monotonicMs);
   }
 }
 
@@ -261,7 +278,7 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, memory, decision: last } = next;
-  const { decider, ledger, joined } = memory;
+  const { decider, ledger } = memory;
   join(
     next,
     [...(world.kept ?? [])].filter(([uid, { generation }]) => isBehind(next, uid, generation)),
@@ -276,15 +293,15 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     }
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
-    const uids = changed.union(joined);
+    const uids = changed.union(next.joined);
     const kept = acceptedSpecChanges(decision, decider.kept, uids);
     const surpassed = surpassedSpecs(next, decision, kept);
     if (surpassed.length > 0) {
       decider.keep(new Map(surpassed));
-      for (const [uid] of surpassed) joined.add(uid);
+      next.joined = next.joined.union(new Map(surpassed));
       continue;
     }
-    joined.clear();
+    next.joined = new Set();
     decider.keep(kept);
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
     next.decision = decision;
@@ -304,13 +321,13 @@ function takeChanges(next: Draft): Changes<ConfigObject> {
 
 /** Joins the specs that other processes stored. */
 function join(next: Draft, stored: Iterable<readonly [uid: string, spec: LastAcceptedSpec]>): void {
-  const { decider, joined } = next.memory;
+  const { decider } = next.memory;
   const specs = new Map(
     [...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(decider.kept.get(uid), spec)]),
   );
   decider.keep(specs);
   persist(next, specs.keys());
-  for (const uid of specs.keys()) joined.add(uid);
+  next.joined = next.joined.union(specs);
 }
 
 function persist(next: Draft, uids: Iterable<string>): void {
@@ -440,7 +457,7 @@ function reportRemoved(
 
 /** Returns the wait until something changes by time alone. Work that is due is already requested. */
 function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | undefined {
-  const { snapshots, statuses, fleets } = round.memory.rhythms;
+  const { snapshots, statuses, fleets } = round.rhythms;
   const none = Number.POSITIVE_INFINITY;
   const patience = round.decision === undefined ? round.patienceEndsMs : undefined;
   const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];

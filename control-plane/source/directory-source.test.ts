@@ -82,7 +82,6 @@ describe('DirectorySource', () => {
     ["'descriptors':\n- key: a\n", false],
     ['other: {}\n', true],
     ['list:\n  descriptors:\n  - key: a\n', true],
-    ['- descriptors\n', true],
   ])('takes a file with the text %j for foreign: %s', async (text, isForeign) => {
     write('good.yaml', manifest('one'));
     await start();

@@ -23,6 +23,13 @@ export class PacingTokenBucket {
     return true;
   }
 
+  copy(): PacingTokenBucket {
+    const copy = new PacingTokenBucket(this.#options);
+    copy.#tokens = this.#tokens;
+    copy.#atMs = this.#atMs;
+    return copy;
+  }
+
   /** Returns a token that was not needed. */
   putBack(): void {
     this.#tokens = Math.min(this.#options.burst, this.#tokens + 1);
@@ -76,32 +83,37 @@ export interface RhythmOptions {
   burst?: number;
 }
 
-/** Decides when requested runs happen: soon, but not too often. Many requests become few runs. Pure. */
+/** Decides when requested runs happen: soon, but not too often. Many requests become few runs. An immutable value. */
 export class Rhythm {
+  /** The time of the next run on the monotonic clock. Undefined: no run was requested. */
+  readonly dueMs: number | undefined;
   readonly #gatherMs: number;
+  /** Copied before each change. */
   readonly #budget: PacingTokenBucket;
-  #dueMs: number | undefined;
 
-  constructor({ gatherMs, intervalMs, burst = 1 }: RhythmOptions) {
+  private constructor(gatherMs: number, budget: PacingTokenBucket, dueMs: number | undefined) {
     this.#gatherMs = gatherMs;
-    this.#budget = new PacingTokenBucket({ burst, perSecond: 1000 / intervalMs });
+    this.#budget = budget;
+    this.dueMs = dueMs;
   }
 
-  /** The time on the monotonic clock. Undefined: no run was requested. */
-  get dueMs(): number | undefined {
-    return this.#dueMs;
+  static of({ gatherMs, intervalMs, burst = 1 }: RhythmOptions): Rhythm {
+    return new Rhythm(gatherMs, new PacingTokenBucket({ burst, perSecond: 1000 / intervalMs }), undefined);
   }
 
-  ask(monotonicMs: number): void {
-    this.#dueMs ??= monotonicMs + Math.max(this.#gatherMs, this.#budget.waitMs(monotonicMs));
+  /** Returns the rhythm after a request for a run. */
+  asked(monotonicMs: number): Rhythm {
+    if (this.dueMs !== undefined) return this;
+    const waitMs = this.#budget.copy().waitMs(monotonicMs);
+    return new Rhythm(this.#gatherMs, this.#budget, monotonicMs + Math.max(this.#gatherMs, waitMs));
   }
 
-  /** Whether to run now. A request during the run causes another one. */
-  begin(monotonicMs: number): boolean {
-    if (this.#dueMs === undefined || monotonicMs < this.#dueMs) return false;
-    this.#dueMs = undefined;
-    this.#budget.take(monotonicMs);
-    return true;
+  /** Returns the rhythm after the start of a run. Undefined if no run is due. A request during the run causes another one. */
+  begun(monotonicMs: number): Rhythm | undefined {
+    if (this.dueMs === undefined || monotonicMs < this.dueMs) return undefined;
+    const budget = this.#budget.copy();
+    budget.take(monotonicMs);
+    return new Rhythm(this.#gatherMs, budget, undefined);
   }
 }
 
@@ -114,25 +126,25 @@ export interface PaceOptions extends RhythmOptions {
 /** Runs a callback in a `Rhythm`. */
 export class Pace {
   readonly #options: PaceOptions;
-  readonly #rhythm: Rhythm;
+  #rhythm: Rhythm;
   #callOff: (() => void) | undefined;
   #isClosed = false;
 
   constructor(options: PaceOptions) {
     this.#options = options;
-    this.#rhythm = new Rhythm(options);
+    this.#rhythm = Rhythm.of(options);
   }
 
   ask(): void {
     if (this.#isClosed || this.#callOff !== undefined) return;
     const { clock, timers } = this.#options;
     const nowMs = clock.monotonicMs();
-    this.#rhythm.ask(nowMs);
+    this.#rhythm = this.#rhythm.asked(nowMs);
     const dueMs = this.#rhythm.dueMs!;
     this.#callOff = timers.after(dueMs - nowMs, () => {
       this.#callOff = undefined;
       // A timer may fire a fraction of a millisecond early.
-      this.#rhythm.begin(Math.max(dueMs, clock.monotonicMs()));
+      this.#rhythm = this.#rhythm.begun(Math.max(dueMs, clock.monotonicMs()))!;
       this.#options.run();
     });
   }
