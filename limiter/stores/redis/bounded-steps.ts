@@ -10,6 +10,7 @@ import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation
 import { StoreError } from '../store-error.ts';
 import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
+import { ScriptText } from './wire/script-text.ts';
 
 /** The error of ops that only a script can count. The server was not asked. */
 export const needsScripts = new StoreError(
@@ -195,12 +196,11 @@ export class CounterTexts {
   readonly over: KeysOver;
   /** Whether others of the request held back the group that was read last. */
   heldBack = false;
-  readonly #text: Buffer;
+  readonly #text: ScriptText;
+  readonly #bytes: Buffer;
   readonly #errors: readonly unknown[];
   readonly #translate: (error: unknown) => StoreError;
-  #at = 0;
   #failed = 0;
-  #isBroken = false;
 
   /** Returns undefined if the scripts never give such a reply, with this many plain values first. */
   static of(
@@ -226,7 +226,8 @@ export class CounterTexts {
     },
   ) {
     this.nowMicros = given.nowMicros;
-    this.#text = text;
+    this.#text = new ScriptText(text);
+    this.#bytes = text;
     this.#errors = given.errors;
     this.over = given.over;
     this.#translate = given.translate;
@@ -236,22 +237,25 @@ export class CounterTexts {
   read(ops: readonly Operation[], first: number): boolean {
     const end = first + ops[first]!.groupSize;
     const text = this.#text;
-    this.heldBack = text[this.#at] === star;
-    if (text[this.#at] === exclamation) {
-      this.#at += 2 * (end - first);
+    if (text.isNext(exclamation)) {
+      for (let i = first; i < end; i += 1) {
+        text.mark(exclamation);
+        text.mark(space);
+      }
       return this.#fail(ops, first, keyError(this.#errors[this.#failed++]));
     }
+    this.heldBack = text.isNext(star);
     for (let i = first; i < end; i += 1) {
-      if (this.heldBack && text[this.#at++] !== star) this.#isBroken = true;
-      ops[i]!.held = this.#next(ops[i]!.counter.bound!.holdsTotal);
+      if (this.heldBack) text.mark(star);
+      ops[i]!.held = heldOf(text, ops[i]!.counter.bound!.holdsTotal);
     }
-    if (!this.#isBroken && this.nowMicros > 0) return true;
-    return this.#fail(ops, first, new UnexpectedReply('EVALSHA', text));
+    if (!text.isBroken && this.nowMicros > 0) return true;
+    return this.#fail(ops, first, new UnexpectedReply('EVALSHA', this.#bytes));
   }
 
   /** Whether everything was read, and had the expected form. */
   get isRead(): boolean {
-    return !this.#isBroken && this.#at === this.#text.length && this.#failed === this.#errors.length;
+    return this.#text.isRead && this.#failed === this.#errors.length;
   }
 
   #fail(ops: readonly Operation[], first: number, why: Error): false {
@@ -259,41 +263,19 @@ export class CounterTexts {
     for (let i = first; i < first + ops[first]!.groupSize; i += 1) failOp(ops[i]!, error);
     return false;
   }
+}
 
-  #next(isTotal: boolean): CounterState | undefined {
-    const text = this.#text;
-    const start = this.#at;
-    const held: [number, number, number] = [0, 0, 0];
-    let part = 0;
-    let number = 0;
-    let byte = text[this.#at++];
-    for (; byte !== space && byte !== undefined; byte = text[this.#at++]) {
-      if (byte === colon) {
-        held[part++] = number;
-        number = 0;
-      } else if (byte >= zero && byte <= nine) {
-        number = number * 10 + (byte - zero);
-      } else if (!isTotal || byte !== minus || this.#at !== start + 1) {
-        this.#isBroken = true;
-      }
-    }
-    if (byte === undefined) this.#isBroken = true;
-    if (this.#at === start + 1) return undefined;
-    held[part] = number;
-    if (isTotal) {
-      if (part > 0) this.#isBroken = true;
-      held[0] = text[start] === minus ? 0 : Math.min(maxTotal, number);
-    } else if (part !== 2 || held[0] > maxTotal || held[1] > maxTotal || held[2] > maxTotal) {
-      this.#isBroken = true;
-    }
-    return held;
+/** Reads what a key held: nothing, the total of a fixed window, or the three numbers of another state. */
+function heldOf(text: ScriptText, isTotal: boolean): CounterState | undefined {
+  if (text.isNext(space)) {
+    text.mark(space);
+    return undefined;
   }
+  if (!isTotal) return [text.count(maxTotal, colon), text.count(maxTotal, colon), text.count(maxTotal)];
+  return [Math.max(0, Math.min(maxTotal, text.number(Number.POSITIVE_INFINITY))), 0, 0];
 }
 
 const space = 0x20;
 const exclamation = 0x21;
 const star = 0x2a;
-const minus = 0x2d;
-const zero = 0x30;
-const nine = 0x39;
 const colon = 0x3a;

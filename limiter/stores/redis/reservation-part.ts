@@ -1,7 +1,6 @@
 /** Writes calls about reservations for the script, and reads its answers. */
 import type { CounterState } from '../../algorithms/bound.ts';
 import { holdWaitMicros, used, waitMicros } from '../admission.ts';
-import { beyondTotal } from '../folded-run.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
 import { BoundTable, needsScripts } from './bounded-steps.ts';
@@ -9,6 +8,7 @@ import { type SpreadPart, WholePart } from './count-parts.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
+import { ScriptText } from './wire/script-text.ts';
 
 /** Calls whose counters are in one place. */
 export class ReservationPart extends WholePart {
@@ -73,7 +73,7 @@ export class ReservationPart extends WholePart {
       for (const op of call) op.error = undefined;
       if (isFastPath(call, reply, at)) at = answerFastPath(call, reply as number[], at, now);
       else {
-        const isAnswer = reported instanceof Buffer && answerCall(call, new Reported(reported), now);
+        const isAnswer = reported instanceof Buffer && answerCall(call, new ScriptText(reported), now);
         if (!isAnswer) failAll(call, errors.fromCommand(keyError(reported)));
         at += 1;
       }
@@ -210,66 +210,6 @@ function haveEqualFlags(one: Reservation, other: Reservation): boolean {
   );
 }
 
-const latin1Slice = Buffer.prototype.latin1Slice;
-const space = 0x20;
-const minus = 0x2d;
-const zero = 0x30;
-
-/** Reads the script's words one after another, separated by spaces. None of its numbers is beyond 2^53. */
-class Reported {
-  readonly #bytes: Buffer;
-  #at = 0;
-  #isBroken = false;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
-  word(): string {
-    const bytes = this.#bytes;
-    const start = this.#at;
-    let end = start;
-    while (end < bytes.length && bytes[end] !== space) end += 1;
-    this.#at = end + 1;
-    return latin1Slice.call(bytes, start, end);
-  }
-
-  /** Reads a word of one letter. */
-  letter(): number {
-    this.#at += 2;
-    if (this.#bytes[this.#at - 1] !== space) this.#isBroken = true;
-    return this.#bytes[this.#at - 2]!;
-  }
-
-  /** Whether all words were read and had the expected form. */
-  get isRead(): boolean {
-    return !this.#isBroken && this.#at === this.#bytes.length + 1;
-  }
-
-  number(): number {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    const isNegative = bytes[at] === minus;
-    if (isNegative) at += 1;
-    let number = 0;
-    // Beyond the last digit there is nothing.
-    for (let digit = bytes[at++]! - zero; digit >= 0 && digit <= 9; digit = bytes[at++]! - zero)
-      number = number * 10 + digit;
-    const isEmpty = at <= this.#at + (isNegative ? 2 : 1);
-    const isEnd = at > bytes.length || bytes[at - 1] === space;
-    if (isEmpty || !isEnd || number > beyondTotal) this.#isBroken = true;
-    this.#at = at;
-    return isNegative ? -number : number;
-  }
-
-  /** Reads a number that is not below 0. */
-  count(): number {
-    const number = this.number();
-    if (number < 0) this.#isBroken = true;
-    return number;
-  }
-}
-
 /** Returns the outcome for a letter; undefined for one that the script does not write. */
 function outcomeOf(letter: number): ReservationHold['outcome'] | undefined {
   switch (letter) {
@@ -348,7 +288,7 @@ function answerFastPath(
 }
 
 /** Answers a call. Returns false for a text that the script never gives; the written answers are then meaningless. */
-function answerCall(ops: readonly Operation[], reported: Reported, nowMicros: number): boolean {
+function answerCall(ops: readonly Operation[], reported: ScriptText, nowMicros: number): boolean {
   const { verb } = ops[0]!;
   const call = termsOf(ops);
   const wasAskedBefore = call.hasMore;

@@ -339,6 +339,7 @@ function my.reportCall(outcome, first, second, call)
     texts[i + 1] = format('%s %d %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
       taken, open, counter.oldest, counter.delta, counter.givenBack, counter.lost)
   end
+  texts[#texts + 1] = ''
   return table.concat(texts, ' ')
 end
 
