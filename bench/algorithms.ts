@@ -13,7 +13,7 @@ import { seededRandom, zipfSequence } from './zipf.ts';
 const { values: flags } = parseArgs({ options: { requests: { type: 'string', default: '1000000' } } });
 const requests = Number(flags.requests);
 const windowMicros = 60_000_000;
-/** In the middle of a minute. */
+/** A time in the middle of a minute. */
 const startMicros = 29_000_000 * windowMicros + 23_000_000;
 
 /** Attackers begin one after the other, so that they do so all over a window. */
@@ -22,7 +22,7 @@ const attackersApartMicros = 17_300_000;
 interface Traffic {
   title: string;
   sources: number;
-  /** Of all of these together. */
+  /** The value for all of these together. */
   perMinute: number;
   limit: number;
   /** Sources beside them, each of which sends so many times the limit. */
@@ -97,7 +97,7 @@ interface Source {
   /** Of the held count: a fixed window has a counter each. */
   window: number;
   blockedUntilMicros: number;
-  /** When hits passed by the algorithm. */
+  /** The times at which hits passed by the algorithm. */
   passed: number[];
   logged: number[];
   logBlockedUntilMicros: number;
@@ -142,7 +142,7 @@ function run(traffic: Traffic, bound: Bound): Outcome {
   return outcome;
 }
 
-/** How many of the times lie in the window's length before; earlier ones are dropped. */
+/** Counts the times within the last window. Earlier ones are dropped. */
 function inWindow(times: number[], atMicros: number): number {
   while (times.length > 0 && (times[0] as number) <= atMicros - windowMicros) times.shift();
   return times.length;

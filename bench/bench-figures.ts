@@ -4,7 +4,7 @@ import { floorOf, type TargetName, targetTitles } from './bench-targets.ts';
 export interface Figures {
   target: TargetName;
   load: string;
-  /** From 0. */
+  /** A number from 0. */
   run: number;
   perSecond: number;
   cpuUs: number;
@@ -22,8 +22,8 @@ export interface Figures {
 
 export interface MedianFigures extends Omit<Figures, 'run'> {
   /**
-   * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the same
-   * run: the median of all runs. Undefined where that was not measured.
+   * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the
+   * same run: the median of all runs. Undefined where that was not measured.
    */
   toEcho: number | undefined;
   toFloor: number | undefined;
@@ -35,7 +35,7 @@ export interface MedianFigures extends Omit<Figures, 'run'> {
 /** CPU an answer, as ratios to a yardstick's: load, target, yardstick. */
 export type Ratios = Record<string, Partial<Record<TargetName, Partial<Record<'echo' | 'floor', number>>>>>;
 
-/** How far above its committed ratio one may be. */
+/** The largest allowed excess over a committed ratio. */
 export const allowedGrowth = 0.25;
 
 export function median(values: readonly number[]): number {
@@ -91,7 +91,7 @@ export const callByCallLoads = [
   '5,000/s, 8 at once',
 ] as const;
 
-/** How much more CPU than its floor a limiter may take under them, and its median answer more time. */
+/** The largest allowed factor of a limiter's CPU and median answer time to those of its floor. */
 const mostToFloor = [
   { target: 'memory', what: 'CPU', most: 1.4, of: ({ toFloor }: MedianFigures) => toFloor },
   { target: 'redis', what: 'CPU', most: 1.5, of: ({ toFloor }: MedianFigures) => toFloor },
@@ -110,7 +110,7 @@ export function floorLines(rows: readonly MedianFigures[]): string[] {
   });
 }
 
-/** How much more CPU than a fixed window other limits may take. */
+/** The largest allowed factor of the CPU of other limits to that of a fixed window. */
 const mostToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
 
 /** Those that take more, in words. */
@@ -189,7 +189,7 @@ function isCallByCall(load: string): boolean {
   return callByCallLoads.some((name) => name === load);
 }
 
-/** What is worse than it was by more than is allowed, and what was not measured, in words; empty when all is well. */
+/** Returns a sentence for each figure that is too much worse than recorded, or was not measured. */
 export function regressions(now: Ratios, committed: Ratios): string[] {
   const problems: string[] = [];
   for (const [load, targets] of Object.entries(committed)) {

@@ -21,7 +21,7 @@ export type TargetName =
   | 'callers'
   | 'redis'
   | 'leases'
-  /** Of another checkout. */
+  /** The folder of another checkout. */
   | 'memory-beside'
   | 'redis-beside';
 
@@ -111,7 +111,7 @@ export async function startYardstick(
 /** Kept for Prometheus: on standard output each call would be a line. */
 const statistics = { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' };
 
-/** With the rules in a folder. Without a Redis it counts in memory. */
+/** Starts it with the rules in a folder. Without a Redis, it counts in memory. */
 export async function startWeir(options: {
   rules: string;
   redisPort: number | undefined;

@@ -90,7 +90,7 @@ interface WithId extends ClientCalls {
 
 /** As long as those of `%STREAM_ID%`. */
 const noId = '00000000-0000-4000-8000-000000000000';
-/** As long as those that a limiter makes. */
+/** The IDs are as long as those that a limiter makes. */
 const noOwnId = `w1.${'0'.repeat(8)}.${'0'.repeat(32)}`;
 
 function withId(calls: ClientCalls, id: string): WithId {

@@ -58,7 +58,7 @@ export async function applyTimes(
     await apply(1_000_000);
     const times: number[] = [];
     for (let round = 1; round <= rounds; round++) {
-      // At another moment of the control plane's own pace each time.
+      // Each run starts at another moment of the control plane's cycle.
       await sleep((round * 37) % 150);
       times.push(await apply(1_000_000 + round));
     }
@@ -89,7 +89,7 @@ function writes(api: ApiServer): Map<string, number> {
 
 const objectStatuses = 'ratelimitconfigs/status';
 
-/** What is written while a pod joins a fleet of so many objects, but for what is written anyway or by this program. */
+/** The writes while a pod joins a fleet with this number of objects, without regular writes and those of this program. */
 async function joinWrites(
   api: ApiServer,
   kubernetes: KubernetesClient,

@@ -7,12 +7,12 @@ import type { ObjectSource, SourceListener } from '../control-plane/source/kuber
 export interface ObjectNumbers {
   fleets: number;
   objects: number;
-  /** In each object. */
+  /** The number in each object. */
   rules: number;
 }
 
 export class MemorySource implements ObjectSource {
-  /** By uid. */
+  /** The keys are uids. */
   objects: VersionedMap<ConfigObject>;
   readonly #numbers: ObjectNumbers;
   #listener: SourceListener | undefined;

@@ -78,7 +78,7 @@ class Setting {
     return atMs - startMs;
   }
 
-  /** What one change costs the control plane, and how many bytes it sends. */
+  /** The cost of one change for the control plane, and the bytes that it sends. */
   async cost(index: number): Promise<{ cpuMs: number; bytes: number }> {
     const before = await this.usage();
     await this.time({ do: 'change', index }, this.numbers.limiters);

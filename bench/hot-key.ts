@@ -20,7 +20,7 @@ export interface HotKeyOptions {
   pid: number;
   port: number;
   message: Uint8Array;
-  /** Where the body of the calls is put. */
+  /** The path of the file with the body of the calls. */
   bodyFile: string;
   calls: number;
 }

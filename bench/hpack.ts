@@ -5,7 +5,7 @@ import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encode
 const rounds = 7;
 const calls = 500_000;
 
-// What Envoy sends with a call to its rate limit service.
+// The headers that Envoy sends with a call to its rate limit service.
 const request = [
   ...[':method', 'POST', ':scheme', 'http', ':authority', 'ratelimit', 'te', 'trailers'],
   ...[':path', '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'],

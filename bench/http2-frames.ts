@@ -1,4 +1,4 @@
-/** As much of HTTP/2 as a load generator needs to say. RFC 9113, section 4.1. */
+/** The HTTP/2 frames that a load generator sends. RFC 9113, section 4.1. */
 import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
 
 export const FrameType = {

@@ -55,7 +55,7 @@ const largestWindow = 2 ** 31 - 1;
 const refillBytes = 2 ** 30;
 /** Of a message: a flag and its length. */
 const grpcPrefixBytes = 5;
-/** Of the opening call, which is not measured. */
+/** The stream of the opening call, which is not measured. */
 const firstStreamId = 1;
 
 /** Runs the load to its end, once all connections answered a call, and closes them. Rejects when one fails. */

@@ -21,7 +21,7 @@ export interface LatencyFigures {
   p999Ms: number;
   limiter: LoopPauses;
   idle: LoopPauses;
-  /** That the limiter counted. */
+  /** The number that the limiter counted. */
   reloads: number;
 }
 
@@ -93,7 +93,7 @@ function writeRules(folder: string, text: string): void {
   renameSync(`${folder}.new`, join(folder, 'bench.yaml'));
 }
 
-/** Since the last time it was asked. */
+/** The number since the last call. */
 async function pausesOf(pid: number, file: string): Promise<LoopPauses> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
@@ -104,7 +104,7 @@ async function pausesOf(pid: number, file: string): Promise<LoopPauses> {
   return pauses as LoopPauses;
 }
 
-/** How often it took new rules. */
+/** The number of times that it loaded new rules. */
 async function loadsOf(debugPort: number): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${debugPort}/stats`)).text();
   return Number(/^ratelimit\.service\.config_load_success: (\d+)$/m.exec(text)?.[1]);

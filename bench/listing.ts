@@ -26,10 +26,10 @@ const { values: flags } = parseArgs({
     seconds: { type: 'string', default: '5' },
     runs: { type: 'string', default: '5' },
     keys: { type: 'string', default: '1000000' },
-    /** Of a page, and what else is asked. */
+    /** The size of a page, and other parameters. */
     query: { type: 'string', default: 'limit=100' },
     'counter-keys': { type: 'string', default: 'compatible' },
-    /** What the lister runs as. */
+    /** The user that the lister runs as. */
     list: { type: 'string' },
   },
 });

@@ -23,7 +23,7 @@ export interface LoadFigures {
   loadMs: number;
   /** VmHWM of the process after the first load, in millions of bytes. */
   peakMb: number;
-  /** Of a second load, while the rules of the first are in force. */
+  /** The result of a second load, while the rules of the first are in force. */
   reloadMs: number;
   reloadPeakMb: number;
   /** Longest time between two turns of the event loop, from the start of the load until after the swap. */

@@ -6,7 +6,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { isMainThread } from 'node:worker_threads';
 
-/** What is written, in ms beyond the timer's own interval. */
+/** The output, in ms beyond the timer's own interval. */
 export interface LoopPauses {
   p99Ms: number;
   largestMs: number;

@@ -263,7 +263,7 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
   return measureHotKey({ h2load: found.path, pid, port, message, bodyFile, calls: hotKeyCalls });
 }
 
-/** Of each limiter with Redis and its usual rules. */
+/** Results of each limiter with Redis and its default rules. */
 async function refusalsOf(all: readonly Target[]): Promise<Map<TargetName, RefusalFigures[]>> {
   const measured = new Map<TargetName, RefusalFigures[]>();
   const pid = redis?.pid;

@@ -8,7 +8,7 @@ import { type ClientCalls, envoyCalls } from './http2-frames.ts';
 import { runLoad } from './http2-load.ts';
 import { processCpuUs } from './process-cpu.ts';
 
-/** How many times the CPU of an allowed hit a refused one may take in Redis. */
+/** The largest allowed factor of the CPU of Redis for a hit over limit to that for an allowed one. */
 export const mostToAllowed = 1.2;
 
 /** A rule whose limit one hit of these calls exceeds, for `rulesText` of the bench. */

@@ -31,7 +31,7 @@ function answeredOf(bytes: Uint8Array): Answered {
   return answered;
 }
 
-/** What is written to a stream. */
+/** The bytes that are written to a stream. */
 const forms = {
   stateOfTheWorld: {
     method: `${service}/StreamAggregatedResources`,

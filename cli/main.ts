@@ -69,7 +69,7 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./ask/ask-command.ts')).askCommand,
   },
   check: {
-    summary: 'check rule files, manifests, folders and rendered charts: every error with its place',
+    summary: 'check rule files, manifests, folders and rendered charts: every error with its location',
     load: async () => (await import('./check/check-command.ts')).checkCommand,
   },
   explain: {
@@ -81,7 +81,7 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./diff/diff-command.ts')).diffCommand,
   },
   test: {
-    summary: 'run tests of your rules: what is decided differently, why, and which rules no test reaches',
+    summary: 'run tests of your rules: which decisions differ, why, and which rules no test reaches',
     load: async () => (await import('./test/test-command.ts')).testCommand,
   },
   convert: {
@@ -95,7 +95,7 @@ const ofWeir: Record<string, CommandEntry> = {
   },
   replay: {
     summary:
-      'replay recorded requests against rules: what would have been limited, by which rule, who and when',
+      'replay recorded requests against rules: which requests would have been limited, by which rule, who and when',
     load: async () => (await import('./replay/replay-command.ts')).replayCommand,
   },
   schema: {
@@ -154,7 +154,7 @@ function helpText(program: keyof typeof programs): string {
       '',
       ...lines,
       '',
-      `  ${program} <command> --help   what a command takes`,
+      `  ${program} <command> --help   the arguments of a command`,
       `  ${program} --version`,
       '',
     ].join('\n'),
@@ -222,7 +222,7 @@ async function statusOf(args: string[], program: keyof typeof programs): Promise
 }
 
 function moreHelp([name = '']: string[], { message }: UsageError, program: keyof typeof programs): string {
-  if (Object.hasOwn(programs[program], name)) return `"${program} ${name} --help" says what it takes.\n`;
+  if (Object.hasOwn(programs[program], name)) return `"${program} ${name} --help" describes its arguments.\n`;
   if (message.includes('did you mean')) return `"${program} --help" lists the commands.\n`;
   return `\n${helpText(program)}`;
 }

@@ -164,7 +164,7 @@ export class Live {
     this.#isOpen = status !== 0 && status !== 401;
     this.needsToken = status === 401;
     this.silentSince = status === 0 ? (this.silentSince ?? new Date()) : undefined;
-    // What takes long is asked seldom.
+    // Requests that take long are rare.
     const everyMs = Math.max(held.everyMs, 10 * (Date.now() - startMs));
     const retry = Math.max(retryMs, everyMs, 1_000 * (members?.['retryAfterSeconds'] ?? 0));
     const isDone = held.everyMs === 0 && this.#isOpen;

@@ -1,4 +1,4 @@
-/** How much quota clients hold of limits; shown only where this limiter serves them. */
+/** The view of assignments. The console shows it only if the limiter serves quota clients. */
 import { query } from './api.js';
 import { answered, domainField, domainsOf, entriesField, html, nothing, submitted, table } from './parts.js';
 import { duration, entries, linesOf, moment, number, shown } from './text.js';
@@ -24,7 +24,7 @@ export const assignments = {
     return html`
       <form class="panel line" @submit=${find}>
         ${domainField(question.domain, domains)}
-        ${entriesField(question.entry, 'One a line: buckets that have all of them; none: all buckets.', false)}
+        ${entriesField(question.entry, 'One per line. Finds buckets that have all of them; empty: all buckets.', false)}
         <button class="does">Find</button>
       </form>
       ${question.domain === '' ? html`<p class="empty">Choose a domain.</p>` : found(desk, question)}`;
@@ -37,14 +37,14 @@ const found = (desk, question) =>
     desk.live(`assignments?${query({ ...question, limit: mostRows })}`, 2_000),
     ({ assignments: rows, count }) => html`
     ${table('Assignments', columns, rows, emptyWords(question))}
-    ${count > rows.length ? html`<small class="faint">${number(rows.length)} of ${number(count)}, those that may use most. Entries choose fewer.</small>` : nothing}`,
+    ${count > rows.length ? html`<small class="faint">${number(rows.length)} of ${number(count)}, the largest first. Give entries to see fewer.</small>` : nothing}`,
   );
 
 /** @param {{ domain: string, entry: string[] }} question */
 const emptyWords = ({ domain, entry }) =>
   entry.length > 0
-    ? 'No quota client holds anything of such buckets.'
-    : html`No quota client has reported a bucket of ${shown(domain)} that a rule limits. Point the filter <code>rate_limit_quota</code> of an Envoy at the gRPC port of this limiter, with this domain, and send a request. <code>weir check --envoy</code> says whether its buckets and the rules fit; the page “Decisions in the proxy” of the documentation has a configuration that works.`;
+    ? 'No quota client has an assignment for such buckets.'
+    : html`No quota client has reported a bucket of ${shown(domain)} that a rule limits. Point the filter <code>rate_limit_quota</code> of an Envoy at the gRPC port of this limiter, with this domain, and send a request. <code>weir check --envoy</code> checks whether its buckets match the rules; the page “Decisions in the proxy” of the documentation has a configuration that works.`;
 
 /** @type {import('./parts.js').Column[]} */
 const columns = [
@@ -70,12 +70,12 @@ const columns = [
     isNumber: true,
     cell: ({ ends }) => (ends === null ? '–' : duration((Date.parse(ends) - Date.now()) / 1_000)),
   },
-  { label: 'Demand a second', isNumber: true, cell: ({ demand }) => number(demand) },
+  { label: 'Demand per second', isNumber: true, cell: ({ demand }) => number(demand) },
   {
     label: 'Used',
     isNumber: true,
     cell: ({ used, overReported }) =>
-      html`${number(used)}${overReported > 0 ? html` <span class="badge bad" title="More than it could have used">+${number(overReported)}</span>` : nothing}`,
+      html`${number(used)}${overReported > 0 ? html` <span class="badge bad" title="More than its assignment allows">+${number(overReported)}</span>` : nothing}`,
   },
   {
     label: 'Denied',

@@ -17,14 +17,14 @@ function standing(limiter) {
   return badge('warn', limiter.sent ? 'sent' : 'behind');
 }
 
-/** How far the newest version got, a mark for each limiter. @param {any} fleet */
+/** Shows the progress of the newest version, with a mark for each limiter. @param {any} fleet */
 function spread(fleet) {
   const { limiters } = fleet;
   const done = limiters.filter((/** @type {any} */ one) => one.isCurrent && !one.isTooOld).length;
   const refused = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
   return html`<div class="spread">
     <span class="marks" aria-hidden="true">${limiters.slice(0, 100).map((/** @type {any} */ one) => html`<span class="mark ${one.refusal ? 'bad' : one.isCurrent && !one.isTooOld ? 'good' : 'warn'}"></span>`)}</span>
-    <span>in force on <b>${number(done)}</b> of ${number(limiters.length)}${refused === 0 ? nothing : html`, <b class="over">refused by ${number(refused)}</b>`}</span></div>`;
+    <span>in force on <b>${number(done)}</b> of ${number(limiters.length)}${refused === 0 ? nothing : html`, <b class="over">rejected by ${number(refused)}</b>`}</span></div>`;
 }
 
 /** @type {import('./shell.js').View} */
@@ -35,7 +35,7 @@ const fleets = {
     answered(
       desk.live('status', spreadMs),
       ({ fleets: all, notes: said }) => html`${notes(said)}
-      ${all.length === 0 ? html`<p class="empty">No fleet is served yet.</p>` : nothing}
+      ${all.length === 0 ? html`<p class="empty">No fleet has rules yet.</p>` : nothing}
       ${all.map(
         (/** @type {any} */ fleet) => html`<section aria-label=${`Fleet ${fleet.fleet}`}>
         <div class="line fleet"><h2>${shown(fleet.fleet || 'default')}</h2><span class="faint">version <b>${shown(fleet.version)}</b></span>${spread(fleet)}</div>
@@ -53,7 +53,7 @@ const fleets = {
                 html`${standing(one)}${one.refusal ? html` <small>${shown(one.refusal.message)}</small>` : nothing}`,
             },
             { label: 'Has', cell: ({ accepted }) => (accepted ? shown(accepted) : '–') },
-            { label: 'On its way', cell: ({ sent }) => (sent ? shown(sent) : '–') },
+            { label: 'Loading', cell: ({ sent }) => (sent ? shown(sent) : '–') },
             { label: 'Supports', cell: ({ capabilities }) => shown(capabilities.join(', ') || '–') },
             { label: 'Address', cell: ({ address }) => (address ? shown(address) : '–') },
             { label: 'Since', cell: ({ connectedAt }) => moment(connectedAt) },
@@ -80,7 +80,7 @@ const objects = {
         ${field(
           'Show',
           html`<select @change=${(/** @type {any} */ event) => desk.go('objects', { only: event.target.value })}>
-          <option value="" ?selected=${only === ''}>all, those that are not ready first</option><option value="waiting" ?selected=${only !== ''}>only those that are not ready</option></select>`,
+          <option value="" ?selected=${only === ''}>all, not ready first</option><option value="waiting" ?selected=${only !== ''}>only not ready</option></select>`,
         )}
         ${table(
           'Objects',
@@ -167,7 +167,7 @@ const change = {
         [
           { label: 'Fleet', cell: ({ fleet }) => shown(fleet || 'default') },
           { label: 'Newest version', cell: ({ version }) => shown(version) },
-          { label: 'How far it is', cell: spread },
+          { label: 'Progress', cell: spread },
           {
             label: 'Waits for',
             cell: (fleet) =>
@@ -178,10 +178,10 @@ const change = {
           },
         ],
         all,
-        'No fleet is served yet.',
+        'No fleet has rules yet.',
       )}
-      <h2>What happened while you look</h2>
-      ${seen.length === 0 ? html`<p class="empty">Nothing yet: apply an object, and watch it arrive.</p>` : html`<ol class="log" role="log">${seen.map(({ at, fleet, says }) => html`<li>${moment(at)} <b>${shown(fleet || 'default')}</b> ${says}</li>`)}</ol>`}`,
+      <h2>Events since you opened this page</h2>
+      ${seen.length === 0 ? html`<p class="empty">No events yet: apply an object, and watch limiters load it.</p>` : html`<ol class="log" role="log">${seen.map(({ at, fleet, says }) => html`<li>${moment(at)} <b>${shown(fleet || 'default')}</b> ${says}</li>`)}</ol>`}`,
     ),
 };
 
@@ -193,33 +193,33 @@ const overrides = {
     answered(
       desk.live('overrides', 2_000),
       ({ overrides: rows, notes: said }) => html`${notes(said)}${overrideTable(rows)}
-      <p class="faint"><small>They are objects: <code>weir override set</code> and <code>kubectl delete rlo</code> change them.</small></p>`,
+      <p class="faint"><small>These overrides are objects: <code>weir override set</code> and <code>kubectl delete rlo</code> change them.</small></p>`,
     ),
 };
 
 /** @type {import('./shell.js').View} */
 const refusals = {
   id: 'refusals',
-  label: 'Refusals',
+  label: 'Rejections',
   draw: (desk) =>
     answered(desk.live('refusals', 2_000), ({ refusals: rows }) =>
       table(
-        'Refusals',
+        'Rejections',
         [
           { label: 'Limiter', cell: ({ limiter }) => shown(limiter) },
           { label: 'Fleet', cell: ({ fleet }) => shown(fleet) },
-          { label: 'In its words', cell: ({ message }) => shown(message) },
+          { label: 'Message', cell: ({ message }) => shown(message) },
           {
             label: 'Of',
             cell: ({ resources }) =>
               resources === null
-                ? 'all that was sent'
+                ? 'all resources'
                 : resources.map((/** @type {any} */ one) => html`${shown(one.name)} `),
           },
           { label: 'Version', cell: ({ version }) => shown(version) },
         ],
         rows,
-        'No limiter refuses anything.',
+        'No limiter rejects its snapshot.',
       ),
     ),
 };
@@ -236,7 +236,7 @@ function summary(desk) {
   const behind = limiters.filter((/** @type {any} */ { isCurrent }) => !isCurrent).length;
   const refusing = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
   return html`<b>${shown(value.replica)}</b> ${value.leader === value.replica ? badge('plain', 'leads') : nothing}
-    ${refusing > 0 ? html`<a href=${addressOf('refusals')}>${badge('bad', `${refusing} refuse${refusing === 1 ? 's' : ''}`)}</a>` : behind > 0 ? html`<a href=${addressOf('change')}>${badge('warn', `${behind} behind`)}</a>` : badge('good', 'all have the newest')}
+    ${refusing > 0 ? html`<a href=${addressOf('refusals')}>${badge('bad', `${refusing} refuse${refusing === 1 ? 's' : ''}`)}</a>` : behind > 0 ? html`<a href=${addressOf('change')}>${badge('warn', `${behind} behind`)}</a>` : badge('good', 'all have the newest version')}
     <span class="rate"><b>${number(value.fleets.length)}</b> fleet${value.fleets.length === 1 ? '' : 's'}, <b>${number(limiters.length)}</b> limiter${limiters.length === 1 ? '' : 's'}</span>`;
 }
 

@@ -56,12 +56,12 @@ export const counters = {
     return html`
       <form class="panel line" @submit=${find}>
         ${domainField(question.domain, domainsOf(desk.live('rules', 0).value))}
-        ${entriesField(question.entry, 'One a line, in order; none: what there is of the domain.', false)}
+        ${entriesField(question.entry, 'One per line, in order; empty: all counters of the domain.', false)}
         ${field('Order', html`<select name="sort">${Object.entries(sorts).map(([value, label]) => html`<option value=${value} ?selected=${value === question.sort}>${label}</option>`)}</select>`)}
-        <label class="check"><input type="checkbox" name="over" .checked=${question.over}> only over</label>
+        <label class="check"><input type="checkbox" name="over" .checked=${question.over}> only over limit</label>
         <button class="does">Find</button>
       </form>
-      ${question.domain === '' ? html`<p class="empty">Name a domain, and a key where you know it.</p>` : found(desk, question)}`;
+      ${question.domain === '' ? html`<p class="empty">Choose a domain, and entries if you know them.</p>` : found(desk, question)}`;
   },
 };
 
@@ -78,17 +78,17 @@ function found(desk, question) {
     held,
     ({ counters: rows, cursor: next, scanned, notes: said }) => html`
     ${notes(said)}
-    ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'Nothing in this part of the store.' : 'No counter is left here.')}
+    ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'No counters in this part of the store.' : 'No counter is left here.')}
     ${
       isExact
         ? (budgets ?? []).map(reservations)
-        : html`<p class="line"><small class="faint">${number(scanned)} keys were looked at.</small>
-      ${next ? html`<a class="button" href=${addressOf('counters', { ...question, cursor: next })}>Go on</a>` : html`<small class="faint">That was the end.</small>`}</p>`
+        : html`<p class="line"><small class="faint">${number(scanned)} keys scanned.</small>
+      ${next ? html`<a class="button" href=${addressOf('counters', { ...question, cursor: next })}>Show more</a>` : html`<small class="faint">These are all.</small>`}</p>`
     }`,
   );
 }
 
-/** What is held of a counter; a store that keeps no reservations says nothing. @param {any} budget */
+/** The reservations of a counter. Stores without reservations have none. @param {any} budget */
 function reservations({ limit, reserved, open, oldestSeconds }) {
   if (open === 0) return nothing;
   return html`<p class="line">${limit.name ? html`${shown(limit.name)}: ` : nothing}<span><b>${number(reserved)}</b> of it reserved, by ${number(open)} open reservation${open === 1 ? '' : 's'}, the oldest ${duration(oldestSeconds)} old</span></p>`;
@@ -108,7 +108,7 @@ const columns = (desk) => [
   {
     label: 'Rule',
     cell: ({ rule, limitName, override, overrideEffect, certain, why }) =>
-      html`${rule === null ? html`<span class="faint">no rule of now</span>` : shown(rule)} ${limitName ? html`<span class="faint">${shown(limitName)}</span>` : nothing}${override ? badge('warn', overrideEffect === 'block' ? 'block' : 'override') : nothing}${certain === false ? html`<span class="badge plain" title=${why ?? ''}>uncertain</span>` : nothing}`,
+      html`${rule === null ? html`<span class="faint">no current rule</span>` : shown(rule)} ${limitName ? html`<span class="faint">${shown(limitName)}</span>` : nothing}${override ? badge('warn', overrideEffect === 'block' ? 'block' : 'override') : nothing}${certain === false ? html`<span class="badge plain" title=${why ?? ''}>uncertain</span>` : nothing}`,
   },
   {
     label: 'Used of limit',
@@ -130,7 +130,7 @@ const columns = (desk) => [
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
 function changes(desk, counter) {
   if (!areNamed(counter.entries ?? []))
-    return html`<span class="faint" title="A hashed or shared value names no single key">–</span>`;
+    return html`<span class="faint" title="A hashed or shared value is not a single key">–</span>`;
   const { domain, entries: list } = counter;
   return html`<span class="buttons">
     <button @click=${() => reset(desk, counter)}>Reset …</button>
@@ -142,7 +142,7 @@ function changes(desk, counter) {
 function reset(desk, { domain, entries: list, used, ...of }) {
   confirmChange({
     title: 'Reset this counter?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${most(of)}, and begins at 0 again on every limiter, within a second. Its rule stays as it is.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${most(of)}, and starts again at 0 on every limiter, within a second. Its rule does not change.</p>`,
     verb: 'Reset',
     async act() {
       const answer = await ask('DELETE', `counters?${query({ domain, entry: entryTexts(list) })}`);
@@ -154,12 +154,12 @@ function reset(desk, { domain, entries: list, used, ...of }) {
   });
 }
 
-/** Who confirmed, who was silent, what the store refused. @param {any} answer */
+/** Shows the limiters that confirmed, those that did not answer, and the commands that the store denied. @param {any} answer */
 function resetText({ reset: count, limiters = [], missing = [] }) {
   const silent = limiters.filter((/** @type {any} */ { confirmed }) => !confirmed);
-  return html`${count === 0 ? 'There was nothing to reset' : `Reset ${count} counter${count === 1 ? '' : 's'}`}; ${limiters.length - silent.length} of ${limiters.length} limiters confirmed it.
+  return html`${count === 0 ? 'No counter was reset' : `Reset ${count} counter${count === 1 ? '' : 's'}`}; ${limiters.length - silent.length} of ${limiters.length} limiters confirmed it.
     ${silent.length === 0 ? nothing : html`<b>Silent:</b> ${silent.map((/** @type {any} */ { name }) => html`${shown(name)} `)}`}
-    ${missing.map((/** @type {any} */ { command, message }) => html`<b>The store refuses ${command}:</b> ${shown(message)} `)}`;
+    ${missing.map((/** @type {any} */ { command, message }) => html`<b>The store denies ${command}:</b> ${shown(message)} `)}`;
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
@@ -168,10 +168,10 @@ function grant(desk, { domain, entries: list, reset: ends, ...of }) {
   const id =
     crypto.randomUUID?.() ?? `console-${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
   confirmChange({
-    title: 'Grant this key some more?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>On top of its limit of ${most(of)}, until its window ends in ${duration(ends)}; then it is as before. Grants add up.</p>`,
-    fields: html`${field('How many more', html`<input name="grant" type="number" min="1" step="1" required .value=${'1000'}>`)}
-      ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`, 'Stands in the log, and in the list of overrides.')}`,
+    title: 'Grant more hits to this key?',
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>In addition to its limit of ${most(of)}, until its window ends in ${duration(ends)}. Several grants add up.</p>`,
+    fields: html`${field('Additional hits', html`<input name="grant" type="number" min="1" step="1" required .value=${'1000'}>`)}
+      ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`, 'Shown in the log and in the list of overrides.')}`,
     verb: 'Grant',
     async act(form) {
       const amount = Number(form.get('grant'));

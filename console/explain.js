@@ -32,11 +32,11 @@ export const explain = {
         desk.redraw();
       })}>
         ${domainField(domain, domainsOf(desk.live('rules', 0).value))}
-        ${entriesField(texts, 'Of one descriptor, one a line, in order.', true)}
+        ${entriesField(texts, 'The entries of one descriptor, one per line, in order.', true)}
         <button class="does">Try</button>
       </form>
       ${tried?.problem === undefined ? nothing : refusal(tried.problem)}
-      ${tried?.answer === undefined ? html`<p class="empty">Says which rule takes a request, and why. Nothing is counted.</p>` : way(tried.answer)}`;
+      ${tried?.answer === undefined ? html`<p class="empty">Shows which rule applies to a request, and why. Counts nothing.</p>` : way(tried.answer)}`;
   },
 };
 
@@ -84,17 +84,17 @@ function way({
   text,
 }) {
   const links = { domain, entry: entryTexts(asked) };
-  return html`<section class="panel" aria-label="The way through the rules">
+  return html`<section class="panel" aria-label="The path through the rules">
     <ol class="way">
       <li class="stop good"><div><b>${shown(domain)}</b> <span class="faint">the domain</span></div></li>
       ${steps.map(stop)}
       <li class="stop end ${rule || effect !== 'none' ? 'good' : 'bad'}">
-        <div>${rule ? html`<b>${shown(rule.path)}</b> ${badge('good', 'this rule')}${rule.shadowMode ? badge('plain', 'shadow') : nothing}` : html`<b>No rule</b> ${effect === 'none' ? html`<span class="faint">the request passes, and nothing counts it</span>` : nothing}`}</div>
+        <div>${rule ? html`<b>${shown(rule.path)}</b> ${badge('good', 'this rule')}${rule.shadowMode ? badge('plain', 'shadow') : nothing}` : html`<b>No rule</b> ${effect === 'none' ? html`<span class="faint">the answer is OK, and nothing is counted</span>` : nothing}`}</div>
         ${limits.map((/** @type {any} */ limit) => html`<div>${limit.name ? html`${shown(limit.name)}: ` : nothing}${limitText(limit)}</div>`)}
         ${override ? html`<div>${badge('warn', 'override')} ${effectText(override)} <small>${shown(override.reason ?? '')}</small></div>` : nothing}
         ${override || grants.length > 0 ? html`<div>In force: <b>${shown(inForce.join('; '))}</b></div>` : nothing}
-        ${counters.map((/** @type {string} */ key) => html`<div class="faint">counts in <code>${shown(key)}</code></div>`)}
-        <div class="buttons">${rule ? html`<a class="button" href=${addressOf('counters', links)}>Its counter</a>` : nothing}
+        ${counters.map((/** @type {string} */ key) => html`<div class="faint">counter <code>${shown(key)}</code></div>`)}
+        <div class="buttons">${rule ? html`<a class="button" href=${addressOf('counters', links)}>Counter</a>` : nothing}
           <a class="button" href=${addressOf('overrides', links)}>Override …</a></div>
       </li>
     </ol>

@@ -11,7 +11,7 @@ import { startConsole } from './shell.js';
 import { status } from './status.js';
 import { measured, number, shown } from './text.js';
 
-/** What one has to know first, from everywhere. @param {import('./shell.js').Desk} desk */
+/** The summary in the header of every view. @param {import('./shell.js').Desk} desk */
 function summary(desk) {
   const { value } = desk.live('status', 2_000);
   if (value === undefined) return '';
@@ -26,7 +26,7 @@ function summary(desk) {
 
 /** @param {any} store */
 function storeBadge({ type, breaker, connected }) {
-  if (breaker === 'open') return badge('bad', `${type}: breaker open`);
+  if (breaker === 'open') return badge('bad', `${type}: circuit breaker open`);
   return connected ? badge('good', type) : badge('bad', `${type}: away`);
 }
 

@@ -1,4 +1,4 @@
-/** What happens now, and did in the last hour; who is over most; whom it refused last. */
+/** The view of the present and the last hour, with the keys most often over limit and the latest requests over limit. */
 import { series } from './chart.js';
 import { answered, badge, field, html, nothing, table } from './parts.js';
 import { refusalColumns } from './refusals.js';
@@ -19,7 +19,7 @@ export const now = {
       ${answered(desk.live('status?history=true', 5_000), ({ history }) => chart(desk, history, domain))}
       <div class="two">
         <section aria-labelledby="top"><h2 id="top">Most often over the limit</h2>${top(desk, domain)}</section>
-        <section aria-labelledby="recent"><h2 id="recent">Refused last</h2>
+        <section aria-labelledby="recent"><h2 id="recent">Latest requests over limit</h2>
           ${answered(
             desk.live(`refusals?limit=8${domain ? `&domain=${encodeURIComponent(domain)}` : ''}`, 3_000),
             ({ refusals }) =>
@@ -27,7 +27,7 @@ export const now = {
                 'Refused last',
                 refusalColumns(desk).filter(({ isShort }) => isShort),
                 refusals,
-                'Nobody was refused.',
+                'No request was over limit.',
               ),
           )}
         </section>
@@ -72,7 +72,7 @@ function chart(desk, history, domain) {
   const isWhole = remembered >= 3_600;
   return html`<section class="panel chart" aria-labelledby="hour">
     <div class="line"><div><h2 id="hour">The last hour, per second</h2>
-      ${isWhole ? nothing : html`<small class="faint">${remembered === 0 ? 'Nothing of it is remembered yet.' : html`${duration(remembered)} of it are remembered, since ${moment(((points[0]?.[0] ?? 0) - stepSeconds) * 1_000)}.`}</small>`}</div>
+      ${isWhole ? nothing : html`<small class="faint">${remembered === 0 ? 'No history yet.' : html`${duration(remembered)} are stored, since ${moment(((points[0]?.[0] ?? 0) - stepSeconds) * 1_000)}.`}</small>`}</div>
       ${field(
         'Domain',
         html`<select @change=${(/** @type {any} */ event) => desk.go('now', { domain: event.target.value })}>
@@ -99,7 +99,7 @@ function chart(desk, history, domain) {
         })),
       ],
       points.slice(-18).reverse(),
-      'Nothing is remembered yet.',
+      'No history yet.',
     )}<small>The last ${Math.min(18, points.length) * stepSeconds} s, one row for ${stepSeconds} s.</small></details>
   </section>`;
 }
@@ -131,7 +131,7 @@ function top(desk, domain) {
           },
         ],
         rows,
-        'Nobody is over a limit.',
+        'No key is over limit.',
       )}<small class="faint">Since ${moment(since)}.</small>`;
     },
   );

@@ -29,18 +29,18 @@ import {
 const effects = {
   requestsPerUnit: 'another limit',
   unlimited: 'no limit',
-  shadow: 'count, refuse nobody',
+  shadow: 'count, but never over limit',
   block: 'refuse all',
 };
 const ends = { for: 'after', expiresAt: 'at', permanent: 'never' };
 const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
-/** What is chosen in the form, which shows the fields that go with it. */
+/** The selected values of the form, which decide the visible fields. */
 const chosen = { effect: 'requestsPerUnit', end: 'for', per: '' };
 /** The limits that count what the form is for; undefined until they are known, and of patterns. What may be misspelled. @type {{ of: string, limits?: any[], hint?: string }} */
 let inForce = { of: '' };
-/** What the link that led here fills in. */
+/** The values from the link to this page. */
 let linkedTo = '';
-/** When what is being written is looked up. @type {ReturnType<typeof setTimeout> | undefined} */
+/** The timer after which the entries are looked up. @type {ReturnType<typeof setTimeout> | undefined} */
 let due;
 const settledMs = 300;
 /** Why the form as it stands cannot be carried out. @type {Problem | undefined} */
@@ -84,7 +84,7 @@ export function setForm(desk) {
       }, settledMs);
     }}>
     ${domainField(domain, domainsOf(desk.live('rules', 0).value))}
-    ${entriesField(match, 'The whole list, one a line; * in a value stands for anything.', true)}
+    ${entriesField(match, 'The whole descriptor, one per line; in a value, * stands for any text.', true)}
     ${field('Effect', html`<select name="effect" @change=${choose('effect')}>${options(effects, chosen.effect)}</select>`, chosen.effect === 'requestsPerUnit' ? nothing : ruleText(limits))}
     ${
       chosen.effect === 'requestsPerUnit'
@@ -95,11 +95,11 @@ export function setForm(desk) {
           )
         : nothing
     }
-    ${takesUnit ? field('Unit', html`<select name="unit" ?required=${limits !== undefined} @change=${choose('per')}>${options({ '': limits === undefined ? "the rule's" : 'Choose one', ...Object.fromEntries(units.map((one) => [one, one])) }, chosen.per)}</select>`, 'Needed where no rule matches.') : nothing}
-    ${chosen.effect === 'block' || (only !== undefined && others.length === 0) ? nothing : field('Limit', html`<input name="limit" autocomplete="off" spellcheck="false">`, 'Its name, where the rule has several.')}
+    ${takesUnit ? field('Unit', html`<select name="unit" ?required=${limits !== undefined} @change=${choose('per')}>${options({ '': limits === undefined ? "the rule's" : 'Choose one', ...Object.fromEntries(units.map((one) => [one, one])) }, chosen.per)}</select>`, 'Required if no rule matches.') : nothing}
+    ${chosen.effect === 'block' || (only !== undefined && others.length === 0) ? nothing : field('Limit', html`<input name="limit" autocomplete="off" spellcheck="false">`, 'Its name, if the rule has several.')}
     ${field('Ends', html`<select name="end" @change=${choose('end')}>${options(ends, chosen.end)}</select>`)}
     ${chosen.end === 'for' ? field('Time', html`<input name="for" required autocomplete="off" .value=${'2h'}>`, '30m, 2h, 3d') : nothing}
-    ${chosen.end === 'expiresAt' ? field('Until', html`<input name="expiresAt" type="datetime-local" required>`, 'In the time of this browser.') : nothing}
+    ${chosen.end === 'expiresAt' ? field('Until', html`<input name="expiresAt" type="datetime-local" required>`, 'In the time zone of this browser.') : nothing}
     ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`)}
     ${hint ? html`<p class="note warn">${shown(hint)}</p>` : nothing}
     <div class="buttons"><button class="does">Create …</button></div>
@@ -174,10 +174,10 @@ function confirmSet(desk, form, { body, would }) {
       ? `for ${text('for')}`
       : chosen.end === 'expiresAt'
         ? html`until ${moment(text('expiresAt'))}`
-        : 'until somebody removes it';
+        : 'until it is removed';
   const says = html`<p>${shown(body.domain)} ${entries(body.match)}: <b>${effectText(would)}</b>, ${until}.</p>
     ${would.message ? html`<p class="note warn">${shown(would.message)}</p>` : nothing}
-    <p>Every limiter of this store obeys within a second. Counters stay as they are.</p>`;
+    <p>Every limiter of this store applies it within a second. Counters do not change.</p>`;
   const done = () => {
     desk.say(html`Set: ${entries(body.match)} ${effectText(would)}, ${until}.`);
     desk.go('overrides');
@@ -207,7 +207,7 @@ function confirmSet(desk, form, { body, would }) {
 /** @param {any} body @param {Problem} conflict @param {unknown} says @param {() => void} done */
 function replace(body, conflict, says, done) {
   confirmChange({
-    title: 'Replace the one that is there?',
+    title: 'Replace the existing override?',
     says: html`${refusal(conflict)}${says}`,
     verb: 'Replace',
     async act() {

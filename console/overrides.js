@@ -64,11 +64,11 @@ export function overrideTable(rows, change) {
 function removal(desk, override) {
   const { id, source, domain, match } = override;
   if (source === 'object') return html`<small class="faint">an object: delete it in Kubernetes</small>`;
-  if (source === 'file') return html`<small class="faint">in a file: take it out there</small>`;
+  if (source === 'file') return html`<small class="faint">in a file: remove it there</small>`;
   return html`<button @click=${() =>
     confirmChange({
       title: 'Remove this override?',
-      says: html`<p>${shown(domain)} ${entries(match)}: ${effectText(override)}</p><p>The rule as it is written holds again, on every limiter, within a second. Counters stay.</p>`,
+      says: html`<p>${shown(domain)} ${entries(match)}: ${effectText(override)}</p><p>The rule applies again on every limiter, within a second. Counters do not change.</p>`,
       verb: 'Remove',
       async act() {
         await ask('DELETE', `overrides?${query({ id })}`);

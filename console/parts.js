@@ -29,7 +29,7 @@ export function table(caption, columns, rows, empty) {
 /** @param {'good' | 'warn' | 'bad' | 'plain'} standing @param {unknown} text */
 export const badge = (standing, text) => html`<span class="badge ${standing}">${text}</span>`;
 
-/** How full. @param {number} used @param {number | null} limit */
+/** Draws how much of a limit is used. @param {number} used @param {number | null} limit */
 export function meter(used, limit) {
   if (limit === null || limit === undefined) return nothing;
   const share = limit === 0 ? 1 : Math.min(1, used / limit);
@@ -41,12 +41,12 @@ export function meter(used, limit) {
 export function answered(held, draw) {
   const { value, problem } = held;
   return html`${problem === undefined || problem.status === 0 || problem.status === 401 ? nothing : refusal(problem, value !== undefined)}
-    ${value === undefined ? (problem === undefined ? html`<p class="empty">Asking …</p>` : nothing) : problem === undefined ? draw(value) : html`<div class="before">${draw(value)}</div>`}`;
+    ${value === undefined ? (problem === undefined ? html`<p class="empty">Loading …</p>` : nothing) : problem === undefined ? draw(value) : html`<div class="before">${draw(value)}</div>`}`;
 }
 
 /** @param {Problem} problem @param {boolean} [hasBefore] An older answer stands below. */
 export const refusal = (problem, hasBefore = false) =>
-  html`<p class="note bad" role="alert">${problem.status === 0 ? 'Nothing answered; whether it was done is not known. Look before trying again.' : problem.message}${hasBefore ? ' – What stands here is from before.' : nothing}</p>`;
+  html`<p class="note bad" role="alert">${problem.status === 0 ? 'No answer, so it is unknown whether the change was made. Check before you try again.' : problem.message}${hasBefore ? ' – This is older data.' : nothing}</p>`;
 
 /** @param {readonly string[] | undefined} list */
 export const notes = (list) => (list ?? []).map((note) => html`<p class="note">${note}</p>`);

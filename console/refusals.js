@@ -63,7 +63,7 @@ export const refusalColumns = (_desk) => [
 /** @type {import('./shell.js').View} */
 export const refusals = {
   id: 'refusals',
-  label: 'Refusals',
+  label: 'Over limit',
   draw(desk) {
     const { params } = desk;
     const question = {
@@ -81,15 +81,15 @@ export const refusals = {
     return html`
       <form class="panel line" @submit=${find}>
         ${domainField(question.domain, domainsOf(desk.live('rules', 0).value), false)}
-        ${entriesField(question.entry, 'One a line; none: all.', false)}
+        ${entriesField(question.entry, 'One per line; empty: all.', false)}
         ${field('Request', html`<input name="requestId" autocomplete="off" spellcheck="false" .value=${question.requestId}>`, 'x-request-id or trace id')}
         <button class="does">Find</button>
       </form>
       ${answered(
         desk.live(`refusals?${query({ ...question, limit: 200 })}`, 3_000),
         ({ refusals: rows, kept, since }) => html`
-        ${table('Refusals', refusalColumns(desk), rows, 'None of these was refused.')}
-        <small class="faint">Newest first, one row for each counter and second; ${number(kept)} are kept${since ? html`, since ${moment(since)}` : nothing}.</small>`,
+        ${table('Requests over limit', refusalColumns(desk), rows, 'No such request was over limit.')}
+        <small class="faint">Newest first, one row for each counter and second; ${number(kept)} are stored${since ? html`, since ${moment(since)}` : nothing}.</small>`,
       )}`;
   },
 };

@@ -4,7 +4,7 @@ import { answered, badge, html, notes, nothing } from './parts.js';
 import { addressOf } from './shell.js';
 import { limitText, number, shown } from './text.js';
 
-/** Of one level, and of the offenders of one rule. */
+/** The maximum number of rules of a level, and of offenders of a rule. */
 const mostShown = 200;
 const mostOffenders = 5;
 let wanted = '';
@@ -54,7 +54,7 @@ const isWanted = (rule) =>
 function level(desk, list, keys, depth) {
   const all = list.filter(isWanted);
   return html`<ul class="tree">${all.slice(0, mostShown).map((rule) => html`<li>${drawRule(desk, rule, keys, depth)}</li>`)}
-    ${all.length > mostShown ? html`<li class="faint">and ${number(all.length - mostShown)} more: narrow them by “Find”</li>` : nothing}</ul>`;
+    ${all.length > mostShown ? html`<li class="faint">and ${number(all.length - mostShown)} more: use “Find” to see fewer</li>` : nothing}</ul>`;
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} rule @param {any[]} keys @param {number} depth */

@@ -77,7 +77,7 @@ export function startConsole({ kind, views, summary }) {
     document.title = `${view.label} – Weir ${kind}`;
     render(
       html`
-      <a class="skip" href="#main" @click=${toMain}>To the content</a>
+      <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
       <header>
         <a class="name" href=${addressOf(views[0]?.id ?? '')}><img src="console/files/icon.svg" alt="" width="22" height="22">Weir <span>${kind}</span></a>
         <div class="summary">${live.silentSince ? html`<span class="badge bad">no answer</span>` : summary(at)}</div>
@@ -96,15 +96,15 @@ export function startConsole({ kind, views, summary }) {
   }
 
   const silence = (/** @type {Date} */ since) =>
-    html`<p class="note bad" role="alert">The ${kind} does not answer since ${moment(since)}. What stands here is from before; it is asked again every 2 s.</p>`;
+    html`<p class="note bad" role="alert">The ${kind} has not answered since ${moment(since)}. This is older data. The page tries again every 2 s.</p>`;
 
   const tokenForm = () => html`
     <form class="panel narrow" @submit=${submitted((form) => {
       token.set(String(form.get('token')));
       live.refresh();
     })}>
-      <p>${token.get() === null ? html`This ${kind} asks for a token: that of <code>DEBUG_TOKEN_FILE</code>, or a caller's of <code>CALLERS_FILE</code>.` : 'This token is not taken. Another one?'}</p>
-      ${field('Token', html`<input name="token" type="password" required autocomplete="off" autofocus>`, 'Kept by this tab until it is closed.')}
+      <p>${token.get() === null ? html`This ${kind} requires a token: the one of <code>DEBUG_TOKEN_FILE</code>, or one of a caller in <code>CALLERS_FILE</code>.` : 'This token is not accepted. Enter another one.'}</p>
+      ${field('Token', html`<input name="token" type="password" required autocomplete="off" autofocus>`, 'This tab stores it until you close it.')}
       <div class="buttons"><button class="does">Go on</button></div>
     </form>`;
 

@@ -40,7 +40,9 @@ export const status = {
           ['Loaded', moment(rules.loadedAt)],
           [
             'Last load',
-            rules.lastLoadFailed ? badge('bad', 'failed; the rules before it hold') : badge('good', 'good'),
+            rules.lastLoadFailed
+              ? badge('bad', 'failed; the previous rules stay in force')
+              : badge('good', 'good'),
           ],
           ['Overrides', number(rules.overrides)],
         ])}
@@ -55,23 +57,23 @@ export const status = {
         ])}
       </div>
       <div class="two">
-        <section><h2>Statistics go to</h2>${table(
+        <section><h2>Statistics exporters</h2>${table(
           'Sinks',
           [
             { label: 'Sink', cell: ({ name }) => name },
             { label: 'Lines dropped', isNumber: true, cell: ({ linesDropped }) => number(linesDropped) },
           ],
           sinks,
-          'Statistics go nowhere.',
+          'No exporter of statistics is configured.',
         )}</section>
-        <section><h2>Changes by people, since the start</h2>${table(
+        <section><h2>Changes by operators since the start</h2>${table(
           'Changes',
           [
             { label: 'Change', cell: ([name]) => name.replaceAll('-', ' ') },
             { label: 'Times', isNumber: true, cell: ([, count]) => number(count) },
           ],
           Object.entries(changes).filter(([, count]) => count > 0),
-          'Nobody changed anything.',
+          'No changes.',
         )}</section>
       </div>`,
     ),

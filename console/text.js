@@ -1,4 +1,4 @@
-/** How values become text. What callers chose is never markup, and shows what of it would otherwise be invisible. */
+/** Turns values into text. Text of callers is never markup, and its invisible characters become visible. */
 import { html } from '../node_modules/lit-html/lit-html.js';
 
 /** Control characters, zero-width ones, and those that change the direction of what follows them. */
@@ -104,7 +104,7 @@ export function moment(at) {
 export const algorithmText = (algorithm) =>
   !algorithm || algorithm === 'fixed_window' ? '' : algorithm.replaceAll('_', ' ');
 
-/** What the limiter says of it, with its large numbers in groups. @param {{ words: string }} limit Of a rule. */
+/** Returns the limiter's description of a limit, with digits in groups. @param {{ words: string }} limit Of a rule. */
 export const limitText = ({ words }) => grouped(words);
 
 /** @param {string} words */
@@ -132,7 +132,7 @@ export function effectText({ words, requestsPerUnit, unit, unlimited, shadow, bl
   const of = limit ? ` (limit ${limit})` : '';
   if (words !== undefined) return `${grouped(words)}${of}`;
   if (unlimited) return `no limit${of}`;
-  if (shadow) return `counts, refuses nobody${of}`;
+  if (shadow) return `counts, but never over limit${of}`;
   if (block) return 'refuses all';
   if (grant !== undefined && grant !== null) return `${number(grant)} more, once${of}`;
   return `${number(requestsPerUnit)}${unit ? ` per ${unit}` : ' in place of the limit'}${of}`;

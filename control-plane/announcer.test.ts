@@ -148,31 +148,31 @@ describe('startedLeading', () => {
 
 describe('contested', () => {
   const object = configObject({ name: 'shop' });
-  const words = 'two control planes have one class';
+  const words = 'two control planes have the same class';
 
   it.each<[counter: string, news: OwnershipEvent, event: string, logged: object]>([
     [
       'status_overwrites_total',
       { is: 'overwritten', by: 'b/weir', manager: 'kubectl' },
-      'Warning StatusOverwritten: the status was changed by kubectl and now bears the name of control plane b/weir; it is written again',
+      'Warning StatusOverwritten: the status was changed by kubectl and now has the name of control plane b/weir; the control plane writes it again',
       { object: 'default/shop', by: 'b/weir', manager: 'kubectl', times: 1 },
     ],
     [
       'status_overwrites_total',
       { is: 'overwritten', by: undefined },
-      'Warning StatusOverwritten: the status was changed by nobody that its managedFields name; it is written again',
+      'Warning StatusOverwritten: the status was changed by a client that managedFields does not name; the control plane writes it again',
       { object: 'default/shop', times: 1 },
     ],
     [
       'class_conflicts_total',
       { is: 'class-conflict', by: 'b/weir', yields: true },
-      `Warning ClassConflict: control plane b/weir writes this status as well: ${words}; this one leaves the object to it for ten minutes`,
+      `Warning ClassConflict: control plane b/weir also writes this status: ${words}; this one does not write to the object for ten minutes`,
       { object: 'default/shop', by: 'b/weir', yields: true, times: 1 },
     ],
     [
       'class_conflicts_total',
       { is: 'class-conflict', by: 'b/weir', yields: false },
-      `Warning ClassConflict: control plane b/weir writes this status as well: ${words}; this one goes on writing it`,
+      `Warning ClassConflict: control plane b/weir also writes this status: ${words}; this one continues to write it`,
       { object: 'default/shop', by: 'b/weir', yields: false, times: 1 },
     ],
   ])('counts %s, and reports %j', async (counter, news, event, logged) => {

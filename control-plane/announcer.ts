@@ -110,15 +110,17 @@ function contestedEvent(news: Exclude<OwnershipEvent, { is: 'written' }>): {
 } {
   if (news.is === 'overwritten') {
     const { by, manager } = news;
-    const planes = by === undefined ? '' : ` and now bears the name of control plane ${by}`;
-    const who = manager === undefined ? 'by nobody that its managedFields name' : `by ${manager}`;
+    const planes = by === undefined ? '' : ` and now has the name of control plane ${by}`;
+    const who = manager === undefined ? 'by a client that managedFields does not name' : `by ${manager}`;
     return {
       reason: 'StatusOverwritten',
-      note: `the status was changed ${who}${planes}; it is written again`,
+      note: `the status was changed ${who}${planes}; the control plane writes it again`,
     };
   }
   const { by, yields } = news;
-  const what = yields ? 'this one leaves the object to it for ten minutes' : 'this one goes on writing it';
-  const note = `control plane ${by} writes this status as well: two control planes have one class; ${what}`;
+  const what = yields
+    ? 'this one does not write to the object for ten minutes'
+    : 'this one continues to write it';
+  const note = `control plane ${by} also writes this status: two control planes have the same class; ${what}`;
   return { reason: 'ClassConflict', note };
 }

@@ -457,7 +457,7 @@ it('files that block the start are named in the log, again only when they are ot
   await replica.pass(1_000);
   expect(replica.isServing).toBe(false);
   const blocked = () =>
-    replica.logged.filter(([message]) => /^Limiters get nothing new/.test(String(message)));
+    replica.logged.filter(([message]) => /^Limiters get no new rules/.test(String(message)));
   expect(blocked()).toEqual([[expect.any(String), [expect.stringContaining('rules/shop.yaml')]]]);
   cluster.put({ ...shop, createdMs: 3, spec: invalidSpec() });
   await replica.pass(1_000);

@@ -55,7 +55,7 @@ export interface LimiterHost {
   signals?: SignalSource;
   clock?: Clock;
   timers?: Timers;
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   random?: () => number;
   /** Looks up MEMCACHE_SRV. Defaults to the system's resolver. */
   resolveSrv?: ResolveSrv;
@@ -63,14 +63,14 @@ export interface LimiterHost {
   startThread?: StartThread;
   /** Defaults to standard error. */
   logDestination?: LogDestination;
-  /** Where statistics are written with USE_STATSD=false. Defaults to standard output. */
+  /** The stream that gets statistics with USE_STATSD=false. Defaults to standard output. */
   statsOutput?: OutputStream;
   /** Called when all listeners are open. */
   onListening?: (ports: ListeningPorts) => void;
 }
 
 export interface ListeningPorts {
-  /** With GRPC_UDS its port is 0. */
+  /** The port is 0 with GRPC_UDS. */
   grpc: { port: number };
   http: { port: number };
   /** Undefined when its address was taken; the limiter runs without it. */
@@ -110,7 +110,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   }
 }
 
-/** Who takes rules from a control plane counts there as one that runs them once it is ready, unless it may start without. */
+/** The control plane counts a limiter as one that applies its rules once it is ready, unless it may start without rules. */
 function healthNeeds(settings: LimiterSettings): RulesInForceParts['healthNeeds'] {
   if (settings.healthyWithAtLeastOneConfigLoaded) return 'domains';
   return settings.configType === 'FILE' || settings.forceStartWithoutInitialConfig ? 'nothing' : 'rules';
@@ -135,7 +135,7 @@ class Limiter {
   #startWatch: SlowStartReporter | undefined;
   #stopPeriods = (): void => {};
   #isEnding = false;
-  /** Whether gRPC and HTTP callers may be there, who have to learn that they should go elsewhere. */
+  /** Whether there may be gRPC and HTTP callers, who must learn that the limiter is shutting down. */
   #isServing = false;
   #listenersAreOpen = false;
 
@@ -316,7 +316,7 @@ class Limiter {
     this.#host.onListening?.({ grpc, http, debug });
   }
 
-  /** From here on callers are notified of it, who see no more than good or bad. */
+  /** From here on callers see the health, which is only good or bad. */
   #reportHealth(): void {
     const { health, log } = this.#context;
     const report = () => {
@@ -370,7 +370,7 @@ class Limiter {
     this.#connectionMemory.close();
   }
 
-  /** From the callers inwards; the debug listener last, so that an end that takes long can be looked at. */
+  /** Ends parts from the callers inward. The debug listener ends last, so that you can watch a slow end. */
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
     return [

@@ -144,7 +144,7 @@ describe('readRecordedRequest', () => {
       'descriptors[0][0] is neither [key, value] nor an object with key and value',
     ],
     [line({ descriptors: [[[1, 'v']]] }), 'descriptors[0][0] has no key'],
-    [line({ descriptors: [[['k', {}]]] }), 'the value of descriptors[0][0] is no text'],
+    [line({ descriptors: [[['k', {}]]] }), 'the value of descriptors[0][0] is not text'],
     [line({ hitsAddend: 1.5 }), 'hitsAddend is not a whole number of hits'],
     [line({ hitsAddend: 4_294_967_296 }), 'hitsAddend is at most 4294967295'],
     [

@@ -26,7 +26,7 @@ export function readRecordedTime(value: unknown): number {
   const ms = date === null ? Number.NaN : Date.parse(value);
   if (date === null || Number.isNaN(ms)) throw notATime(value);
   if (!isDayOfMonth(Number(date[1]), Number(date[2]), Number(date[3]))) {
-    throw new RecordingError(`time ${JSON.stringify(value)} has a day that its month has not`);
+    throw new RecordingError(`time ${JSON.stringify(value)} has a day that its month does not have`);
   }
   if (ms < 0) throw new RecordingError(`time ${JSON.stringify(value)} is before 1970`);
   if (ms >= endMs) throw new RecordingError(`time ${JSON.stringify(value)} is after the year 2199`);
@@ -111,10 +111,10 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
 
 function refuseMore(list: readonly unknown[], where: string, most: number): void {
   if (list.length <= most) return;
-  throw new RecordingError(`${where} has ${list.length} elements, and a limiter refuses more than ${most}`);
+  throw new RecordingError(`${where} has ${list.length} elements, and a limiter rejects more than ${most}`);
 }
 
-const form = 'docs/replay.md#the-recording says what a line is';
+const form = 'docs/replay.md#the-recording describes the lines';
 
 function parseObject(line: string): Fields {
   let value: unknown;
@@ -177,7 +177,7 @@ function keyAndValue(entry: unknown, where: string, index: number): readonly [un
 function valueText(value: unknown, where: string, index: number): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  throw new RecordingError(`the value of ${where}[${index}] is no text`);
+  throw new RecordingError(`the value of ${where}[${index}] is not text`);
 }
 
 function readLimit(value: unknown, where: string): Descriptor['limit'] {

@@ -37,9 +37,9 @@ describe('readRecordedTime', () => {
     ['1969-12-31T23:59:59Z', 'time "1969-12-31T23:59:59Z" is before 1970'],
     [7_258_118_400, 'time 7258118400 is after the year 2199'],
     [-1, 'time -1 is neither RFC 3339 nor seconds or milliseconds since 1970'],
-    ['2026-02-30T09:00:00Z', 'time "2026-02-30T09:00:00Z" has a day that its month has not'],
-    ['2026-11-31T23:59:59+02:00', 'time "2026-11-31T23:59:59+02:00" has a day that its month has not'],
-    ['2027-02-29T09:00:00Z', 'time "2027-02-29T09:00:00Z" has a day that its month has not'],
+    ['2026-02-30T09:00:00Z', 'time "2026-02-30T09:00:00Z" has a day that its month does not have'],
+    ['2026-11-31T23:59:59+02:00', 'time "2026-11-31T23:59:59+02:00" has a day that its month does not have'],
+    ['2027-02-29T09:00:00Z', 'time "2027-02-29T09:00:00Z" has a day that its month does not have'],
     ['2200-01-01T00:00:00Z', 'time "2200-01-01T00:00:00Z" is after the year 2199'],
     [
       1_795_165_200_123_456,

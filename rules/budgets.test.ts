@@ -54,14 +54,17 @@ describe('a calendar', () => {
   it.each<[WrittenCalendar, string]>([
     [{ unit: undefined }, "unit: a calendar has the unit day, week, month or year, found ''"],
     [{ unit: 'hour' }, "unit: a calendar has the unit day, week, month or year, found 'hour'"],
-    [{ timezone: '' }, "timezone: timezone must be one of the IANA database, as Europe/Zurich, found ''"],
+    [
+      { timezone: '' },
+      "timezone: timezone must be a name of the IANA database, such as Europe/Zurich, found ''",
+    ],
     [
       { timezone: '+01:00' },
-      "timezone: timezone must be one of the IANA database, as Europe/Zurich, found '+01:00'",
+      "timezone: timezone must be a name of the IANA database, such as Europe/Zurich, found '+01:00'",
     ],
     [
       { timezone: 'Mars/Base' },
-      "timezone: timezone must be one of the IANA database, as Europe/Zurich, found 'Mars/Base'",
+      "timezone: timezone must be a name of the IANA database, such as Europe/Zurich, found 'Mars/Base'",
     ],
     [{ startsOn: 0 }, "starts_on: starts_on of a month must be a day from 1 to 31, found '0'"],
     [{ startsOn: 32 }, "starts_on: starts_on of a month must be a day from 1 to 31, found '32'"],
@@ -101,11 +104,11 @@ describe('the terms of reservations', () => {
   });
 
   it.each([
-    ['0s', "ttl: the ttl '0s' is no time at all"],
-    ['60', "ttl: the ttl '60' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y"],
-    ['500ms', "ttl: the ttl '500ms' is not of whole seconds, and nothing is shorter than one"],
-    ['86401s', "ttl: the ttl '86401s' is 86401 seconds, and a reservation is held for at most 86400 (24h)"],
-    ['1mo', "ttl: the ttl '1mo' is 2592000 seconds, and a reservation is held for at most 86400 (24h)"],
+    ['0s', "ttl: the ttl '0s' is zero"],
+    ['60', "ttl: the ttl '60' is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y"],
+    ['500ms', "ttl: the ttl '500ms' is not a whole number of seconds"],
+    ['86401s', "ttl: the ttl '86401s' is 86401 seconds, and a reservation lasts at most 86400 (24h)"],
+    ['1mo', "ttl: the ttl '1mo' is 2592000 seconds, and a reservation lasts at most 86400 (24h)"],
   ])('are refused with the ttl %s', (ttl, problem) => {
     expect(termsOf(ttl)).toEqual([problem]);
   });
@@ -114,7 +117,7 @@ describe('the terms of reservations', () => {
     expect(termsOf('5s', 'Charge')).toMatchObject({ onExpiry: 'charge' });
     expect(termsOf('5s', 'keep')).toEqual(["on_expiry: on_expiry must be release or charge, found 'keep'"]);
     expect(reserveWords({ ttlSeconds: 60, estimate: 2000, onExpiry: 'release' })).toBe(
-      'held for 60s, 2000 where a request does not say how much, given back where nobody settles',
+      'held for 60s, 2000 if a request has no amount, given back if no request commits',
     );
   });
 });
@@ -144,12 +147,12 @@ describe('a limit of a budget', () => {
     [
       'a sliding calendar',
       { limits: [{ ...monthly, algorithm: Algorithm.SLIDING_WINDOW }] },
-      'rate_limit.calendar invalid-calendar: calendar is for algorithm fixed_window alone',
+      'rate_limit.calendar invalid-calendar: calendar is only for algorithm fixed_window alone',
     ],
     [
       'a multiplied calendar',
       { limits: [{ ...monthly, unitMultiplier: 2 }] },
-      'rate_limit.calendar invalid-calendar: calendar takes the place of unit_multiplier, found both',
+      'rate_limit.calendar invalid-calendar: calendar replaces unit_multiplier, found both',
     ],
     [
       'the same calendar twice',
@@ -169,12 +172,12 @@ describe('a limit of a budget', () => {
     [
       'a mark of nothing',
       { limits: [limit({ warnAt: [0] })] },
-      'rate_limit.warn_at invalid-marks: warn_at has whole percents from 1 to 100, found 0',
+      'rate_limit.warn_at invalid-marks: warn_at has whole percentages from 1 to 100, found 0',
     ],
     [
       'a mark beyond the limit',
       { limits: [limit({ warnAt: [101] })] },
-      'rate_limit.warn_at invalid-marks: warn_at has whole percents from 1 to 100, found 101',
+      'rate_limit.warn_at invalid-marks: warn_at has whole percentages from 1 to 100, found 101',
     ],
     [
       'too many marks',
@@ -198,7 +201,7 @@ describe('a limit of a budget', () => {
 
   it('is refused with reserve where the store keeps no reservations', () => {
     expect(problemsOf({ limits: [limit()], reserve }, { reservations: 'REDIS_SCRIPTS=never' })).toEqual([
-      "reserve uncountable: reserve of 'd.k' cannot be kept: REDIS_SCRIPTS=never",
+      "reserve uncountable: reserve of 'd.k' cannot be stored: REDIS_SCRIPTS=never",
     ]);
   });
 
@@ -234,12 +237,12 @@ describe('rule files', () => {
     [
       'calendar: { unit: month }, unit: day',
       '',
-      ['4:26: calendar takes the place of unit, unit_multiplier and window, found unit beside it'],
+      ['4:26: calendar replaces unit, unit_multiplier and window, found unit beside it'],
     ],
     [
       'window: 1d, calendar: { unit: month }',
       '',
-      ['4:38: calendar takes the place of unit, unit_multiplier and window, found window beside it'],
+      ['4:38: calendar replaces unit, unit_multiplier and window, found window beside it'],
     ],
     [
       'calendar: { unit: month, unit_multiplier: 2 }',

@@ -26,7 +26,10 @@ export function readCalendar(
   if (found === undefined)
     report('unit', `a calendar has the unit day, week, month or year, found '${unit ?? ''}'`);
   if (zone === undefined)
-    report('timezone', `timezone must be one of the IANA database, as Europe/Zurich, found '${timezone}'`);
+    report(
+      'timezone',
+      `timezone must be a name of the IANA database, such as Europe/Zurich, found '${timezone}'`,
+    );
   const day = found === undefined ? 1 : startingDay(found, startsOn);
   if (typeof day === 'string') report('starts_on', `${day}, found '${startsOn}'`);
   if (found === undefined || zone === undefined || typeof day === 'string') return undefined;
@@ -67,9 +70,9 @@ export function timezoneName(text: string): string | undefined {
 /** Returns why a limit cannot have its calendar. Undefined if it can. */
 export function calendarProblem(limit: Limit): string | undefined {
   if (limit.calendar === undefined) return undefined;
-  if (limit.unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
+  if (limit.unitMultiplier !== 1) return 'calendar replaces unit_multiplier, found both';
   const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
-  return hasWindows(limit) ? undefined : `calendar is for algorithm ${names} alone`;
+  return hasWindows(limit) ? undefined : `calendar is only for algorithm ${names} alone`;
 }
 
 /** The window of a calendar that a moment is in, in whole seconds since 1970; `endSeconds` is the first that is no longer in it. */

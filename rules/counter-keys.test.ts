@@ -192,7 +192,7 @@ describe('a prefix of unambiguous keys', () => {
     ['p'.repeat(65), 'has 65 bytes, and with COUNTER_KEYS=unambiguous it can have 64 at most'],
     [
       '{weir}',
-      '"{weir}" has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces',
+      '"{weir}" has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries',
     ],
   ])('%j: %s', (prefix, problem) => {
     expect(unambiguousPrefixProblem(prefix)).toBe(problem);

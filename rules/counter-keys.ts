@@ -39,7 +39,7 @@ const longestPrefix = 64;
 /** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
 export function unambiguousPrefixProblem(prefix: string): string | undefined {
   if (/[{}]/.test(prefix)) {
-    return `${JSON.stringify(prefix)} has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces`;
+    return `${JSON.stringify(prefix)} has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries`;
   }
   const bytes = Buffer.byteLength(prefix);
   if (bytes <= longestPrefix) return undefined;

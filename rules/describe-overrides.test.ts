@@ -29,8 +29,8 @@ describe('overrideWords', () => {
     ],
     [to({ kind: 'unlimited' }), two, 'unlimited instead of 5 per minute; 100 per day'],
     [to({ kind: 'block' }), perMinute, 'blocked instead of 5 per minute'],
-    [to({ kind: 'shadow' }), perMinute, 'counted and never refused instead of 5 per minute'],
-    [to({ kind: 'grant', hits: 7 }), perMinute, '7 more, once, on top of 5 per minute'],
+    [to({ kind: 'shadow' }), perMinute, 'counted but never over limit, instead of 5 per minute'],
+    [to({ kind: 'grant', hits: 7 }), perMinute, '7 more, once, in addition to 5 per minute'],
     // Nothing is known, or nothing counts.
     [to(hundred), undefined, '100 per window'],
     [to(perDay), [], '100 per day'],
@@ -48,7 +48,7 @@ describe('overrideWords', () => {
 describe('unusedUnitWords', () => {
   it('warns of a unit other than that of the rule', () => {
     expect(unusedUnitWords(to(perDay), perMinute)).toBe(
-      'the unit day is not used, as the window of the rule stays: 100 per minute instead of 5 per minute',
+      'the unit day is not used, because the window of the rule stays: 100 per minute instead of 5 per minute',
     );
     expect(unusedUnitWords(to({ ...hundred, unit: Unit.MINUTE }), perMinute)).toBe('');
     expect(unusedUnitWords(to(hundred), perMinute)).toBe('');

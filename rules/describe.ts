@@ -187,7 +187,7 @@ function phraseOf(row: FieldRow): string | undefined {
   return row.phrase;
 }
 
-/** The words for what callers notice of a rule besides its limits: `shadow mode: never refuses`. */
+/** The words for what callers notice of a rule besides its limits: `shadow mode: never over limit`. */
 export function ruleWords(rule: Rule): string[] {
   return ruleFlags.flatMap((name) => (rule[name] ? (phraseOf(ruleFields[name]) ?? []) : []));
 }
@@ -256,9 +256,9 @@ export function overrideWords(override: OverrideChange, limits: readonly Limit[]
   if (before === '') return effectWords(effect);
   switch (effect.kind) {
     case 'grant':
-      return `${effectWords(effect)}, once, on top of ${before}`;
+      return `${effectWords(effect)}, once, in addition to ${before}`;
     case 'shadow':
-      return `counted and never refused instead of ${before}`;
+      return `counted but never over limit, instead of ${before}`;
     case 'limit': {
       const [only, ...others] = concerned;
       if (others.length > 0 || only!.unlimited) return effectWords(effect);
@@ -276,7 +276,7 @@ export function unusedUnitWords(override: OverrideChange, limits: readonly Limit
   if (effect.kind !== 'limit' || effect.unit === undefined || limit === undefined) return '';
   const isSame = limit.unit === effect.unit && limit.unitMultiplier === 1 && limit.calendar === undefined;
   if (isSame) return '';
-  return `the unit ${unitName(effect.unit)!.toLowerCase()} is not used, as the window of the rule stays: ${overrideWords(override, limits)}`;
+  return `the unit ${unitName(effect.unit)!.toLowerCase()} is not used, because the window of the rule stays: ${overrideWords(override, limits)}`;
 }
 
 function concernedBy({ limit: name }: OverrideChange, limits: readonly Limit[]): readonly Limit[] {

@@ -50,7 +50,7 @@ export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>):
   if (limit === undefined) return 'lease needs a rate_limit beside it';
   if (limit.unlimited) return 'should not specify lease when unlimited';
   if (lease === 0) return undefined;
-  if (others.length > 0) return 'lease can only be 0 beside rate_limits, which are counted together';
+  if (others.length > 0) return 'lease can only be 0 beside rate_limits, which one operation counts';
   return findAlgorithm(limit.algorithm)?.countsAllHits
     ? undefined
     : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
@@ -63,9 +63,9 @@ export function isLeased({ lease = 0 }: Pick<Rule, 'lease'>): boolean {
 
 /** Returns the effect of a change of the lease: its new value. */
 export function leaseChange({ lease, limits: [limit] }: Pick<Rule, 'lease' | 'limits'>): string {
-  if (lease === undefined) return 'limiters lease of it as they are set';
+  if (lease === undefined) return 'limiters lease hits of it according to their settings';
   const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);
   return most === 0
-    ? 'limiters lease nothing of it'
-    : `a limiter leases up to ${most} hits of it at a time, where LEASES is on`;
+    ? 'limiters lease no hits of it'
+    : `a limiter leases up to ${most} hits of it at a time, if LEASES is on`;
 }

@@ -32,7 +32,7 @@ function secondsOfTtl(text: string): number | string {
   if (typeof seconds === 'string') return `the ttl '${text}' ${seconds}`;
   return seconds <= longestTtlSeconds
     ? seconds
-    : `the ttl '${text}' is ${seconds} seconds, and a reservation is held for at most ${longestTtlSeconds} (24h)`;
+    : `the ttl '${text}' is ${seconds} seconds, and a reservation lasts at most ${longestTtlSeconds} (24h)`;
 }
 
 /** Returns why requests cannot reserve from a rule. Undefined if they can. */
@@ -42,11 +42,11 @@ export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limi
   return limits[0]!.unlimited ? 'should not specify reserve when unlimited' : undefined;
 }
 
-/** `held for 60s, 2000 where a request does not say how much, given back where nobody settles`. */
+/** `held for 60s, 2000 if a request has no amount, given back if no request commits`. */
 export function reserveWords({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string {
-  const amount = estimate === undefined ? '' : `, ${estimate} where a request does not say how much`;
+  const amount = estimate === undefined ? '' : `, ${estimate} if a request has no amount`;
   const end = onExpiry === 'release' ? 'given back' : 'charged';
-  return `held for ${ttlSeconds}s${amount}, ${end} where nobody settles`;
+  return `held for ${ttlSeconds}s${amount}, ${end} if no request commits`;
 }
 
 /** Returns one text for each field, for lists of rules. */

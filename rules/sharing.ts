@@ -4,7 +4,7 @@ import { compositeOf, type Rule } from './model.ts';
 /** The field to which errors and warnings about it point. */
 export const sharingField = 'share_threshold';
 
-/** The pattern, as the matcher compares it; undefined where each value has a counter of its own. */
+/** The pattern, as the matcher compares it; undefined where each value has its own counter. */
 export function sharedPattern(rule: Rule): string | undefined {
   return rule.shareThreshold ? compositeOf(rule) : undefined;
 }
@@ -23,7 +23,7 @@ export function sharingProblem(rule: Rule): string | undefined {
 export function sharingOddity(rule: Rule, text: string): { text: string; hint: string } | undefined {
   if (sharedPattern(rule)?.endsWith('*') !== false) return undefined;
   return {
-    text: `share_threshold is set and '${text}' does not end in '*': all values that match share one counter, whatever they end in`,
-    hint: "end the pattern in '*', or leave share_threshold out for a counter for each value",
+    text: `share_threshold is set, but '${text}' does not end in '*': all matching values share one counter`,
+    hint: "end the pattern in '*', or remove share_threshold so that each value has its own counter",
   };
 }

@@ -104,7 +104,7 @@ function marksProblem(marks: readonly number[]): string | undefined {
   let before = 0;
   for (const mark of marks) {
     if (!Number.isInteger(mark) || mark < 1 || mark > 100)
-      return `warn_at has whole percents from 1 to 100, found ${mark}`;
+      return `warn_at has whole percentages from 1 to 100, found ${mark}`;
     if (mark <= before) return `warn_at must ascend, each mark once, found ${mark} behind ${before}`;
     before = mark;
   }
@@ -184,7 +184,7 @@ function checkSupport(
       steady === undefined ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
     report(
       'uncountable',
-      `${what} of '${rule}' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length`,
+      `${what} of '${rule}' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives months no fixed length`,
       field,
     );
   }
@@ -276,7 +276,7 @@ export function settleLimit(limit: OpenLimit, written: WrittenWindow, report: Re
     limit.calendar = undefined;
     const names = others.map(ruleFileName);
     const all = `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
-    const text = `${place} takes the place of ${all}, found ${ruleFileName(beside)} beside it`;
+    const text = `${place} replaces ${all}, found ${ruleFileName(beside)} beside it`;
     report(place, place === 'calendar' ? 'invalid-calendar' : 'invalid-window', text);
   } else if (place === 'calendar') {
     limit.unit = unitFromText(calendar?.unit ?? 'month')!;

@@ -131,7 +131,7 @@ describe('checkSources', () => {
     [
       'a bucket as large as its rate, where that is too large',
       [one({ requestsPerUnit: 123_456_789, unit: 'day', ...bucket })],
-      'burst can be at most 86854477 at 123456789 per day, to be counted exactly: none is written, so it is requests_per_unit; write a smaller burst',
+      'burst can be at most 86854477 at 123456789 per day, to be counted exactly: the default is requests_per_unit; write a smaller burst',
     ],
     [
       'something unlimited among several',
@@ -189,7 +189,7 @@ describe('checkSources', () => {
     [
       'a lease of several limits',
       [rule({ key: 'k', limits: [limit(), limit({ unit: 'day' })], lease: 1 })],
-      'lease can only be 0 beside rate_limits, which are counted together',
+      'lease can only be 0 beside rate_limits, which one operation counts',
     ],
     [
       'a number without JSON form',
@@ -295,7 +295,7 @@ describe('checkSources', () => {
     [
       'calendar months',
       { ...all, calendarMonths: true },
-      "the window of 2 months of 'd.one2month' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length",
+      "the window of 2 months of 'd.one2month' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives months no fixed length",
     ],
   ])('refuses what a limiter cannot count that counts %s', (_, support, ...errors) => {
     const found = validateSources([source('d', rules)], { mergeDomains: false, support });

@@ -130,6 +130,6 @@ class SourceCheck {
     if (problem !== undefined) this.report('invalid-reserve', problem, 'reserve');
     const reason = this.#support?.reservations;
     if (reason !== undefined)
-      this.report('uncountable', `reserve of '${composite}' cannot be kept: ${reason}`, 'reserve');
+      this.report('uncountable', `reserve of '${composite}' cannot be stored: ${reason}`, 'reserve');
   }
 }

@@ -47,7 +47,7 @@ describe('windowFromText', () => {
     expect(windowFromText(text)).toEqual({ unit, multiplier });
   });
 
-  const noLength = 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
+  const noLength = 'is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
   it.each([
     ['', noLength],
     ['5', noLength],
@@ -56,13 +56,13 @@ describe('windowFromText', () => {
     ['soon', noLength],
     ['5 minutes', noLength],
     ['1.5h', 'has a fraction: write whole numbers, 1h30m for 1.5h'],
-    ['500ms', 'is not of whole seconds, and nothing is shorter than one'],
+    ['500ms', 'is not a whole number of seconds'],
     ['30m1h', 'is out of order: longer units come first, and each once, as in 1h30m'],
-    ['1mo2d', 'has months or years beside others: 1mo and 2y stand alone'],
+    ['1mo2d', 'combines months or years with other units: 1mo and 2y must be alone'],
     ['9999999999s', 'is longer than 10 years'],
     ['5M', noLength],
-    ['0s', 'is no time at all'],
-    ['0mo', 'is no time at all'],
+    ['0s', 'is zero'],
+    ['0mo', 'is zero'],
     ['11y', 'is 346896000 seconds, and a window has at most 315360000 (10 years)'],
     ['99999999w', 'is 60479999395200 seconds, and a window has at most 315360000 (10 years)'],
     ['20h1s', 'is 72001s, and one of whole seconds has at most 65535 of them (18h12m15s)'],

@@ -86,14 +86,14 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
 /** The same as `windowFromText`: the number of seconds, in whichever units are whole. */
 export function secondsFromText(text: string): number | string {
   const alone = unitAlone(text);
-  if (alone !== undefined) return alone.count * alone.seconds || 'is no time at all';
+  if (alone !== undefined) return alone.count * alone.seconds || 'is zero';
   const parts = /^(?=.)(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(
     text,
   );
   if (parts === null) return noWindow(text);
   let sum = 0;
   for (const [index, { seconds }] of letters.entries()) sum += Number(parts[index + 1] ?? 0) * seconds;
-  return sum || 'is no time at all';
+  return sum || 'is zero';
 }
 
 function unitAlone(text: string): { unit: Unit; seconds: number; count: number } | undefined {
@@ -108,7 +108,7 @@ export function unitWord(unit: Unit): string {
 }
 
 function inBounds(unit: Unit, multiplier: number): { unit: Unit; multiplier: number } | string {
-  if (multiplier === 0) return 'is no time at all';
+  if (multiplier === 0) return 'is zero';
   const problem = windowProblem(unit, multiplier);
   if (problem !== undefined) return problem;
   if (multiplier <= largestMultiplier) return { unit, multiplier };
@@ -129,7 +129,7 @@ function mixedText(longestOf: Unit): string {
 
 /** Returns the rule of the spelling that a text breaks. */
 function noWindow(text: string): string {
-  if (/^\d+(?:ms|us|µs|ns)$/.test(text)) return 'is not of whole seconds, and nothing is shorter than one';
+  if (/^\d+(?:ms|us|µs|ns)$/.test(text)) return 'is not a whole number of seconds';
   if (/^[\d.,]+(?:mo|[wdhmsy])/.test(text) && /[.,]/.test(text))
     return 'has a fraction: write whole numbers, 1h30m for 1.5h';
   if (/\d\s|\s\d|[a-z]\s/.test(text) && /^(?:mo|[\d\swdhmsy])+$/.test(text))
@@ -137,10 +137,10 @@ function noWindow(text: string): string {
   if (/^(?:\d+(?:mo|[wdhmsy]))+$/.test(text)) {
     if (/\d{10}/.test(text)) return 'is longer than 10 years';
     return /mo|y/.test(text)
-      ? 'has months or years beside others: 1mo and 2y stand alone'
+      ? 'combines months or years with other units: 1mo and 2y must be alone'
       : 'is out of order: longer units come first, and each once, as in 1h30m';
   }
-  return 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
+  return 'is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
 }
 
 /** Returns why a window cannot be this long. Undefined if it can. */

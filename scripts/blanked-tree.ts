@@ -7,7 +7,7 @@ interface BlankedNode {
   line: number;
 }
 
-/** In the order of the source; of imports, which are sorted by the names of files, in an order of their own. */
+/** The nodes in the order of the source. Imports are sorted by the names of files, so they have their own order. */
 export function blankedTree(source: string, path: string): BlankedNode[] {
   const { program, errors } = parseSync(path, source);
   if (errors.length > 0) throw new TypeError(`${path}: ${errors[0]!.message}`);

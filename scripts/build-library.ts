@@ -54,7 +54,7 @@ function writeTypes(dist: string): void {
   for (const name of readdirSync(source)) {
     if (!name.endsWith('.ts') || name.endsWith('.test.ts')) continue;
     const { code, errors } = isolatedDeclarationSync(name, readFileSync(join(source, name), 'utf8'));
-    // What programs cannot reach may be inferred.
+    // Types that programs cannot reach may be inferred.
     if (errors.length === 0 && !/["']\.\.\//.test(code))
       writeFileSync(
         join(dist, name.replace(/ts$/, 'd.ts')),

@@ -6,7 +6,7 @@ import { isAbsolute } from 'node:path';
 import { rolldown } from 'rolldown';
 import { projectRoot } from './commands.ts';
 
-/** By the names that the sources give to the programs of threads. */
+/** The keys are the names of thread programs in the sources. */
 export const entries: Readonly<Record<string, string>> = {
   main: 'cli/main.ts',
   'load-worker': 'limiter/config-source/file/load-worker.ts',
@@ -16,8 +16,8 @@ export const entries: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writes them to `folder`. Packages stay packages, but for two of which a start loads some 70 to 100 files each. `changed` gives the text of
- * a source that is not the one on disk.
+ * Writes them to `folder`. Packages stay packages, but for two of which a start loads some 70 to 100 files each. `changed` gives
+ * the text of a source that is not the one on disk.
  */
 export async function bundle(folder: string, changed?: (path: string) => string | undefined): Promise<void> {
   const build = await rolldown({

@@ -15,7 +15,7 @@ export interface ChartValue {
 
 export interface ChartValues {
   schema: JsonSchema;
-  /** In the order of the file; objects with values of their own are not among them. */
+  /** The values in the order of the file, without objects that have their own values. */
   values: ChartValue[];
 }
 

@@ -4,7 +4,7 @@ import { runLimiter } from '../limiter/main.ts';
 const demoSettings = {
   BACKEND_TYPE: 'memory',
   COUNTER_KEYS: 'unambiguous',
-  // So that it says when it has loaded rules again.
+  // At this level it logs each load of rules.
   LOG_LEVEL: 'info',
   // Nobody is asked who he is, so that changes are taken here alone.
   DEBUG_HOST: '127.0.0.1',

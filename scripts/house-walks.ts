@@ -45,7 +45,7 @@ export async function walkOfRequest(): Promise<Walk> {
     const limiter = await startLimiter({
       env: {
         ...watched(reported),
-        // On standard output each request would be a line.
+        // Each request would be a line on standard output.
         USE_PROMETHEUS: 'true',
         PROMETHEUS_ADDR: '127.0.0.1:0',
         RUNTIME_ROOT: rules,

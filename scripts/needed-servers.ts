@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as programs from '../test/support/find-server.ts';
 
-/** By the name of the constant. */
+/** The keys are names of constants. */
 const commands = new Map(
   Object.entries(programs).flatMap(([name, value]) =>
     typeof value === 'object' && 'command' in value ? [[name, value.command] as const] : [],
@@ -37,7 +37,7 @@ export function neededServers(files: readonly string[]): Needs {
   return needs;
 }
 
-/** Of files of this repository; those of types alone do not count. */
+/** The imports of files of this repository, without imports of types. */
 function importsOf(text: string): { names: string[]; path: string }[] {
   const statements = text.matchAll(
     /^(?:import|export) (?!type )(?:([^;'"]*?) from )?'(\.{1,2}\/[^']+\.ts)'|\bimport\('(\.{1,2}\/[^']+\.ts)'\)/gm,

@@ -172,7 +172,7 @@ export interface PartOutcome {
   /** Why it failed, such as `exit status 1`; undefined when it passed. */
   failure: string | undefined;
   seconds: number;
-  /** What it printed last. */
+  /** The last lines of its output. */
   output: string;
 }
 

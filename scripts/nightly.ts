@@ -16,7 +16,7 @@ import {
 
 /** What is kept of a part's output, in characters. */
 const keptOutput = 20_000;
-/** From SIGTERM to SIGKILL. */
+/** The time between SIGTERM and SIGKILL. */
 const stopMs = 20_000;
 
 const { parts, seed, report, list } = readOrExplain(
@@ -91,7 +91,7 @@ async function runParts(): Promise<void> {
   for (const part of parts) {
     if (isInterrupted) break;
     console.log(`\n== ${part.name}: ${repeating({ part, seed })}`);
-    // What a run that is killed meanwhile leaves.
+    // The file that a killed run leaves.
     writeReport([...outcomes, { part, seed, failure: 'not done', seconds: 0, output: '' }]);
     outcomes.push(await runPart(part));
     writeReport(outcomes);

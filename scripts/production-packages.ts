@@ -3,7 +3,7 @@ import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 interface LockedPackage {
-  /** Only development needs it. */
+  /** Packages that only development needs. */
   dev?: boolean;
   devOptional?: boolean;
 }

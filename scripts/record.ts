@@ -24,7 +24,7 @@ const story: readonly [comment: string, beginning: string, beforehand?: (site: S
     'for i in 1 2',
     roomInMinute,
   ],
-  ['Who was refused, and by which rule?', 'bin/weir why'],
+  ['Who was over limit, and by which rule?', 'bin/weir why'],
   ['Raise the limit in the file. What does that change?', 'sed -i'],
   ['', 'git show HEAD'],
   ['The limiter has it already:', 'for i in 1 2', untilInForce],

@@ -28,7 +28,7 @@ interface ReleaseOptions {
   dryRun: boolean;
   /** On GitHub, `owner/name`. */
   repository: string;
-  /** Without a tag. Registries know small letters alone. */
+  /** The name of the image without a tag. Registries allow only lowercase letters. */
   image: string;
   out: string;
   /** Node's names of those that the command line is made for; it may be for none. */
@@ -123,7 +123,7 @@ function readOptions(args: readonly string[]): ReleaseOptions | undefined {
   return { dryRun, repository, image, out, processors };
 }
 
-/** Of package.json: `github:owner/name`. */
+/** The field `repository` of package.json: `github:owner/name`. */
 function ownRepository(): string {
   const { repository } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as {
     repository: string;
@@ -131,7 +131,7 @@ function ownRepository(): string {
   return repository.replace(/^github:/, '');
 }
 
-/** What it prints. @throws ReleaseError */
+/** Returns the output of the command. @throws ReleaseError */
 function printed(command: string, args: readonly string[], cwd = projectRoot): string {
   const { status, stdout, error } = spawnSync(command, args, {
     cwd,
@@ -207,7 +207,7 @@ function changesOf(sources: string, title: string): string | undefined {
   return section?.slice(section.indexOf('\n')).trim();
 }
 
-/** With links that lead somewhere from a page of the release. */
+/** Returns the text with links that work on the page of the release. */
 function releaseNotes({ repository, sources, version }: Release): string {
   const text = changesOf(sources, version) ?? changesOf(sources, 'Unreleased') ?? '';
   const base = `https://github.com/${repository}/blob/v${version}/`;

@@ -38,7 +38,7 @@ const burstOfBuckets = [
 /** The number 0 needs no pattern: there is no other one. */
 const noLease = { pattern: '^0[0.]*%?$' };
 
-/** What a lease may stand beside. */
+/** The fields that a lease may be combined with. */
 const leasable = [
   { not: { required: ['lease'] } },
   { required: ['rateLimits'], properties: { lease: noLease } },
@@ -51,7 +51,7 @@ const leasable = [
   },
 ];
 
-/** What reserve may stand beside. */
+/** The fields that `reserve` may be combined with. */
 const reservable = [
   { not: { required: ['reserve'] } },
   { required: ['rateLimits'] },
@@ -91,7 +91,7 @@ interface Sentence {
   message: string;
 }
 
-/** What has to hold where something is written. */
+/** The conditions on a field that is present. */
 interface Case {
   written: string;
   sentences: Sentence[];
@@ -135,7 +135,7 @@ const neverUnlimited = where(
 function instead(field: 'window' | 'calendar'): Sentence[] {
   const others = limitFields[field].insteadOf;
   const all = `${others.slice(0, -1).join(', ')} and ${others.at(-1)}`;
-  const message = (other: string) => `${field} takes the place of ${all}, found ${other} beside it`;
+  const message = (other: string) => `${field} replaces ${all}, found ${other} beside it`;
   return others.map((other) => sentence(`!has(self.${other})`, message(other)));
 }
 
@@ -154,7 +154,7 @@ const ofLimits = [
     ...instead('calendar'),
     sentence(
       `(!has(self.algorithm) || self.algorithm in ${JSON.stringify(calendarAlgorithms)})`,
-      `calendar is for algorithm ${calendarAlgorithms.join(' or ')} alone`,
+      `calendar is only for algorithm ${calendarAlgorithms.join(' or ')}`,
     ),
   ),
   where(
@@ -195,7 +195,7 @@ const ofDescriptors = [
     sentence(isLimited, 'should not specify lease when unlimited'),
     sentence(
       `(!has(self.rateLimits) || ${leasesNothing})`,
-      'lease can only be 0 beside rateLimits, which are counted together',
+      'lease can only be 0 beside rateLimits, which one operation counts',
     ),
     ...algorithmEnum.filter((name) => !leasedAlgorithms.includes(name)).map(leasedWith),
   ),

@@ -26,7 +26,7 @@ function examplesOf(rows: FieldRows | OverrideRows, parent = ''): Record<string,
   return Object.fromEntries(examples);
 }
 
-/** In the spelling of manifests. */
+/** Examples in the spelling of manifests. */
 const ofRules: Record<string, unknown> = {
   ...examplesOf(overrideSpecFields),
   ...examplesOf(reserveFields),

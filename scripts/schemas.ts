@@ -231,7 +231,7 @@ function manifestSchema(ofKind: string, description: string, spec: Schema): Sche
   return object(description, properties, more);
 }
 
-/** What the API server holds an override to by expressions. */
+/** The expressions by which the API server checks an override. */
 function overrideSchema(): Schema {
   const one = (names: readonly string[]): Schema => ({ oneOf: names.map((name) => required(name)) });
   const hasGrant = required('grant');

@@ -39,7 +39,7 @@ async function writeBundle(file: string): Promise<void> {
     input: { weir: '\0entry' },
     platform: 'node',
     external: /^node:/,
-    // Of no file on its disk. What reads files of the package asks process/files/package-file.ts.
+    // The executable has no files on disk. Code that reads files of the package uses process/files/package-file.ts.
     transform: { define: { 'import.meta.url': '"file:///weir"', 'import.meta': '{}' } },
     plugins: [
       {

@@ -178,7 +178,7 @@ export function ruleFileWords(words: string): string {
   return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);
 }
 
-/** What the API server says in sentences is too expensive below the first level. */
+/** Expressions with messages are too expensive below the first level. */
 function checksAt(level: number): RuleChecks {
   return level === 1 ? sentenceChecks : structuralChecks;
 }

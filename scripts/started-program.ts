@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 export interface StartedProgram {
-  /** From the spawn to the line that was waited for. */
+  /** The time from the spawn to the awaited line. */
   ms: number;
   pid: number;
   output(): string;
@@ -15,7 +15,7 @@ export interface StartOptions {
   args: readonly string[];
   /** All of it: nothing of our own environment. */
   env: Record<string, string>;
-  /** What the program prints when it is up. */
+  /** The line that the program prints when it is ready. */
   until: RegExp;
 }
 

@@ -20,7 +20,7 @@ export interface TerminalStep {
 
 export interface TerminalPicture {
   title: string;
-  /** For those who do not see it. */
+  /** The text for people who cannot see the picture. */
   description: string;
   columns: number;
   steps: readonly TerminalStep[];
@@ -39,7 +39,7 @@ interface Row {
   kind: TerminalLine['kind'];
   text: string;
   atMs: number;
-  /** When the last character of a typed row is there. */
+  /** The time at which the last character of a typed row appears. */
   typedMs: number;
 }
 
@@ -121,7 +121,7 @@ function drawRow({ kind, text, atMs, typedMs }: Row, n: number): string {
   return `${drawn}<rect class="cover" id="c${n}" x="${x}" y="${y - 14}" width="${width}" height="${lineHeight}"/>`;
 }
 
-/** What was refused stands out. */
+/** Requests over limit are highlighted. */
 function marked(text: string, kind: Row['kind']): string {
   if (kind !== 'output') return escaped(text);
   return escaped(text).replaceAll(/\b(429|OVER_LIMIT|refused)\b/g, '<tspan class="no">$1</tspan>');

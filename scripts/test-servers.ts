@@ -275,7 +275,7 @@ function installNode(program: ServerProgram, major: number): void {
   symlinkSync(join(`${program.command}-package`, 'node_modules', name, 'bin', 'node'), link);
 }
 
-/** What runs is a Python that looks for modules in the wheels' folder as well. */
+/** The program is a Python that also looks for modules in the folder of the wheels. */
 function installPython(program: ServerProgram, folder: string, wheels: readonly string[]): void {
   if (!installWheels(wheels, folder)) return;
   writeLauncher(program, `PYTHONPATH="$(dirname "$0")/${folder}" exec python3 "$@"`);
@@ -312,14 +312,14 @@ function installWheels(wheels: readonly string[], folder: string, flags: readonl
   return run('python3', [...pip, '--target', join(serversFolder, folder), ...wheels]) === 0;
 }
 
-/** At the version in the go.mod of a folder of test/support. */
+/** Builds the version in the go.mod of a folder of test/support. */
 function buildTool({ command }: ServerProgram, folder: string, path: string): void {
   mkdirSync(serversFolder, { recursive: true });
   const cwd = join(import.meta.dirname, '../test/support', folder);
   run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
 
-/** Of a folder of test/support with a go.mod: `1.37.2`. */
+/** The version in the go.mod of a folder of test/support, such as `1.37.2`. */
 export function kubernetesVersion(folder: string): string {
   const text = readFileSync(join(import.meta.dirname, '../test/support', folder, 'go.mod'), 'utf8');
   const version = /k8s\.io\/kubernetes v(\S+)/.exec(text)?.[1];

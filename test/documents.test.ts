@@ -22,7 +22,7 @@ import {
   readDocument,
   resolveLink,
 } from './support/documents.ts';
-import { fencedBlocks } from './support/fenced-blocks.ts';
+import { fencedBlocks, withoutFencedBlocks } from './support/fenced-blocks.ts';
 
 const documents = documentPaths();
 
@@ -114,6 +114,20 @@ describe('the pages', () => {
       .map((document) => ({ document, lines: readDocument(document).trimEnd().split('\n').length }))
       .filter(({ lines }) => lines > mostLines);
     expect(long).toEqual([]);
+  });
+
+  it('link the glossary if they use one of its terms', () => {
+    const terms = [...readDocument('docs/glossary.md').matchAll(/^\| ([a-z][a-z ]*\w) \|/gm)].map(
+      ([, term]) => term,
+    );
+    expect(terms.length).toBeGreaterThan(30);
+    const anyTerm = new RegExp(`\\b(?:${terms.join('|')})s?\\b`);
+    const pages = documents.filter((document) => /^docs\/(?!glossary)[\w-]+\.md$/.test(document));
+    const withTerms = pages.filter((document) => anyTerm.test(withoutFencedBlocks(readDocument(document))));
+    expect(withTerms.length).toBeGreaterThan(50);
+    const isLinked = (document: string) =>
+      linksOf(readDocument(document)).some(({ target }) => target.startsWith('glossary.md'));
+    expect(withTerms.filter((document) => !isLinked(document))).toEqual([]);
   });
 });
 

@@ -69,7 +69,7 @@ describe('explainFailure', () => {
     [{ kind: 'foreign' }, 'l:8081 does not speak HTTP/2'],
     [{ kind: 'silent' }, 'l:8081 does not answer'],
     [{ kind: 'unreachable', code: 'EACCES', reason: 'permission denied' }, 'l:8081: permission denied'],
-    [closed, 'l:8081 closed the connection without a word'],
+    [closed, 'l:8081 closed the connection without an error'],
   ])('reports a connection without TLS: %j', (outcome, reason) => {
     expect(reasonOf({ outcome })).toBe(reason);
   });
@@ -80,7 +80,7 @@ describe('explainFailure', () => {
     [{ kind: 'tls', reason: 'tlsv13 alert certificate required' }],
     [{ kind: 'closed-over-tls' }],
   ])('finds TLS on the other side alone: %j', (otherWay) => {
-    expect(reasonOf({ outcome: closed, otherWay })).toBe('l:8081 speaks TLS alone');
+    expect(reasonOf({ outcome: closed, otherWay })).toBe('l:8081 accepts only TLS');
   });
 
   it.each<[ProbeOutcome]>([
@@ -94,7 +94,7 @@ describe('explainFailure', () => {
   it.each<[ProbeOutcome, string]>([
     [
       { kind: 'certificate', doubt: 'CERT_NOT_YET_VALID', seen },
-      'the certificate of l:8081 is not good before 2026-06-01T00:00:00.000Z',
+      'the certificate of l:8081 is not valid before 2026-06-01T00:00:00.000Z',
     ],
     // Not its own days are over, but those of one above it.
     [
@@ -111,7 +111,7 @@ describe('explainFailure', () => {
     ],
     [
       { kind: 'tls', reason: 'tlsv13 alert certificate required' },
-      'l:8081 wants a certificate of its callers',
+      'l:8081 requires a certificate of its callers',
     ],
   ])('reports a connection with TLS: %j', (outcome, reason) => {
     expect(reasonOf({ outcome, tls: {} })).toBe(reason);

@@ -93,7 +93,7 @@ export interface ProbeFacts {
 
 const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 by default.';
 const notYetHint =
-  'A limiter listens there only when its store has answered and its rules are loaded; its log says what it waits for.';
+  'A limiter listens there only after its store has answered and its rules are loaded; its log says what it waits for.';
 const unreachableHints: Record<string, string> = {
   ECONNREFUSED: notYetHint,
   ENOENT: notYetHint,
@@ -105,7 +105,7 @@ export function explainFailure(facts: ProbeFacts): string | undefined {
   const { endpoint, tls, outcome, otherWay } = facts;
   const where = endpointText(endpoint);
   if (tls === undefined && speaksTls(otherWay))
-    return `${where} speaks TLS alone\nAdd --grpc-use-tls, and --grpc-server-ca-file where its authority is none of the usual ones.`;
+    return `${where} accepts only TLS\nAdd --grpc-use-tls, and --grpc-server-ca-file unless the system trusts its authority.`;
   if (tls !== undefined && otherWay?.kind === 'http1')
     return `${where} speaks HTTP/1.1, without TLS\n${portHint}`;
   if (tls !== undefined && otherWay?.kind === 'http2')
@@ -142,20 +142,20 @@ function doubtText(
 ): string {
   if (seen !== undefined && /^UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT/.test(doubt)) {
     const hint = tls?.ca
-      ? 'The file of --grpc-server-ca-file has other authorities; it needs that one.'
-      : 'Name the file with its authority by --grpc-server-ca-file.';
-    return `is issued by ${lineOf(seen.issuer)}, which is not trusted here\n${hint}`;
+      ? 'The file of --grpc-server-ca-file needs this authority.'
+      : 'Give a file with this authority by --grpc-server-ca-file.';
+    return `is issued by ${lineOf(seen.issuer)}, which this client does not trust\n${hint}`;
   }
   if (seen !== undefined && doubt === 'ERR_TLS_CERT_ALTNAME_INVALID') {
     const asked = 'path' in endpoint ? 'localhost' : endpoint.host;
-    return `is for ${seen.subjectAltName ?? 'no name at all'}, not for ${asked}\nDial a name that the certificate has, or have that name put into it.`;
+    return `is for ${seen.subjectAltName ?? 'no name at all'}, not for ${asked}\nUse a name that the certificate contains, or add this name to the certificate.`;
   }
   // If the certificate itself is in date, an authority above it is not.
   const age = (seen && outOfDate(seen, now)) ?? '';
   if (doubt === 'CERT_HAS_EXPIRED' && age.startsWith('expired'))
     return `${age}\nThe limiter needs a new one.`;
-  if (doubt === 'CERT_NOT_YET_VALID' && age.startsWith('is not good'))
-    return `${age}\nLook at the clocks of both machines.`;
+  if (doubt === 'CERT_NOT_YET_VALID' && age.startsWith('is not valid'))
+    return `${age}\nCheck the clocks of both machines.`;
   return `is not accepted: ${doubt}`;
 }
 
@@ -166,23 +166,23 @@ function lineOf(names: string): string {
 
 function outOfDate({ validFromDate, validToDate }: SeenCertificate, now: Date): string | undefined {
   if (validToDate <= now) return `expired at ${validToDate.toISOString()}`;
-  return validFromDate > now ? `is not good before ${validFromDate.toISOString()}` : undefined;
+  return validFromDate > now ? `is not valid before ${validFromDate.toISOString()}` : undefined;
 }
 
 /** Returns why the peer may have ended the connection; `alert` is empty if it sent none. */
 function hangUpText(alert: string, { tls, now }: ProbeFacts): string {
   if (tls === undefined)
-    return 'closed the connection without a word\nA limiter does so when it has GRPC_MAX_CONNECTIONS of them.';
+    return 'closed the connection without an error\nA limiter does this when it has GRPC_MAX_CONNECTIONS connections.';
   if (tls.cert !== undefined) {
     const mine = new X509Certificate(tls.cert);
     const age = outOfDate(mine, now);
     const hint =
       age === undefined
-        ? `It is issued by ${lineOf(mine.issuer)} for ${mine.subjectAltName ?? 'no name'}: that authority must be in GRPC_CLIENT_TLS_CACERT, and GRPC_CLIENT_TLS_SAN, where it is set, among the names. The limiter's log has the reason.`
-        : `That of --grpc-cert-file ${age}.`;
-    return `closed the connection when it was shown the certificate${alert}\n${hint}`;
+        ? `It is issued by ${lineOf(mine.issuer)} for ${mine.subjectAltName ?? 'no name'}: GRPC_CLIENT_TLS_CACERT must contain that authority, and the names must include GRPC_CLIENT_TLS_SAN if it is set. The limiter's log has the reason.`
+        : `The certificate of --grpc-cert-file ${age}.`;
+    return `closed the connection after it received the certificate${alert}\n${hint}`;
   }
   if (alert.endsWith('certificate required'))
-    return 'wants a certificate of its callers\nAdd --grpc-cert-file and --grpc-key-file.';
-  return `closed the connection in the TLS handshake${alert}\nIt may want a certificate: --grpc-cert-file and --grpc-key-file.`;
+    return 'requires a certificate of its callers\nAdd --grpc-cert-file and --grpc-key-file.';
+  return `closed the connection in the TLS handshake${alert}\nIt may require a certificate: --grpc-cert-file and --grpc-key-file.`;
 }

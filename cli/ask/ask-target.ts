@@ -69,7 +69,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
     return pem;
   });
   if ((cert === undefined) !== (key === undefined)) {
-    throw new UsageError('--grpc-cert-file and --grpc-key-file need each other');
+    throw new UsageError('--grpc-cert-file and --grpc-key-file must be given together');
   }
   const checks = { '--grpc-server-ca-file': { ca }, '--grpc-cert-file and --grpc-key-file': { cert, key } };
   for (const [names, parts] of Object.entries(checks)) {

@@ -25,11 +25,13 @@ export const callersCommand = commandOf(
     if (name === undefined) throw new UsageError('callers token needs the name of the caller');
     if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
     if (name === unknownCaller || name === anonymousCaller) {
-      throw new UsageError(`the name "${name}" is reserved: statistics call so whom no other entry knows`);
+      throw new UsageError(
+        `the name "${name}" is reserved: statistics use it for callers that match no entry`,
+      );
     }
     if (!callerName.test(name)) {
       throw new UsageError(
-        `"${name}" is no name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
+        `"${name}" is not a name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
       );
     }
     const secret = randomBytes(secretBytes).toString('base64url');
@@ -42,7 +44,7 @@ export const callersCommand = commandOf(
 
 function entryText(name: string, digest: string): string {
   return [
-    'The entry of the callers file, to which its domains are to be added:',
+    'Add this entry to the callers file, with the domains of the caller:',
     `  - name: ${name}`,
     `    token_sha256: ${digest}`,
     '    domains: []',

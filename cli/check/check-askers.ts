@@ -104,10 +104,10 @@ function managersOfProfiles(inputs: readonly RuleInput[], isAll: boolean): Conne
 }
 
 function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): string {
-  if (review === undefined) return ', not compared: there are no rules, or errors in them';
+  if (review === undefined) return ', not compared: there are no rules, or they have errors';
   if (isFailed) return '';
   if (!review.isOpen) return ': descriptors and rules fit together';
-  return ': all descriptors match rules; routes that are not in there may ask for others';
+  return ': all descriptors match rules; routes that are not in this file may ask for others';
 }
 
 function textOf(path: string, roots: readonly string[]): string {

@@ -117,7 +117,7 @@ export const checkCommand = commandOf(
     };
     const envoyFiles = flags.list('envoy');
     if (envoyFiles.length > 0 && inGoWords)
-      throw new UsageError('--envoy needs the folder as an argument, not by --config-dir');
+      throw new UsageError('--envoy takes the folder as an argument, not by --config-dir');
     const read: RuleInput[] = [];
     const check = (path: string): CheckedInput => {
       const input = readInput(path, { mergeDomains, support, roots, othersToo: true });
@@ -170,7 +170,7 @@ function checkReport(
 }
 
 function unlistedErrors(file: string, number: number): ReportedFinding {
-  const message = `and ${count(number, 'more error')}, which the list has no room for`;
+  const message = `and ${count(number, 'more error')}, that the list has no room for`;
   return { severity: 'error', code: 'too-large', file, line: undefined, column: undefined, message };
 }
 

@@ -95,7 +95,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
       findingOf(
         'error',
         noRules(input),
-        'rules are files *.yaml, of which the first line is "domain: <name>"',
+        'rule files are called *.yaml, and their first line is "domain: <name>"',
         linesOf,
       ),
     );
@@ -184,11 +184,11 @@ export function readings<Reading>(
 function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: LinesOf): Finding[] {
   const ofRules = texts.filter(({ text }) => looksLikeRules(text));
   const folders = new Set(ofRules.map(({ path }) => dirname(path)));
-  const what = 'stands among rule files, where a limiter takes it for one and refuses it';
+  const what = 'is in a folder of rule files: a limiter would load it as a rule file, and reject all files';
   return [...callersFiles, ...profilesFiles].flatMap(({ path: source }) => {
     if (!folders.has(dirname(source))) return [];
     const found = { code: 'misplaced-file', source, text: what, line: undefined, column: undefined };
-    return [findingOf('warning', found, 'put it beside the folder of rules', linesOf)];
+    return [findingOf('warning', found, 'move it out of the folder of rules', linesOf)];
   });
 }
 
@@ -308,8 +308,8 @@ function nothingChecked({ path, skipped }: RuleInput): Finding {
 }
 
 function unleasedRules(input: RuleInput, reason: string): Finding[] {
-  const text = (rules: string) => `${rules} a lease, and nothing is leased: ${reason}`;
-  const hint = 'leases need LEASES=on and a Redis that runs scripts';
+  const text = (rules: string) => `${rules} a lease without effect: ${reason}`;
+  const hint = 'leases need LEASES=on and a Redis with scripts';
   return countedRules(input, { code: 'never-leased', isCounted: isLeased, text, hint });
 }
 

@@ -254,7 +254,7 @@ export function sumsOf(inputs: readonly CheckedInput[]): Sums {
   };
 }
 
-/** Returns for example `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects passed over (v1 ConfigMap ...)`. */
+/** Returns for example `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects skipped (v1 ConfigMap ...)`. */
 export function summaryText(all: readonly CheckedInput[]): string {
   const inputs = all.filter(({ summary }) => summary === undefined);
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
@@ -294,12 +294,12 @@ export function summaryText(all: readonly CheckedInput[]): string {
   if (objects.length > 0) {
     const types = [...new Set(objects.map(({ type }) => type))];
     const shown = types.slice(0, 3).join(', ') + (types.length > 3 ? ' ...' : '');
-    parts.push(`${count(objects.length, 'other object')} passed over (${shown})`);
+    parts.push(`${count(objects.length, 'other object')} skipped (${shown})`);
   }
   const json = sum(({ otherFiles }) => otherFiles.length);
-  if (json > 0) parts.push(`${count(json, 'other JSON file')} passed over`);
+  if (json > 0) parts.push(`${count(json, 'other JSON file')} skipped`);
   const named = skipped.length - objects.length - json;
-  if (named > 0) parts.push(`${count(named, 'file')} of other names passed over`);
+  if (named > 0) parts.push(`${count(named, 'file')} with other names skipped`);
   parts.push(...all.flatMap(({ summary }) => summary ?? []));
   return parts.join('; ');
 }

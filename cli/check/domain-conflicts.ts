@@ -59,8 +59,8 @@ function taken(loaded: LoadedSource, holder: LoadedSource, { path, what }: Claim
   return {
     code: 'duplicate-domain',
     source: loaded.file,
-    text: `${what} is taken by ${placeText(holder)}: only one of them is served`,
-    hint: 'the one that is served already, else the older one, has the domain (reason DomainConflict)',
+    text: `${what} belongs to ${placeText(holder)}: limiters get only one of them`,
+    hint: 'the object that is already in force has the domain, otherwise the older one (reason DomainConflict)',
     path,
     ...placeIn(loaded, path),
   };
@@ -71,7 +71,7 @@ function duplicateObject(loaded: LoadedSource, first: LoadedSource): Conflict {
     code: 'duplicate-object',
     source: loaded.file,
     text: `${loaded.source.name} is already defined in ${placeText(first)}`,
-    hint: 'of two manifests of one object the one that is applied last counts',
+    hint: 'the manifest that is applied last replaces the others',
     path: ['domain'],
     ...placeIn(loaded, ['domain']),
   };

@@ -49,7 +49,7 @@ describe('a hint', () => {
     expect(hintFor({ code: 'unknown-key', path, text: "unknown key 'kye'" })).toBe('did you mean key?');
     const ofManifest = ['spec', ...path.slice(0, 2), 'rateLimit', 'shadowMode'];
     expect(hintFor({ code: 'unknown-key', path: ofManifest, text: 'unknown field' })).toBe(
-      'move shadowMode out of rateLimit, to stand beside it',
+      'move shadowMode out of rateLimit, to the same level',
     );
     expect(hintFor({ code: 'invalid-unit', path, text: "invalid rate limit unit 'fortnight'" })).toBe(
       'units are second, minute, hour, day, week, month and year',
@@ -65,7 +65,7 @@ describe('a hint', () => {
     expect(hintFor({ code: 'invalid-lease', path, text: share })).toContain(
       'at most four decimals and a percent sign: lease: 2%',
     );
-    expect(hintFor({ code: 'invalid-lease', path, text: 'lease needs' })).toBe('leave it out');
+    expect(hintFor({ code: 'invalid-lease', path, text: 'lease needs' })).toBe('remove it');
     const list = 'cannot unmarshal !!map into []config.YamlRateLimit';
     expect(hintFor({ code: 'wrong-type', path: [], text: list })).toContain(
       'rate_limits is a list of 2 to 8',
@@ -91,10 +91,10 @@ describe('a hint', () => {
     ['Europe/Zurch', 'did you mean Europe/Zurich?'],
     ['Zurich', 'did you mean Europe/Zurich?'],
     ['America/New York', 'did you mean America/New_York?'],
-    ['+01:00', 'names are of places, such as Europe/Zurich; leave timezone out for UTC'],
-    ['', 'names are of places, such as Europe/Zurich; leave timezone out for UTC'],
+    ['+01:00', 'write a name such as Europe/Zurich; remove timezone for UTC'],
+    ['', 'write a name such as Europe/Zurich; remove timezone for UTC'],
   ])('names the time zone that %s is meant for', (written, hint) => {
-    const text = `timezone must be one of the IANA database, as Europe/Zurich, found '${written}'`;
+    const text = `timezone must be a name of the IANA database, such as Europe/Zurich, found '${written}'`;
     expect(hintFor({ code: 'invalid-calendar', path: ['timezone'], text })).toBe(hint);
   });
 
@@ -103,8 +103,8 @@ describe('a hint', () => {
     [unknownHitsUnit('dollars'), 'did you mean micro-dollars?'],
     [unknownHitsUnit('micro_dolars'), 'did you mean micro-dollars?'],
     [unknownHitsUnit('Request'), 'did you mean requests?'],
-    [unknownHitsUnit('cents'), 'it is what people read, and changes nothing of how hits are counted'],
-    [unknownHitsUnit(''), 'it is what people read, and changes nothing of how hits are counted'],
+    [unknownHitsUnit('cents'), 'it is a text for people, and does not affect counting'],
+    [unknownHitsUnit(''), 'it is a text for people, and does not affect counting'],
     [unknownWord('on_expiry', expiries, 'relaese'), 'did you mean release?'],
     [unknownWord('on_expiry', expiries, 'charged'), 'did you mean charge?'],
     [
@@ -136,9 +136,9 @@ describe('a hint', () => {
   it('says what a calendar, marks and an empty reserve are', () => {
     const sliding = {
       code: 'invalid-calendar',
-      text: 'calendar is for algorithm fixed_window alone',
+      text: 'calendar is only for algorithm fixed_window',
     } as const;
-    expect(hintFor({ ...sliding, path: ['calendar'] })).toBe('leave algorithm out, or calendar');
+    expect(hintFor({ ...sliding, path: ['calendar'] })).toBe('remove algorithm, or remove calendar');
     for (const text of ['error checking config', 'cannot unmarshal !!str `80%` into uint32'])
       expect(hintFor({ code: 'wrong-type', path: ['rate_limit', 'warn_at', 0], text }, '80%')).toContain(
         'warn_at: [50, 80, 95]',

@@ -10,28 +10,29 @@ const withBurst = algorithmsWith(({ hasBurst }) => hasBurst).join(' or ');
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
-  'unit-when-unlimited': 'leave it out, or unlimited',
-  'invalid-window': 'write unit, with unit_multiplier if need be, or window: 5m',
-  'burst-without-bucket': `write algorithm: ${withBurst}, or leave burst out`,
+  'unit-when-unlimited': 'remove it, or remove unlimited',
+  'invalid-window': 'write unit, with unit_multiplier if necessary, or window: 5m',
+  'burst-without-bucket': `write algorithm: ${withBurst}, or remove burst`,
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
   'invalid-calendar':
     'write calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 } in place of unit',
-  'invalid-hits-unit': 'it is what people read, and changes nothing of how hits are counted',
-  'invalid-marks': 'write percents of the limit: warn_at: [50, 80, 95]',
+  'invalid-hits-unit': 'it is a text for people, and does not affect counting',
+  'invalid-marks': 'write percentages of the limit: warn_at: [50, 80, 95]',
   'invalid-reserve': 'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }',
   'invalid-lease': 'write a number with at most four decimals and a percent sign: lease: 2%',
-  'invalid-assign': 'write assign: exact or assign: refilling, or leave it out',
+  'invalid-assign': 'write assign: exact or assign: refilling, or remove it',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
-  'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
+  'empty-key': 'each rule needs "key:", the key of the request\'s entry',
   'duplicate-domain':
     'with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain',
   'duplicate-descriptor':
-    'leave one out: key and value, joined by _, name one rule of a level; several limits of a rule stand in rate_limits',
-  'empty-replaces': 'write the name of a limit, or leave the element out',
-  'replaces-itself': 'a limit cannot take its own place; replace the name of another limit',
-  'share-threshold-without-wildcard': 'a value without * is one value: there is nothing to share',
-  'unread-document': 'put each domain into a file of its own',
-  'passed-over': 'give it a name that ends in .yaml; the Go service reads files of any name',
+    'remove one: a level has only one rule for a key and value, joined by _; write several limits of a rule in rate_limits',
+  'empty-replaces': 'write the name of a limit, or remove the element',
+  'replaces-itself': 'a limit cannot replace itself: write the name of another limit',
+  'share-threshold-without-wildcard':
+    'remove share_threshold, or write a value with *: a value without * is only one value',
+  'unread-document': 'write each domain into its own file',
+  'passed-over': 'rename it so that it ends in .yaml; the Go service reads files with any name',
   'key-not-a-string': 'put the value into quotes',
 };
 
@@ -40,17 +41,17 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into map\[interface/, 'a rule file is a mapping: "domain: <name>", then "descriptors:"'],
   [/!!map into \[\]config\.YamlDescriptor/, 'put a dash before each rule: "- key:"'],
   [/into \[\]config\.YamlDescriptor/, 'descriptors is a list: each rule begins with "- key:"'],
-  [
-    /!!seq into config\.YamlRateLimit/,
-    'write one limit without a dash; several of them stand in rate_limits',
-  ],
+  [/!!seq into config\.YamlRateLimit/, 'write one limit without a dash; write several in rate_limits'],
   [/into config\.YamlRateLimit/, `write a mapping: ${defaultLimit()}`],
   [
     /!!map into \[]config\.YamlRateLimit/,
     'write rate_limit for one limit; rate_limits is a list of 2 to 8 of them',
   ],
-  [/into \[]config\.YamlRateLimit/, 'rate_limits is a list of 2 to 8 limits; one alone stands in rate_limit'],
-  [/into \[\]uint32/, 'warn_at is a list of percents: warn_at: [50, 80, 95]'],
+  [
+    /into \[]config\.YamlRateLimit/,
+    'rate_limits is a list of 2 to 8 limits; write a single limit in rate_limit',
+  ],
+  [/into \[\]uint32/, 'warn_at is a list of percentages: warn_at: [50, 80, 95]'],
   [/into config\.YamlCalendar/, 'write calendar: { unit: month, timezone: Europe/Zurich }'],
   [/into config\.YamlReserve/, 'write reserve: { ttl: 60s, estimate: 2000 }'],
   [/into \[\]config\.yamlReplaces/, replacesHint()],
@@ -77,12 +78,12 @@ function numberHint(field: unknown, written: string): string | undefined {
   if (meant !== undefined) return `write ${field}: ${meant}${quoted === undefined ? '' : ', without quotes'}`;
   const plain = ', without fraction and exponent';
   if (kind === 'uint32')
-    return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
+    return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction use a shorter unit, or window: 1h30m`;
   const words = `write a whole number from 0 to ${mostRequests}${plain}`;
   if (field !== 'requests_per_unit') return words;
   if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > mostRequests))
-    return `${words}; what is not limited is unlimited: true`;
-  return `${words}; for a fraction take a longer unit`;
+    return `${words}; for no limit write unlimited: true`;
+  return `${words}; for a fraction use a longer unit`;
 }
 
 /** Returns the type that a value must have. */
@@ -107,14 +108,14 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
 const overrideHints: readonly (readonly [RegExp, string])[] = [
   [
     /spec\.match: is required/,
-    'name the entries that it is for: match: [{ key: remote_address, value: 203.0.113.7 }]',
+    'write the entries that it applies to: match: [{ key: remote_address, value: 203.0.113.7 }]',
   ],
-  [/spec\.reason: is required/, 'say why, for those who find it: reason: batch import, INC-4711'],
+  [/spec\.reason: is required/, 'write a reason for people who find it: reason: batch import, INC-4711'],
   [
     /spec\.limit: must be a string, found \d/,
     'write requestsPerUnit: 100; limit names one of the rate_limits of a rule',
   ],
-  [/exactly one of requestsPerUnit/, 'write requestsPerUnit: 100, or what else it does, once'],
+  [/exactly one of requestsPerUnit/, 'write requestsPerUnit: 100, or another effect, but only one'],
   [/exactly one of expiresAt/, 'write for: 2h, or expiresAt: with a time, or permanent: true'],
 ];
 
@@ -136,11 +137,11 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   if (wanted === 'true or false') return 'write true or false, without quotes';
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
   if (field === 'rateLimit' && found === 'a list')
-    return 'write one limit without a dash; several of them stand in rateLimits';
+    return 'write one limit without a dash; write several in rateLimits';
   if (field === 'rateLimit') return `write a mapping: ${defaultLimit()}`;
   if (field === 'requestsPerUnit') return 'write requestsPerUnit: 5';
   if (field === 'apiVersion') return `write apiVersion: ${apiVersion}`;
-  if (field === 'kind') return `write kind: ${kind}, or what the object is`;
+  if (field === 'kind') return `write kind: ${kind}, or the kind of the object`;
   if (path[0] === 'metadata' && field === 'name' && /found "/.test(text)) {
     const meant = /found "(.*)"$/
       .exec(text)?.[1]
@@ -195,33 +196,32 @@ function plainHint(
     return `YAML takes ${written} for true or false: no field has that name`;
   if (code === 'key-not-a-string') return knownHint(path.slice(0, -1));
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
-  if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
+  if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'remove it';
   if (code === 'invalid-reserve' && !/^(?:spec\S+: )?(?:the ttl|on_?expiry|reserve must be)/i.test(text))
-    return 'leave it out';
+    return 'remove it';
   if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
-  if (code === 'invalid-calendar' && /for algorithm \S+ alone/.test(text))
-    return 'leave algorithm out, or calendar';
+  if (code === 'invalid-calendar' && /only for algorithm/.test(text))
+    return 'remove algorithm, or remove calendar';
   const [, timezone] = /timezone must be .*found '(.*)'$/s.exec(text) ?? [];
   if (code === 'invalid-calendar' && timezone !== undefined) return timezoneHint(timezone);
-  const [, place, beside] = /^(window|calendar) takes the place of .*found (.*) beside it$/.exec(text) ?? [];
+  const [, place, beside] = /^(window|calendar) replaces .*found (.*) beside it$/.exec(text) ?? [];
   if (beside !== undefined) return `leave ${beside} out, or ${place}`;
   if (code === 'duplicate-limit') return duplicateLimitHint(text);
-  if (code === 'unreadable' && /is no JSON/.test(text))
-    return 'look for a comma too many, or a quote that is missing';
+  if (code === 'unreadable' && /is not JSON/.test(text)) return 'check for an extra comma or a missing quote';
   return hints[code];
 }
 
 /** Explains that the name of a limit distinguishes it in statistics, but not in counters. */
 function duplicateLimitHint(text: string): string {
-  if (/have the same calendar/.test(text)) return 'leave one of the two out, or give it another calendar';
+  if (/have the same calendar/.test(text)) return 'remove one of the two, or give it another calendar';
   if (/have the window/.test(text))
-    return 'leave one of the two out, or give it another window or algorithm; another name is not enough';
+    return 'remove one of the two, or give it another window or algorithm; another name is not enough';
   return 'give one of the two another name';
 }
 
 /** Returns the hint for a text that is almost a window, such as `5 min`. Other errors name the rule that the text breaks. */
 function windowHint(text: string): string | undefined {
-  const [, count, unit] = /^the window '(\d+) *([a-z]+)' is no length/i.exec(text) ?? [];
+  const [, count, unit] = /^the window '(\d+) *([a-z]+)' is not a duration/i.exec(text) ?? [];
   if (unit === undefined) return undefined;
   const meant = unitNamed(unit);
   if (meant === undefined) return undefined;
@@ -256,12 +256,12 @@ function unitNamed(written: string): string | undefined {
 }
 
 function unitHint(written: string): string {
-  if (written === '') return 'write unit: minute, or window: 5m for other lengths';
+  if (written === '') return 'write unit: minute, or window: 5m for other windows';
   const meant = unitNamed(written);
   if (meant !== undefined) return `did you mean ${meant}?`;
   const [, count, letter] = /^(\d+) *(s|m|h|d|w|mo|y)[a-z]*$/i.exec(written) ?? [];
   if (count !== undefined)
-    return `a length of that kind is a window: write window: ${count}${letter!.toLowerCase()} in place of unit`;
+    return `write this duration as window: ${count}${letter!.toLowerCase()} in place of unit`;
   return hints['invalid-unit']!;
 }
 
@@ -290,13 +290,13 @@ function timezoneHint(written: string): string {
     return known.endsWith(`/${plain}`) || editDistance(plain, known) <= 2;
   });
   if (near !== undefined) return `did you mean ${near}?`;
-  return 'names are of places, such as Europe/Zurich; leave timezone out for UTC';
+  return 'write a name such as Europe/Zurich; remove timezone for UTC';
 }
 
 function repeatedHint(name: string | number | undefined): string {
   if (name === 'key') return 'each rule begins with a dash: "- key:"';
-  if (name === 'rate_limit') return 'leave one out; several limits of a rule stand in rate_limits';
-  return 'leave one of the two out';
+  if (name === 'rate_limit') return 'remove one; write several limits of a rule in rate_limits';
+  return 'remove one of the two';
 }
 
 const limitFields = [...fields.values()].filter(({ places }) => places & FieldPlace.RATE_LIMIT);
@@ -315,7 +315,7 @@ function misplacedHint(name: string, above: RuleError['path']): string | undefin
   const belongs = fields.get(name)?.places ?? 0;
   const place = placeOf(above);
   if (belongs & FieldPlace.DESCRIPTOR && place === FieldPlace.RATE_LIMIT)
-    return `move ${name} out of ${above.findLast((step) => typeof step === 'string')}, to stand beside it`;
+    return `move ${name} out of ${above.findLast((step) => typeof step === 'string')}, to the same level`;
   if (belongs & FieldPlace.RATE_LIMIT && place === FieldPlace.DESCRIPTOR) {
     const example =
       limitFields.some((field) => field.name === name) && name === 'burst'
@@ -325,7 +325,7 @@ function misplacedHint(name: string, above: RuleError['path']): string | undefin
   }
   if (belongs & FieldPlace.DESCRIPTOR && place === FieldPlace.FILE)
     return `put ${name} into a rule, below "- key:"`;
-  if (belongs === FieldPlace.FILE) return 'a domain stands once, at the top of the file';
+  if (belongs === FieldPlace.FILE) return 'write the domain once, at the top of the file';
   return `move ${name} to where it belongs`;
 }
 
@@ -334,7 +334,7 @@ const envoyWords =
   /^(?:static_resources|dynamic_resources|admin|node|layered_runtime|configs|virtual_hosts|route_config|http_filters|listeners)$/;
 const actionWords = /^(?:actions|stage|disable_key)$/;
 const chartFile = /(?:^|[/\\])(?:Chart|values[\w.-]*)\.ya?ml$/;
-const chartHint = 'a chart is checked as it is rendered: helm template <chart> | weir check -';
+const chartHint = 'check the rendered chart: helm template <chart> | weir check -';
 
 /** Returns the hint for a field of an object beside `spec`. */
 function objectHint(name: string): string {
@@ -349,12 +349,12 @@ function objectHint(name: string): string {
 function unknownHint(written: string, above: RuleError['path'], source: string): string {
   const isTop = above.length === 0;
   if (isTop && /(?:^|[/\\])kustomization\.ya?ml$/.test(source))
-    return 'a Kustomization has no rules: check what it makes, kubectl kustomize <folder> | weir check -';
+    return 'a Kustomization has no rules; check its output: kubectl kustomize <folder> | weir check -';
   if (isTop && chartFile.test(source)) return chartHint;
   if (isTop && envoyWords.test(written))
     return "this is Envoy's configuration: weir check --envoy <file> <rules> compares it with rules";
   if (actionWords.test(written))
-    return "actions are Envoy's, in its routes: a rule has the key and the value that they send";
+    return 'actions belong into the routes of Envoy; a rule has the key and the value that they send';
   const place = placeOf(above);
   // For manifests, a known field at a wrong place is unknown, too.
   const known = [...fields.keys()].find((name) => fieldName(name) === written);

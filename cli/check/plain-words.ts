@@ -61,7 +61,7 @@ const kindWords: Partial<Record<FieldKind, string>> = {
   requests: 'a whole number',
   rules: 'a list of rules',
   limits: 'a list of limits',
-  percents: 'a list of percents',
+  percents: 'a list of percentages',
   names: 'a list of mappings',
   limit: 'a mapping',
   metadata: 'a mapping',
@@ -101,9 +101,9 @@ export function plainText(
     case 'empty-key':
       return /^["']/.test(written) ? 'the key is empty' : 'the rule has no key';
     case 'duplicate-descriptor':
-      return text.replace('duplicate descriptor composite key', 'there is an earlier rule');
+      return text.replace('duplicate descriptor composite key', 'an earlier rule exists');
     case 'duplicate-domain':
-      return text.replace(/^duplicate (domain .*) in config file$/, '$1 stands in an earlier file already');
+      return text.replace(/^duplicate (domain .*) in config file$/, '$1 is already in an earlier file');
     case 'invalid-unit':
       return text.endsWith("''")
         ? 'the limit has no unit'

@@ -39,18 +39,18 @@ export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): Y
   };
 }
 
-const defaultHint = 'look at the indentation, the quotes and the colons of this line and of the one above';
+const defaultHint = 'check the indentation, the quotes and the colons of this line and of the one above';
 
 const hintsByWords: readonly (readonly [RegExp, string])[] = [
   [/could not find expected ':'/, 'write "name: value", with a colon and a space'],
   [
     /unexpected end of stream/,
-    'the quote that begins here is not closed: write the other one where the text ends',
+    'the quote that begins here is not closed: write the closing quote at the end of the text',
   ],
-  [/duplicated mapping key/, 'leave one of the two out'],
-  [/expected key/, 'fields of one mapping begin in one column: indent this line as its neighbors'],
-  [/escape/, 'in double quotes \\ begins an escape: write \\\\, or take single quotes'],
-  [/control characters|UTF-8|octet/, 'save the file as a text in UTF-8'],
+  [/duplicated mapping key/, 'remove one of the two'],
+  [/expected key/, 'all fields of a mapping begin in the same column: indent this line like its neighbors'],
+  [/escape/, 'in double quotes \\ begins an escape: write \\\\, or use single quotes'],
+  [/control characters|UTF-8|octet/, 'save the file as UTF-8'],
   [/separated by a line/, 'write --- on a line of its own between two objects'],
 ];
 
@@ -62,8 +62,8 @@ export function templateMistake(
   for (let line = Math.max(from, to - farthestLines); line <= to; line++) {
     const at = lines.lineText(line)?.search(template) ?? -1;
     if (at === -1) continue;
-    const hint = 'check what is rendered: helm template <chart> | weir check -';
-    return { line, column: at + 1, text: 'a template stands here, which nothing has filled in', hint };
+    const hint = 'check the rendered chart: helm template <chart> | weir check -';
+    return { line, column: at + 1, text: 'this is a template that is not rendered', hint };
   }
   return undefined;
 }
@@ -76,8 +76,8 @@ function conflictMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | u
   return {
     line: marked,
     column: 1,
-    text: 'a conflict of a merge is not resolved',
-    hint: 'keep one of the two sides, and take the lines <<<<<<<, ======= and >>>>>>> out',
+    text: 'a merge conflict is not resolved',
+    hint: 'keep one of the two sides, and remove the lines <<<<<<<, ======= and >>>>>>>',
   };
 }
 
@@ -88,7 +88,7 @@ function tabMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefi
     line,
     column: at + 1,
     text: 'a tab indents the line',
-    hint: 'YAML is indented by spaces alone: write spaces for tabs',
+    hint: 'YAML allows only spaces for indentation: replace the tabs by spaces',
   };
 }
 
@@ -100,9 +100,9 @@ function spaceMistake(lines: LineIndex, place: TextPlace): YamlMistake | undefin
     if (name === undefined || !isField(name)) continue;
     const column = before!.length + 1;
     if (dash === '-')
-      return { line, column, text: 'there is no space behind the dash', hint: `write "- ${name}:"` };
+      return { line, column, text: 'a space is missing after the dash', hint: `write "- ${name}:"` };
     if (value !== '')
-      return { line, column, text: 'there is no space behind the colon', hint: `write "${name}: ${value}"` };
+      return { line, column, text: 'a space is missing after the colon', hint: `write "${name}: ${value}"` };
   }
   return undefined;
 }
@@ -173,8 +173,8 @@ function mappingMistake(
   return {
     line,
     column: indentOf(written) + 1,
-    text: 'the line is indented deeper than the one above, which is complete',
-    hint: 'fields of one mapping begin in one column: indent this line as its neighbors',
+    text: 'the line is indented deeper than the complete line above it',
+    hint: 'all fields of a mapping begin in the same column: indent this line like its neighbors',
   };
 }
 
@@ -185,8 +185,8 @@ function dashMistake(words: string, lines: LineIndex, place: TextPlace): YamlMis
     return { ...place, text: 'a rule without its dash', hint: 'each rule begins with a dash: "- key:"' };
   return {
     ...place,
-    text: `${name === undefined ? 'the line' : `'${name}'`} stands beside the dashes of the list, and begins with none`,
-    hint: 'indent it as the first field of its rule, which stands behind the dash',
+    text: `${name === undefined ? 'the line' : `'${name}'`} is in the column of the list's dashes, but has no dash`,
+    hint: 'indent it like the first field of its rule, after the dash',
   };
 }
 
@@ -195,7 +195,7 @@ function bracketMistake(words: string, lines: LineIndex, place: TextPlace): Yaml
   const close = /did not find expected ',' or '([}\]])'/.exec(words)?.[1];
   if (close === undefined) return undefined;
   const open = close === '}' ? '{' : '[';
-  const hint = `write ${close} where it ends, or the comma that is missing`;
+  const hint = `write ${close} at its end, or the missing comma`;
   for (let line = place.line; line >= Math.max(1, place.line - 20); line--) {
     const written = lines.lineText(line) ?? '';
     const until = line === place.line ? place.column - 1 : written.length;
@@ -203,10 +203,10 @@ function bracketMistake(words: string, lines: LineIndex, place: TextPlace): Yaml
     for (let at = Math.min(until, 10_000) - 1; at >= 0; at--) {
       if (written[at] === close) depth++;
       else if (written[at] === open && --depth < 0)
-        return { line, column: at + 1, text: `${open} is not closed, or a comma is missing in it`, hint };
+        return { line, column: at + 1, text: `${open} is not closed, or has a missing comma`, hint };
     }
   }
-  return { ...place, text: `${open} is not closed, or a comma is missing in it`, hint };
+  return { ...place, text: `${open} is not closed, or has a missing comma`, hint };
 }
 
 function indentOf(line: string): number {

@@ -70,8 +70,7 @@ function convert(flags: ParsedFlags): number {
   const served = target === 'manifest' ? input.sources : sourcesServedBy(input.sources, chosen);
   const domain = flags.text('domain');
   const sources = served.filter(({ source }) => domain === undefined || source.domain === domain);
-  if (sources.length === 0)
-    throw new UsageError(`${path}: there are no rules for that domain, class and fleet`);
+  if (sources.length === 0) throw new UsageError(`${path}: it has no rules for that domain, class and fleet`);
   // Several objects may claim one domain. The control plane decides between them.
   if (target !== 'manifest' && printLoadConflicts(sources, { mergeDomains })) return 2;
   const name = flags.text('name');
@@ -105,7 +104,7 @@ function refuseBadNames(flags: ParsedFlags): void {
 function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
   for (const problem of problems) printProblem(problem);
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
-  if (losses.length > 0 && !allowLoss) printProblem('--allow-loss leaves that out');
+  if (losses.length > 0 && !allowLoss) printProblem('--allow-loss omits it');
   return problems.length > 0 || (losses.length > 0 && !allowLoss);
 }
 
@@ -121,7 +120,7 @@ function noteComments({ texts }: RuleInput): void {
     const decoded = decodeYaml(text);
     return typeof decoded === 'string' && /(?:^|\s)#/m.test(decoded);
   });
-  if (hasComments) printProblem('comments are not carried over');
+  if (hasComments) printProblem('comments are lost');
 }
 
 function written(documents: readonly JsonObject[], format: OutputFormat): string {

@@ -78,7 +78,7 @@ function placeText({ parts }: JoinedSource, [, ...path]: readonly (string | numb
 function toRuleFile(sources: readonly LoadedSource[]): Omit<Conversion, 'losses'> {
   const domains = [...new Set(sources.map(({ source }) => source.domain))];
   if (domains.length > 1) {
-    const problem = `a rule file holds one domain, choose one by --domain: ${domains.join(', ')}`;
+    const problem = `a rule file has only one domain, choose one by --domain: ${domains.join(', ')}`;
     return { documents: [], problems: [problem] };
   }
   const descriptors = sources.flatMap(({ source }) => source.descriptors);
@@ -102,7 +102,7 @@ function toManifests(sources: readonly JoinedSource[], given: GivenIdentity): Co
     else {
       for (const error of reading.errors) {
         const where = placeText(loaded, error.path);
-        conversion.problems.push(`${where}: cannot be said in a manifest: ${formatManifestError(error)}`);
+        conversion.problems.push(`${where}: a manifest cannot express it: ${formatManifestError(error)}`);
       }
     }
   }

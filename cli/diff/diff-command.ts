@@ -40,7 +40,7 @@ export function failingEffects(values: readonly string[]): ReadonlySet<string> |
   for (const word of words) {
     if (failingWords.some((known) => known === word)) continue;
     throw new UsageError(
-      `--fail-on: there is no effect "${word}"; it takes ${failingWords.join(', ')}, or none`,
+      `--fail-on: "${word}" is not an effect; it takes ${failingWords.join(', ')}, or none`,
     );
   }
   return new Set(words);

@@ -162,7 +162,7 @@ function diffMarkdown(found: Comparison, errors: readonly ReportedFinding[]): st
       fieldWords(change.kind, change.fields).map(markdownCode).join('<br>') || change.kind,
       change.notes.map(markdownText).join('<br>'),
     ]);
-  const head = ['effect', 'rule', 'change', 'what it means'];
+  const head = ['effect', 'rule', 'change', 'effect on requests'];
   return markdownDocument({
     marker,
     title: `Rate limits: ${changes.length === 0 ? 'no changes' : effectCountsText(changes)}`,
@@ -184,7 +184,7 @@ function replayParts({ requests, from, to, badLines, difference }: ReplayReport)
     `no longer limited: ${limitedText(noLongerLimited.limited)}`,
   ];
   return [
-    { heading: 'What a recording says', text: lines.map(markdownText).join('<br>') },
+    { heading: 'Recorded requests', text: lines.map(markdownText).join('<br>') },
     ...limitedParts('Newly limited', newlyLimited),
     ...limitedParts('No longer limited', noLongerLimited),
   ];

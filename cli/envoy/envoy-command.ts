@@ -76,7 +76,7 @@ function writeEnvoy(flags: ParsedFlags): number {
   refuseOtherKeys(sources, keysOf(rules));
   const needed = neededRateLimits(rules, sources);
   if (needed.length === 0)
-    throw new UsageError(`no rule of "${escaped(domain)}" has a limit: there is nothing to ask for`);
+    throw new UsageError(`no rule of "${escaped(domain)}" has a limit: Envoy has nothing to ask for`);
   noteGuesses(needed);
   io().stdout.write(envoyOutputs[output](needed, { domain, limiter }));
   return 0;

@@ -36,11 +36,11 @@ function rateLimitsText(needed: readonly NeededRateLimit[]): string {
 
 function filterText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
   return [
-    '# Of the HttpConnectionManager: the limiter is asked before a request is routed.\n',
+    '# For the HttpConnectionManager: Envoy asks the limiter before it routes a request.\n',
     yamlText({ http_filters: [filter(options, clusterName), router] }),
-    '# Of a route that has a cluster, or of a virtual host: the descriptors that the limiter gets for a request.\n',
+    '# For a route that has a cluster, or for a virtual host: the descriptors that the limiter gets for a request.\n',
     withRateLimits({ typed_per_filter_config: perRoute }, needed),
-    '# Of static_resources: the limiter, which speaks gRPC and so needs HTTP/2.\n',
+    '# For static_resources: the limiter, which needs HTTP/2 for gRPC.\n',
     yamlText({ clusters: [limiterCluster(options.limiter)] }),
   ].join('');
 }
@@ -196,9 +196,9 @@ function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): 
 const namedRules = 3;
 
 const { namespace, key } = costMetadata;
-const costNote = `# FILL IN: a filter that sets ${key} in the dynamic metadata ${namespace} to what the request has cost; until then nothing is settled`;
+const costNote = `# FILL IN: a filter that sets ${key} in the dynamic metadata ${namespace} to what the request cost; until then no reservation is committed`;
 
-const queryNote = '# :path has the query with it: /a?b=c is another value than /a';
+const queryNote = '# :path includes the query: /a?b=c is another value than /a';
 
 function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
   const more = rules.length > namedRules ? ` and ${rules.length - namedRules} more` : '';

@@ -31,12 +31,12 @@ export function describeBucket(
   const walk = table.walk(domain);
   const orders = walk === undefined ? [] : bucketOrders(walk, entries);
   if (orders === undefined)
-    return { entries, words: 'its entries have too many orders: it gets what RLQS_UNASSIGNABLE says' };
+    return { entries, words: 'its entries have too many orders: RLQS_UNASSIGNABLE decides' };
   const [first, ...others] = orders;
   if (first === undefined)
     return {
       entries,
-      words: 'no order of all its entries has a rule with a limit: it gets what RLQS_NO_RULE says',
+      words: 'no order of all its entries has a rule with a limit: RLQS_NO_RULE decides',
     };
   return { entries: first.entries, words: `${orderWords(first, others.length)}; ${assignedWords(first)}` };
 }
@@ -52,5 +52,5 @@ function assignedWords({ rule }: BucketOrder): string {
   const obstacle = whyUnassignable(rule);
   return obstacle === undefined
     ? 'clients get what its limits allow'
-    : `it gets what RLQS_UNASSIGNABLE says: ${obstacle.why}`;
+    : `RLQS_UNASSIGNABLE decides: ${obstacle.why}`;
 }

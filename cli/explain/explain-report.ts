@@ -18,14 +18,14 @@ import { timeText } from '../shared/output.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
-  exact: 'has this very value',
-  wildcard: 'is the first pattern that fits',
+  exact: 'has exactly this value',
+  wildcard: 'is the first pattern that matches',
   key: 'has the key and no value',
 };
 const passedOverWords: Record<FoundHow, string> = {
-  exact: 'fits as well',
-  wildcard: 'is a pattern that fits, and comes later',
-  key: 'has the key and no value, which counts last',
+  exact: 'also matches',
+  wildcard: 'is a later pattern that also matches',
+  key: 'has the key and no value: tried last',
 };
 
 /** A line, and the lines below it. */
@@ -127,10 +127,10 @@ export class ExplainReport {
 
   #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
     const level = `level ${index + 1}, ${entryText(entry)}:`;
-    const none = levelSize === 1 ? 'the one rule here does not' : `none of the ${levelSize} rules here does`;
+    const none = levelSize === 1 ? 'the only rule here does not' : `none of the ${levelSize} rules here does`;
     const text =
       found === undefined
-        ? `${level} no rule fits (${none})`
+        ? `${level} no rule matches (${none})`
         : `${level} ${this.#ruleText(found.placed)} ${howWords[found.how]}`;
     const unfit = (word: string, placed: PlacedRule) => ({
       text: `${word}: ${this.#ruleText(placed)}, ${unfitWords(placed, entry)}`,
@@ -157,7 +157,7 @@ export class ExplainReport {
     if (others.length > 0 && effect === 'replaced')
       return "no limit: other descriptors' rules replace all of them";
     if (others.length > 0) {
-      return `${rule.limits.length} limits: all have to allow, and what one refuses counts in none${more}`;
+      return `${rule.limits.length} limits: all have to allow, and hits over one limit count in none${more}`;
     }
     if (effect === 'replaced') {
       return `no limit: another descriptor's rule replaces '${limit!.name}', ${limitWords(limit!)}`;
@@ -168,15 +168,17 @@ export class ExplainReport {
   #leases({ lease, limits, reserve }: Rule, leaseMost: number): Branch[] {
     const share = lease ?? this.#defaultLease;
     if (reserve !== undefined)
-      return share === 0 ? [] : [{ text: 'leases: none, as nothing is taken ahead of what can be reserved' }];
-    const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
+      return share === 0 ? [] : [{ text: 'leases: none, because limits with reservations are not leased' }];
+    const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter over limit too early`;
     if (leaseMost > 0) return [{ text: `leases with LEASES=on: ${most}` }];
-    if (lease === 0) return [{ text: 'leases: none, as the rule says' }];
+    if (lease === 0) return [{ text: 'leases: none, as set in the rule' }];
     if (share === 0) return [];
     const isSmall = limits.length === 1 && algorithmOf(limits[0]!).countsAllHits;
     const small = `${leaseText(share)} of the limit is less than 2 hits`;
     return [
-      { text: `leases: none, as ${isSmall ? small : 'only fixed windows without other limits are leased'}` },
+      {
+        text: `leases: none, because ${isSmall ? small : 'only fixed windows without other limits are leased'}`,
+      },
     ];
   }
 

@@ -12,7 +12,7 @@ export function isLimiter(path: string): boolean {
   return /^(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}$/i.test(path) && !existsSync(path);
 }
 
-/** What a limiter knows of a descriptor in addition to its rules. */
+/** The facts that a limiter has about a descriptor, in addition to its rules. */
 export interface DescriptorFacts {
   /** The overrides that match. */
   overrides: string[];

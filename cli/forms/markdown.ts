@@ -119,7 +119,7 @@ function fittingLines(lines: readonly string[], bytes: number, noun: string): re
     return room < 0;
   });
   if (fitting === -1) return lines;
-  const more = `... and ${lines.length - fitting} more ${noun}, for which there is no room here.`;
+  const more = `... and ${lines.length - fitting} more ${noun}, which do not fit here.`;
   return [...lines.slice(0, fitting), '', more];
 }
 

@@ -41,7 +41,7 @@ describe('answersOf', () => {
     expect(proxy).toBe('none');
     expect(questions).toHaveLength(2);
     expect(questions[1]).toContain(
-      '"apache" is none of envoy, istio, nginx, haproxy, caddy, traefik, none\n',
+      '"apache" is not one of envoy, istio, nginx, haproxy, caddy, traefik, none\n',
     );
   });
 
@@ -57,7 +57,7 @@ describe('answersOf', () => {
 
   it('names the flags that are missing without a terminal', async () => {
     await expect(answersOf(flagsOf({ by: 'address' }), undefined)).rejects.toThrow(
-      'no terminal to ask at: say --limit, --domain, --proxy',
+      'there is no terminal to ask the questions: give --limit, --domain, --proxy',
     );
   });
 });
@@ -74,7 +74,7 @@ describe('parseBy', () => {
   it.each(['', 'ip', 'constructor', 'header:', 'header:a b', 'path,', 'path,path', 'header:x-a,header:a'])(
     'refuses "%s"',
     (text) => {
-      expect(parseBy(text)).toMatch(/^"[^"]*" is (?:none of address, path|there twice)/);
+      expect(parseBy(text)).toMatch(/^"[^"]*" is (?:not one of address, path|given twice)/);
     },
   );
 });
@@ -99,16 +99,19 @@ describe('parseLimit', () => {
     expect(parseLimit(text)).toEqual({ requests, unit, multiplier });
   });
   it.each([
-    ['5/0s', '"5/0s" is no limit: 0s is no time at all'],
-    ['5/20y', '"5/20y" is no limit: 20y is 630720000 seconds, and a window has at most 315360000 (10 years)'],
-    ['5/500ms', '"5/500ms" is no limit: 500ms is not of whole seconds, and nothing is shorter than one'],
+    ['5/0s', '"5/0s" is not a limit: 0s is zero'],
+    [
+      '5/20y',
+      '"5/20y" is not a limit: 20y is 630720000 seconds, and a window has at most 315360000 (10 years)',
+    ],
+    ['5/500ms', '"5/500ms" is not a limit: 500ms is not a whole number of seconds'],
   ])('says what is wrong with %s', (text, message) => {
     expect(parseLimit(text)).toBe(message);
   });
   it.each([['0/second'], ['-1/second'], ['1.5/second'], ['4294967296/day'], ['5/fortnight'], ['5'], ['']])(
     'refuses "%s"',
     (text) => {
-      expect(parseLimit(text)).toMatch(/ is no limit: /);
+      expect(parseLimit(text)).toMatch(/ is not a limit: /);
     },
   );
 });

@@ -56,7 +56,7 @@ interface Flags {
 const questions: { [Name in keyof Flags]: Question<Name> } = {
   by: {
     flag: 'by',
-    question: 'What has a limit of its own: each address, header:<name> or path? Several by commas',
+    question: 'What gets its own limit: each address, header:<name> or path? Separate several by commas',
     usual: 'address',
     read: parseBy,
   },
@@ -66,14 +66,14 @@ const questions: { [Name in keyof Flags]: Question<Name> } = {
     usual: '100/minute',
     read: parseLimit,
   },
-  domain: { flag: 'domain', question: 'What are the rules called', usual: 'shop', read: parseDomain },
+  domain: { flag: 'domain', question: 'The domain of the rules', usual: 'shop', read: parseDomain },
   proxy: {
     flag: 'proxy',
     question: `Which proxy asks: ${proxyNames.join(', ')} (your program asks over HTTP)`,
     usual: 'envoy',
     read: (text) => {
       const proxy = proxyNames.find((name) => name === text.toLowerCase());
-      return proxy === undefined ? `"${text}" is none of ${proxyNames.join(', ')}` : { proxy };
+      return proxy === undefined ? `"${text}" is not one of ${proxyNames.join(', ')}` : { proxy };
     },
   },
 };
@@ -124,7 +124,9 @@ export async function answersOf(
   const all = Object.values(questions);
   const missing = all.filter(({ flag }) => flags.text(flag) === undefined);
   if (ask === undefined && missing.length > 0)
-    throw new UsageError(`no terminal to ask at: say ${missing.map(({ flag }) => `--${flag}`).join(', ')}`);
+    throw new UsageError(
+      `there is no terminal to ask the questions: give ${missing.map(({ flag }) => `--${flag}`).join(', ')}`,
+    );
   // Flags are checked before any question.
   for (const one of all) if (flags.text(one.flag) !== undefined) answerOf(one, flags.text(one.flag)!);
   const by = await answered(questions.by, flags, ask);
@@ -144,7 +146,7 @@ async function answered<Name extends keyof Flags>(
   let problem = '';
   for (;;) {
     const text = await ask(`${problem}${question.question} [${question.usual}]: `);
-    if (text === undefined) throw new CommandError('nothing was written: the questions were not answered');
+    if (text === undefined) throw new CommandError('no file was written: the questions were not answered');
     const answer = question.read(text.trim() || question.usual);
     if (typeof answer !== 'string') return answer;
     problem = `${answer}\n`;
@@ -173,7 +175,7 @@ function write({ files, steps, notes }: Starter, folder: string, isForced: boole
   const taken = paths.filter(({ path }) => existsSync(path));
   if (taken.length > 0 && !isForced) {
     const names = taken.map(({ path }) => path).join(', ');
-    throw new CommandError(`${names}: there already; nothing was written, --force writes over it`);
+    throw new CommandError(`${names}: exists already; no file was written. --force overwrites it`);
   }
   for (const { path, text } of paths) {
     try {

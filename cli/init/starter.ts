@@ -86,8 +86,8 @@ export function parseBy(text: string): LimitedBy[] | string {
     const [, header] = /^header:([A-Za-z0-9_-]{1,60})$/.exec(part) ?? [];
     const one = header === undefined ? plainBy[part as keyof typeof plainBy] : headerBy(header);
     if (one === undefined || !(header !== undefined || Object.hasOwn(plainBy, part)))
-      return `"${part}" is none of address, path and header:<name>; several are separated by commas${loginHint(part)}`;
-    if (by.some(({ key }) => key === one.key)) return `"${part}" is there twice`;
+      return `"${part}" is not one of address, path and header:<name>; several are separated by commas${loginHint(part)}`;
+    if (by.some(({ key }) => key === one.key)) return `"${part}" is given twice`;
     by.push(one);
   }
   return by;
@@ -118,8 +118,8 @@ export function parseLimit(text: string): StarterAnswers['limit'] | string {
   const [, digits, window = ''] =
     /^(\d{1,10})\s*(?:\/|per\s|a\s|in\s)\s*([a-z0-9]+)$/i.exec(text.trim()) ?? [];
   const requests = Number(digits);
-  const problem = `"${text}" is no limit: `;
-  const spelling = `${problem}it is a number of requests and second, minute, hour, day, week, month or year, or a length of time, as 100/minute or 5/10s`;
+  const problem = `"${text}" is not a limit: `;
+  const spelling = `${problem}it is a number of requests and second, minute, hour, day, week, month or year, or a duration, such as 100/minute or 5/10s`;
   if (!(requests > 0 && requests <= 0xffff_ffff)) return spelling;
   const unit = unitFromText(window);
   if (unit !== undefined) return { requests, unit, multiplier: 1 };
@@ -142,7 +142,7 @@ export function programWord(folder: string, started = io().started, source = imp
 /** Reads a domain, which also names a file and a profile. Returns an error as a text. */
 export function parseDomain(text: string): { domain: string } | string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)) return { domain: text };
-  return `"${text}" is no name: at most 63 letters, digits, ".", "_" and "-", with a letter or digit first`;
+  return `"${text}" is not a name: at most 63 letters, digits, ".", "_" and "-", with a letter or digit first`;
 }
 
 /** `folder` is the folder's name in steps, `example` reads a file of the package, and `weir` is the command of the program. */
@@ -160,14 +160,14 @@ export function starterFiles(
     [`config/${domain}.test.yaml`, testsText(answers, `${weir} test ${folder}/config`)],
   ]);
   const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder, weir) }];
-  const inTheEnd = 'Ask once more than the limit: the last answer is 429.';
+  const inTheEnd = 'Send one request more than the limit: the last answer is 429.';
   if (proxy === 'none') {
     steps.push({ what: inTheEnd, command: repeated(answers, checkCommand(answers)) });
   } else if (proxy === 'istio') {
     files.set('istio.yaml', envoyOutputs.istio(needed, { domain, limiter: istioLimiter }));
     const rules = `${weir} convert ${folder}/config --to manifest --namespace weir-system | kubectl apply -f -`;
     steps[0] = { what: 'Give the rules to the control plane, where Weir is installed.', command: rules };
-    steps.push({ what: 'Have the gateways ask.', command: `kubectl apply -f ${folder}/istio.yaml` });
+    steps.push({ what: 'Configure the gateways.', command: `kubectl apply -f ${folder}/istio.yaml` });
   } else {
     if (proxy === 'envoy') {
       const target = { host: '127.0.0.1', port: 8081 };
@@ -185,7 +185,7 @@ export function starterFiles(
     if (proxy === 'envoy') steps.push({ what: allPassed, command: envoyCounts });
   }
   steps.unshift(
-    { what: 'Check what was written.', command: weirCheck(folder, files, weir) },
+    { what: 'Check the files.', command: weirCheck(folder, files, weir) },
     { what: 'Run the tests of the rules.', command: `${weir} test ${folder}/config` },
   );
   if (offersSecondRule(by))
@@ -243,13 +243,13 @@ function notesOf(by: readonly LimitedBy[], files: readonly string[]): string[] {
     by.length === 1
       ? []
       : [
-          `What you named is counted together, so a client that changes one part has a new counter. ${loginWords}.`,
+          `The entries are counted in combination, so a client that changes one of them has a new counter. ${loginWords}.`,
         ];
   return [...missing, ...pair];
 }
 
 const allPassed =
-  'All answers were 200? Where cluster.service.ratelimit.error counts, Envoy does not get to the limiter and lets all pass; where nothing counts, it does not ask.';
+  'Were all answers 200? If cluster.service.ratelimit.error counts, Envoy cannot reach the limiter and lets all requests pass. If no statistic counts, Envoy does not ask.';
 const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
 /** Nests the keys in the order of the question. The last one has the limit. */
@@ -268,17 +268,15 @@ function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
   const whose = by.map(({ key }) => key).join(' and ');
   const { requests, unit, multiplier } = limit;
   const window = multiplier === 1 ? perUnit(unitWord(unit)) : `in ${windowText(unit, multiplier)}`;
-  const comment = `# ${requests} requests ${window} for each ${whose}. docs/rules.md has all that rules can say.\n`;
+  const comment = `# ${requests} requests ${window} for each ${whose}. docs/rules.md describes the rule language.\n`;
   const isByPath = by.some(({ key }) => key === 'path');
-  const query = isByPath
-    ? '# A path has its query with it: /a?b=c has a counter of its own beside /a.\n'
-    : '';
+  const query = isByPath ? '# A path includes its query: /a?b=c and /a have different counters.\n' : '';
   const text = comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
   const headers = headersOf(by);
   if (!offersSecondRule(by)) return text;
   const second = yamlText({ limits: [ruleValue(makeRule({ key: 'remote_address' }, limitsOf(limit)))] });
   return [
-    `${text}  # Requests without the header ${headers.join(' or ')} are not limited by that. This rule limits each address, if`,
+    `${text}  # Requests without the header ${headers.join(' or ')} do not match this rule. The next one limits each address, if`,
     '  # remote_address is a second descriptor of the request:',
     ...second
       .trimEnd()
@@ -304,7 +302,7 @@ function testsText({ by, limit: { requests, unit, multiplier } }: StarterAnswers
   const isOfMonths = unit === Unit.MONTH || unit === Unit.YEAR;
   const later = isOfMonths ? [] : [`  - after: ${windowText(unit, multiplier)}`, `  - ${asked} -> OK`];
   return [
-    `# What these rules are for. Run it: ${command}`,
+    `# Tests of these rules. To run them: ${command}`,
     'steps:',
     `  - ${asked} hits ${requests} -> OK (0 left)`,
     `  - ${asked} -> OVER_LIMIT`,
@@ -315,8 +313,7 @@ function testsText({ by, limit: { requests, unit, multiplier } }: StarterAnswers
 }
 
 function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 429): string {
-  const comment =
-    '# What of a request is counted, in the words of Envoy: docs/forward-auth.md has all of them.\n';
+  const comment = '# How requests become descriptors, as in routes of Envoy: see docs/forward-auth.md.\n';
   return comment + yamlText({ profiles: { [domain]: { domain, refusedStatus, rate_limits } } });
 }
 

@@ -40,7 +40,7 @@ export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async
 });
 
 function assignmentsText(assignments: readonly Json[]): string {
-  if (assignments.length === 0) return 'no quota client holds anything of this domain\n';
+  if (assignments.length === 0) return 'no quota client has an assignment in this domain\n';
   return table(
     assignments.map(({ limiter, caller, address, rule, bucket, mayUse, used, denied, returned, since }) => ({
       ...{ LIMITER: limiter, CLIENT: caller ?? address, RULE: rule, BUCKET: bucketText(bucket) },

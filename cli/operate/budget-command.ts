@@ -32,7 +32,7 @@ export const budgetCommand = limitersCommand(help, outputFlag, async (flags, lim
   if (without.length > 0) {
     const alone = texts.length === 1 ? [] : await Promise.all(texts.map((text) => ask([text])));
     const limited = texts.filter((_, i) => alone[i]?.answers.some(({ body }) => body.budgets.length > 0));
-    const hint = limited.length === 0 ? '' : ` (by itself is: ${limited.join(', ')})`;
+    const hint = limited.length === 0 ? '' : ` (single entries with a rule: ${limited.join(', ')})`;
     const problem = `no rule of ${domain} limits ${texts.join(', ')}${hint}`;
     reportFailedLimiters(without.map(({ member }) => ({ address: member.name, problem })));
   }

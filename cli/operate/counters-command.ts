@@ -33,7 +33,7 @@ import { makingFlags, makingHelp, setOverride } from './override-command.ts';
 const output = `  -o, --output <form>         how to print the result: table (default), json or yaml
 `;
 
-const exits = `Exit status: 0 when it was done; 1 when a limiter did not answer or rejected the request; 2 for a wrong command line, or a cluster that cannot be reached.
+const exits = `Exit status: 0 when it succeeded. 1 when a limiter did not answer or rejected the request. 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
 const listHelp = `Usage: weir counters list <domain> [<key=value> ...] [flags]
@@ -171,7 +171,7 @@ function listText(
   // If a limiter did not answer, its counters are unknown.
   if (counters.length === 0 && silent.length > 0) return words;
   if (counters.length === 0) return `no counters of ${escaped(domain)} were found\n${words}`;
-  const end = more ? '... there are more: --limit shows them\n' : '';
+  const end = more ? '... there are more; raise --limit to show them\n' : '';
   return table(counterRows(counters)) + end + words;
 }
 
@@ -268,7 +268,10 @@ async function allPages(
       query: { ...query, cursor },
     });
     if (!answer.ok) {
-      failed.push({ address: member.limiter.address, problem: `${answer.problem} (a part is reset)` });
+      failed.push({
+        address: member.limiter.address,
+        problem: `${answer.problem} (only some counters were reset)`,
+      });
       break;
     }
     pages.push(answer.body);
@@ -304,14 +307,14 @@ function resetText({
 }): string {
   const lines = [reset === 1 ? '1 counter was reset\n' : `${reset} counters were reset\n`];
   lines.push(...notes.map((note) => `note: ${escaped(note)}\n`));
-  if (counters.length > 0) lines.push(`\nAs they were:\n${table(counterRows(counters))}`);
+  if (counters.length > 0) lines.push(`\nBefore:\n${table(counterRows(counters))}`);
   if (limiters.length > 0) {
     const rows = limiters.map(({ name, confirmed, afterMs }) => {
       return {
         LIMITER: name,
         CONFIRMED: confirmed
           ? `after ${afterMs} ms`
-          : 'no: it may refuse from its cache until the window ends',
+          : 'no: its cache may answer OVER_LIMIT until the window ends',
       };
     });
     lines.push(`\n${table(rows)}`);
@@ -334,7 +337,8 @@ const grantCommand = commandOf(
   },
   (flags) => {
     const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
-    if (flags.text('hits') === undefined) throw new UsageError('counters grant needs --hits, how many more');
+    if (flags.text('hits') === undefined)
+      throw new UsageError('counters grant needs --hits, the number of additional hits');
     const grant = wholeNumber(flags, 'hits', { default: 0, least: 1, most: 4_294_967_295 });
     const limit = flags.text('limit-name');
     const id = flags.text('id') ?? randomUUID();

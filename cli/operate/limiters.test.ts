@@ -93,9 +93,9 @@ describe('limiters', () => {
   });
 
   it.each([
-    [200, 'text/plain', 'index', 'it is no debug listener, or of an older version'],
-    [200, 'application/json', '{', 'the answer to GET /v1/status is no JSON'],
-    [401, 'text/plain', '', 'it asks for a token that is right: --token-file, or WEIR_TOKEN_FILE'],
+    [200, 'text/plain', 'index', 'it is not a debug listener, or has an older version'],
+    [200, 'application/json', '{', 'the answer to GET /v1/status is not JSON'],
+    [401, 'text/plain', '', 'it requires a valid token: --token-file, or WEIR_TOKEN_FILE'],
     [403, 'application/problem+json', '{"detail":"the right read is missing"}', 'the right read is missing'],
   ])('that answer %d %s %j are reported in words', async (code, type, text, words) => {
     const address = await played((_, response) => {
@@ -159,7 +159,7 @@ describe('limiters', () => {
     expect([found.status, found.stderr]).toEqual([
       2,
       expect.stringMatching(
-        /^weir: no way to the Kubernetes API: .*; or name limiters by --limiter or WEIR_LIMITERS\n$/,
+        /^weir: cannot find the Kubernetes API: .*; or name limiters by --limiter or WEIR_LIMITERS\n$/,
       ),
     ]);
   });
@@ -204,7 +204,10 @@ describe('weir status', () => {
       },
       'the last load of rules failed: shop: no domain',
     ],
-    [{ store: { type: 'redis', breaker: 'open' } }, 'the breaker is open: the store is not asked'],
+    [
+      { store: { type: 'redis', breaker: 'open' } },
+      'the circuit breaker is open: the limiter does not ask the store',
+    ],
     [{ store: { type: 'redis', connected: false } }, 'redis is not connected'],
   ])('ends with status 1 for %j', async (state, problem) => {
     const { status: code, stdout } = await status('--limiter', await saying({ ...well, ...state }));
@@ -350,7 +353,7 @@ describe('the time that weir why asks for', () => {
     [{ at: '1', since: '2' }, '--at excludes --since and --until'],
     [
       { since: 'yesterday' },
-      '--since is a time such as 2026-01-31T12:00:00Z or seconds since 1970, or a length of time such as 10m, not "yesterday"',
+      '--since is a time such as 2026-01-31T12:00:00Z or seconds since 1970, or a duration such as 10m, not "yesterday"',
     ],
   ])('is not of %j', (given, message) => {
     expect(() => range(given)).toThrow(message);

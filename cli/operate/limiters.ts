@@ -293,20 +293,20 @@ function answerOf(
   try {
     body = isJson && text !== '' ? JSON.parse(text) : undefined;
   } catch {
-    return { ok: false, status, problem: `the answer to ${asked} is no JSON` };
+    return { ok: false, status, problem: `the answer to ${asked} is not JSON` };
   }
   if (status >= 200 && status < 300 && (body !== undefined || text === '')) return { ok: true, status, body };
   if (status === 401)
     return {
       ok: false,
       status,
-      problem: 'it asks for a token that is right: --token-file, or WEIR_TOKEN_FILE',
+      problem: 'it requires a valid token: --token-file, or WEIR_TOKEN_FILE',
     };
   if (typeof body?.detail === 'string') return { ok: false, status, problem: body.detail };
   return {
     ok: false,
     status,
-    problem: `${asked} was answered with ${status} ${contentType}: it is no debug listener, or of an older version`,
+    problem: `${asked} was answered with ${status} ${contentType}: it is not a debug listener, or has an older version`,
   };
 }
 

@@ -81,7 +81,7 @@ describe('the report', () => {
       refusing: [{ name: 'lim-2', message: 'bad' }],
       version: 'v7',
       conditions: [
-        condition('Ready=False Refused: refused by lim-2'),
+        condition('Ready=False Refused: rejected by lim-2'),
         condition('Progressing=True Changing: v7 is being taken'),
       ],
     },
@@ -98,7 +98,7 @@ describe('the report', () => {
     const facts = { fleets: [fleet], objects, overrides: [], place: 'in namespace shop' };
     expect(objectsText(facts, { wide: false })).toBe(`\
 NAMESPACE     FLEET     LIMITERS   CURRENT   REFUSING   VERSION   READY   PROGRESSING   REASON    SINCE                  MESSAGE
-weir-system   default   2/3        1         lim-2      v7        False   True          Refused   2026-11-22T12:00:00Z   refused by lim-2; v7 is being taken
+weir-system   default   2/3        1         lim-2      v7        False   True          Refused   2026-11-22T12:00:00Z   rejected by lim-2; v7 is being taken
 
 NAMESPACE   NAME   DOMAIN   FLEET     CONDITION          REASON    SINCE                  MESSAGE
 shop        slow   slow     default   Programmed=False   Pending   2026-11-22T12:00:00Z   ${pending}

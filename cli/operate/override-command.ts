@@ -167,9 +167,9 @@ function printOutcome(
 
 /** Reports errors in terms of flags before anything is sent. Only the server knows the maximum duration. @throws UsageError */
 function checkOverride(body: Json): void {
-  if (!body.reason) throw new UsageError('say why by --reason');
+  if (!body.reason) throw new UsageError('give a reason with --reason');
   if (body.match.length === 0)
-    throw new UsageError('say for which entries: key=value, in the order of the descriptor');
+    throw new UsageError('give the entries: key=value, in the order of the descriptor');
   const nowMs = Date.now();
   const { problems = [] } = readOverride(body, {
     source: 'api',
@@ -219,7 +219,7 @@ Removes an override by its ID or by its entries. In a cluster, the ID is the nam
 ${whereHelp}
   weir override rm shop remote_address=203.0.113.7
 
-Exit status: 0 when the override was removed; 1 when there is none, or a limiter did not answer; 2 for a wrong command line, or a cluster that cannot be reached.
+Exit status: 0 when the override was removed. 1 when there is none, or a limiter did not answer. 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
 const removeCommand = commandOf(removeHelp, whereFlags, async (flags) => {

@@ -86,7 +86,7 @@ async function putObject(
 ): Promise<OverrideOutcome> {
   const object = await draftObject(cluster, flags, wanted);
   const { namespace } = object.metadata;
-  if (namespace === undefined) throw new UsageError('say in which namespace by -n');
+  if (namespace === undefined) throw new UsageError('choose a namespace with -n');
   const written = await writtenObject(cluster, namespace, object, wanted);
   const { name } = written.metadata;
   printProblem(`ratelimitoverride/${name} ${written.did} ${placeText(namespace)}`);
@@ -120,7 +120,7 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
       places.values(),
       (one) => `-n ${one.namespace} --class ${one.className} --fleet ${one.fleet}`,
     );
-    throw new UsageError(`domain ${domain} is in several places, choose one: ${names.join('; ')}`);
+    throw new UsageError(`domain ${domain} exists in several places, choose one: ${names.join('; ')}`);
   }
   const [owner] = places.values();
   if (owner !== undefined) return owner;
@@ -252,7 +252,7 @@ async function settled(
     const why =
       isSeen && said !== undefined
         ? `${said.reason}, ${said.message}`
-        : 'no control plane has written a status of it yet';
+        : 'no control plane has written its status yet';
     if ((isSeen && refused !== undefined) || performance.now() >= endMs)
       return { object, isReady: false, why };
     await sleep(250);
@@ -321,10 +321,10 @@ async function removeObjects(
   const meant = all.filter(isMeant);
   if (meant.length === 0)
     throw new CommandError(
-      `there is no such override ${placeText(flags.text('namespace'))}: "weir override list" shows those that there are`,
+      `there is no such override ${placeText(flags.text('namespace'))}: "weir override list" shows all overrides`,
     );
   if ('id' in which && meant.length > 1)
-    throw new UsageError(`"${which.id}" is in several namespaces: say which by -n`);
+    throw new UsageError(`"${which.id}" is in several namespaces: choose one with -n`);
   for (const { metadata } of meant) await cluster.write('DELETE', overridePlural, metadata);
   return outcomeOf(meant);
 }

@@ -109,7 +109,7 @@ const unknownDomain = /no rules have the domain ".*"$/;
 export function withFlagNames(message: string): string {
   return message
     .replace('requestsPerUnit needs a unit', '--limit needs --unit')
-    .replace('say which by limit', 'say which by --limit-name')
+    .replace('choose one with limit', 'choose one with --limit-name')
     .replace(/the rule has no limit (".*?"), but/, 'the rule has no limit $1 (--limit-name), but');
 }
 

@@ -175,5 +175,5 @@ async function forwarded(
 /** The library rejects with an event or an error. */
 function handshakeText(error: unknown): string {
   const { message, error: cause } = (error ?? {}) as { message?: unknown; error?: { message?: unknown } };
-  return String(message ?? cause?.message ?? 'the API server refused it');
+  return String(message ?? cause?.message ?? 'the API server rejected it');
 }

@@ -115,7 +115,7 @@ function unseenText(
   metadata: Fields,
 ): ShownCondition | undefined {
   if (conditions.length === 0) {
-    const message = `no control plane has written a status: none serves class '${className}' in this namespace, or it is away`;
+    const message = `no control plane has written a status: none watches class '${className}' in this namespace, or it is not running`;
     return condition('Ready', 'NoStatus', message, metadata);
   }
   if (observedGeneration === undefined || observedGeneration >= generation) return undefined;

@@ -138,7 +138,7 @@ function joined(parts: readonly Json[], most: number): Omit<TopReport['domains']
 
 function topText({ since, domains, domainCount, notes }: TopReport & { notes: string[] }): string {
   if (domains.length === 0)
-    return `nothing was over its limit\n${notes.map((note) => `note: ${escaped(note)}\n`).join('')}`;
+    return `no request was over limit\n${notes.map((note) => `note: ${escaped(note)}\n`).join('')}`;
   const tables = domains.map(({ domain, overLimit, keys }) => {
     const rows = keys.map(({ key, rule, shadowMode, atLeast, atMost, share }) => ({
       OVER: atLeast === atMost ? atMost : `${atLeast}-${atMost}`,

@@ -22,8 +22,8 @@ ${limiterHelp}  -o, --output <form>         how to print the result: table (defa
   weir why shop remote_address=203.0.113.7 --since 10m
   weir why --request-id 3f1c9a52-6f0e-9f0c-8c43-0d0b1c6d3a11
 
-Exit status: 0 when the command found a refusal and every limiter answered. 1 when it found none, or a limiter did not answer. 2 for a
-wrong command line, or a cluster that does not answer.
+Exit status: 0 when the command found a request over limit and every limiter answered. 1 when it found none, or a limiter did not
+answer. 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 /** Chosen: clocks of proxies and limiters differ by less. */
@@ -99,9 +99,9 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
   if (refusals.length > 0) return refusals.map(refusalText).join('\n');
   const memories = remembered.map(({ limiter, kept, since }) => {
     const from = since ? `, the oldest of ${since}` : '';
-    return `  ${escaped(String(limiter))}: ${kept} refusals${from}\n`;
+    return `  ${escaped(String(limiter))}: ${kept} requests over limit${from}\n`;
   });
-  return `no limiter remembers such a refusal; they remember:\n${memories.join('')}It was let pass, is forgotten, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
+  return `no limiter remembers such a request over limit. They remember:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }
 
 /** Formats a refusal in sentences for people. */
@@ -127,10 +127,10 @@ function refusalText(refusal: Json): string {
   const per = window === undefined || window === null ? '' : ` in ${windowOf(window)}`;
   const what = algorithm ?? window?.algorithm;
   const lines = [
-    `${at}  ${limiter} refused ${entriesText(entries)} of ${domain}${count > 1 ? `, ${count} times in this second` : ''}`,
+    `${at}  ${limiter} over limit: ${entriesText(entries)} of ${domain}${count > 1 ? `, ${count} times in this second` : ''}`,
     `  rule      ${rule}${name}`,
     ...(blocked
-      ? [`  blocked   by override ${override}, whatever is used; "weir override list" says why`]
+      ? [`  blocked   by override ${override}, regardless of use; "weir override list" shows the reason`]
       : [`  limit     ${hitsWords(refusal.limit, refusal)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
     ...(override && !blocked ? [`  override  ${override}`] : []),
     `  rules     version ${rulesVersion}`,

@@ -232,7 +232,7 @@ function readWanted(flags: ParsedFlags): Wanted {
     throw new UsageError(
       as === undefined || flags.text('against') !== undefined
         ? 'only one of them can be "-", standard input'
-        : 'with --as the rules are read twice: they cannot be "-", standard input, without --against',
+        : '--as reads the rules twice: without --against they cannot be "-", standard input',
     );
   }
   if (flags.text('max-newly-limited') !== undefined && against === undefined) {

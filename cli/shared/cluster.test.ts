@@ -83,7 +83,7 @@ describe('Cluster', () => {
   });
 
   it.each([
-    [401, 'Unauthorized', /^http:\S+ does not take these credentials \(GET \S+: Unauthorized\)$/],
+    [401, 'Unauthorized', /^http:\S+ does not accept these credentials \(GET \S+: Unauthorized\)$/],
     [
       403,
       'no',

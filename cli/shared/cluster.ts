@@ -189,7 +189,7 @@ export class Cluster {
     { method = 'GET', plural, namespace, name }: Asked,
   ): string {
     const place = placeText(namespace);
-    if (status === 401) return `${this.#client.server} does not take these credentials (${message})`;
+    if (status === 401) return `${this.#client.server} does not accept these credentials (${message})`;
     if (status === 403) {
       const verb = verbs[method] ?? (name === undefined ? 'list' : 'get');
       const right = `"${verb}" on ${fullName(plural)} ${place}`;

@@ -46,8 +46,8 @@ export class Containment {
     if (real === undefined || (this.#isFolder && this.#roots.length === 0)) return undefined;
     const roots = this.#roots.length === 0 ? [realPath(dirname(this.#given))] : this.#roots;
     if (roots.some((root) => root !== undefined && isWithin(root, real, this.#given))) return undefined;
-    const where = this.#roots.length === 0 ? 'the folder that it lies in' : 'the folder of --root';
-    return `leads out of ${where} by a symbolic link, or lies elsewhere, and is not read: give a --root that holds it`;
+    const where = this.#roots.length === 0 ? 'the folder that contains it' : 'the folder of --root';
+    return `leads out of ${where} by a symbolic link, or is elsewhere, so it is not read: give a --root that contains it`;
   }
 
   /** Returns why a file in the folder must not be read. */
@@ -55,7 +55,7 @@ export class Containment {
     const [real, folder] = [realPath(file), realPath(this.#given)];
     if (!this.#isFolder || real === undefined || folder === undefined) return undefined;
     if (isWithin(folder, real, relative(this.#given, file))) return undefined;
-    return `is a symbolic link that leads out of ${this.#given}, and is not read: put the file itself there`;
+    return `is a symbolic link that leads out of ${this.#given}, so it is not read: put the file itself there`;
   }
 }
 

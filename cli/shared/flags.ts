@@ -112,7 +112,7 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
     if (verb === undefined) throw new UsageError(`say what to do: ${names.join(', ')}`);
     if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
     if (!/^(?:--?help|-h)$/.test(verb))
-      throw new UsageError(`"${verb}" is none of ${names.join(', ')}${hintOf(verb, names)}`);
+      throw new UsageError(`"${verb}" is not one of ${names.join(', ')}${hintOf(verb, names)}`);
     printHelp(help);
     return 0;
   };
@@ -225,7 +225,7 @@ export function readTime(flag: string, text: string, nowMs?: number): number {
   const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i.test(text);
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(isDate ? text : '');
   if (Number.isNaN(ms)) {
-    const ago = nowMs === undefined ? '' : ', or a length of time such as 10m';
+    const ago = nowMs === undefined ? '' : ', or a duration such as 10m';
     throw new UsageError(
       `${flag} is a time such as 2026-01-31T12:00:00Z or seconds since 1970${ago}, not "${text}"`,
     );

@@ -106,12 +106,12 @@ function readStandardInput(): RuleFolderReading {
  * cannot be determined.
  */
 function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
-  const holdsRules = 'holds rules and is not read: only *.yaml and *.yml are rule files';
+  const holdsRules = 'has rules but is not read: only *.yaml and *.yml are rule files';
   return files.flatMap(({ path, text }) => {
     if (looksLikeRules(text)) return [unplacedError('passed-over', path, holdsRules)];
     const decoded = decodeYaml(text);
-    const problem = typeof decoded === 'string' ? jsonProblem(decoded) : 'is no text in UTF-8';
-    return problem === undefined ? [] : [unplacedError('unreadable', path, `${problem}, and is passed over`)];
+    const problem = typeof decoded === 'string' ? jsonProblem(decoded) : 'is not UTF-8 text';
+    return problem === undefined ? [] : [unplacedError('unreadable', path, `${problem}, and is skipped`)];
   });
 }
 
@@ -120,7 +120,7 @@ function jsonProblem(text: string): string | undefined {
     JSON.parse(text.replace(/^\ufeff/, ''));
     return undefined;
   } catch {
-    return 'is no JSON';
+    return 'is not JSON';
   }
 }
 
@@ -236,9 +236,9 @@ const timeoutMs = 30_000;
 export async function readInputOrUrl(path: string, options: InputOptions): Promise<RuleInput> {
   if (!/^https?:\/\//.test(path)) return readInput(path, options);
   const url = URL.parse(path);
-  if (url === null) throw new UsageError(`"${path}" is no URL`);
+  if (url === null) throw new UsageError(`"${path}" is not a URL`);
   if (url.username !== '' || url.password !== '')
-    throw new UsageError(`${url.origin}: an address with a name or a password is not taken`);
+    throw new UsageError(`${url.origin}: an address with a name or a password is not accepted`);
   if (url.pathname === '/') url.pathname = '/rlconfig';
   url.searchParams.set('format', 'json');
   return inputOfLimiter(
@@ -271,5 +271,7 @@ function ruleFiles(text: string, url: URL): JsonObject[] {
   } catch {
     // The error is reported below: a limiter that does not know the format answers with lines of text.
   }
-  throw new UsageError(`${url.origin}${url.pathname} lists no rules as JSON: only a limiter of Weir does`);
+  throw new UsageError(
+    `${url.origin}${url.pathname} does not list rules as JSON: only a limiter of Weir does`,
+  );
 }

@@ -46,10 +46,10 @@ describe('a request', () => {
     ['', 'ask needs a domain'],
     ['d a', '"a" is not of the form key=value'],
     ['d =b', '"=b" is not of the form key=value'],
-    ['d +', 'a + stands between two descriptors'],
-    ['d + a=b', 'a + stands between two descriptors'],
-    ['d a=b +', 'a + stands between two descriptors'],
-    ['d a=b + + c=d', 'a + stands between two descriptors'],
+    ['d +', 'a + separates two descriptors'],
+    ['d + a=b', 'a + separates two descriptors'],
+    ['d a=b +', 'a + separates two descriptors'],
+    ['d a=b + + c=d', 'a + separates two descriptors'],
   ])('is none in %j', (text, problem) => {
     expect(() => pairs(text)).toThrow(problem);
   });

@@ -16,7 +16,7 @@ export function readRequest([domain, ...words]: readonly string[], command: stri
     const plus = words.indexOf('+', from);
     const end = plus === -1 ? words.length : plus;
     if (end === from || end === words.length - 1)
-      throw new UsageError('a + stands between two descriptors, each of them key=value ...');
+      throw new UsageError('a + separates two descriptors, each of them key=value ...');
     descriptors.push(words.slice(from, end).map(readEntry));
     from = end + 1;
   }

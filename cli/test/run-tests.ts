@@ -300,7 +300,7 @@ function decodedText(file: string, roots: readonly string[]): string {
   } catch (error) {
     throw new UnusableTests(systemErrorReason(error));
   }
-  throw new UnusableTests('is no text in UTF-8');
+  throw new UnusableTests('is not UTF-8 text');
 }
 
 function domainOf({ domain, line, column, name }: RuleTest, table: RuleTable): string {

@@ -37,7 +37,7 @@ function headersOfJson(text: string, origin: string): Map<string, string> {
     // Some frameworks give every header a list.
     const first: unknown = Array.isArray(value) ? value[0] : value;
     if (typeof first !== 'string' && typeof first !== 'number') {
-      throw new UsageError(`${origin}: the header ${name} is no text`);
+      throw new UsageError(`${origin}: the header ${name} is not text`);
     }
     headers.set(name.toLowerCase(), String(first));
   }
@@ -86,9 +86,9 @@ export const webhookCommand = commandOf(
   },
   (flags) => {
     const [word, stray] = flags.positionals;
-    if (word === undefined) throw new UsageError('webhook needs to know what to do: weir webhook verify');
-    if (word !== 'verify') throw new UsageError(`webhook can verify, it cannot "${word}"`);
-    if (stray !== undefined) throw new UsageError(`webhook verify takes flags only, "${stray}" is none`);
+    if (word === undefined) throw new UsageError('webhook needs the word verify: weir webhook verify');
+    if (word !== 'verify') throw new UsageError(`webhook can only verify, not "${word}"`);
+    if (stray !== undefined) throw new UsageError(`webhook verify takes only flags, not "${stray}"`);
     return verify(flags);
   },
   ['verify'],

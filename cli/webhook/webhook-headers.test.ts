@@ -22,7 +22,7 @@ describe('parseHeaders', () => {
   it.each([
     ['webhook-id: 1\nnonsense', 'f: line 2 is not of the form "name: value"'],
     ['{"a": ', 'f: neither JSON nor lines "name: value"'],
-    ['{"a": {}}', 'f: the header a is no text'],
+    ['{"a": {}}', 'f: the header a is not text'],
   ])('refuses %j', (text, message) => {
     expect(() => parseHeaders(text, 'f')).toThrow(message);
   });

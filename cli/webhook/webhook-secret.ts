@@ -63,7 +63,7 @@ async function lookUp(base: string, tokenVariable: string, env: Environment): Pr
 
 function hint(status: number): string {
   if (status === 401) return ': it does not know the token';
-  if (status === 429) return ': it does not know the token, and too many wrong ones came from here';
+  if (status === 429) return ': it does not know the token, and too many wrong ones came from this address';
   if (status === 404) return ': its webhooks are off, or this is not the address of the secret lookup';
   return '';
 }

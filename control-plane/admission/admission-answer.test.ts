@@ -94,7 +94,7 @@ describe('admissionAnswer', () => {
     expect(answer(spec, { limiters })).toEqual({
       allowed: true,
       warnings: [
-        "limiter pod-2 would reject it: spec.descriptors[1].reserve: reserve of 'api.b' cannot be kept: REDIS_TYPE=CLUSTER keeps none",
+        "limiter pod-2 would reject it: spec.descriptors[1].reserve: reserve of 'api.b' cannot be stored: REDIS_TYPE=CLUSTER keeps none",
       ],
     });
     expect(answer(configSpec(), { limiters })).toEqual(noWord);
@@ -127,7 +127,7 @@ describe('admissionAnswer', () => {
     expect(answer(configSpec(), world)).toEqual({
       allowed: true,
       warnings: [
-        "DomainConflict: domain 'shop' of fleet 'default' is taken by default/first: it would not be served",
+        "DomainConflict: domain 'shop' of fleet 'default' belongs to default/first: it would not be served",
       ],
     });
     const own = configObject({ name: 'a', namespace: 'shop', uid: 'uid-a' });
@@ -139,7 +139,7 @@ describe('admissionAnswer', () => {
     expect(answer(configSpec(), { fleets })).toEqual({
       allowed: true,
       warnings: [
-        "FleetNotAllowed: who may use fleet 'default' is not known: nobody looked yet: it would not be served",
+        "FleetNotAllowed: it is unknown which namespaces may use fleet 'default': nobody looked yet: it would not be served",
       ],
     });
   });
@@ -147,7 +147,7 @@ describe('admissionAnswer', () => {
   it('warns of a domain that is held for the namespace that had it last', () => {
     const records = new Map([['default/shop', { namespaces: ['before'] }]]);
     expect(answer(configSpec(), { records })).toMatchObject({
-      warnings: [expect.stringContaining('is held for namespace before')],
+      warnings: [expect.stringContaining('is reserved for namespace before')],
     });
   });
 
@@ -174,7 +174,7 @@ describe('admissionAnswer', () => {
     expect(answer({ domain: 'shop', descriptors })).toEqual({
       allowed: true,
       warnings: [
-        "shadowed-wildcard: spec.descriptors[1].value: 'path_/api*' never takes effect: 'path_*' stands before it and matches all that it matches (spec.descriptors[0])",
+        "shadowed-wildcard: spec.descriptors[1].value: 'path_/api*' never takes effect: 'path_*' comes before it and matches all its values (spec.descriptors[0])",
       ],
     });
   });
@@ -190,7 +190,7 @@ describe('admissionAnswer', () => {
     const descriptors = Array.from({ length: 10_000 }, (_, i) => ({ key: 'k', value: `*ab*c${i}` }));
     expect(answer({ domain: 'shop', descriptors })).toEqual({
       allowed: true,
-      warnings: ['10000 rules are too many to look here for what is hardly meant: weir check does'],
+      warnings: ['10000 rules are too many to check for probable mistakes here: run weir check'],
     });
   });
 
@@ -216,7 +216,9 @@ describe('admissionAnswer', () => {
     expect(answer(invalidSpec(), world)).toMatchObject({ allowed: false });
     expect(answer(configSpec(), world)).toEqual({
       allowed: true,
-      warnings: ['who has its domain is not known yet: no complete list of objects is in'],
+      warnings: [
+        'the control plane does not know yet which namespace has the domain: it has not read all objects',
+      ],
     });
   });
 

@@ -64,7 +64,9 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
   const warnings = mayPass ? [passingText(rejection, inForce)] : [];
   if (!view.isListed()) {
-    warnings.push('who has its domain is not known yet: no complete list of objects is in');
+    warnings.push(
+      'the control plane does not know yet which namespace has the domain: it has not read all objects',
+    );
   }
   if (rules !== undefined) warnings.push(...warningsOf(rules, view));
   return { allowed: true, warnings: boundedWarnings(warnings) };
@@ -114,7 +116,7 @@ function placeOf(steps: RuleWarning['path']): string {
 function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: AdmissionView): string[] {
   const limited = view.limited(fleet);
   const isLarge = bytes.length * rules > mostReviewWork;
-  const unreviewed = `${rules} rules are too many to look here for what is hardly meant: weir check does`;
+  const unreviewed = `${rules} rules are too many to check for probable mistakes here: run weir check`;
   if (isLarge && limited.length === 0) return [unreviewed];
   const source = decodeResource(bytes);
   const review = isLarge ? [unreviewed] : reviewOf(source, view.mergeDomains);

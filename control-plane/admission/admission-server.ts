@@ -164,7 +164,7 @@ interface Problem {
   text: string;
 }
 
-const tooMany: Problem = { status: 503, text: 'too many reviews at a time' };
+const tooMany: Problem = { status: 503, text: 'too many reviews at the same time' };
 
 function headProblem({ method, headers }: IncomingMessage, length: number): Problem | undefined {
   if (method !== 'POST') return { status: 405, text: 'Method Not Allowed' };

@@ -64,8 +64,8 @@ describe('readAccess', () => {
     expect(admitted(lost)).toEqual(['a']);
     expect(lost.problem).toEqual({
       reason: 'NamespacesUnknown',
-      message: 'spec.allowedNamespaces: the labels of namespaces cannot be followed: gone',
-      meanwhile: 'what held before stays',
+      message: 'spec.allowedNamespaces: the control plane cannot watch labels of namespaces: gone',
+      meanwhile: 'the previous value stays in use',
     });
     expect(readAccess(object, known({ a: { team: 'x' } }), lost).problem).toBeUndefined();
   });
@@ -74,14 +74,15 @@ describe('readAccess', () => {
     const object = selecting({ matchLabels: { team: 'x' } });
     const early = readAccess(object, nothing, undefined);
     expect(early).toMatchObject({
-      access: { unknown: 'the labels of namespaces are not read yet' },
+      access: { unknown: 'the control plane has not read the labels of namespaces yet' },
       problem: undefined,
     });
     const refused = readAccess(object, forbidden, early);
     expect(refused.problem).toEqual({
       reason: 'NamespacesUnknown',
-      message: 'spec.allowedNamespaces: the labels of namespaces cannot be followed: namespaces is forbidden',
-      meanwhile: 'what is served stays, nothing new comes to it',
+      message:
+        'spec.allowedNamespaces: the control plane cannot watch labels of namespaces: namespaces is forbidden',
+      meanwhile: 'limiters keep their rules and get no new ones',
     });
     expect(admitted(refused)).toMatch(/namespaces is forbidden$/);
     expect(admitted(readAccess(object, known({ a: { team: 'x' } }), refused))).toEqual(['a']);
@@ -98,19 +99,19 @@ describe('readAccess', () => {
     expect(bad.problem).toEqual({
       reason: 'Invalid',
       message:
-        "spec.domains: entry 2 'mail=b' is never asked: '*' stands before it and matches the same domains",
-      meanwhile: 'what held before stays',
+        "spec.domains: entry 2 'mail=b' never applies: '*' comes before it and matches the same domains",
+      meanwhile: 'the previous value stays in use',
     });
     expect(accessProblem(fleet({ domains }))).toBe(bad.problem?.message);
     expect(accessProblem(selecting({ matchLabels: { team: 'x' } }))).toBeUndefined();
     expect(readAccess(fleet({ domains }, 2), nothing, bad)).toBe(bad);
     const atStart = readAccess(fleet({ domains }, 2), nothing, undefined);
     expect(atStart.access).toHaveProperty('unknown');
-    expect(atStart.problem?.meanwhile).toBe('what is served stays, nothing new comes to it');
+    expect(atStart.problem?.meanwhile).toBe('limiters keep their rules and get no new ones');
   });
 
   it('says what is wrong with a selector', () => {
     const { problem } = readAccess(selecting({ matchLabels: { 'a,b': 'c' } }), known({}), undefined);
-    expect(problem?.message).toMatch(/^spec.allowedNamespaces.selector: 'a\?b' is no key of a label/);
+    expect(problem?.message).toMatch(/^spec.allowedNamespaces.selector: 'a\?b' is not a key of a label/);
   });
 });

@@ -18,8 +18,8 @@ export interface KnownNamespaces {
 
 type Fault = Omit<FleetProblem, 'meanwhile'>;
 
-const staysKnown = 'what held before stays';
-const staysServed = 'what is served stays, nothing new comes to it';
+const staysKnown = 'the previous value stays in use';
+const staysServed = 'limiters keep their rules and get no new ones';
 
 /** The result for one RateLimitFleet. */
 export interface AccessReading {
@@ -66,7 +66,7 @@ export function readAccess(
   const admitted = names && new Set(names);
   const access: FleetAccess = {
     admits: (namespace) => admitted?.has(namespace) ?? true,
-    admitted: `allowedNamespaces of its RateLimitFleet takes those with the labels ${selecting}`,
+    admitted: `allowedNamespaces of its RateLimitFleet allows namespaces with the labels ${selecting}`,
     domains: domains.owners,
   };
   return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
@@ -82,13 +82,13 @@ function chosen({ labels }: KnownNamespaces, selects: LabelSelector): string[] |
 }
 
 function namespacesUnknown(outage: string): Fault {
-  const message = `spec.allowedNamespaces: the labels of namespaces cannot be followed: ${outage}`;
+  const message = `spec.allowedNamespaces: the control plane cannot watch labels of namespaces: ${outage}`;
   return { reason: 'NamespacesUnknown', message };
 }
 
 /** Without a fault, namespaces will be read soon. */
 function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
-  const why = fault?.message ?? 'the labels of namespaces are not read yet';
+  const why = fault?.message ?? 'the control plane has not read the labels of namespaces yet';
   const isUnknown = before === undefined || 'unknown' in before.access;
   const meanwhile = isUnknown ? staysServed : staysKnown;
   return {

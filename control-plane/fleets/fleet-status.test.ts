@@ -43,7 +43,7 @@ describe('fleetStatus', () => {
   it('is complete for a fleet in which one refuses', () => {
     const refusal = { number: 2, message: 'no', sinceMs: noonMs, resources: undefined };
     const stamp = { lastTransitionTime: '2026-01-02T12:00:00Z', observedGeneration: 3 };
-    const message = "not in force on every limiter of fleet 'edge'; refused by a since 12:00:00Z: no";
+    const message = "not in force on every limiter of fleet 'edge'; rejected by a since 12:00:00Z: no";
     expect(statusWith({ connected: [limiter('a', 1, { refusal }), limiter('b', 2)] })).toEqual({
       observedGeneration: 3,
       limiters: '2/2',
@@ -59,7 +59,7 @@ describe('fleetStatus', () => {
           type: 'Progressing',
           status: 'False',
           reason: 'Settled',
-          message: 'nobody is waited for',
+          message: 'no limiter is joining or loading',
           ...stamp,
         },
       ],

@@ -82,7 +82,7 @@ function unready({ reason, message, meanwhile }: FleetProblem): Finding {
 
 function readiness(name: string, standing: RolloutProgress, newest: FleetFacts['newest']): Finding {
   if (newest === undefined && standing.connected > 0)
-    return newCondition('Ready', 'NoRules', `no object is served to fleet '${name}'`);
+    return newCondition('Ready', 'NoRules', `no accepted object names fleet '${name}'`);
   const { reason, message } = progress(name, standing);
   return newCondition('Ready', reason, message);
 }
@@ -98,8 +98,8 @@ function progressing(
     return newCondition('Progressing', 'Joining', message);
   }
   if (newest !== undefined && pending.count > 0)
-    return newCondition('Progressing', 'Changing', `version ${newest.version} is being taken`);
-  return newCondition('Progressing', 'Settled', 'nobody is waited for');
+    return newCondition('Progressing', 'Changing', `version ${newest.version} is loading`);
+  return newCondition('Progressing', 'Settled', 'no limiter is joining or loading');
 }
 
 function conditionOf(

@@ -155,10 +155,10 @@ export class FleetStore {
     const key = `${service.namespace}/${service.name}`;
     const refusal = this.#slicesRefused.get(key);
     if (refusal === undefined) return undefined;
-    const message = `spec.service: the endpoints of ${key} cannot be followed: ${refusal}`;
+    const message = `spec.service: the control plane cannot watch the endpoints of ${key}: ${refusal}`;
     const meanwhile = this.#slices.get(key)?.isListed
-      ? 'who was expected still is'
-      : 'anyone who was connected within the grace is expected';
+      ? 'the last known endpoints are still expected'
+      : 'limiters that were connected within the grace are expected';
     return { reason: 'EndpointsUnknown', message, meanwhile };
   }
 

@@ -17,7 +17,7 @@ interface AdminContext extends Telemetry {
 
 const refusalReportIntervalMs = 1_000;
 /** Chosen: no path accepts a body. */
-const maxBodyBytes = { bytes: 1024, setting: 'no path takes more' };
+const maxBodyBytes = { bytes: 1024, setting: 'no request may be longer' };
 
 export function openAdmin(
   { settings, clock, log, metrics }: AdminContext,
@@ -32,7 +32,7 @@ export function openAdmin(
   const guard = new ApiGuard({
     token: parts.token,
     hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
-    noChanges: 'the control plane changes nothing: its changes are objects',
+    noChanges: 'the control plane accepts no changes by this API: change the objects in Kubernetes',
     clock,
     onRefused: (refused) => {
       metrics.all.apiRefused.inc({ reason: refused.reason });

@@ -15,9 +15,9 @@ it('counts and logs what is cut, by reason, with the port and the peer', async (
   expect(
     await Promise.all(['too_many_bytes', 'too_many_connections', 'too_many_pieces'].map(counted)),
   ).toEqual([1, 1, 0]);
-  const message = 'Cut a connection, or refused a request, of an HTTP port';
+  const message = 'Closed a connection or rejected a request of an HTTP listener';
   expect(telemetry.events).toMatchObject([
-    [message, { listener: 'HTTP', peer: '10.0.0.1:1', reason: expect.stringContaining('it held most') }],
+    [message, { listener: 'HTTP', peer: '10.0.0.1:1', reason: expect.stringContaining('it used most') }],
     [message, { listener: 'admission', peer: '10.0.0.2:2', times: 1 }],
   ]);
 });

@@ -40,11 +40,11 @@ describe('the listener of the control plane', () => {
     expect(await httpAsk(port, '/')).toMatchObject({
       status: 200,
       headers: { 'content-type': text },
-      body: `/console: a page that shows what is served to whom
+      body: `/console: a page that shows fleets, limiters and objects
 /healthz: 200 while the process answers at all
-/readyz: 200 when limiters can be served, else 503 and what is missing
+/readyz: 200 when limiters can get rules, otherwise 503 and what is missing
 /metrics: metrics in the text format of Prometheus
-/snapshot: what is served to which fleet, and which limiter acknowledged what; ?fleet=<name>, ?format=json
+/snapshot: the snapshot of each fleet, and which limiters have acknowledged it; ?fleet=<name>, ?format=json
 /v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/admin-api.md
 `,
     });
@@ -75,18 +75,18 @@ describe('the listener of the control plane', () => {
     expect(await httpAsk(port, '/readyz')).toMatchObject({
       status: 503,
       headers: { 'content-type': text },
-      body: 'not ready: the first complete list of RateLimitConfigs is not in; the xDS listener is not open\n',
+      body: 'not ready: the first complete list of RateLimitConfigs is not read yet; the xDS listener is not open\n',
     });
     readiness.reached('xds');
     expect((await httpAsk(port, '/readyz')).body).toBe(
-      'not ready: the first complete list of RateLimitConfigs is not in\n',
+      'not ready: the first complete list of RateLimitConfigs is not read yet\n',
     );
     readiness.reached('source');
     expect(await httpAsk(port, '/readyz')).toMatchObject({ status: 200, body: 'ok\n' });
     readiness.drain();
     expect(await httpAsk(port, '/readyz')).toMatchObject({
       status: 503,
-      body: 'not ready: this replica is ending\n',
+      body: 'not ready: this replica is shutting down\n',
     });
     expect(await httpAsk(port, '/healthz')).toMatchObject({ status: 200 });
   });
@@ -188,7 +188,7 @@ fleet default: version ${version}, 4 rules, 150 bytes
   resource team/mail: domain mail, 1 rule, 50 bytes, hash ${hashes['mail']}
   resource team/shop: domain shop, 3 rules, 100 bytes, hash ${hashes['shop']}
   limiter pod-a: acknowledged ${version} (current), Weir, supports windows algorithms overrides calendar reserve wide-numbers, at replica-a since 2026-01-02T03:04:05.000Z
-  limiter pod-b: acknowledged old, refused ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, too old for all rules, supports no capabilities, at replica-b since 2026-01-02T03:04:05.000Z
+  limiter pod-b: acknowledged old, rejected ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, does not support all rules, supports no capabilities, at replica-b since 2026-01-02T03:04:05.000Z
   object team/mail: generation 5, not accepted (Invalid: spec.domain: empty), served as generation 4, 1 rule, hash ${hashes['mail']}, programmed unknown
   object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, needs windows calendar, other limiters get generation 1, not programmed (Refused: pod-b refused it:\\nno)
 
@@ -337,7 +337,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
     expect(
       (await httpAsk(port, '/snapshot')).body,
     ).toBe(`replica replica-a of weir-system/weir-control-plane, class weir, leader unknown
-nothing is served: the first complete list of RateLimitConfigs is not in
+no limiter gets rules: the first complete list of RateLimitConfigs is not read yet
 
 fleet default: nothing served, 0 rules, 0 bytes
   limiter pod-a: nothing acknowledged, Weir, supports no capabilities, at replica-a since 2026-01-02T03:04:05.000Z

@@ -30,11 +30,11 @@ export interface ControlPlaneListenerOptions {
   onFault(error: unknown): void;
 }
 
-const index = `/console: a page that shows what is served to whom
+const index = `/console: a page that shows fleets, limiters and objects
 /healthz: 200 while the process answers at all
-/readyz: 200 when limiters can be served, else 503 and what is missing
+/readyz: 200 when limiters can get rules, otherwise 503 and what is missing
 /metrics: metrics in the text format of Prometheus
-/snapshot: what is served to which fleet, and which limiter acknowledged what; ?fleet=<name>, ?format=json
+/snapshot: the snapshot of each fleet, and which limiters have acknowledged it; ?fleet=<name>, ?format=json
 /v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/admin-api.md
 `;
 
@@ -107,7 +107,7 @@ async function answerMetrics(
 
 /** The parts that have to be there before limiters are sent to this replica, with the words that explain what is missing. */
 const parts = {
-  source: 'the first complete list of RateLimitConfigs is not in',
+  source: 'the first complete list of RateLimitConfigs is not read yet',
   xds: 'the xDS listener is not open',
 } as const;
 
@@ -136,10 +136,10 @@ export class Readiness implements ReadinessView {
     const unread = this.#unread();
     const missing = [...this.#waitingFor].map((part) =>
       part === 'source' && unread.length > 0
-        ? `limiters get nothing new before you correct these files or move them out of the folder: ${unread.join('; ')}`
+        ? `limiters get no new rules until you correct these files or move them out of the folder: ${unread.join('; ')}`
         : parts[part],
     );
-    return this.#isDraining ? [...missing, 'this replica is ending'] : missing;
+    return this.#isDraining ? [...missing, 'this replica is shutting down'] : missing;
   }
 
   reached(part: ReadinessPart): void {

@@ -118,7 +118,7 @@ describe('GET /v1/overrides of the control plane', () => {
   it('says so before the first list', async () => {
     expect(await ask(undefined)).toEqual({
       overrides: [],
-      notes: ['the first complete list of objects is not in'],
+      notes: ['the first complete list of objects is not read yet'],
     });
   });
 });

@@ -30,9 +30,9 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
           .map((outcome) => ({ outcome, domain: domainIn(outcome) }))
           .filter(({ domain }) => (wanted === undefined || domain === wanted) && call.actor.mayRead(domain));
         const notes = [
-          ...(decision === undefined ? ['the first complete list of objects is not in'] : []),
+          ...(decision === undefined ? ['the first complete list of objects is not read yet'] : []),
           ...(rows.length > mostListed
-            ? [`${rows.length - mostListed} more are not listed: ask by domain`]
+            ? [`${rows.length - mostListed} more are not listed: ask for one domain`]
             : []),
         ];
         const overrides = rows

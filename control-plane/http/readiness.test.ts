@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { Readiness } from './listener.ts';
 
-const source = 'the first complete list of RateLimitConfigs is not in';
+const source = 'the first complete list of RateLimitConfigs is not read yet';
 const xds = 'the xDS listener is not open';
-const ending = 'this replica is ending';
+const ending = 'this replica is shutting down';
 
 describe('Readiness', () => {
   it('waits for the source and for xDS, in any order', () => {

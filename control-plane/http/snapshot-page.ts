@@ -48,7 +48,7 @@ function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Gen
   const { replica, className, controllerName } = view;
   const name = controllerName === undefined ? '' : ` of ${controllerName}`;
   yield `replica ${replica}${name}, class ${className}, leader ${view.leader() ?? 'unknown'}`;
-  if (view.decision() === undefined) yield `nothing is served: ${plain(view.missing().join('; '))}`;
+  if (view.decision() === undefined) yield `no limiter gets rules: ${plain(view.missing().join('; '))}`;
   for (const { head, resources, limiters, objects } of fleets) {
     const { fleet, version, rules, bytes } = head;
     yield '';
@@ -79,9 +79,9 @@ function limiterLine(row: LimiterRow): string {
     acceptedVersion === null ? 'nothing acknowledged' : `acknowledged ${plain(acceptedVersion)}`;
   const facts = [
     isCurrent ? `${inForce} (current)` : inForce,
-    ...(refusal === null ? [] : [`refused ${refusal.version}: ${plain(refusal.message)}`]),
+    ...(refusal === null ? [] : [`rejected ${refusal.version}: ${plain(refusal.message)}`]),
     isWeir ? 'Weir' : 'not Weir',
-    `${isTooOld ? 'too old for all rules, ' : ''}supports ${capabilities.length === 0 ? 'no capabilities' : capabilities.join(' ')}`,
+    `${isTooOld ? 'does not support all rules, ' : ''}supports ${capabilities.length === 0 ? 'no capabilities' : capabilities.join(' ')}`,
     `at ${replica} since ${connectedSince}`,
   ];
   return `  limiter ${plain(name)}: ${facts.join(', ')}`;

@@ -97,7 +97,7 @@ describe('loadKubernetesConfig', () => {
 
   it('says that there is no way to the API', () => {
     expect(() => loadKubernetesConfig({ home: '/nowhere', serviceAccountFolder: '/nowhere' })).toThrow(
-      'no way to the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and /nowhere/.kube/config does not exist',
+      'cannot find the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and /nowhere/.kube/config does not exist',
     );
   });
 

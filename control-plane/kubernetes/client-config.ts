@@ -36,7 +36,7 @@ export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConf
   const inHome = options.home ? join(options.home, '.kube', 'config') : undefined;
   if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], inHome, options.context);
   throw new KubernetesConfigError(
-    `no way to the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and ${inHome ?? '~/.kube/config'} does not exist`,
+    `cannot find the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and ${inHome ?? '~/.kube/config'} does not exist`,
   );
 }
 

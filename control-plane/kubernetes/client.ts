@@ -104,7 +104,7 @@ export class KubernetesClient implements KubernetesApi {
     const abort = (reason: string, message: string) =>
       controller.abort(new ApiError({ status: 0, reason, message: `${this.server}: ${message}` }));
     const callOff = this.#timers.after(timeoutMs, () => abort('Timeout', `no answer within ${timeoutMs} ms`));
-    const onAbort = () => abort('Aborted', 'the request was given up');
+    const onAbort = () => abort('Aborted', 'the request was canceled');
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
     const end = () => {
@@ -225,7 +225,7 @@ export class KubernetesClient implements KubernetesApi {
       response.once('close', () => {
         signal.removeEventListener('abort', onAbort);
         if (response.readableEnded) return;
-        reject(unreachable(this.server, new Error('the connection ended within the answer')));
+        reject(unreachable(this.server, new Error('the connection ended before the answer was complete')));
       });
     });
   }

@@ -207,7 +207,7 @@ describe('Reflector', () => {
 
   it('refuses what does not belong to its state', () => {
     expect(() => reflector.due()).toThrow('not waiting but idle');
-    expect(() => reflector.bookmarked('1')).toThrow('no watch is under way: idle');
+    expect(() => reflector.bookmarked('1')).toThrow('no watch is open: idle');
     reflector.start();
     expect(() => reflector.start()).toThrow('not idle but listing');
     expect(() => reflector.watchEnded({ error: undefined, lastedMs: 0 })).toThrow('not watching but listing');

@@ -160,7 +160,8 @@ function eventsOf(
   const events: ProgressEvent[] = [];
   for (const value of values) {
     const event = parseWatchEvent(value);
-    if (event === undefined) return { events, error: unreadable(`${request}: an event of unknown form`) };
+    if (event === undefined)
+      return { events, error: unreadable(`${request}: an event in an unknown format`) };
     if (event.type === 'ERROR') return { events, error: watchError(event.status, request) };
     events.push(event);
   }
@@ -286,7 +287,7 @@ export class Reflector<T> {
 
   /** Called when all changes up to this version have been received. */
   bookmarked(resourceVersion: string): void {
-    if (this.#state !== 'watching') throw new Error(`no watch is under way: ${this.#state}`);
+    if (this.#state !== 'watching') throw new Error(`no watch is open: ${this.#state}`);
     this.#resourceVersion = resourceVersion;
     this.#hasReceived = true;
     this.#failures = 0;

@@ -54,9 +54,9 @@ describe('reviewToken', () => {
     [
       'a token for others',
       { ...authenticated, audiences: ['other'] },
-      { problem: 'not made for the audience weir' },
+      { problem: 'not for the audience weir' },
     ],
-    ['a token for the server itself', authenticated, { problem: 'not made for the audience weir' }],
+    ['a token for the server itself', authenticated, { problem: 'not for the audience weir' }],
   ])('reports %s', async (_, status, outcome) => {
     const { client } = server(...(status === undefined ? [] : [status]));
     expect(await reviewToken(client, question)).toEqual(outcome);

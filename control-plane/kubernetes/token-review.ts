@@ -44,7 +44,7 @@ export async function reviewToken(
   const name = user?.username ?? '';
   if (authenticated !== true || name === '') return { problem: error ?? 'not authenticated' };
   // A server that does not support audiences omits them. Then the token is for the API server itself.
-  if (!audiences.includes(audience)) return { problem: `not made for the audience ${audience}` };
+  if (!audiences.includes(audience)) return { problem: `not for the audience ${audience}` };
   const [podUid] = user?.extra?.[podUidKey] ?? [];
   return { user: name, ...(podUid === undefined ? {} : { podUid }) };
 }

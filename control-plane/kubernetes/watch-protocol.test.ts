@@ -171,7 +171,7 @@ describe('readWatch', () => {
 
   it.each([
     ['text', '<html>\n', 'watch of /things: an event is not JSON'],
-    ['an unknown event', '{"type":"HELLO"}\n', 'watch of /things: an event of unknown form'],
+    ['an unknown event', '{"type":"HELLO"}\n', 'watch of /things: an event in an unknown format'],
   ])('ends at %s, and loses nothing before it', async (_, text, message) => {
     const { stream, received, ended } = start();
     stream.write(line('ADDED', thing) + text);

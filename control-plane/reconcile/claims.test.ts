@@ -120,8 +120,8 @@ describe('a RateLimitFleet', () => {
     const elsewhere = of('web', 'web', { status: servedStatus('other') });
     expect(said([served, of('shop', 'shop'), elsewhere], { fleets })).toEqual([
       'mail/limits: Valid',
-      "shop/limits: FleetNotAllowed: who may use fleet 'default' is not known: no right to look",
-      "web/limits: FleetNotAllowed: who may use fleet 'default' is not known: no right to look",
+      "shop/limits: FleetNotAllowed: it is unknown which namespaces may use fleet 'default': no right to look",
+      "web/limits: FleetNotAllowed: it is unknown which namespaces may use fleet 'default': no right to look",
     ]);
   });
 });
@@ -131,19 +131,22 @@ describe('a domain that a namespace had last', () => {
   const back = of('shop', 'shop', { uid: 'new', createdMs: 99 });
 
   it('is held for it, no matter who has waited, and says until when', () => {
-    const words = "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is held for namespace shop";
-    expect(said([squatter], { records: held('shop') })).toEqual([`${words}, which had it last, for a while`]);
+    const words =
+      "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is reserved for namespace shop";
+    expect(said([squatter], { records: held('shop') })).toEqual([
+      `${words}, its last namespace, for a while`,
+    ]);
     const records = new Map<string, DomainRecord>([
       ['default/shop', { namespaces: ['shop'], heldUntilMs: Date.UTC(2026, 0, 2, 12, 0, 0, 1) }],
     ]);
     expect(said([squatter], { records })).toEqual([
-      `${words}, which had it last, until 2026-01-02T12:00:01Z`,
+      `${words}, its last namespace, until 2026-01-02T12:00:01Z`,
     ]);
   });
 
   it('passes at once within the namespace', () => {
     expect(said([squatter, back], { records: held('shop') })).toEqual([
-      "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is taken by shop/limits",
+      "evil/limits: DomainConflict: domain 'shop' of fleet 'default' belongs to shop/limits",
       'shop/limits: Valid',
     ]);
   });
@@ -174,10 +177,10 @@ describe('a domain that a namespace had last', () => {
       'shop/limits: Valid',
     ]);
     expect(said([guest], { records: held('shop') }, merging)).toEqual([
-      expect.stringMatching(/^evil\/limits: DomainConflict: .* is held for namespace shop/),
+      expect.stringMatching(/^evil\/limits: DomainConflict: .* is reserved for namespace shop/),
     ]);
     expect(said([squatter, back], { records: held('shop') }, merging)).toEqual([
-      "evil/limits: DomainConflict: descriptor 'key' in domain 'shop' of fleet 'default' is taken by shop/limits",
+      "evil/limits: DomainConflict: descriptor 'key' in domain 'shop' of fleet 'default' belongs to shop/limits",
       'shop/limits: Valid',
     ]);
   });

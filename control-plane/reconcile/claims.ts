@@ -451,7 +451,7 @@ function parts(text: string): string[] {
 /** The entry, or what is wrong with it. */
 function parseEntry(part: string): OwnersOfDomain | string {
   const mark = part.lastIndexOf('=');
-  if (mark === -1) return "has no '=' between a domain and its namespaces";
+  if (mark === -1) return "needs '=' between a domain and its namespaces";
   const domain = part.slice(0, mark).trim();
   if (domain === '') return "names no domain before '='";
   const namespaces = part
@@ -464,12 +464,12 @@ function parseEntry(part: string): OwnersOfDomain | string {
 function entryOf(domain: string, namespaces: readonly string[]): OwnersOfDomain | string {
   if (namespaces.every((name) => name === '')) return "names no namespace after '='";
   const bad = namespaces.find((name) => !/^[a-z0-9*-]{1,63}$/.test(name));
-  if (bad !== undefined) return `has '${bad}' where a namespace must stand`;
+  if (bad !== undefined) return `has '${bad}' in place of a namespace`;
   return { domain, namespaces };
 }
 
 function coverProblem(cover: OwnersOfDomain | undefined): string | undefined {
-  return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
+  return cover && `never applies: '${cover.domain}' comes before it and matches the same domains`;
 }
 
 /** Finds the first entry that matches a domain. A pattern is only tried for domains that contain its clue. */

@@ -216,7 +216,7 @@ describe('objects whose counters could meet', () => {
     await settle();
     expect([searches, failures]).toEqual([
       1,
-      ['Could not look for counters of a fleet that could meet in one key: default: no memory'],
+      ['Could not check whether counters of a fleet share a key: default: no memory'],
     ]);
     watch.close();
     await settle();

@@ -99,7 +99,7 @@ function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): F
 }
 
 function fallbackText(fallback: FallbackSpec | undefined): string {
-  if (fallback === undefined) return 'nothing of it';
+  if (fallback === undefined) return 'no part of it';
   const { generation, needs } = fallback;
   return `generation ${generation}${needs.length === 0 ? '' : ` if they support ${needs.join(', ')}`}`;
 }
@@ -116,7 +116,7 @@ function olderText(
     return `generation ${generation} without ${fields} is ${isEverywhere ? '' : 'served, but '}${message}`;
   }
   const same = generation === newest ? ' as it was last accepted' : '';
-  return `generation ${generation}${same} ${isEverywhere ? 'stays ' : 'is served as before, but '}${message}`;
+  return `generation ${generation}${same} ${isEverywhere ? 'stays ' : 'is still served, but '}${message}`;
 }
 
 interface Progress {
@@ -131,7 +131,10 @@ interface Progress {
 export function progress(
   fleet: string,
   standing: RolloutProgress,
-  { awaitsMore = false, others = 'earlier rules or none' }: { awaitsMore?: boolean; others?: string } = {},
+  {
+    awaitsMore = false,
+    others = 'an earlier version, if there is one',
+  }: { awaitsMore?: boolean; others?: string } = {},
 ): Progress {
   const { connected, refused, tooOld, pending } = standing;
   if (connected === 0) {
@@ -141,7 +144,7 @@ export function progress(
   if (refused.count + tooOld.count + pending.count === 0) {
     if (unheard !== '' || awaitsMore) {
       const more = awaitsMore ? '; other limiters may still connect to this new leader' : '';
-      const message = `it is unknown whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
+      const message = `it is unknown whether these rules are in force on every limiter of fleet '${fleet}'${unheard}${more}`;
       return { reason: 'Disconnected', message };
     }
     return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
@@ -166,8 +169,8 @@ function unheardText({ away, isShort }: RolloutProgress): string {
 
 function refusalText({ items, count }: RolloutProgress['refused']): string {
   const [first, ...others] = items;
-  const words = `refused by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRefusal)}`;
-  return count === 1 ? words : `${words}; also refused by ${listed({ items: others, count: count - 1 })}`;
+  const words = `rejected by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRefusal)}`;
+  return count === 1 ? words : `${words}; also rejected by ${listed({ items: others, count: count - 1 })}`;
 }
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {

@@ -106,21 +106,21 @@ describe('Decider', () => {
     const decision = decide([younger, older]);
     expect(saidOf(decision, older)).toBe('Valid');
     expect(saidOf(decision, younger)).toBe(
-      "DomainConflict: domain 'shop' of fleet 'default' is taken by default/b; nothing is in force",
+      "DomainConflict: domain 'shop' of fleet 'default' belongs to default/b; nothing is in force",
     );
   });
 
   it('leaves a domain to the object whose status says that it has it', () => {
     const older = configObject({ name: 'older', createdMs: 1 });
     const younger = configObject({ name: 'younger', createdMs: 2, status: servedStatus({ domain: 'shop' }) });
-    expect(saidOf(decide([older, younger]), older)).toContain('taken by default/younger');
+    expect(saidOf(decide([older, younger]), older)).toContain('belongs to default/younger');
   });
 
   it('leaves a domain to the object that has it while that changes its rules', () => {
     const older = configObject({ name: 'older', createdMs: 1 });
     const status = servedStatus({ domain: 'shop' });
     const changed = configObject({ name: 'changed', createdMs: 2, generation: 2, status });
-    expect(saidOf(decide([older, changed]), older)).toContain('taken by default/changed');
+    expect(saidOf(decide([older, changed]), older)).toContain('belongs to default/changed');
     expect(saidOf(decide([older, changed]), changed)).toBe('Valid');
   });
 
@@ -204,7 +204,7 @@ describe('a kept spec', () => {
     const second = { ...first, generation: 2, spec: invalidSpec() };
     const newcomer = configObject({ name: 'b', createdMs: 1 });
     const decision = decide([newcomer, second], { kept: kept(first) });
-    expect(saidOf(decision, newcomer)).toContain('is taken by default/a; nothing is in force');
+    expect(saidOf(decision, newcomer)).toContain('belongs to default/a; nothing is in force');
     expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
   });
 
@@ -214,9 +214,9 @@ describe('a kept spec', () => {
     const waiting = configObject({ name: 'waiting', createdMs: 1 });
     const decision = decide([wanting, owner, waiting], { kept: kept(first) });
     expect(saidOf(decision, wanting)).toBe(
-      "DomainConflict: domain 'mail' of fleet 'default' is taken by default/mail; generation 1 stays in force",
+      "DomainConflict: domain 'mail' of fleet 'default' belongs to default/mail; generation 1 stays in force",
     );
-    expect(saidOf(decision, waiting)).toContain("'shop' of fleet 'default' is taken by default/a;");
+    expect(saidOf(decision, waiting)).toContain("'shop' of fleet 'default' belongs to default/a;");
   });
 
   it('lets two objects swap their domains', () => {
@@ -267,7 +267,7 @@ describe('a kept spec', () => {
     const other = configObject({ name: 'other', createdMs: 2, status });
     const decision = decide([changed, other], { kept: kept(first) });
     expect(saidOf(decision, other)).toBe('Valid');
-    expect(saidOf(decision, changed)).toContain('is taken by default/other; nothing is in force');
+    expect(saidOf(decision, changed)).toContain('belongs to default/other; nothing is in force');
   });
 
   it('of an object that is gone goes too', () => {
@@ -309,7 +309,7 @@ describe('a merged domain', () => {
     const decision = decide([clashing, a, b], merging);
     expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
     expect(saidOf(decision, clashing)).toBe(
-      "DomainConflict: descriptor 'l' in domain 'shop' of fleet 'default' is taken by default/a; nothing is in force",
+      "DomainConflict: descriptor 'l' in domain 'shop' of fleet 'default' belongs to default/a; nothing is in force",
     );
   });
 
@@ -322,7 +322,7 @@ describe('a merged domain', () => {
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
     expect(saidOf(decision, greedy)).toContain(
-      "'m' in domain 'shop' of fleet 'default' is taken by default/b; generation 1",
+      "'m' in domain 'shop' of fleet 'default' belongs to default/b; generation 1",
     );
     expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
   });
@@ -334,7 +334,7 @@ describe('a merged domain', () => {
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
     expect(saidOf(decision, greedy)).toContain(
-      "'m' in domain 'shop' of fleet 'default' is taken by default/b;",
+      "'m' in domain 'shop' of fleet 'default' belongs to default/b;",
     );
     expect(saidOf(decision, served[1])).toBe('Valid');
   });
@@ -342,7 +342,7 @@ describe('a merged domain', () => {
   it('names the oldest of several objects that have the keys', () => {
     const clashing = configObject({ name: 'c', createdMs: 3, spec: configSpec({ keys: ['m', 'l'] }) });
     expect(saidOf(decide([a, b, clashing], merging), clashing)).toContain(
-      "'l' in domain 'shop' of fleet 'default' is taken by default/a;",
+      "'l' in domain 'shop' of fleet 'default' belongs to default/a;",
     );
   });
 
@@ -370,7 +370,7 @@ describe('a merged domain', () => {
     expect(servedTo(decision, 'default')).toEqual(['default/owner: key', 'shop: x k']);
     expect(saidOf(decision, newcomer)).toBe('Valid');
     expect(saidOf(decision, rival)).toContain(
-      "descriptor 'x' in domain 'shop' of fleet 'default' is taken by default/holder",
+      "descriptor 'x' in domain 'shop' of fleet 'default' belongs to default/holder",
     );
   });
 });

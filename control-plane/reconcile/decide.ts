@@ -61,10 +61,10 @@ function conflictText(place: string, clash: ClaimConflict | HeldDomain): string 
     const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
     // Rounded up, so that the domain is not given to another object earlier.
     const until = heldUntilMs === undefined ? '' : ` until ${timeText(heldUntilMs + 999)}`;
-    return `${place} is held for ${whom}, which had it last,${until === '' ? ' for a while' : until}`;
+    return `${place} is reserved for ${whom}, its last namespace,${until === '' ? ' for a while' : until}`;
   }
   const what = clash.key === undefined ? place : `descriptor '${name(clash.key)}' in ${place}`;
-  return `${what} is taken by ${objectKey(clash.holder.object)}`;
+  return `${what} belongs to ${objectKey(clash.holder.object)}`;
 }
 
 /** An object and what it may be served, whatever others claim. */
@@ -254,7 +254,7 @@ export function newerAcceptedSpec(
   return isNews ? { ...known, fallback: { generation, spec } } : known;
 }
 
-/** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
+/** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known. */
 export function withUnknownSpec(
   { outcomes }: ClusterDecision,
   kept: ReadonlyMap<string, LastAcceptedSpec>,

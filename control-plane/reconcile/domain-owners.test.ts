@@ -69,13 +69,13 @@ describe('parseDomainOwners', () => {
     expect(parsed).toEqual({
       ok: false,
       errors: [
-        "entry 1 'payments' has no '=' between a domain and its namespaces",
+        "entry 1 'payments' needs '=' between a domain and its namespaces",
         "entry 2 '=x' names no domain before '='",
         "entry 3 'a=' names no namespace after '='",
-        "entry 4 'b=x,,y' has '' where a namespace must stand",
-        "entry 5 'c=No' has 'No' where a namespace must stand",
-        "entry 8 'e=y' is never asked: '*' stands before it and matches the same domains",
-        "entry 9 'd=w' is never asked: 'd' stands before it and matches the same domains",
+        "entry 4 'b=x,,y' has '' in place of a namespace",
+        "entry 5 'c=No' has 'No' in place of a namespace",
+        "entry 8 'e=y' never applies: '*' comes before it and matches the same domains",
+        "entry 9 'd=w' never applies: 'd' comes before it and matches the same domains",
       ],
     });
   });
@@ -99,7 +99,7 @@ describe('many entries', () => {
           matches.slice(0, at).find((earlier) => patternMatches(earlier, match));
         const errors = matches.flatMap((match, at) => {
           const found = cover(match, at);
-          const words = `is never asked: '${found}' stands before it and matches the same domains`;
+          const words = `never applies: '${found}' comes before it and matches the same domains`;
           return found === undefined ? [] : `entry ${at + 1} '${match}=ns-${at}' ${words}`;
         });
         const all = read(matches);

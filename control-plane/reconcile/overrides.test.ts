@@ -192,7 +192,7 @@ describe('overrides', () => {
     const none = override('none', { spec: { ...rest, match: [{ key: 'nobody' }] } });
     expect(outcomeOn(decide([shop, none]), 'none').override).toMatchObject({
       endsMs: undefined,
-      notes: ['it does nothing: its entries match no rule with exactly one limit'],
+      notes: ['it has no effect: its entries match no rule with exactly one limit'],
     });
   });
 
@@ -253,7 +253,7 @@ describe('overrides', () => {
 
   it('over a domain that has no rules are served, and say what comes of it', () => {
     expect(outcomeOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
-      'no RateLimitConfig has rules for the domain: it does nothing until one has',
+      'no RateLimitConfig has rules for the domain: it has no effect until one has',
     ]);
     const { requestsPerUnit: _, ...rest } = spec({ block: true });
     expect(outcomeOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([

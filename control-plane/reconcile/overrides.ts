@@ -377,14 +377,14 @@ function endOf(
     const end = grantEnd(override, rules);
     return typeof end === 'number'
       ? { endsMs: end, notes: [] }
-      : { endsMs: undefined, notes: [`it does nothing: ${end.problem}`] };
+      : { endsMs: undefined, notes: [`it has no effect: ${end.problem}`] };
   }
   if (rules !== undefined) return { endsMs: text.endsMs, notes: [] };
   const worksAlone =
     effect.kind === 'block' ||
     effect.kind === 'shadow' ||
     (effect.kind === 'limit' && effect.unit !== undefined);
-  const then = worksAlone ? 'it works by itself' : 'it does nothing until one has';
+  const then = worksAlone ? 'it works by itself' : 'it has no effect until one has';
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
 }
 
@@ -399,7 +399,7 @@ export function grantEnd(
   { domain, match, limit: name, createdMs }: Override,
   rules: Resource | undefined,
 ): number | { problem: string } {
-  if (rules === undefined) return { problem: 'there are no rules of the domain to grant more of' };
+  if (rules === undefined) return { problem: 'the domain has no rules: nothing can be granted' };
   const table = tables.get(rules) ?? new RuleTable(compileRules([decodeResource(rules.bytes)]));
   tables.set(rules, table);
   const limits = table.match(domain, match)?.rule.limits ?? [];

@@ -34,7 +34,7 @@ export function accessRejection(
   const found = fleets.get(fleet);
   const unknown = found !== undefined && 'unknown' in found ? found.unknown : undefined;
   if (unknown !== undefined && !isServed)
-    return fleetNotAllowed(`who may use fleet '${name(fleet)}' is not known: ${unknown}`);
+    return fleetNotAllowed(`it is unknown which namespaces may use fleet '${name(fleet)}': ${unknown}`);
   const access = found !== undefined && 'admits' in found ? found : undefined;
   if (access?.admits(namespace) === false)
     return fleetNotAllowed(`fleet '${name(fleet)}' is not for namespace '${namespace}': ${access.admitted}`);

@@ -46,7 +46,7 @@ export interface Evaluation {
   /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean;
   /**
-   * Whether limiters may still be on their way to a new leader. Until then, the status of the leader before stays, unless a
+   * Whether limiters may still be on their way to a new leader. Until then, the status of the previous leader stays, unless a
    * limiter rejects the rules.
    */
   awaitsLimiters?: boolean;
@@ -346,7 +346,10 @@ export class StatusBoard {
     return found;
   }
 
-  /** Returns whether the status of the leader before stays for now. Once this process wrote the status itself, its reasons are known. */
+  /**
+   * Returns whether the status of the leader before stays for now. Once this process wrote the status itself, its reasons are
+   * known.
+   */
   #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
     const found = this.#foundAt(known);
     found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);

@@ -134,17 +134,17 @@ describe('statusOf', () => {
     [
       'a limiter that refuses',
       { standing: standing(1, { refused: ['r'], pending: ['p'] }) },
-      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; waiting for p since 12:00:59Z",
+      "False Refused: not in force on every limiter of fleet 'edge'; rejected by r since 12:00:00Z: r says no; waiting for p since 12:00:59Z",
     ],
     [
       'a limiter that refuses in the words of rule files, which are put into those of manifests',
       { standing: standing(0, { refused: ['token_bucket'] }) },
-      "False Refused: not in force on every limiter of fleet 'edge'; refused by token_bucket since 12:00:00Z: TokenBucket says no",
+      "False Refused: not in force on every limiter of fleet 'edge'; rejected by token_bucket since 12:00:00Z: TokenBucket says no",
     ],
     [
       'several that refuse',
       { standing: standing(0, { refused: ['r', 's', 't'] }) },
-      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; also refused by s since 12:00:01Z, t since 12:00:02Z",
+      "False Refused: not in force on every limiter of fleet 'edge'; rejected by r since 12:00:00Z: r says no; also rejected by s since 12:00:01Z, t since 12:00:02Z",
     ],
     [
       'limiters that are too old',
@@ -159,18 +159,18 @@ describe('statusOf', () => {
         standing: withOld(standing(0)),
       },
       "False LimiterTooOld: not in force on every limiter of fleet 'edge'; limiters that do not support all of windows, calendar " +
-        'get nothing of it: o since 12:00:00Z and others',
+        'get no part of it: o since 12:00:00Z and others',
     ],
     [
       'one that refuses before those that are too old',
       { outcome: needsNew, standing: withOld(standing(0, { refused: ['r'] })) },
-      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; " +
+      "False Refused: not in force on every limiter of fleet 'edge'; rejected by r since 12:00:00Z: r says no; " +
         'limiters that do not support all of windows, calendar get generation 1: o since 12:00:00Z and others',
     ],
     [
       'limiters that are too old for an older generation',
       { outcome: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
-      'False NotAccepted: generation 2 is not accepted; generation 2 as it was last accepted is served as before, but ' +
+      'False NotAccepted: generation 2 is not accepted; generation 2 as it was last accepted is still served, but ' +
         "not in force on every limiter of fleet 'edge'; limiters that do not support all of windows, calendar " +
         'get generation 1: o since 12:00:00Z and others',
       `False Invalid: not accepted: ${rejection.message}`,
@@ -178,7 +178,7 @@ describe('statusOf', () => {
     [
       'limiters that are away',
       { standing: { ...standing(1), away: { items: [{ name: 'p', sinceMs: noonMs }], count: 9 } } },
-      "Unknown Disconnected: it is unknown whether it is in force on every limiter of fleet 'edge'; no report from p since 12:00:00Z and others",
+      "Unknown Disconnected: it is unknown whether these rules are in force on every limiter of fleet 'edge'; no report from p since 12:00:00Z and others",
     ],
     [
       'fewer limiters than there should be',
@@ -194,14 +194,14 @@ describe('statusOf', () => {
     [
       'an older generation that is not in force everywhere',
       { outcome: keptInForce, standing: standing(1, { pending: ['p'] }) },
-      'False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but ' +
+      'False NotAccepted: generation 2 is not accepted; generation 1 is still served, but ' +
         "not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that nobody takes',
       { outcome: keptInForce, standing: standing(0) },
-      "False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but no limiter of fleet 'edge' is connected",
+      "False NotAccepted: generation 2 is not accepted; generation 1 is still served, but no limiter of fleet 'edge' is connected",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [

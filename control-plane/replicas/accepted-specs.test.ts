@@ -42,7 +42,7 @@ it('a spec that fits into no ConfigMap is not stored, with a line in the log, an
   expect([...store.stored.keys()]).toEqual(['u2']);
   expect(telemetry.events).toEqual([
     [
-      'A spec that stays in force is too large to be stored: a restart would lose it',
+      'The accepted spec of an object is too large to store: a restart would lose it',
       { object: 'team/large', bytes: expect.any(Number), mostBytes: 1_000_000 },
     ],
   ]);

@@ -20,7 +20,7 @@ function record(fields: Partial<LeaseRecord>): LeaseRecord {
   };
 }
 
-/** Has written at 0 with the answer at 100. */
+/** It has written at 0, and got the answer at 100. */
 function leading(): ElectionState {
   const state = new ElectionState(options);
   state.read(undefined, 0);

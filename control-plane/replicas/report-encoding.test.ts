@@ -275,7 +275,7 @@ describe('a collection of reports', () => {
     expect(limitersOf('a')).toHaveLength(1);
     expect(reported).toEqual([
       'changed',
-      expect.stringMatching(/^What another replica wrote cannot be read: weir-limiters-a: /),
+      expect.stringMatching(/^Cannot read a report of another replica: weir-limiters-a: /),
     ]);
   });
 

@@ -188,7 +188,7 @@ describe('a status pump', () => {
     expect([...answers.keys()]).toEqual(['e']);
     await answer('e', { is: 'written' });
     const missing =
-      "The right to patch 'ratelimitconfigs/status' is missing: no status of the namespace is written";
+      "The right to patch 'ratelimitconfigs/status' is missing: the control plane writes no status in the namespace";
     expect(reported.filter((line) => !line.startsWith(missing))).toEqual(['spared', 'spared', 'written e']);
     expect(reported.filter((line) => line.startsWith(missing))).toHaveLength(1);
     expect(done).toEqual(['e']);

@@ -42,7 +42,7 @@ describe('parseControlPlaneSettings', () => {
     });
   });
 
-  const namespace = 'up to 63 of a-z, 0-9 and -, neither first nor last of them -';
+  const namespace = 'up to 63 of a-z, 0-9 and -, without - at either end';
   const refused: [env: Record<string, string>, ...messages: string[]][] = [
     [{ SOURCE: 'DIRECTORY' }, 'MANIFESTS_DIRECTORY: is needed with SOURCE=DIRECTORY'],
     [
@@ -55,7 +55,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { MANIFESTS_DIRECTORY: '/m' },
-      'MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only: set that as well, or remove it',
+      'MANIFESTS_DIRECTORY: has an effect only with SOURCE=DIRECTORY: set that as well, or remove it',
     ],
     [
       { SOURCE: 'directory', MANIFESTS_DIRECTORY: '/m', WATCH_NAMESPACES: 'a', LABEL_SELECTOR: 'a=b' },
@@ -76,15 +76,15 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { DOMAIN_OWNERS: 'shop; *=Platform' },
-      "DOMAIN_OWNERS: entry 1 'shop' has no '=' between a domain and its namespaces",
-      "DOMAIN_OWNERS: entry 2 '*=Platform' has 'Platform' where a namespace must stand",
+      "DOMAIN_OWNERS: entry 1 'shop' needs '=' between a domain and its namespaces",
+      "DOMAIN_OWNERS: entry 2 '*=Platform' has 'Platform' in place of a namespace",
     ],
     [{ XDS_TLS_CERT: '/c.pem' }, 'XDS_TLS_KEY: is needed with XDS_TLS_CERT'],
     [{ XDS_TLS_KEY: '/k.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_KEY'],
     [{ XDS_TLS_CLIENT_CACERT: '/ca.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_CLIENT_CACERT'],
     [
       { XDS_CLIENT_FLEETS: 'a=b' },
-      'XDS_TLS_CLIENT_CACERT: is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it limiters show no certificate',
+      'XDS_TLS_CLIENT_CACERT: is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it the control plane asks for no certificates',
     ],
     [
       { XDS_CLIENT_FLEETS: 'a=b,c' },
@@ -101,11 +101,11 @@ describe('parseControlPlaneSettings', () => {
     [{ POD_NAMESPACE: '-' }, `POD_NAMESPACE: "-" is not accepted, expected ${namespace}, or empty`],
     [
       { LEASE_DURATION: '10s' },
-      'LEASE_RENEW_DEADLINE: 10s must be less than LEASE_DURATION, 10s: else two replicas could lead',
+      'LEASE_RENEW_DEADLINE: 10s must be less than LEASE_DURATION, 10s: otherwise two replicas could lead',
     ],
     [
       { LEASE_RETRY_PERIOD: '10s' },
-      'LEASE_RETRY_PERIOD: 10s must be less than LEASE_RENEW_DEADLINE, 10s: else one failed attempt ends the lead',
+      'LEASE_RETRY_PERIOD: 10s must be less than LEASE_RENEW_DEADLINE, 10s: otherwise one failed attempt ends the leadership',
     ],
     [
       { STATUS_WRITES_PER_SECOND: '0' },
@@ -143,7 +143,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem' },
-      'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
+      'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: that listener does not open without a token',
     ],
     [
       { ...lookupInside, API_TOKEN: 'hunter2' },
@@ -151,7 +151,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     ...[{ API_TOKEN: token }, { API_TOKEN_FILE: '/t' }].map((env): [Record<string, string>, string] => [
       { ...env, API_HOST: '0.0.0.0' },
-      'API_TLS_CERT: is needed with API_HOST=0.0.0.0: token and secret could be read on the way; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true where the network is trusted',
+      'API_TLS_CERT: is needed with API_HOST=0.0.0.0: others on the network could read token and secret; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true if you trust the network',
     ]),
     [
       { XDS_CLIENT_FLEETS: 'token:edge=edge' },
@@ -159,7 +159,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { ...directory, XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=edge' },
-      'XDS_CLIENT_FLEETS: names a service account, which with SOURCE=DIRECTORY no API server vouches for',
+      'XDS_CLIENT_FLEETS: names a service account, but with SOURCE=DIRECTORY there is no API server that could verify its token',
     ],
     [
       { XDS_CLIENT_FLEETS: 'system:serviceaccount:shop=edge' },
@@ -168,7 +168,7 @@ describe('parseControlPlaneSettings', () => {
     [{ XDS_TOKEN_AUDIENCE: '' }, 'XDS_TOKEN_AUDIENCE: must not be empty'],
     ...['0.0.0.0', '::', '10.0.0.1', 'weir.example'].map((host): [Record<string, string>, string] => [
       { XDS_HOST: host },
-      `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} anyone who reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may`,
+      `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} anyone who reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true to allow every client`,
     ]),
     [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
     [
@@ -177,7 +177,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { XDS_TLS_CLIENT_CA: '/ca.pem' },
-      'XDS_TLS_CLIENT_CA: this version does not have it, and it is not safe to go on without; remove it or set it to false',
+      'XDS_TLS_CLIENT_CA: this version does not have it, and ignoring it would be unsafe; remove it or set it to false',
     ],
     [{ PORT: '65536' }, 'PORT: "65536" is not accepted, expected a whole number from 0 to 65535'],
   ];
@@ -228,7 +228,7 @@ describe('parseControlPlaneSettings', () => {
   });
 
   const plainTokens =
-    'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY';
+    'Limiters send tokens without TLS, so others on the network can read them: set XDS_TLS_CERT and XDS_TLS_KEY';
   it.each<[Record<string, string>, string[]]>([
     [
       { XDS_ALLOW_ANONYMOUS: 'true' },
@@ -238,9 +238,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { ...inside, API_HOST: '::1', API_TOKEN: token },
-      [
-        'API_TOKEN opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS',
-      ],
+      ['API_TOKEN opens a listener that has no signing secret to serve: set WEBHOOK_URLS, or remove it'],
     ],
     [{ XDS_TOKENS_FILE: '/tokens' }, [plainTokens]],
     [{ XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=shop' }, [plainTokens]],
@@ -268,8 +266,8 @@ describe('parseControlPlaneSettings', () => {
         HOSTNAME: 'weir-0',
       }).warnings,
     ).toEqual([
-      'WATCH_NAMESPACE is not known to this version: ignored; did you mean WATCH_NAMESPACES?',
-      'WEBHOOK_RETRIES is a setting that this version does not have: ignored',
+      'WATCH_NAMESPACE is unknown to this version and ignored; did you mean WATCH_NAMESPACES?',
+      'WEBHOOK_RETRIES is a setting that this version does not have; it is ignored',
     ]);
   });
 });

@@ -80,7 +80,7 @@ function sourceProblems(settings: ReadSettings): SettingsError[] {
     [
       !isDirectory && isSet(manifestsDirectory),
       'MANIFESTS_DIRECTORY',
-      'is read with SOURCE=DIRECTORY only: set that as well, or remove it',
+      'has an effect only with SOURCE=DIRECTORY: set that as well, or remove it',
     ],
     [
       isDirectory && (watchNamespaces?.length ?? 0) > 0,
@@ -126,12 +126,12 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
     [
       isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
       'API_TOKEN_FILE',
-      'is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
+      'is needed with API_TLS_CERT, or API_TOKEN is: that listener does not open without a token',
     ],
     [
       hasToken && apiTlsCert === '' && settings.apiAllowPlain === false && isOffLoopback(apiHost),
       'API_TLS_CERT',
-      `is needed with API_HOST=${apiHost}: token and secret could be read on the way; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true where the network is trusted`,
+      `is needed with API_HOST=${apiHost}: others on the network could read token and secret; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true if you trust the network`,
     ],
   ]);
 }
@@ -153,7 +153,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
     [
       bound.has('certificate') && xdsTlsClientCacert === '',
       'XDS_TLS_CLIENT_CACERT',
-      'is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it limiters show no certificate',
+      'is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it the control plane asks for no certificates',
     ],
     [
       bound.has('token') && xdsTokensFile === '',
@@ -163,7 +163,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
     [
       bound.has('service account') && kind === 'DIRECTORY',
       'XDS_CLIENT_FLEETS',
-      'names a service account, which with SOURCE=DIRECTORY no API server vouches for',
+      'names a service account, but with SOURCE=DIRECTORY there is no API server that could verify its token',
     ],
     [xdsTokenAudience === '', 'XDS_TOKEN_AUDIENCE', 'must not be empty'],
     [
@@ -171,7 +171,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
       'XDS_ALLOW_ANONYMOUS',
       `with XDS_HOST=${xdsHost} anyone who reaches that port would get all rules and count as a limiter: ` +
         'set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that ' +
-        'limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may',
+        'limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true to allow every client',
     ],
   ]);
 }
@@ -193,7 +193,7 @@ export function warningsOf(settings: ControlPlaneSettings): string[] {
     [
       settings.domainOwnership === 'claimed' && settings.domainOwners.trim() === '',
       settings.source === 'DIRECTORY'
-        ? 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: nobody may use any domain, so no RateLimitConfig is accepted'
+        ? 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: no namespace may use any domain, so no RateLimitConfig is accepted'
         : 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: only domains that a RateLimitFleet names may be used',
     ],
     [
@@ -202,11 +202,11 @@ export function warningsOf(settings: ControlPlaneSettings): string[] {
     ],
     [
       (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '' && isOffLoopback(xdsHost),
-      'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY',
+      'Limiters send tokens without TLS, so others on the network can read them: set XDS_TLS_CERT and XDS_TLS_KEY',
     ],
     [
       lookup !== undefined && settings.webhookUrls.length === 0,
-      `${lookup} opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS`,
+      `${lookup} opens a listener that has no signing secret to serve: set WEBHOOK_URLS, or remove it`,
     ],
   ];
   return warnings.flatMap(([is, text]) => (is ? [text] : []));
@@ -218,12 +218,12 @@ function leaseProblems(settings: ReadSettings): SettingsError[] {
     [
       isAtLeast(leaseRenewDeadlineMs, leaseDurationMs),
       'LEASE_RENEW_DEADLINE',
-      `${goDuration(leaseRenewDeadlineMs)} must be less than LEASE_DURATION, ${goDuration(leaseDurationMs)}: else two replicas could lead`,
+      `${goDuration(leaseRenewDeadlineMs)} must be less than LEASE_DURATION, ${goDuration(leaseDurationMs)}: otherwise two replicas could lead`,
     ],
     [
       isAtLeast(leaseRetryPeriodMs, leaseRenewDeadlineMs),
       'LEASE_RETRY_PERIOD',
-      `${goDuration(leaseRetryPeriodMs)} must be less than LEASE_RENEW_DEADLINE, ${goDuration(leaseRenewDeadlineMs)}: else one failed attempt ends the lead`,
+      `${goDuration(leaseRetryPeriodMs)} must be less than LEASE_RENEW_DEADLINE, ${goDuration(leaseRenewDeadlineMs)}: otherwise one failed attempt ends the leadership`,
     ],
   ]);
 }

@@ -53,9 +53,9 @@ async function start(limits: { maxBytes?: number } = {}, className = 'weir'): Pr
   return source;
 }
 
-const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
-const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
-const lost = 'RateLimitConfigs cannot be followed: serving what is known: ';
+const listed = (count: number) => `Read the first complete list of RateLimitConfigs: ${count}`;
+const remedy = 'put its rules into that file, or change its domain (of a manifest: its name)';
+const lost = 'Cannot watch RateLimitConfigs: objects that are known are still served: ';
 
 /** `namespace/name: domain, generation`, by name. */
 function objects(): string[] {
@@ -140,12 +140,14 @@ describe('DirectorySource', () => {
     const wrong = /^.\.yaml:4:\d+: .*cannot unmarshal/;
     await reportedIs(
       ...[
-        expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: its last good rules stay`)),
+        expect.stringMatching(
+          new RegExp(`${wrong.source}.*; correct the file: its last accepted rules stay in force`),
+        ),
         expect.stringMatching(
           /^c\.yaml: is neither a rule file .* nor a manifest .* move it out of the folder$/,
         ),
         expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: nothing of it is in force`)),
-        `d.yaml:1: default/shop-eu is already defined at a.yaml:1; this one is left out: ${remedy}`,
+        `d.yaml:1: default/shop-eu is already defined at a.yaml:1; this file is ignored: ${remedy}`,
       ],
     );
     await objectsAre(
@@ -157,10 +159,7 @@ describe('DirectorySource', () => {
     write('a.yaml', rules('Shop_EU', 7));
     write('e.yaml', rules('more', 1));
     await objectsAre('default/more: more, 1', 'default/shop-eu: Shop_EU, 4', 'default/two: two, 1');
-    expect(reported.sort()).toEqual([
-      'a.yaml: it has no errors any more',
-      'e.yaml: it has no errors any more',
-    ]);
+    expect(reported.sort()).toEqual(['a.yaml: its errors are corrected', 'e.yaml: its errors are corrected']);
   });
 
   it('takes rule files into its class', async () => {
@@ -224,7 +223,7 @@ describe('DirectorySource', () => {
     await objectsAre(unread, 'default/two: again, 3');
     write('a.yaml', manifest('one', 'repaired'));
     await objectsAre('default/one: repaired, 3', 'default/two: again, 3');
-    expect(reported.slice(2)).toEqual(['a.yaml: it has no errors any more']);
+    expect(reported.slice(2)).toEqual(['a.yaml: its errors are corrected']);
   });
 
   it('takes what can be read of a file with a bad document', async () => {
@@ -242,8 +241,8 @@ describe('DirectorySource', () => {
     await start();
     expect(objects()).toEqual(['default/one: of-a, 1', 'default/two: two, 1']);
     expect(reported).toEqual([
-      `a.yaml:11: default/two is already defined at a.yaml:6; this one is left out: ${remedy}`,
-      `b.yaml:1: default/one is already defined at a.yaml:1; this one is left out: ${remedy}`,
+      `a.yaml:11: default/two is already defined at a.yaml:6; this file is ignored: ${remedy}`,
+      `b.yaml:1: default/one is already defined at a.yaml:1; this file is ignored: ${remedy}`,
       listed(2),
     ]);
     reported.length = 0;
@@ -282,7 +281,7 @@ describe('DirectorySource', () => {
     mkdirSync(folder);
     write('a.yaml', manifest('one', 'back'));
     await objectsAre('default/one: back, 2');
-    expect(reported).toContain('RateLimitConfigs are followed again');
+    expect(reported).toContain('Watching RateLimitConfigs again');
   });
 
   it('keeps what files said that cannot be read', async () => {
@@ -293,12 +292,12 @@ describe('DirectorySource', () => {
     symlinkSync('nowhere', join(folder, 'a.yaml'));
     write('b.yaml', `${manifest('two', 'changed')}#${'x'.repeat(400)}`);
     await reportedIs(
-      'a.yaml: it leads to no file',
-      'b.yaml: the manifests up to this one hold more than 400 bytes',
+      'a.yaml: it is a symbolic link to no file',
+      'b.yaml: the manifests up to this one have more than 400 bytes',
     );
     expect(objects()).toEqual([
-      'default/one: unread a.yaml: it leads to no file, 2',
-      'default/two: unread b.yaml: the manifests up to this one hold more than 400 bytes, 2',
+      'default/one: unread a.yaml: it is a symbolic link to no file, 2',
+      'default/two: unread b.yaml: the manifests up to this one have more than 400 bytes, 2',
     ]);
   });
 

@@ -31,13 +31,13 @@ const bad: [text: string, problem: string][] = [
   ['team=pay ments', "found 'ments' after 'pay' instead of ',' or the end"],
   ['tier in edge', "found 'edge' after 'in' instead of '('"],
   ['tier in (edge', "found the end after 'edge' instead of ',' or ')'"],
-  ['Example.com/team', "'Example.com/team' is no key of a label"],
-  ['a/b/c', "'a/b/c' is no key of a label"],
+  ['Example.com/team', "'Example.com/team' is not a key of a label"],
+  ['a/b/c', "'a/b/c' is not a key of a label"],
   ['a b', "found 'b' after 'a' instead of one of =, ==, !=, in, notin, < and >"],
   ['!a=b', "found '=' after 'a' instead of ',' or the end"],
-  [`a=${long}a`, `'${long}a' is no value of a label`],
-  ['team=-a', "'-a' is no value of a label"],
-  ['a>b', "'b' is no whole number"],
+  [`a=${long}a`, `'${long}a' is not a value of a label`],
+  ['team=-a', "'-a' is not a value of a label"],
+  ['a>b', "'b' is not a whole number"],
 ];
 
 describe('a label selector', () => {

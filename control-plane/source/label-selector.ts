@@ -92,7 +92,7 @@ class SelectorParser {
 
   #key(): string {
     const key = this.#word('a key');
-    if (!labelKey.test(key)) throw new SelectorError(`'${key}' is no key of a label`);
+    if (!labelKey.test(key)) throw new SelectorError(`'${key}' is not a key of a label`);
     return key;
   }
 
@@ -114,12 +114,12 @@ class SelectorParser {
   #number(): bigint {
     const text = this.#checked(this.#word('a whole number'));
     const number = wholeNumberOf(text);
-    if (number === undefined) throw new SelectorError(`'${text}' is no whole number`);
+    if (number === undefined) throw new SelectorError(`'${text}' is not a whole number`);
     return number;
   }
 
   #checked(value: string): string {
-    if (!labelValue.test(value)) throw new SelectorError(`'${value}' is no value of a label`);
+    if (!labelValue.test(value)) throw new SelectorError(`'${value}' is not a value of a label`);
     return value;
   }
 

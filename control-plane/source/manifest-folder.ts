@@ -41,7 +41,9 @@ export async function readManifestFolder(folder: string, maxBytes: number): Prom
     if (gone.length === 0 && !isSwapped) return files;
     if (attempt < maxAttempts) continue;
     if (isSwapped) throw new ManifestFolderError(`changed while it was read, ${maxAttempts} times in a row`);
-    return [...files, ...gone.map((name) => ({ name, unreadable: 'it leads to no file' }))].sort(byName);
+    return [...files, ...gone.map((name) => ({ name, unreadable: 'it is a symbolic link to no file' }))].sort(
+      byName,
+    );
   }
 }
 
@@ -82,7 +84,7 @@ async function readFiles(
     const file = await readFile(join(directory, name), maxBytes - bytes);
     if (file === 'gone') gone.push(name);
     else if (file === 'too-large') {
-      files.push({ name, unreadable: `the manifests up to this one hold more than ${maxBytes} bytes` });
+      files.push({ name, unreadable: `the manifests up to this one have more than ${maxBytes} bytes` });
     } else if (file !== 'directory') {
       files.push({ name, ...file });
       if ('text' in file) bytes += Buffer.byteLength(file.text);
@@ -187,7 +189,8 @@ export class ManifestFiles {
       if (first === undefined) read.set(key, manifest);
       else duplicates.push(duplicate(manifest.place, key, first.place));
     }
-    const meanwhile = lastGood.size === 0 ? 'nothing of it is in force' : 'its last good rules stay';
+    const meanwhile =
+      lastGood.size === 0 ? 'nothing of it is in force' : 'its last accepted rules stay in force';
     const advice = remedy?.(meanwhile) ?? '';
     problems.push(...errors.map(({ place, text }) => ({ place, text: `${text}${advice}` })), ...duplicates);
     if (errors.length === 0) {
@@ -284,8 +287,8 @@ function ruleProblemOf(error: RuleError): ManifestFileProblem {
 
 /** Reports the second of two manifests of one object. The first one counts. */
 export function duplicate(place: string, key: string, firstPlace: string): ManifestFileProblem {
-  const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
-  return { place, text: `${key} is already defined at ${firstPlace}; this one is left out: ${remedy}` };
+  const remedy = 'put its rules into that file, or change its domain (of a manifest: its name)';
+  return { place, text: `${key} is already defined at ${firstPlace}; this file is ignored: ${remedy}` };
 }
 
 function problemOf(error: RuleError): ManifestFileProblem {

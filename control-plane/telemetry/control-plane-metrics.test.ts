@@ -287,7 +287,7 @@ describe('ControlPlaneMetrics', () => {
     expect(metrics.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
     expect(text).toMatch(/^process_resident_memory_bytes \d+$/m);
     expect(text).toContain(
-      '# HELP weir_control_plane_fleets Fleets that some RateLimitConfig is served to.\n# TYPE weir_control_plane_fleets gauge\nweir_control_plane_fleets 0\n',
+      '# HELP weir_control_plane_fleets Fleets that have at least one RateLimitConfig.\n# TYPE weir_control_plane_fleets gauge\nweir_control_plane_fleets 0\n',
     );
   });
 

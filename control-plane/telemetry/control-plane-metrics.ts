@@ -15,9 +15,8 @@ export const mostFleets = 500;
 
 /** The reasons why a connection of a limiter was cut, in words for the log. */
 export const connectionCuts = {
-  idle: 'too many connections without a stream of discovery are open, and its address has most of them',
-  memory:
-    'requests that are not complete and responses that are not read take too much memory, and its address holds most',
+  idle: 'too many connections have no discovery stream, and most of them are from its address',
+  memory: 'incomplete requests and unread responses use too much memory, and its address uses most',
 } as const;
 export type ConnectionCut = keyof typeof connectionCuts;
 

@@ -33,17 +33,19 @@ export function listeningForAdmission(log: Logger, address: string): void {
 
 /** Limiters get rules from here on. */
 export function sourceListed(log: Logger, objects: number): void {
-  log.info('The first complete list of RateLimitConfigs is in', { objects });
+  log.info('Read the first complete list of RateLimitConfigs', { objects });
 }
 
 /** Limiters get the last known objects during the outage, and nothing before the first list. */
 export function sourceUnreachable(log: Logger, reason: string, isListed: boolean): void {
-  const meanwhile = isListed ? 'serving what is known' : 'nothing is served before the first list';
-  log.error(`RateLimitConfigs cannot be followed: ${meanwhile}`, { reason });
+  const meanwhile = isListed
+    ? 'objects that are known are still served'
+    : 'limiters get no rules until the first list is read';
+  log.error(`Cannot watch RateLimitConfigs: ${meanwhile}`, { reason });
 }
 
 export function sourceReachable(log: Logger): void {
-  log.warn('RateLimitConfigs are followed again');
+  log.warn('Watching RateLimitConfigs again');
 }
 
 export function objectSkipped(log: Logger, kind: string, object: string, reason: string): void {
@@ -52,12 +54,12 @@ export function objectSkipped(log: Logger, kind: string, object: string, reason:
 
 /** The definition is not installed: there can be none. */
 export function overridesUnknown(log: Logger, reason: string): void {
-  log.warn('RateLimitOverrides are not looked for', { reason });
+  log.warn('RateLimitOverrides are not watched', { reason });
 }
 
 /** Logged once for each field and process. */
 export function fieldIgnored(log: Logger, field: string): void {
-  log.warn('A field of a newer CRD holds its default and is ignored', { field });
+  log.warn('A field of a newer CRD has its default value and is ignored', { field });
 }
 
 /** Until the schemas can be read, every field that this version does not know counts as not holding its default. */
@@ -67,7 +69,10 @@ export function schemasUnreadable(log: Logger, reason: string): void {
 
 /** Logged if an API server has answered so for 30 s. Its last known objects stay in force. */
 export function accessDenied(log: Logger, denial: { verb: string; resource: string; reason: string }): void {
-  log.error('The API server denies this control plane what it needs: a role or a token is missing', denial);
+  log.error(
+    'The API server denies this control plane a request that it needs: check its role and its token',
+    denial,
+  );
 }
 
 export function manifestProblem(log: Logger, place: string, text: string): void {
@@ -75,12 +80,12 @@ export function manifestProblem(log: Logger, place: string, text: string): void 
 }
 
 export function fileCorrected(log: Logger, file: string): void {
-  log.info(`${file}: it has no errors any more`);
+  log.info(`${file}: its errors are corrected`);
 }
 
 /** Logged at the start. */
 export function startIsBlocked(log: Logger, problems: readonly string[]): void {
-  log.error('Limiters get nothing new before you correct these files or move them out of the folder', {
+  log.error('Limiters get no new rules until you correct these files or move them out of the folder', {
     problems,
   });
 }
@@ -96,7 +101,7 @@ export function decided(
 /** Logged at the start of a replica. Nothing is served for `waitMs`, unless another replica stores the specs before. */
 export function specsUnknown(log: Logger, fields: { objects: string; waitMs: number }): void {
   log.warn(
-    'Objects are in force with specs that are not stored: waiting for a replica that has them',
+    'Limiters have rules of objects whose accepted specs are not stored: waiting for a replica that has these specs',
     fields,
   );
 }
@@ -131,12 +136,12 @@ export function limiterConnected(log: Logger, limiter: LimiterReport): void {
 }
 
 export function limiterDisconnected(log: Logger, { name, fleet }: LimiterReport): void {
-  log.info('A limiter is gone', { limiter: name, fleet });
+  log.info('A limiter disconnected', { limiter: name, fleet });
 }
 
 /** The limiter may be unable to apply its snapshot. */
 export function limiterLeftUnanswered(log: Logger, { name, fleet }: LimiterReport): void {
-  log.warn('A limiter left without an answer to the snapshot it was sent; its own log may say why', {
+  log.warn('A limiter disconnected before it answered a snapshot: see its log for the cause', {
     limiter: name,
     fleet,
   });
@@ -151,7 +156,7 @@ export function limiterRefused(
   { name, fleet }: LimiterReport,
   answer: { version: string; message: string },
 ): void {
-  log.error('A limiter refused a snapshot', { limiter: name, fleet, ...answer });
+  log.error('A limiter rejected a snapshot', { limiter: name, fleet, ...answer });
 }
 
 export function limiterUnanswered(
@@ -159,44 +164,48 @@ export function limiterUnanswered(
   { name, fleet }: LimiterReport,
   wait: { version: string; timeoutMs: number },
 ): void {
-  log.error('A limiter did not answer a snapshot: its stream is ended', { limiter: name, fleet, ...wait });
+  log.error('A limiter did not answer a snapshot in time: the control plane ends its stream', {
+    limiter: name,
+    fleet,
+    ...wait,
+  });
 }
 
 export function streamRefused(log: Logger, refusal: { peer: string; reason: string; times: number }): void {
-  log.error('Refused a stream', refusal);
+  log.error('Rejected a stream', refusal);
 }
 
 export function tokenReviewFailed(log: Logger, failure: { reason: string; times: number }): void {
-  log.error('The API server cannot be asked about the tokens of limiters', failure);
+  log.error('Cannot ask the API server about tokens of limiters', failure);
 }
 
 export function tooManyStreams(
   log: Logger,
   limit: { maxStreams: number; peer: string; times: number },
 ): void {
-  log.error('Refused a stream: XDS_MAX_STREAMS is reached', limit);
+  log.error('Rejected a stream: XDS_MAX_STREAMS is reached', limit);
 }
 
 export function connectionCut(log: Logger, cut: { peer: string; reason: string; times: number }): void {
-  log.error('Cut a connection of a limiter', cut);
+  log.error('Closed a connection of a limiter', cut);
 }
 
 export function callerConnectionCut(
   log: Logger,
   cut: { listener: string; peer: string; reason: string; times: number },
 ): void {
-  log.warn('Cut a connection, or refused a request, of an HTTP port', cut);
+  log.warn('Closed a connection or rejected a request of an HTTP listener', cut);
 }
 
 export function otherTypeAsked(log: Logger, request: { peer: string; typeUrl: string }): void {
-  log.warn('A client asks for a type that is not served', request);
+  log.warn('A client asks for a resource type that the control plane does not serve', request);
 }
 
 export function snapshotOversize(
   log: Logger,
   response: { fleet: string; version: string; bytes: number; limitBytes: number },
 ): void {
-  log.error('A snapshot is longer than what clients of gRPC usually take', response);
+  log.error('A snapshot is larger than gRPC clients accept by default', response);
 }
 
 /** `listener`: the listener with the certificate. */
@@ -205,7 +214,7 @@ export function certificateChanged(log: Logger, listener: string): void {
 }
 
 export function certificateRefused(log: Logger, listener: string, reason: string): void {
-  log.error('A new certificate cannot be used: the one before stays', { listener, reason });
+  log.error('A new certificate cannot be used: the previous one stays in use', { listener, reason });
 }
 
 export function handshakeFailed(log: Logger, failure: { peer: string; reason: string; times: number }): void {
@@ -227,31 +236,31 @@ export function leaderChanged(log: Logger, leader: string | undefined): void {
 
 /** Logged at once, and then once a minute while it lasts. */
 export function leaseFailed(log: Logger, failure: { reason: string; times: number }): void {
-  log.error('A Lease could not be read or written: trying again', failure);
+  log.error('Could not read or write a Lease object: trying again', failure);
 }
 
 export function reportsUnreachable(log: Logger, reason: string): void {
-  log.error('Reports of other replicas cannot be followed', { reason });
+  log.error('Cannot watch reports of other replicas', { reason });
 }
 
 export function reportsReachable(log: Logger): void {
-  log.warn('Reports of other replicas are followed again');
+  log.warn('Watching reports of other replicas again');
 }
 
 export function reportSkipped(log: Logger, name: string, reason: string): void {
-  log.error('What another replica wrote cannot be read', { name, reason });
+  log.error('Cannot read a report of another replica', { name, reason });
 }
 
 export function reportNotPublished(log: Logger, error: unknown): void {
-  log.error('What limiters answered could not be published: trying again', { error });
+  log.error('Could not publish the answers of limiters: trying again', { error });
 }
 
 export function replicaCleanedUp(log: Logger, replica: string): void {
-  log.info('Deleted what a dead replica left', { replica });
+  log.info('Deleted the reports of a replica that has ended', { replica });
 }
 
 export function cleanupFailed(log: Logger, replica: string, error: unknown): void {
-  log.error('Could not delete what a dead replica left: trying again', { replica, error });
+  log.error('Could not delete the reports of a replica that has ended: trying again', { replica, error });
 }
 
 /** `retryInMs`: undefined if the status is not tried again. A newer one may be. */
@@ -269,7 +278,7 @@ export function statusesForbidden(
   failure: { namespace: string; error: unknown; retryInMs: number },
 ): void {
   log.error(
-    `The right to patch '${plural}/status' is missing: no status of the namespace is written`,
+    `The right to patch '${plural}/status' is missing: the control plane writes no status in the namespace`,
     failure,
   );
 }
@@ -279,7 +288,7 @@ export function statusOverwritten(
   log: Logger,
   found: { object: string; by: string | undefined; manager: string | undefined; times: number },
 ): void {
-  log.warn('Somebody else changed a status: it is written again', found);
+  log.warn('Another client changed a status: the control plane writes it again', found);
 }
 
 /** Logged as often as `statusOverwritten`. `yields`: this control plane leaves such objects to the other one for ten minutes. */
@@ -295,90 +304,93 @@ export function eventNotRecorded(log: Logger, error: unknown): void {
 }
 
 export function acceptedSpecsUnreachable(log: Logger, reason: string): void {
-  log.error('Specs that stay in force cannot be followed', { reason });
+  log.error('Cannot watch stored specs', { reason });
 }
 
 export function acceptedSpecsReachable(log: Logger): void {
-  log.warn('Specs that stay in force are followed again');
+  log.warn('Watching stored specs again');
 }
 
 export function acceptedSpecSkipped(log: Logger, name: string, reason: string): void {
-  log.error('A spec that stays in force cannot be read', { name, reason });
+  log.error('Cannot read a stored spec', { name, reason });
 }
 
 export function acceptedSpecNotStored(log: Logger, object: string, error: unknown): void {
-  log.error('A spec that stays in force could not be stored: a restart would lose it', { object, error });
+  log.error('Could not store the accepted spec of an object: a restart would lose it', { object, error });
 }
 
 export function acceptedSpecTooLarge(
   log: Logger,
   fields: { object: string; bytes: number; mostBytes: number },
 ): void {
-  log.error('A spec that stays in force is too large to be stored: a restart would lose it', fields);
+  log.error('The accepted spec of an object is too large to store: a restart would lose it', fields);
 }
 
 export function removedUnreachable(log: Logger, reason: string): void {
-  log.error('Deleted objects for webhooks cannot be watched', { reason });
+  log.error('Cannot watch the stored list of deleted objects for webhooks', { reason });
 }
 
 export function removedReachable(log: Logger): void {
-  log.warn('Deleted objects for webhooks are watched again');
+  log.warn('Watching the stored list of deleted objects for webhooks again');
 }
 
 export function removedSkipped(log: Logger, name: string, reason: string): void {
-  log.error('Deleted objects for webhooks cannot be read', { name, reason });
+  log.error('Cannot read the stored list of deleted objects for webhooks', { name, reason });
 }
 
 export function removedNotStored(log: Logger, error: unknown): void {
-  log.error('Deleted objects could not be stored: a restart would lose their webhooks', { error });
+  log.error('Could not store deleted objects: a restart would lose their webhooks', { error });
 }
 
 export function removedTooLarge(log: Logger, counts: { objects: number; stored: number }): void {
-  log.error('Not all deleted objects have room in a ConfigMap: a restart would lose their webhooks', counts);
+  log.error(
+    'The ConfigMap is too small for all deleted objects: a restart would lose some of their webhooks',
+    counts,
+  );
 }
 
 /** `most`: the value of WEBHOOK_QUEUE_SIZE. */
 export function removedDropped(log: Logger, fields: { count: number; most: number }): void {
-  log.error('Too many deleted objects wait for limiters: webhooks of the oldest are dropped', fields);
+  log.error('Too many deleted objects wait for limiters: dropped the webhooks of the oldest ones', fields);
 }
 
 export function domainsUnreachable(log: Logger, reason: string): void {
-  log.error('Whose domains were last cannot be followed: what was known stays', { reason });
+  log.error('Cannot watch the record of domain holders: the last known record stays in use', { reason });
 }
 
 export function domainsReachable(log: Logger): void {
-  log.warn('Whose domains were last is followed again');
+  log.warn('Watching the record of domain holders again');
 }
 
 export function domainsSkipped(log: Logger, name: string, reason: string): void {
-  log.error('The record of whose domains were last cannot be read: the leader makes it anew', {
+  log.error('Cannot read the record of domain holders: the leader creates a new one', {
     name,
     reason,
   });
 }
 
 export function domainsMissing(log: Logger): void {
-  log.error('The record of whose domains were last was deleted: the leader makes it anew');
+  log.error('The record of domain holders was deleted: the leader creates a new one');
 }
 
 export function domainsNotStored(log: Logger, error: unknown): void {
-  log.error('Whose domains were last could not be stored: trying again', { error });
+  log.error('Could not store the record of domain holders: trying again', { error });
 }
 
 /** `what`: a kind of objects, or the endpoints of a Service. */
 export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
-  log.error('Who is expected in a fleet, or may use it, cannot be followed: what was known stays', {
+  log.error('Cannot watch the objects that describe fleets: their last known state stays in use', {
     what,
     reason,
   });
 }
 
 export function fleetsReachable(log: Logger, what: string): void {
-  log.warn('Who is expected in a fleet, or may use it, is followed again', { what });
+  log.warn('Watching the objects that describe fleets again', { what });
 }
 
 export function fleetSkipped(log: Logger, name: string, reason: string): void {
-  log.error('A RateLimitFleet or its endpoints cannot be read', { name, reason });
+  log.error('Cannot read a RateLimitFleet or its endpoints', { name, reason });
 }
 
 /** `meanwhile`: the state during that time. */
@@ -387,7 +399,7 @@ export function fleetNotObeyed(
   fleet: string,
   problem: { reason: string; message: string; meanwhile: string },
 ): void {
-  log.error('What a RateLimitFleet says cannot be obeyed', { fleet, ...problem });
+  log.error('A field of a RateLimitFleet cannot be applied', { fleet, ...problem });
 }
 
 export function fleetCreated(log: Logger, fleet: string, service: string): void {
@@ -395,11 +407,11 @@ export function fleetCreated(log: Logger, fleet: string, service: string): void 
 }
 
 export function fleetNotWritten(log: Logger, fields: { reason: string; times: number }): void {
-  log.error('A RateLimitFleet could not be written: trying again', fields);
+  log.error('Could not write a RateLimitFleet: trying again', fields);
 }
 
 export function fleetNotReviewed(log: Logger, fleet: string, error: unknown): void {
-  log.warn('Could not look for counters of a fleet that could meet in one key', { fleet, error });
+  log.warn('Could not check whether counters of a fleet share a key', { fleet, error });
 }
 
 export function webhookDelivered(
@@ -432,7 +444,7 @@ export function webhooksDropped(
 }
 
 export function webhookEndpointGone(log: Logger, endpoint: string): void {
-  log.error('A webhook endpoint answered 410: nothing more is sent to it', { endpoint });
+  log.error('A webhook endpoint answered 410: it gets no more events', { endpoint });
 }
 
 /** `secret`: the name of the secret, never its value. */
@@ -441,17 +453,17 @@ export function secretRotated(log: Logger, secret: string): void {
 }
 
 export function secretRefused(log: Logger, secret: string, reason: string): void {
-  log.error('A new secret cannot be used: the one before stays', { secret, reason });
+  log.error('A new secret cannot be used: the previous one stays in use', { secret, reason });
 }
 
 /** `token`: the source of the token, never its value. */
 export function secretRead(log: Logger, reader: { from: string; token: string; userAgent: string }): void {
-  log.info('The signing secret was looked up', reader);
+  log.info('A caller looked up the signing secret', reader);
 }
 
 /** Logged at most once a second. `from` and `reason` are those of the last rejection. */
 export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
-  log.warn('Refused a lookup of the signing secret', refusal);
+  log.warn('Rejected a lookup of the signing secret', refusal);
 }
 
 /** Logged at most once a second, with the fields of the last rejection. */
@@ -459,7 +471,7 @@ export function adminRefused(
   log: Logger,
   refusal: { from: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('A request to the listener for operators was refused', refusal);
+  log.warn('Rejected a request to the listener for operators', refusal);
 }
 
 export function debugTokenRotated(log: Logger): void {
@@ -467,9 +479,12 @@ export function debugTokenRotated(log: Logger): void {
 }
 
 export function debugTokenRefused(log: Logger, reason: string): void {
-  log.error('The file with the token of the listener for operators cannot be used: the token before stays', {
-    reason,
-  });
+  log.error(
+    'The file with the token of the listener for operators cannot be used: the previous token stays in use',
+    {
+      reason,
+    },
+  );
 }
 
 /** Logged at most once a second, for the last rejection. */
@@ -477,12 +492,12 @@ export function admissionRefused(
   log: Logger,
   refusal: { object: string; reason: string; message: string; times: number },
 ): void {
-  log.info('Refused an object before it was stored', refusal);
+  log.info('Rejected an object at admission', refusal);
 }
 
 /** Logged at most once a second for each reason. The caller learned nothing about the object. */
 export function admissionUnread(log: Logger, unread: { from: string; reason: string; times: number }): void {
-  log.warn('Could not take an admission review', unread);
+  log.warn('Could not read an admission review', unread);
 }
 
 /** A fault of this program. */

@@ -15,14 +15,21 @@ export function createMetricSet(registry: Registry) {
     ...limiterMetrics(registry),
     ...statusMetrics(registry),
     ...webhookMetrics(registry),
-    buildInfo: gauge(registry, 'build_info', 'Always 1; the labels say what runs.', ['version', 'node']),
+    buildInfo: gauge(registry, 'build_info', 'Always 1; the labels have the version of Weir and of Node.', [
+      'version',
+      'node',
+    ]),
     apiRefused: counter(
       registry,
       'api_refused_total',
-      'Requests of /v1 that were refused for who asks, or for the page that asks.',
+      'Requests to /v1 that were rejected because of their token or their host.',
       ['reason'],
     ),
-    faults: counter(registry, 'faults_total', 'Defects of this program that ended a call or a request.'),
+    faults: counter(
+      registry,
+      'faults_total',
+      'Calls and requests that failed because of a defect of the control plane.',
+    ),
   };
 }
 
@@ -30,7 +37,7 @@ function sourceMetrics(registry: Registry) {
   const accessDenied = gauge(
     registry,
     'access_denied',
-    '1 while the API server has answered 401 or 403 for 30 s, by what it denies.',
+    '1 after the API server has answered a kind of request with 401 or 403 for 30 s.',
     ['verb', 'resource'],
   );
   // A series that exists before anything is denied.
@@ -40,13 +47,17 @@ function sourceMetrics(registry: Registry) {
     sourceConnected: gauge(
       registry,
       'source_connected',
-      '1 while changes of RateLimitConfigs are seen, else 0.',
+      '1 while the control plane watches RateLimitConfigs, otherwise 0.',
     ),
-    sourceOutages: counter(registry, 'source_outages_total', 'How often the source could no longer be seen.'),
+    sourceOutages: counter(
+      registry,
+      'source_outages_total',
+      'How often the control plane could no longer watch the source.',
+    ),
     sourceSkipped: counter(
       registry,
       'source_skipped_total',
-      'Objects and files of the source that could not be read.',
+      'Objects and files of the source that the control plane could not read.',
     ),
   };
 }
@@ -63,25 +74,16 @@ function decisionMetrics(registry: Registry) {
     objectsServedOlder: gauge(
       registry,
       'objects_served_older',
-      'Objects that are served as they were last accepted, or without a field of a newer CRD, because the newest spec is not accepted.',
+      'Objects served with an older spec, or without a field of a newer CRD, because their newest spec is not accepted.',
     ),
-    fleets: gauge(registry, 'fleets', 'Fleets that some RateLimitConfig is served to.'),
-    fleetRules: gauge(registry, 'fleet_rules', 'Rules of all levels that a fleet is served.', fleet),
-    fleetSnapshotBytes: gauge(
-      registry,
-      'fleet_snapshot_bytes',
-      'Size of the resources that a fleet is served.',
-      fleet,
-    ),
-    snapshotChanges: counter(
-      registry,
-      'snapshot_changes_total',
-      'New versions of the snapshots of all fleets.',
-    ),
+    fleets: gauge(registry, 'fleets', 'Fleets that have at least one RateLimitConfig.'),
+    fleetRules: gauge(registry, 'fleet_rules', 'Rules of a fleet, at all levels.', fleet),
+    fleetSnapshotBytes: gauge(registry, 'fleet_snapshot_bytes', 'Size of the resources of a fleet.', fleet),
+    snapshotChanges: counter(registry, 'snapshot_changes_total', 'New versions of snapshots, of all fleets.'),
     reconcileDuration: histogram(
       registry,
       'reconcile_duration_seconds',
-      'Time to decide anew what is served.',
+      'Time to calculate new snapshots.',
       reconcileBuckets,
     ),
   };
@@ -92,40 +94,40 @@ function limiterMetrics(registry: Registry) {
     limiters: gauge(
       registry,
       'limiters',
-      'Limiters connected to this replica, by whether they have the present version in force, or what they get that do not support all of it (`too_old`).',
+      'Limiters connected to this replica, by whether the newest version is in force. `too_old`: they do not support all of it.',
       ['fleet', 'state'],
     ),
     pushes: counter(registry, 'xds_pushes_total', 'Snapshots sent to limiters.'),
     pushedBytes: counter(registry, 'xds_pushed_bytes_total', 'Size of the snapshots sent to limiters.'),
     acks: counter(registry, 'xds_acks_total', 'Snapshots that limiters accepted.'),
-    nacks: counter(registry, 'xds_nacks_total', 'Snapshots that limiters refused.'),
+    nacks: counter(registry, 'xds_nacks_total', 'Snapshots that limiters rejected.'),
     unanswered: counter(
       registry,
       'xds_unanswered_total',
-      'Streams ended because a snapshot was not answered in time.',
+      'Streams that ended because the limiter did not answer a snapshot in time.',
     ),
     streamsRefused: counter(
       registry,
       'xds_streams_refused_total',
-      'Streams refused for the limit on streams, for who they are, or for what they said.',
+      'Streams that were rejected because of XDS_MAX_STREAMS, their credentials or their requests.',
       ['reason'],
     ),
     connectionsCut: counter(
       registry,
       'xds_connections_cut_total',
-      'Connections of limiters that were cut for the bound on idle ones, or on the memory that they hold.',
+      'Connections of limiters that were closed because too many were idle or used too much memory.',
       ['reason'],
     ),
     httpRefused: counter(
       registry,
       'http_refused_total',
-      'Connections of the HTTP ports that were cut, and requests that were refused, for a bound on connections.',
+      'Connections that HTTP listeners closed, and requests that they rejected, because of a bound on connections.',
       ['reason'],
     ),
     tokenReviews: counter(
       registry,
       'xds_token_reviews_total',
-      'Tokens of service accounts that the API server was to be asked about, by what came of it.',
+      'Reviews of service account tokens by the API server, by result.',
       ['outcome'],
     ),
     handshakesFailed: counter(
@@ -136,18 +138,18 @@ function limiterMetrics(registry: Registry) {
     oversize: counter(
       registry,
       'xds_oversize_snapshots_total',
-      'Versions of snapshots above 4 MiB, the limit of usual clients.',
+      'Versions of snapshots above 4 MiB, the default limit of gRPC clients.',
     ),
     changeToPush: histogram(
       registry,
       'change_to_push_seconds',
-      'Time from a change that the source reported to the sending of the first snapshot with it.',
+      'Time from a change in the source until the first snapshot with it is sent.',
       pushBuckets,
     ),
     pushToAck: histogram(
       registry,
       'push_to_ack_seconds',
-      'Time from the sending of a snapshot to its acceptance by the limiter.',
+      'Time from sending a snapshot until the limiter accepts it.',
       pushBuckets,
     ),
   };
@@ -155,74 +157,79 @@ function limiterMetrics(registry: Registry) {
 
 function statusMetrics(registry: Registry) {
   return {
-    leader: gauge(registry, 'leader', '1 while this replica leads, else 0.'),
+    leader: gauge(registry, 'leader', '1 while this replica leads, otherwise 0.'),
     leaseRenewalsFailed: counter(
       registry,
       'lease_renewals_failed_total',
-      'Attempts to renew a Lease that failed.',
+      'Failed attempts to renew a Lease object.',
     ),
     reportsNotPublished: counter(
       registry,
       'report_publishes_failed_total',
-      'Attempts to publish what the limiters of this replica answered that failed.',
+      'Failed attempts to publish the answers of the limiters of this replica.',
     ),
-    domainsHeld: gauge(registry, 'domains_held', 'Domains that came free and are held for a namespace.'),
-    replicasAlive: gauge(registry, 'replicas_alive', 'Replicas whose Lease is renewed, this one included.'),
-    statusWrites: counter(registry, 'status_writes_total', 'Statuses written, and attempts that failed.', [
+    domainsHeld: gauge(
+      registry,
+      'domains_held',
+      'Unused domains that are reserved for their last namespace.',
+    ),
+    replicasAlive: gauge(
+      registry,
+      'replicas_alive',
+      'Replicas that renew their Lease object, including this one.',
+    ),
+    statusWrites: counter(registry, 'status_writes_total', 'Attempts to write a status, by result.', [
       'outcome',
     ]),
     statusOverwrites: counter(
       registry,
       'status_overwrites_total',
-      'Statuses of this control plane that somebody else changed.',
+      'Statuses of this control plane that another client changed.',
     ),
     classConflicts: counter(
       registry,
       'class_conflicts_total',
-      'Objects whose status another control plane of the class wrote, twice within a minute.',
+      'Objects whose status another control plane of the same class wrote twice within a minute.',
     ),
     statusWritesWaiting: gauge(
       registry,
       'status_writes_waiting',
-      'Statuses that have changed and are not written yet.',
+      'Changed statuses that are not written yet.',
     ),
     eventsRecorded: counter(registry, 'events_recorded_total', 'Kubernetes events written.'),
     eventsDropped: counter(
       registry,
       'events_dropped_total',
-      'Kubernetes events left out, for their number or a failure.',
+      'Kubernetes events that were dropped because there were too many, or because of an error.',
     ),
   };
 }
 
 function webhookMetrics(registry: Registry) {
   return {
-    webhookDelivered: counter(registry, 'webhook_events_delivered_total', 'Events that an endpoint took.'),
-    webhookFailed: counter(
+    webhookDelivered: counter(
       registry,
-      'webhook_attempts_failed_total',
-      'Attempts to deliver an event that failed.',
+      'webhook_events_delivered_total',
+      'Events that an endpoint accepted.',
     ),
+    webhookFailed: counter(registry, 'webhook_attempts_failed_total', 'Failed attempts to deliver an event.'),
     webhookDropped: counter(
       registry,
       'webhook_events_dropped_total',
-      'Events that an endpoint will never get.',
+      'Events that were dropped before an endpoint accepted them.',
       ['reason'],
     ),
     webhookQueued: gauge(registry, 'webhook_events_queued', 'Events that wait for an endpoint.'),
-    secretReads: counter(registry, 'secret_reads_total', 'Lookups that were given the signing secret.'),
+    secretReads: counter(registry, 'secret_reads_total', 'Successful lookups of the signing secret.'),
     secretLookupsRefused: counter(
       registry,
       'secret_lookups_refused_total',
-      'Lookups of the signing secret that were refused for the token.',
+      'Lookups of the signing secret that were rejected because of their token.',
       ['reason'],
     ),
-    admissionReviews: counter(
-      registry,
-      'admission_reviews_total',
-      'Objects that the API server asked about before it stored them, by the answer.',
-      ['answer'],
-    ),
+    admissionReviews: counter(registry, 'admission_reviews_total', 'Admission reviews, by answer.', [
+      'answer',
+    ]),
   };
 }
 

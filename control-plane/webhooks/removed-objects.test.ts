@@ -83,7 +83,7 @@ it('the newest deleted objects are stored if not all of them fit, and the log sa
   expect(read.get('follower')?.map(({ name }) => name)).toEqual(['o5', 'o6', 'o7', 'o8', 'o9']);
   expect(telemetry.events).toEqual([
     [
-      'Not all deleted objects have room in a ConfigMap: a restart would lose their webhooks',
+      'The ConfigMap is too small for all deleted objects: a restart would lose some of their webhooks',
       { objects: 10, stored: 5 },
     ],
   ]);

@@ -109,7 +109,7 @@ function secretProblem(secret: string): string | undefined {
   const bytes = Buffer.from(encoded, 'base64');
   // Node skips characters that are not base64, so only a text that Node writes again in the same way is valid.
   if (bytes.toString('base64') !== encoded) {
-    return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, filled up with =)`;
+    return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, padded with =)`;
   }
   if (bytes.length >= leastBytes && bytes.length <= mostBytes) return undefined;
   return `must hold ${leastBytes} to ${mostBytes} bytes, it holds ${bytes.length}`;

@@ -14,7 +14,7 @@ describe('parseSigningSecrets', () => {
     expect(parseSigningSecrets(`\n${one}\n${two}  ${one}\r\n`)).toEqual([one, two]);
   });
 
-  const base64 = 'must be whsec_ and then base64 (A-Z, a-z, 0-9, + and /, filled up with =)';
+  const base64 = 'must be whsec_ and then base64 (A-Z, a-z, 0-9, + and /, padded with =)';
   it.each([
     ['', 'the signing secret is empty'],
     [' \n', 'the signing secret is empty'],

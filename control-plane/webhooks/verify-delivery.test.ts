@@ -52,7 +52,7 @@ describe('verifyDelivery', () => {
     expect(verify({ nowMs: sentMs - 300_000 })).toEqual(valid);
   });
 
-  const noneFits = 'no signature fits: another secret, id, time or body';
+  const noneFits = 'no signature matches: the secret, ID, time or body is another one';
   it.each<[string, Changes, string, string]>([
     ['another body', { body: '{"test": 2432232315}' }, 'bad_signature', noneFits],
     ['another id', { headers: { 'webhook-id': 'msg_2' } }, 'bad_signature', noneFits],

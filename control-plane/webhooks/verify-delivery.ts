@@ -50,7 +50,7 @@ export function verifyDelivery({ headers, body }: Delivery, options: VerifyOptio
     return invalid('bad_signature', 'the header webhook-signature has no signature of version v1');
   }
   if (!candidates.some((candidate) => expected.some((signature) => isSame(candidate, signature)))) {
-    return invalid('bad_signature', 'no signature fits: another secret, id, time or body');
+    return invalid('bad_signature', 'no signature matches: the secret, ID, time or body is another one');
   }
   return judgeTime(id, timestampSeconds, options);
 }

@@ -84,7 +84,7 @@ export function removedEvent(
     ...newCondition(
       'Programmed',
       'Removed',
-      'the object was deleted, and no limiter runs its rules any more',
+      'the object was deleted, and no limiter applies its rules any more',
     ),
     lastTransitionTime: timeText(removedMs),
   };

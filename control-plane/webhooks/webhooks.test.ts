@@ -53,9 +53,9 @@ const telemetry = recordedTelemetry((message, fields) => {
     'Delivered a webhook': `${id} delivered at attempt ${attempt}`,
     'Could not deliver a webhook: trying again': `${id} failed: ${reason}, again in ${retryInMs} ms`,
     'Dropped webhooks': `dropped ${count}: ${reason}`,
-    'A webhook endpoint answered 410: nothing more is sent to it': `gone: ${endpoint}`,
+    'A webhook endpoint answered 410: it gets no more events': `gone: ${endpoint}`,
     'A new secret is in use': 'rotated',
-    'A new secret cannot be used: the one before stays': `refused: ${reason}`,
+    'A new secret cannot be used: the previous one stays in use': `refused: ${reason}`,
   };
   reported.push(texts[message] ?? message);
 });

@@ -68,7 +68,7 @@ export class CallerIdentity {
   /** Returns why a stream must end. Undefined while it may continue. */
   staleness({ tokenHash }: Identity): GrpcStatus | undefined {
     const isGone = tokenHash !== undefined && this.#tokens?.has(tokenHash) !== true;
-    return isGone ? unauthenticated('the token of this stream is not known any more') : undefined;
+    return isGone ? unauthenticated('the token of this stream is no longer known') : undefined;
   }
 
   #whatToShow(): string {
@@ -77,7 +77,7 @@ export class CallerIdentity {
       ...(certificates ? ['a client certificate'] : []),
       ...(this.#tokens === undefined && reviews === undefined ? [] : ['a token (authorization: Bearer ...)']),
     ];
-    return `the client does not prove who it is: show ${ways.join(' or ')}`;
+    return `the client does not prove its identity: send ${ways.join(' or ')}`;
   }
 }
 
@@ -122,16 +122,16 @@ export function parseTokens(text: string): TokenNames {
     const [name, token] = parts as [string, string];
     const other = names.get(hashOf(token));
     if (other !== undefined && other !== name) {
-      throw new Error(`line ${index + 1}: the token is that of another name, too`);
+      throw new Error(`line ${index + 1}: another name has the same token`);
     }
     names.set(hashOf(token), name);
   }
-  if (names.size === 0) throw new Error('there is no token in it');
+  if (names.size === 0) throw new Error('the file has no token');
   return names;
 }
 
 function lineProblem([name = '', token, ...rest]: readonly string[]): string | undefined {
-  if (token === undefined || rest.length > 0) return 'it is not a name and a token, with blanks between them';
-  if (!isTokenName(name)) return 'the name is not of up to 63 letters, digits and inner "-", "_" and "."';
+  if (token === undefined || rest.length > 0) return 'expected a name and a token, separated by blanks';
+  if (!isTokenName(name)) return 'the name must have up to 63 letters, digits and inner "-", "_" and "."';
   return tokenProblem(token, shortestToken);
 }

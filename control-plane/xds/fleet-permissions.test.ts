@@ -108,7 +108,7 @@ describe('fleetRefusal', () => {
 
   it('refuses a certificate without a name', () => {
     expect(fleetRefusal(allowed, shows(''), 'blue')).toBe(
-      'the certificate has no name that could be bound to a fleet',
+      'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet',
     );
   });
 });

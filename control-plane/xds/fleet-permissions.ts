@@ -57,7 +57,7 @@ export function fleetRefusal(
 ): string | undefined {
   const fleets = names.flatMap((name) => allowed.get(name) ?? []);
   if (fleets.includes(fleet)) return undefined;
-  if (names.length === 0) return 'the certificate has no name that could be bound to a fleet';
+  if (names.length === 0) return 'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet';
   const listed = names.map((name) => JSON.stringify(name)).join(', ');
   const who = kind === 'certificate' ? `the certificate of ${listed}` : `the client ${listed}`;
   return fleets.length === 0 ? `${who} is bound to no fleet` : `${who} is not bound to the fleet "${fleet}"`;

@@ -63,7 +63,7 @@ describe('a hostile client of discovery', () => {
     running.server.serve(fleetsOf(v1));
     rawConnection(running.port, '127.0.0.2', 20, Buffer.alloc(0));
     await eventually(() =>
-      expect(running.messages()).toContain('Refused a stream: XDS_MAX_STREAMS is reached'),
+      expect(running.messages()).toContain('Rejected a stream: XDS_MAX_STREAMS is reached'),
     );
     const good = await Promise.all(
       ['g1', 'g2'].map((pod) => startWeirLikeClient({ port: running.port, pod, reconnects: false })),
@@ -102,11 +102,9 @@ describe('a hostile client of discovery', () => {
     for (const { times, responseNonce } of floods) {
       const client = new DeltaClient(running.port, { accepts: false });
       for (let sent = 0; sent < times; sent += 1) client.request({ responseNonce });
-      await eventually(() =>
-        expect(client.end).toMatch(/^8 RESOURCE_EXHAUSTED: the stream brings more than/),
-      );
+      await eventually(() => expect(client.end).toMatch(/^8 RESOURCE_EXHAUSTED: the stream sends more than/));
     }
-    expect(running.messages()).toContain('Refused a stream');
+    expect(running.messages()).toContain('Rejected a stream');
   });
 
   it('is not taken for one that answers as fast as rules change', async () => {
@@ -173,7 +171,7 @@ describe('a hostile client of discovery', () => {
     );
     await eventually(() => expect(hostile.filter(({ isClosed }) => isClosed).length).toBeGreaterThan(0));
     expect(good.ends).toEqual([]);
-    expect(running.messages()).toContain('Cut a connection of a limiter');
+    expect(running.messages()).toContain('Closed a connection of a limiter');
   });
 
   it('that does not read loses its connection when all of them hold too much', async () => {

@@ -71,7 +71,7 @@ const longRequestBytes = 64 * 1024;
 
 const tooMany: GrpcStatus = {
   code: GrpcCode.RESOURCE_EXHAUSTED,
-  message: `the stream brings more than ${requestRate.perSecond} requests a second that answer nothing, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
+  message: `the stream sends more than ${requestRate.perSecond} requests a second that do not answer a response, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
 };
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
@@ -425,7 +425,7 @@ function boundedRefusal(version: string, { message, resources }: RequestRefusal)
 }
 
 function refusalText(message: string, longest: number): string {
-  return message === '' ? 'refused without a message' : plainText(message, longest);
+  return message === '' ? 'rejected without a message' : plainText(message, longest);
 }
 
 /** One discovery stream over any transport: gRPC, or memory in simulations. */

@@ -213,7 +213,7 @@ describe('TokenReviews', () => {
       expect(answers).toContainEqual({
         is: 'open',
         reason:
-          'too many tokens that the API server does not know came from this address: come again in some seconds',
+          'too many tokens that the API server does not know came from this address: try again in some seconds',
       });
       // Nobody else notices.
       expect(await outcome(newToken(), '10.0.0.9')).toMatchObject({ is: 'unknown' });
@@ -281,7 +281,7 @@ describe('TokenReviews', () => {
     const outcome = reviews();
     const all = Array.from({ length: 1_000 }, (_, i) => outcome(newToken(), `10.0.${i >> 8}.${i & 255}`));
     expect(all.filter((one) => one instanceof Promise)).toHaveLength(8 + 256);
-    expect(all.at(-1)).toEqual({ is: 'open', reason: 'too many tokens wait for the API server' });
+    expect(all.at(-1)).toEqual({ is: 'open', reason: 'too many tokens wait for a review by the API server' });
   });
 
   it('reports to those who wait when it closes', async () => {

@@ -165,7 +165,7 @@ export class TokenReviews {
 
   /** Returns why there is no room. Undefined if there is. A token that retries takes the room of one that does not. */
   #fullReason(lane: Lane, comesAgain: boolean, nowMs: number): string | undefined {
-    if (this.#waiting >= this.#mostWaiting) return 'too many tokens wait for the API server';
+    if (this.#waiting >= this.#mostWaiting) return 'too many tokens wait for a review by the API server';
     const waitMs = lane.budget.waitMs(nowMs, lane.waiting.length + 1);
     if (waitMs <= longestWaitSeconds * 1000) return undefined;
     const last = comesAgain ? lane.waiting.findLastIndex((other) => !other.comesAgain) : -1;
@@ -285,7 +285,7 @@ const unknownToken: TokenOutcome = { is: 'unknown', reason: 'the API server does
 
 const shuttingDown = 'this replica is shutting down';
 const laneIsFull =
-  'too many tokens that the API server does not know came from this address: come again in some seconds';
+  'too many tokens that the API server does not know came from this address: try again in some seconds';
 
 function known({ user, podUid, expiresMs }: Good): TokenOutcome {
   return { is: 'known', user, expiresMs, ...(podUid === undefined ? {} : { podUid }) };
@@ -305,9 +305,8 @@ function forgetOldest(map: Map<string, unknown>, most: number): void {
 /** Returns why the API server need not review the token. No other claims of the token are trusted. */
 function claimsProblem(token: string, audience: string, nowMs: number): string | undefined {
   const claims = claimsOf(token);
-  if (claims === undefined) return 'the token is not one of a service account (a JWT)';
-  if (![claims['aud']].flat().includes(audience))
-    return `the token is not made for the audience "${audience}"`;
+  if (claims === undefined) return 'the token is not a service account token (a JWT)';
+  if (![claims['aud']].flat().includes(audience)) return `the token is not for the audience "${audience}"`;
   if (expiryOf(token) <= nowMs) return 'the token has expired';
   return undefined;
 }

@@ -66,7 +66,7 @@ export function tlsTransport(credentials: SecureContextOptions, options: TlsTran
 function certificateProblem(socket: TLSSocket, isVerified: boolean): string | undefined {
   if (!isVerified || socket.authorized || Object.keys(socket.getPeerCertificate()).length === 0)
     return undefined;
-  return `the caller's certificate is not good (${socket.authorizationError})`;
+  return `the caller's certificate is not valid (${socket.authorizationError})`;
 }
 
 function protocolProblem({ alpnProtocol }: TLSSocket): string | undefined {

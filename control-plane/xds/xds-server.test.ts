@@ -174,10 +174,12 @@ describe('a stream', () => {
     server.serve(fleetsOf(v2));
     await eventually(() => expect(client.last?.version).toBe(v2.version));
     expect(client.received).toHaveLength(2);
-    const asked = events.filter(([name]) => name === 'A client asks for a type that is not served');
+    const asked = events.filter(
+      ([name]) => name === 'A client asks for a resource type that the control plane does not serve',
+    );
     expect(asked).toEqual([
       [
-        'A client asks for a type that is not served',
+        'A client asks for a resource type that the control plane does not serve',
         { peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/), typeUrl },
       ],
     ]);
@@ -262,7 +264,7 @@ describe('the report of a limiter', () => {
     expect(running.messages()).toEqual([
       'A limiter connected',
       'A limiter accepted a snapshot',
-      'A limiter refused a snapshot',
+      'A limiter rejected a snapshot',
       'A limiter accepted a snapshot',
     ]);
   });
@@ -335,7 +337,7 @@ describe('the report of a limiter', () => {
     const client = await goLike({ port: running.port });
     client.close();
     await eventually(() => expect(running.server.limiters()).toEqual([]), { timeoutMs: 1_000 });
-    expect(running.messages().at(-1)).toBe('A limiter is gone');
+    expect(running.messages().at(-1)).toBe('A limiter disconnected');
   });
 
   it('shortens what a limiter says', async () => {
@@ -351,7 +353,7 @@ describe('the report of a limiter', () => {
     running.server.serve(fleetsOf(v1));
     const client = scripted({ port: running.port });
     client.refuseWith('');
-    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe('refused without a message'));
+    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe('rejected without a message'));
   });
 });
 
@@ -369,10 +371,13 @@ describe('the server', () => {
     first.close();
     await eventually(() => expect(third.last?.version).toBe(v1.version));
     const reported = running.events.filter(
-      ([name]) => name === 'Refused a stream: XDS_MAX_STREAMS is reached',
+      ([name]) => name === 'Rejected a stream: XDS_MAX_STREAMS is reached',
     );
     expect(reported).toEqual([
-      ['Refused a stream: XDS_MAX_STREAMS is reached', { maxStreams: 2, peer: expect.any(String), times: 1 }],
+      [
+        'Rejected a stream: XDS_MAX_STREAMS is reached',
+        { maxStreams: 2, peer: expect.any(String), times: 1 },
+      ],
     ]);
   });
 
@@ -382,7 +387,7 @@ describe('the server', () => {
     const reason =
       'the node metadata "fleet" is not a DNS label of at most 63 lower case letters, digits and inner hyphens: "No Fleet"';
     await eventually(() => expect(client.ends).toEqual([`3 INVALID_ARGUMENT: ${reason}`]));
-    expect(running.events).toEqual([['Refused a stream', { peer: expect.any(String), reason, times: 1 }]]);
+    expect(running.events).toEqual([['Rejected a stream', { peer: expect.any(String), reason, times: 1 }]]);
   });
 
   it('refuses what is no discovery request', async () => {
@@ -430,7 +435,7 @@ describe('the server', () => {
     expect(server.isOversize('default')).toBe(true);
     const { length: bytes } = new FleetResponse(large, 'replica-0').bytes;
     const reported = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
-    expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', reported]]);
+    expect(events).toEqual([['A snapshot is larger than gRPC clients accept by default', reported]]);
     const common = scripted({ port, reconnects: false });
     await eventually(() => expect(common.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
@@ -448,8 +453,8 @@ describe('the server', () => {
     await eventually(() => expect(client.ends).toEqual([text]));
     expect(running.messages()).toEqual([
       'A limiter connected',
-      'A limiter did not answer a snapshot: its stream is ended',
-      'A limiter is gone',
+      'A limiter did not answer a snapshot in time: the control plane ends its stream',
+      'A limiter disconnected',
     ]);
   });
 
@@ -468,7 +473,9 @@ describe('the server', () => {
     await eventually(() => expect(other.last?.domains).toEqual(['d49']));
     expect(running.sends.filter(({ id }) => id === slow)).toHaveLength(1);
     timers.advance(30_000);
-    expect(running.messages()).toContain('A limiter did not answer a snapshot: its stream is ended');
+    expect(running.messages()).toContain(
+      'A limiter did not answer a snapshot in time: the control plane ends its stream',
+    );
     timers.advance(5_000);
     await closed;
     await eventually(() => expect(running.server.limiters()).toHaveLength(1));

@@ -40,7 +40,7 @@ export interface Bound {
   untilUnusedMicros(held: CounterState, nowMicros: number): number;
 }
 
-/** What a reservation took from one counter. Remembered until its commit or release. */
+/** The hits that a reservation took from one counter. The store remembers them until its commit or release. */
 export interface Charge {
   /** The hits taken. This is less than the amount only if a bucket in shadow mode had less. */
   readonly taken: number;
@@ -48,7 +48,7 @@ export interface Charge {
   readonly held: CounterState;
   /** Hits that other requests had taken before and may still give back. */
   readonly others: number;
-  /** What reservations had returned before. */
+  /** The hits that reservations had returned before. */
   readonly returned: ReturnedTotal;
 }
 
@@ -65,7 +65,7 @@ export interface ReturnRequest {
   readonly held: CounterState;
   /** The hits to return: at most what the charge took. */
   readonly hits: number;
-  /** What all reservations have returned to the counter. */
+  /** The hits that all reservations have returned to the counter. */
   readonly returned: ReturnedTotal;
   readonly nowMicros: number;
 }

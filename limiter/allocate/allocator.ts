@@ -36,7 +36,7 @@ export interface AllocatorOptions {
   /** The store of the leases. A store that counts in place of another one must not answer ledgers. */
   store: Store;
   clock: Pick<Clock, 'nowMs'>;
-  /** From 0 to below 1. */
+  /** A random number from 0 to below 1. */
   random: () => number;
   /** The name of this thread of this process in ledgers. No other thread has the same name. */
   limiter: string;

@@ -62,7 +62,7 @@ export function createDecisionService(
       onBudgetCall: budgetStats.called,
       onReservationsExpired: budgetStats.expired,
       ...observer,
-      // With SHADOW_MODE no request is refused.
+      // With SHADOW_MODE no request is over limit.
       onRefused: settings.shadowMode ? undefined : observer?.onRefused,
     },
   });

@@ -67,7 +67,7 @@ export function openRedis(
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
-  // With only one store the field would say nothing.
+  // With only one store the field would be redundant.
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
   const place = given ?? redisAddress(own);
   const { label } = place;

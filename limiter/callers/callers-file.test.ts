@@ -79,7 +79,7 @@ callers:
     const { problems = [] } = readCallersFile(text);
     expect(problems.map(({ line, column, message }) => `${line}:${column}: ${message}`)).toEqual([
       '2:5: domains: is missing',
-      '2:11: name: "bad.name" is none, a name has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
+      '2:11: name: "bad.name" is not a name, which has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
       '3:25: uri: "no-uri": expected scheme://host/path, such as spiffe://prod.example/ns/edge/*',
       '3:33: unknown key "ip", expected uri, dns, cn',
       '4:19: rights: there is no right "everything", there are ask, refund, override, reserve, read, admin',
@@ -90,10 +90,10 @@ callers:
       '10:18: certificate: expected uri, dns or cn',
       '12:13: rights: refund and override have no effect without ask',
       '13:5: name: is missing',
-      '13:5: expected certificate, token_sha256 or anonymous: true: how is the caller known?',
-      '15:19: token_sha256: an entry with anonymous: true asks for no proof',
-      '17:30: anonymous: a second entry for callers without a name',
-      '18:13: name: "unknown" is what statistics call others',
+      '13:5: expected certificate, token_sha256 or anonymous: true, which identifies the caller',
+      '15:19: token_sha256: an entry with anonymous: true has no proof of identity',
+      '17:30: anonymous: there is already an entry for callers without a name',
+      '18:13: name: "unknown" is reserved for callers that match no entry',
       '18:60: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second, on_excess',
     ]);
   });
@@ -111,11 +111,11 @@ callers:
     ['callers: [{ name: a, anonymous: [], domains: [a] }]', ['1:33: anonymous: expected true or false']],
     [
       'callers: [{ anonymous: true, name: foo, domains: [a] }, { anonymous: true, domains: [a] }]',
-      ['1:70: anonymous: a second entry for callers without a name'],
+      ['1:70: anonymous: there is already an entry for callers without a name'],
     ],
     [
       'callers: [{ anonymous: true, domains: [a] }, { anonymous: true, domains: [a] }]',
-      ['1:59: anonymous: a second entry for callers without a name'],
+      ['1:59: anonymous: there is already an entry for callers without a name'],
     ],
     [
       `callers: [{ name: foo, certificate: { cn: x }, domains: [a] }, { name: foo, anonymous: true, domains: [a] }]`,

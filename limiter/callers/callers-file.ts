@@ -133,9 +133,9 @@ class CallersReader {
     if (name === undefined) return '';
     if (!callerName.test(name)) {
       const form = 'at most 63 letters, digits, `-` and `_`, and begins with a letter or digit';
-      this.#refuse([...path, 'name'], `name: ${quoted(name)} is none, a name has ${form}`);
+      this.#refuse([...path, 'name'], `name: ${quoted(name)} is not a name, which has ${form}`);
     } else if (name === unknownCaller || (name === anonymousCaller && anonymous === false)) {
-      this.#refuse([...path, 'name'], `name: ${quoted(name)} is what statistics call others`);
+      this.#refuse([...path, 'name'], `name: ${quoted(name)} is reserved for callers that match no entry`);
     }
     return name;
   }
@@ -145,9 +145,15 @@ class CallersReader {
     if (anonymous === undefined) return;
     const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
     if (anonymous && proofs.length > 0) {
-      this.#refuse([...path, proofs[0]!], `${proofs[0]}: an entry with anonymous: true asks for no proof`);
+      this.#refuse(
+        [...path, proofs[0]!],
+        `${proofs[0]}: an entry with anonymous: true has no proof of identity`,
+      );
     } else if (!anonymous && proofs.length === 0) {
-      this.#refuse(path, 'expected certificate, token_sha256 or anonymous: true: how is the caller known?');
+      this.#refuse(
+        path,
+        'expected certificate, token_sha256 or anonymous: true, which identifies the caller',
+      );
     }
   }
 
@@ -244,7 +250,10 @@ class CallersReader {
     let hasAnonymous = false;
     for (const { path, entry } of callers) {
       if (entry.anonymous && hasAnonymous) {
-        this.#refuse([...path, 'anonymous'], 'anonymous: a second entry for callers without a name');
+        this.#refuse(
+          [...path, 'anonymous'],
+          'anonymous: there is already an entry for callers without a name',
+        );
       } else if (entry.name !== '' && names.has(entry.name)) {
         this.#refuse([...path, 'name'], `${quoted(entry.name)}: another entry has this name`);
       }

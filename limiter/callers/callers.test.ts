@@ -57,7 +57,7 @@ class Fixture {
   }
 }
 
-const unknown = 'the token is not one of a caller';
+const unknown = 'the token does not belong to a caller';
 
 describe('a token', () => {
   it('is verified once for a connection and value', () => {
@@ -116,7 +116,7 @@ describe('a token', () => {
     ['Bearer a', unknown],
     ['Bearer', unknown],
     [`Bearer a.${'x'.repeat(100_000)}`, unknown],
-    ['', 'no token and no client certificate says who asks'],
+    ['', 'the request has neither a token nor a client certificate of a caller'],
   ])('in %.40j is answered %j', (authorization, answer) => {
     const fixture = new Fixture();
     fixture.use({ name: 'a', tokenHashes: [digest] });
@@ -136,7 +136,7 @@ describe('a token', () => {
     const asked = [right, wrong, right, long, long, wrong, '', right].map((one) =>
       fixture.ask(connection, one),
     );
-    const none = 'no token and no client certificate says who asks';
+    const none = 'the request has neither a token nor a client certificate of a caller';
     expect(asked).toEqual([true, unknown, true, unknown, unknown, unknown, none, true]);
     expect(JSON.stringify(fixture.refused)).not.toContain(secret);
   });
@@ -200,7 +200,7 @@ describe('a caller', () => {
     const [domain, rate, note] = [
       'caller anonymous may not use the domain "bank"',
       'caller anonymous asks more than 2 times a second (requests_per_second)',
-      ' (the token shown is not one of a caller)',
+      ' (its token does not belong to a caller)',
     ];
     expect([about(''), about('Bearer a.no')]).toEqual([domain, domain + note]);
     expect([about('Bearer a.no'), about('')]).toEqual([rate + note, rate]);

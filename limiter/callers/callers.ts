@@ -152,7 +152,7 @@ export class Callers implements CallerGate {
 
   #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
     if (this.#anonymous !== undefined) {
-      const note = authorization === '' ? '' : ' (the token shown is not one of a caller)';
+      const note = authorization === '' ? '' : ' (its token does not belong to a caller)';
       return new CallerOnConnection(this.#anonymous, memo.connection, this.#options, note);
     }
     if (authorization !== '') return unknownToken;
@@ -164,9 +164,9 @@ function unauthenticated(message: string): CallerRefusal {
   return { refused: { code: GrpcCode.UNAUTHENTICATED, message } };
 }
 
-const noProof = unauthenticated('no token and no client certificate says who asks');
-const unknownToken = unauthenticated('the token is not one of a caller');
-const unknownCertificate = unauthenticated('the client certificate is not one of a caller');
+const noProof = unauthenticated('the request has neither a token nor a client certificate of a caller');
+const unknownToken = unauthenticated('the token does not belong to a caller');
+const unknownCertificate = unauthenticated('the client certificate does not belong to a caller');
 
 /** Results for one connection. */
 class ConnectionMemo {

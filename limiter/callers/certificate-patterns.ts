@@ -49,13 +49,13 @@ export function patternProblem(kind: keyof CertificateNames, pattern: string): s
     if (!uriForm.test(pattern)) return 'expected scheme://host/path, such as spiffe://prod.example/ns/edge/*';
     if (pattern.includes('**')) return severalStars;
     if (!spiffeScheme.test(pattern) || isSpiffeId(pattern.replaceAll('*', 'x'))) return undefined;
-    return 'is no SPIFFE ID: trust domain and path have letters, digits, `.`, `-` and `_`, and the path no empty or relative segment';
+    return 'is not a SPIFFE ID: trust domain and path have letters, digits, `.`, `-` and `_`, and the path no empty or relative segment';
   }
   if (pattern.split('.').includes('')) return 'has an empty label';
   return pattern.includes('**') ? severalStars : undefined;
 }
 
-const severalStars = '`**` means no more than `*`, which never leaves its label or segment';
+const severalStars = '`**` means the same as `*`, which matches within one label or segment';
 
 /** Compares scheme and host case-insensitively (RFC 3986, section 6.2.2.1), and the path exactly. Neither URI has a query. */
 export function uriMatches(pattern: string, uri: string): boolean {

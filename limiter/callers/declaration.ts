@@ -4,7 +4,7 @@ import { type CallersSettings, rows } from './settings.ts';
 
 export const callers = {
   name: 'callers',
-  settings: { title: 'Who is let in', before: 'httpServerUseTls', rows, ownPrefixes: ['CALLERS_'] },
+  settings: { title: 'Access', before: 'httpServerUseTls', rows, ownPrefixes: ['CALLERS_'] },
   isWanted: ({ callersFile }) => callersFile !== '',
   load: () => import('./threads.ts'),
 } as const satisfies Capability<CallersSettings>;

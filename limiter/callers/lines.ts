@@ -12,7 +12,7 @@ export function callersLoaded(
 
 /** `reason` has all mistakes with their places. */
 export function callersRefused(log: Logger, reason: string): void {
-  log.error('The callers file cannot be used: the last good one stays in force', { reason });
+  log.error('The callers file cannot be used: the last valid one stays in force', { reason });
 }
 
 /** Warns that tokens of the file may be visible at a listener without TLS that other machines can reach. */
@@ -20,7 +20,7 @@ export function tokensInPlainText(
   log: Logger,
   listener: { listener: 'gRPC' | 'HTTP'; address: string; setting: string },
 ): void {
-  log.warn('Tokens of callers can be read on their way: the listener answers without TLS', listener);
+  log.warn('Others on the network can read tokens of callers: the listener has no TLS', listener);
 }
 
 /**
@@ -31,5 +31,5 @@ export function callerRefused(
   log: Logger,
   refused: { caller: string; peer: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('A request was refused for who asks', refused);
+  log.warn('Rejected a request because of its caller', refused);
 }

@@ -134,5 +134,5 @@ function brokenThread(error: unknown, maxHeapMiB: number): { load: string; revie
     const load = `the rules need more memory to load than the bound of ${maxHeapMiB} MiB`;
     return { load, review: `it needs more memory than the bound of ${maxHeapMiB} MiB` };
   }
-  return { load: `the load broke off: ${errorText(error)}`, review: `it broke off: ${errorText(error)}` };
+  return { load: `the load failed: ${errorText(error)}`, review: `it failed: ${errorText(error)}` };
 }

@@ -121,7 +121,7 @@ describe('the lines of what a review found', () => {
     const names = Array.from({ length: maxWarnings + 5 }, (_, n) => `w${n}`);
     const [first, second, third] = reported(review(names, 5_000), review(names, 5_000), review(names, 5_001));
     expect(first).toHaveLength(maxWarnings + 1);
-    const more = 'There are more warnings about the rules: weir check shows all"';
+    const more = 'There are more warnings about the rules: run weir check to see all"';
     expect(first!.at(-1)).toBe(`${more} more=4900 total=5000`);
     expect([second, third]).toEqual([[], [`${more} more=4896 total=5001`]]);
   });
@@ -140,6 +140,6 @@ describe('the lines of what a review found', () => {
       moved,
     );
     expect(lines.map((some) => some.length)).toEqual([1, 0, 1, 1, 0]);
-    expect(lines[3]![0]).toContain('could not be reviewed');
+    expect(lines[3]![0]).toContain('Could not check the rules');
   });
 });

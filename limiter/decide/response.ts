@@ -154,7 +154,7 @@ export interface ResponseOptions {
   ietfUnit: string | undefined;
   /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
   retryAfter: boolean;
-  /** Whether headers describe the limit that refuses longest instead of the one that the Go service chooses. */
+  /** Whether headers describe the limit that is over for the longest time, instead of the one that the Go service chooses. */
   describesLongestRefusal: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;

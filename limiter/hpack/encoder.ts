@@ -64,7 +64,7 @@ export class HpackEncoder {
   /** The size that the next block has to give the table, and the smallest one since the last block. */
   #tableBytes: number;
   #smallestTableBytes: number;
-  /** Whether the next block has to say so. */
+  /** Whether the next block must announce the size. */
   #isResized: boolean;
 
   constructor(options: HpackEncoderOptions) {

@@ -202,7 +202,8 @@ const noEntry: Entry = { key: '', value: '' };
 export function checkText(path: string, value: unknown, mistakes: BodyProblems): void {
   if (value === undefined) mistakes.add(path, 'is missing: expected a string');
   else if (typeof value !== 'string') mistakes.add(path, `is a string, not ${valueText(value)}`);
-  else if (!value.isWellFormed()) mistakes.add(path, 'has half of a surrogate pair, which is no character');
+  else if (!value.isWellFormed())
+    mistakes.add(path, 'has half of a surrogate pair, which is not a character');
 }
 
 function kindOf(value: unknown): string {

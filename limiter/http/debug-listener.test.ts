@@ -91,11 +91,11 @@ describe('pages', () => {
       expect(await get(port, path)).toMatchObject({
         status: 200,
         type: text,
-        body: `/console: a page that shows and changes what is here
+        body: `/console: a page that shows rules, counters and overrides, and changes them
 /debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
-/livez: 200 while the process answers at all, whatever its health
+/livez: 200 while the process can answer, even if it is unhealthy
 /rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
 /v1: the admin API, which /v1/openapi.json describes
@@ -130,7 +130,7 @@ describe('pages', () => {
     const { port } = await start({ pages: [pages] });
     expect((await get(port, '/more?domain=a%26b&n=3')).body).toBe('domain=a%26b&n=3');
     expect((await get(port, '/more/')).body).toContain(
-      '/livez: 200 while the process answers at all, whatever its health\n/more: more\n/rlconfig',
+      '/livez: 200 while the process can answer, even if it is unhealthy\n/more: more\n/rlconfig',
     );
   });
 
@@ -308,7 +308,7 @@ describe('/debug/pprof/', () => {
     expect(bytes).toBeGreaterThan(kept.length * 16);
     expect(await get(port, '/debug/pprof/heap?seconds=5')).toMatchObject({
       status: 400,
-      body: 'the heap profile is of one moment: ask without seconds\n',
+      body: 'the heap profile has no duration: ask without seconds\n',
     });
   });
 

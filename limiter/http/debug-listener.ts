@@ -29,8 +29,8 @@ export interface DebugListenerOptions {
 
 /** Descriptions by path. */
 const ownPages: Readonly<Record<string, string>> = {
-  '/console': 'a page that shows and changes what is here',
-  '/livez': '200 while the process answers at all, whatever its health',
+  '/console': 'a page that shows rules, counters and overrides, and changes them',
+  '/livez': '200 while the process can answer, even if it is unhealthy',
   '/rlconfig': 'print out the currently loaded configuration for debugging; parameters: format=json',
   '/stats': 'print out stats',
   '/v1': 'the admin API, which /v1/openapi.json describes',

@@ -69,8 +69,8 @@ export class ForwardAuth {
     const { onAnswer, onMissingHeader, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
-      const known = `its originalRequest is ${profile.originalRequest}, and ext-authz alone has a path here`;
-      throw this.#unknown(call, 404, `there is nothing below the profile ${profile.name}: ${known}`);
+      const known = `its originalRequest is ${profile.originalRequest}, and only ext-authz may have a path here`;
+      throw this.#unknown(call, 404, `there is no path below the profile ${profile.name}: ${known}`);
     }
     const { descriptors, missing } = make(takesPath ? headersAndLine(request) : request.rawHeaders);
     for (const header of missing)
@@ -122,7 +122,7 @@ export class ForwardAuth {
    */
   #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
-      const reason = 'the profiles file cannot be used (PROFILES_FILE): the log says why';
+      const reason = 'the profiles file cannot be used (PROFILES_FILE): see the log';
       throw this.#unknown(call, 503, reason);
     }
     const found = this.#profiles.get(name);
@@ -165,7 +165,7 @@ export class ForwardAuth {
       return endAnswer(call, 200, {});
     }
     onAnswer('failed_denied');
-    throw new ApiProblem(503, 'the request cannot be decided, and the profile denies it then (onError)');
+    throw new ApiProblem(503, 'the request cannot be decided, and onError of the profile denies it');
   }
 }
 

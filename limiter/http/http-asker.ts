@@ -90,7 +90,7 @@ export function problemOf({ code, message }: GrpcStatus): ApiProblem {
 }
 
 /** The text that callers get for a defect. */
-export const fault = 'a fault of the server, which its log reports';
+export const fault = 'an internal error: see the log of the server';
 
 export function originOf({ socket }: IncomingMessage): RequestOrigin {
   return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };

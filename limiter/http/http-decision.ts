@@ -99,7 +99,7 @@ function warningsOf(plans: readonly Plan[], hits: number): Pick<HttpDecision, 'w
   const mixed = hits > 1 ? mixedUnits(plans.filter((plan) => plan.kind === 'limited')) : undefined;
   if (mixed === undefined) return {};
   const words = `${hits} hits are counted by rules of different hits_unit: ${mixed.words}`;
-  return { warnings: [mixed.isOneRule ? words : `${words}; ask for each in a call of its own`] };
+  return { warnings: [mixed.isOneRule ? words : `${words}; send a separate call for each`] };
 }
 
 function descriptorAnswer(plan: Plan | undefined, status: DescriptorStatus): DescriptorAnswer {

@@ -51,12 +51,12 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   if (body.kind === 'tooManyPieces') {
     // The rest of the body would be as expensive, so it is not received.
     response.setHeader('Connection', 'close');
-    const detail = `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`;
+    const detail = `the body arrives in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`;
     sendError(response, 400, 'Bad Request', detail);
     return;
   }
   if (body.kind === 'givenUp') {
-    const detail = 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)';
+    const detail = 'unfinished requests use all of CONNECTIONS_MAX_BYTES';
     await refuseUnread(call, { status: 503, text: 'Service Unavailable', detail });
     return;
   }

@@ -408,9 +408,7 @@ describe('bodies that are not complete', () => {
     const answer = await large.answer;
     expect(answer).toContain('HTTP/1.1 503 Service Unavailable');
     expect(answer).toContain('Connection: close');
-    expect(answer).toContain(
-      'Weir-Error: unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)',
-    );
+    expect(answer).toContain('Weir-Error: unfinished requests use all of CONNECTIONS_MAX_BYTES');
     expect(connectionMemory.bytes).toBeLessThan(100_000);
     small.socket.write(JSON.stringify(ask).padStart(10_000));
     await eventually(() => expect(asked).toHaveLength(1));
@@ -453,7 +451,7 @@ describe('bodies that are not complete', () => {
     const answer = await post('1\r\n \r\n'.repeat(1_100));
     expect(answer).toContain('HTTP/1.1 400 Bad Request');
     expect(answer).toContain(
-      'Weir-Error: the body comes in more than 1000 pieces and one for every 16 bytes',
+      'Weir-Error: the body arrives in more than 1000 pieces and one for every 16 bytes',
     );
     expect(asked).toHaveLength(2);
     expect(refused).toEqual(['too_many_pieces']);

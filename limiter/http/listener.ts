@@ -219,8 +219,8 @@ export class ApiListener implements HttpListener {
       return undefined;
     const problem =
       certificate === undefined
-        ? 'the caller shows no certificate of an authority that is trusted'
-        : `the caller's certificate is not of ${clientName}`;
+        ? 'the caller has no certificate of a trusted authority'
+        : `the caller's certificate does not contain ${clientName}`;
     tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
     return problem;
   }

@@ -6,28 +6,28 @@ import { ErrorCode } from './constants.ts';
  */
 export const violationTexts = {
   /** The first bytes are no HTTP/2 preface. A port scanner counts, too. */
-  not_http2: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
+  not_http2: 'it does not speak HTTP/2 (perhaps HTTP/1.1, or TLS on a port without TLS)',
   preface_timeout: 'it did not begin HTTP/2 in time',
   settings_timeout: 'it did not acknowledge the SETTINGS in time',
-  idle_timeout: 'it made no call for the longest time that is allowed',
+  idle_timeout: 'it made no call for too long',
   keepalive_timeout: 'it did not answer a PING',
-  unfinished_frame: 'it began a header section, or a frame, and did not end it in time',
-  too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
-  slow_reader: 'it does not read its answers, or opens no window for them',
-  control_flood: 'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA',
+  unfinished_frame: 'it did not complete a header section or a frame in time',
+  too_many_bytes: 'it used most of the memory that all connections may use for unfinished work',
+  slow_reader: 'it does not read its answers, or does not open a window for them',
+  control_flood: 'too many frames that are not requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA',
   /** CVE-2023-44487. */
-  rapid_reset: 'too many requests that were reset as soon as they were sent',
+  rapid_reset: 'too many requests that it reset at once',
   /** CVE-2025-8671. */
-  provoked_reset: 'too many requests that had to be reset or refused for a fault in them',
+  provoked_reset: 'too many requests with errors, which the limiter had to reset',
   continuation_flood: 'too many CONTINUATION frames in one header section',
-  header_block_size: 'a header section beyond the bound',
-  compression_error: 'a header section that cannot be decompressed',
-  flow_control_error: 'more than a window allows',
-  frame_size_error: 'a frame of a size that is not allowed',
-  stream_closed: 'a frame on a stream that is closed',
-  protocol_error: 'a frame where HTTP/2 does not allow it',
+  header_block_size: 'its header section is larger than the bound',
+  compression_error: 'its header section cannot be decompressed',
+  flow_control_error: 'it sent more data than the window allows',
+  frame_size_error: 'it sent a frame of a size that is not allowed',
+  stream_closed: 'it sent a frame on a closed stream',
+  protocol_error: 'it sent a frame that HTTP/2 does not allow there',
   /** A handler threw. */
-  internal_error: 'nothing: a defect of this server',
+  internal_error: 'a defect of this server',
 } as const;
 export type ViolationReason = keyof typeof violationTexts;
 export const violationReasons = Object.keys(violationTexts) as ViolationReason[];

@@ -129,7 +129,7 @@ describe('Reserve', () => {
         ...{ code, message: 'the hits_addend of a descriptor is its amount, and must not be negative' },
       });
       expect(ask({ domain, descriptors: [{ ...own, limit: { requestsPerUnit: 5 } }] })).toEqual({
-        ...{ code, message: 'a descriptor with a limit of its own takes no hits_addend' },
+        ...{ code, message: 'a descriptor with its own limit must not have a hits_addend' },
       });
     }
     expect(budgets.asked).toEqual([]);

@@ -382,7 +382,7 @@ function amountsProblem(field: string, { request, number }: OwnFields): GrpcStat
 }
 
 const negativeAmount = invalid('the hits_addend of a descriptor is its amount, and must not be negative');
-const limitWithAmount = invalid('a descriptor with a limit of its own takes no hits_addend');
+const limitWithAmount = invalid('a descriptor with its own limit must not have a hits_addend');
 const notAnId = invalid('reservation_id must be 1 to 255 visible ASCII characters, or empty');
-const negativeHits = invalid('a report takes no negative hits: ShouldRateLimit gives hits back');
+const negativeHits = invalid('a report must not have negative hits: use ShouldRateLimit for refunds');
 const noDescriptors = invalid('rate limit descriptor list must not be empty');

@@ -36,7 +36,7 @@ export class LeaseStore extends StoreDecorator {
     this.#book = new LeaseBook(options);
   }
 
-  /** For statistics. */
+  /** The counts for statistics. */
   get book(): LeaseBook {
     return this.#book;
   }
@@ -119,7 +119,7 @@ export class LeaseStore extends StoreDecorator {
     this.#sweep();
   }
 
-  /** From now on the store counts everything. */
+  /** The store now counts every hit. */
   stop(): void {
     this.#stopped = true;
     this.endAll();

@@ -16,7 +16,7 @@ export const rows = {
       {
         name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
         is: [false],
-        otherwise: 'it depends on counts that only Redis has',
+        otherwise: 'it needs counts that only Redis has',
       },
     ],
     kind: onOff(),

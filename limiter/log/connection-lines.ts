@@ -1,7 +1,7 @@
 /** Log lines about connections of gRPC callers and about the server certificate: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** One connection that was refused, or ended against its peer's will. `times` counts those since the last line, including this one. */
+/** One connection that the limiter rejected or ended. `times` counts those since the last line, including this one. */
 export interface ConnectionEnd {
   /** The listener, if it is not that of gRPC. */
   listener?: string;
@@ -19,37 +19,37 @@ export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
 
 /** Logged at most once a minute for each reason. */
 export function connectionRefused(log: Logger, end: ConnectionEnd): void {
-  log.warn('A connection was refused or ended for what its peer did', { ...end });
+  log.warn('Rejected or ended a connection because of its peer', { ...end });
 }
 
 /** Logged at most once a minute for each reason. The connection stays open. */
 export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
-  log.warn('A request was reset for what its peer did', { ...end });
+  log.warn('Reset a request because of its peer', { ...end });
 }
 
 /** Connections hold their maximum together, and this one, or its address, held most. At most once a minute. */
 export function connectionUsedTooMuchMemory(log: Logger, end: ConnectionEnd): void {
-  log.warn('A request or a connection was ended to make room for others', { ...end });
+  log.warn('Ended a request or a connection to make room for others', { ...end });
 }
 
 /** The same for the HTTP, debug and Prometheus listeners. */
 export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
-  log.warn('An HTTP request or connection was ended to make room for others', { ...end });
+  log.warn('Ended an HTTP request or connection to make room for others', { ...end });
 }
 
 /** A setting ends such connections, so this is not an error. At most once a minute for each reason. */
 export function connectionIdle(log: Logger, end: ConnectionEnd): void {
-  log.info('A connection was ended', { ...end });
+  log.info('Ended a connection', { ...end });
 }
 
 /** Logged at most once a minute. */
 export function certificateMissing(log: Logger, end: ConnectionEnd): void {
-  log.warn('A request was refused for want of a good certificate', { ...end });
+  log.warn('Rejected a request without a valid certificate', { ...end });
 }
 
 /** Logged for HTTP_ALLOWED_HOSTS, at most once a minute. */
 export function hostRefused(log: Logger, end: ConnectionEnd): void {
-  log.warn('A request was refused for its Host header', { ...end });
+  log.warn('Rejected a request because of its Host header', { ...end });
 }
 
 type CertificateOwner = 'gRPC' | 'HTTP';
@@ -65,12 +65,12 @@ export function certificateChanged(
 }
 
 export function certificateRefused(log: Logger, listener: CertificateOwner, reason: string): void {
-  log.error('A new certificate cannot be used: the one before stays', { listener, reason });
+  log.error('A new certificate cannot be used: the previous one stays in use', { listener, reason });
 }
 
 /** Logged once for each reason, until the files are good again. */
 export function clientTlsRefused(log: Logger, client: 'redis' | 'memcache' | 'xDS', reason: string): void {
-  log.error('The TLS files of a client cannot be used: the last good ones stay', { client, reason });
+  log.error('The TLS files of a client cannot be used: the last valid ones stay in use', { client, reason });
 }
 
 /** Callers that check the certificate will not connect. */

@@ -3,7 +3,7 @@ import type { Logger } from '../../process/log/logger.ts';
 
 /** Logged once for a metric. A statistic's name may contain data of callers, so it is in a separate line, at debug. */
 export function metricNameTaken(log: Logger, stat: string, metric: string): void {
-  const text = 'A statistic is not served to Prometheus: its metric has another type';
+  const text = 'Prometheus does not get a statistic, because its metric has another type';
   log.error(text, { metric });
   log.debug(text, { stat });
 }
@@ -17,7 +17,7 @@ interface ReceiverLines {
 }
 
 const otherSinks =
-  'other ways: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true';
+  'alternatives: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true';
 
 export function statsdLines(log: Logger, address: string): ReceiverLines {
   let wasDown = false;
@@ -45,7 +45,7 @@ export function dogStatsdLines(log: Logger, address: string): ReceiverLines {
     },
     down: (reason) => {
       wasDown = true;
-      log.warn('The dogstatsd receiver is not there: trying again every 3 s', { address, reason });
+      log.warn('The dogstatsd receiver does not answer: trying again every 3 s', { address, reason });
     },
   };
 }

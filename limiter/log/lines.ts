@@ -39,7 +39,7 @@ export function listeningForHttp(log: Logger, address: string): void {
 
 /** Logged after 10 s of a start, then every minute. The level is one that everybody sees, because no caller is served. */
 export function notServingYet(log: Logger, start: { waitsFor: string; seconds: number }): void {
-  log.error('Not serving yet: gRPC and HTTP stay closed until the start is over', start);
+  log.error('Not serving yet: the gRPC and HTTP listeners open when the start is complete', start);
 }
 
 /** `settings` are the names of the settings with its address. */
@@ -69,8 +69,8 @@ export interface OriginLines {
 export function ruleFileLines(log: Logger, path: string): OriginLines {
   return {
     noRules: () => noRules(log, { path }),
-    unreachable: (error) => log.error('Rule files are not watched', { path, error }),
-    reachable: () => log.warn('Rule files are watched again', { path }),
+    unreachable: (error) => log.error('Cannot watch rule files', { path, error }),
+    reachable: () => log.warn('Watching rule files again', { path }),
   };
 }
 
@@ -87,8 +87,8 @@ export function xdsLines(log: Logger, server: string): XdsLines {
     noRules: () => noRules(log, { server }),
     connected: () => log.info('Connected to the xDS server', { server }),
     unreachable: (reason, areLoaded) => {
-      const meanwhile = areLoaded ? 'what is loaded stays in force' : 'nothing is loaded yet';
-      log.error(`No rules come from the xDS server: trying again, ${meanwhile}`, { server, reason });
+      const meanwhile = areLoaded ? 'the loaded rules stay in force' : 'no rules are loaded yet';
+      log.error(`The xDS server sends no rules: trying again, ${meanwhile}`, { server, reason });
     },
     attemptFailed: (reason, retryMs) =>
       log.info('An attempt to connect to the xDS server failed', {
@@ -98,9 +98,12 @@ export function xdsLines(log: Logger, server: string): XdsLines {
       }),
     reachable: () => log.warn('Connected to the xDS server again', { server }),
     notIncremental: () =>
-      log.warn('The xDS server does not know incremental xDS: it is asked for the state of the world', {
-        server,
-      }),
+      log.warn(
+        'The xDS server does not support incremental xDS: the limiter asks it for the state of the world',
+        {
+          server,
+        },
+      ),
     noRulesYet: () => log.warn('The xDS server has not sent any rules yet', { server }),
   };
 }
@@ -146,7 +149,7 @@ export function configLoadFailed(log: Logger, errors: readonly RuleError[], tota
 
 /** Logged with the errors of each load until one succeeds. */
 export function noRulesToDecideBy(log: Logger): void {
-  log.error('No rules were ever loaded: every request is answered with an error until they are');
+  log.error('No rules are loaded yet: the limiter answers every request with an error until they are');
 }
 
 /**
@@ -165,12 +168,12 @@ export function limitWarned(
     unit: string;
   },
 ): void {
-  log.warn('A limit has reached a mark of warn_at', { ...warned, mark: `${warned.mark}%` });
+  log.warn('A limit has reached a threshold of warn_at', { ...warned, mark: `${warned.mark}%` });
 }
 
 /** Logged with the first mark after a minute in which not all were logged. */
 export function moreLimitsWarned(log: Logger, further: number): void {
-  log.warn('More limits have reached a mark of warn_at than are logged in a minute', { further });
+  log.warn('More limits have reached a threshold of warn_at than the limiter logs in a minute', { further });
 }
 
 /** Logged once while the warning lasts. */
@@ -180,17 +183,14 @@ export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarnin
 }
 
 export function moreRuleWarnings(log: Logger, { more, total }: { more: number; total: number }): void {
-  log.warn('There are more warnings about the rules: weir check shows all', { more, total });
+  log.warn('There are more warnings about the rules: run weir check to see all', { more, total });
 }
 
 /** The rules are in force nevertheless. */
 export function rulesNotReviewed(log: Logger, reason: string): void {
-  log.warn(
-    'The rules could not be reviewed, nothing is said of what may be odd about them: weir check does',
-    {
-      reason,
-    },
-  );
+  log.warn('Could not check the rules for probable mistakes: run weir check', {
+    reason,
+  });
 }
 
 /** `url` has no credentials. */
@@ -230,7 +230,7 @@ export function redisRefuses(
   log: Logger,
   refusal: { url: string; reply: string; hint: string | undefined; further: number },
 ): void {
-  log.warn('Redis answers with an error', refusal);
+  log.warn('Redis answered with an error', refusal);
 }
 
 export function redisConnectionBack(log: Logger, url: string): void {
@@ -248,33 +248,36 @@ export function redisNodeBack(log: Logger, node: string): void {
 
 /** Logged once in a process. */
 export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
-  log.warn('Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others', {
-    url,
-    reason,
-  });
+  log.warn(
+    'Redis rejects scripts: fixed windows still count, and STORE_FAILURE_MODE decides for other limits',
+    {
+      url,
+      reason,
+    },
+  );
 }
 
 /** Logged for the first refusal, and again after the command worked in between. */
 export function redisStoreAdminRefused(log: Logger, missing: { command: string; message: string }): void {
-  log.warn('Redis refuses a command of operators: counting goes on', {
+  log.warn('Redis denies a command for operators: counting continues', {
     command: missing.command,
     reason: missing.message,
-    hint: "the user's ACL has to allow it: see docs/store.md for what a limiter needs",
+    hint: "allow it in the user's ACL: docs/store.md lists the rights of a limiter",
   });
 }
 
 /** Logged once in a process. */
 export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
-  log.warn('Redis refuses the ledgers of leases: the limiter counts each hit at once', {
+  log.warn('Redis denies the keys of leases: the limiter counts each hit at once', {
     url,
-    hint: "the user's ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs",
+    hint: "allow the keys weir:lease:* in the user's ACL: docs/store.md lists the rights of a limiter",
     reason,
   });
 }
 
 /** Logged once an outage, and `storeAskedAgain` once at its end. */
 export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
-  log.error('The store does not answer: it is not asked until it does', outage);
+  log.error('The store does not answer: the limiter stops asking it until it answers again', outage);
 }
 
 /** Logged every minute in between. */
@@ -282,7 +285,7 @@ export function storeStillNotAsked(
   log: Logger,
   outage: { store: string; seconds: number; mode: string },
 ): void {
-  log.error('The store is still not asked, as it does not answer', outage);
+  log.error('The store still does not answer, so the limiter does not ask it', outage);
 }
 
 export function storeAskedAgain(log: Logger, outage: { store: string; seconds: number }): void {
@@ -291,7 +294,7 @@ export function storeAskedAgain(log: Logger, outage: { store: string; seconds: n
 
 /** Hits that STORE_FAILURE_MODE=local counted are lost, because otherwise they might be counted twice. */
 export function hitsNotDelivered(log: Logger, undelivered: { counters: number; reason: string }): void {
-  log.error('Hits counted while the store was away could not be added to it', undelivered);
+  log.error('Could not add hits to the store that were counted while it failed', undelivered);
 }
 
 /** Until the node is back, its counters are 0, or fail if STORE_FAILURE_MODE is set. */
@@ -299,7 +302,7 @@ export function memcacheNodeLost(
   log: Logger,
   { node, reason, mode }: { node: string; reason: string; mode: string | undefined },
 ): void {
-  const effect = mode === undefined ? 'its limits let requests pass' : `STORE_FAILURE_MODE=${mode} holds`;
+  const effect = mode === undefined ? 'its limits let requests pass' : `STORE_FAILURE_MODE=${mode} applies`;
   log.error(`No connection to a memcached node: trying again, ${effect}`, { node, reason });
 }
 
@@ -319,11 +322,13 @@ export function memcacheProblem(
 /** `first`: the text of `weir check` for the first five pairs; empty if none was found among those that could be compared. */
 export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
   if (first === '') {
-    log.info('Too many rules to compare all for counters that could meet in one key: none of those compared');
+    log.info(
+      'Too many rules to check all of them for counters that share a key: none found in those checked',
+    );
     return;
   }
   log.warn(
-    'Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store',
+    'Counters of these rules could share a key: set COUNTER_KEYS=unambiguous when no limiter of envoyproxy/ratelimit uses the store',
     { pairs: count, first },
   );
 }
@@ -349,12 +354,12 @@ export function healthChanged(log: Logger, components: readonly string[]): void 
 
 /** Another thread starts after the wait. The other threads continue. */
 export function workerEnded(log: Logger, end: { worker: number; reason: string; waitMs: number }): void {
-  log.error('A worker thread ended: another one takes its place', end);
+  log.error('A worker thread ended: starting another one', end);
 }
 
 /** The thread replaces one that ended. */
 export function workerReady(log: Logger, worker: number): void {
-  log.warn('A new worker thread answers', { worker });
+  log.warn('A new worker thread serves requests', { worker });
 }
 
 /**
@@ -365,7 +370,7 @@ export function requestTooLarge(
   log: Logger,
   refusal: { listener?: string; peer?: string; reason: string; times: number },
 ): void {
-  log.warn('A request is beyond a bound', refusal);
+  log.warn('A request exceeds a bound', refusal);
 }
 
 /** A defect of this program. The call was answered with an error. */
@@ -384,7 +389,7 @@ export function profilesLoaded(
 
 /** `reason` lists every mistake with its place. */
 export function profilesRefused(log: Logger, reason: string): void {
-  log.error('The profiles file cannot be used: the last good one stays in force, if there was one', {
+  log.error('The profiles file cannot be used: the last valid one stays in force, if there was one', {
     reason,
   });
 }
@@ -394,12 +399,15 @@ export function headerMissing(
   log: Logger,
   missingHeader: { profile: string; header: string; peer: string; times: number },
 ): void {
-  log.warn('A proxy does not send a header that its profile needs', missingHeader);
+  log.warn('A proxy does not send a header that its profile requires', missingHeader);
 }
 
 /** Logged at most once a minute. Most proxies let such requests pass. */
 export function profileUnknown(log: Logger, unknown: { peer: string; reason: string; times: number }): void {
-  log.warn('A proxy asks by a profile that it cannot use: nothing is limited by it', unknown);
+  log.warn(
+    'A proxy uses a profile that it may not use or that does not exist: its requests are not limited',
+    unknown,
+  );
 }
 
 /** Logged at most once a minute for each profile: the store failed, or the domain has no rules. `answer` is the value of onError. */
@@ -407,13 +415,13 @@ export function forwardedUndecided(
   log: Logger,
   undecided: { profile: string; answer: 'allow' | 'deny'; reason: string; times: number },
 ): void {
-  log.warn('A request that a proxy asks about cannot be decided: onError of the profile answers', undecided);
+  log.warn('Cannot decide a request of a proxy: onError of the profile decides', undecided);
 }
 
 /** The listener is not on loopback, and DEBUG_TOKEN_FILE is not set. */
 export function debugIsOpen(log: Logger, address: string): void {
   log.info(
-    'The debug listener does not authenticate callers: they see rules, statistics and the values of callers over their limits, and may take profiles, but change nothing. Set DEBUG_TOKEN_FILE to ask for a token, or DEBUG_HOST=127.0.0.1 to keep others out',
+    'The debug listener does not authenticate callers: they can read rules, statistics and values over limit, and record profiles, but cannot change anything. Set DEBUG_TOKEN_FILE to require a token, or DEBUG_HOST=127.0.0.1',
     { address },
   );
 }
@@ -432,7 +440,7 @@ export function adminChange(
     after: string;
   },
 ): void {
-  log.warn('An operator changed something', change);
+  log.warn('An operator made a change', change);
 }
 
 /** Logged at most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
@@ -440,7 +448,7 @@ export function adminRefused(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('A request to the debug listener was refused', refused);
+  log.warn('Rejected a request to the debug listener', refused);
 }
 
 export function debugTokenRotated(log: Logger): void {
@@ -448,7 +456,7 @@ export function debugTokenRotated(log: Logger): void {
 }
 
 export function debugTokenRefused(log: Logger, reason: string): void {
-  log.error('The file with the token of the debug listener cannot be used: the token before stays', {
+  log.error('The file with the token of the debug listener cannot be used: the previous token stays in use', {
     reason,
   });
 }

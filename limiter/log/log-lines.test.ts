@@ -49,7 +49,7 @@ describe('log lines', () => {
         `level=warning msg="Listening for debug on '0.0.0.0:6070'"`,
         `level=warning msg="Listening for gRPC on '0.0.0.0:8081'"`,
         `level=warning msg="Listening for HTTP on '0.0.0.0:8080'"`,
-        'level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=store seconds=70',
+        'level=error msg="Not serving yet: the gRPC and HTTP listeners open when the start is complete" waitsFor=store seconds=70',
       ],
     ],
     [
@@ -62,7 +62,7 @@ describe('log lines', () => {
         lines.certificateExpiresSoon(log, 'HTTP', '2026-11-22T12:00:00.000Z');
         lines.certificateMissing(log, {
           ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'tls_client_certificate', times: 1 },
-          reason: 'the caller shows no certificate of an authority that is trusted',
+          reason: 'the caller has no certificate of a trusted authority',
         });
         lines.hostRefused(log, {
           ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'foreign_host', times: 2 },
@@ -70,18 +70,18 @@ describe('log lines', () => {
         });
         lines.handshakeFailed(log, {
           ...{ peer: '10.0.0.1:4711', counter: 'tls_handshake', times: 3 },
-          reason: 'the caller shows no certificate',
+          reason: 'the caller sent no certificate',
         });
       },
       [
         'level=info msg="A new certificate is in use" listener=gRPC expires="2026-11-21T18:00:00.000Z"',
-        'level=error msg="A new certificate cannot be used: the one before stays" listener=HTTP reason="c.pem: no such file or directory"',
+        'level=error msg="A new certificate cannot be used: the previous one stays in use" listener=HTTP reason="c.pem: no such file or directory"',
         'level=warning msg="A new certificate is in use" listener=HTTP expires="2026-11-21T18:00:00.000Z"',
         'level=warning msg="The certificate of the gRPC listener has expired" expires="2026-11-20T18:00:00.000Z"',
         'level=warning msg="The certificate of the HTTP listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
-        'level=warning msg="A request was refused for want of a good certificate" listener=HTTP peer="10.0.0.1:4711" counter=tls_client_certificate times=1 reason="the caller shows no certificate of an authority that is trusted"',
-        'level=warning msg="A request was refused for its Host header" listener=HTTP peer="10.0.0.1:4711" counter=foreign_host times=2 reason="the host \\"rebound.example\\" is not one of HTTP_ALLOWED_HOSTS"',
-        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller shows no certificate"',
+        'level=warning msg="Rejected a request without a valid certificate" listener=HTTP peer="10.0.0.1:4711" counter=tls_client_certificate times=1 reason="the caller has no certificate of a trusted authority"',
+        'level=warning msg="Rejected a request because of its Host header" listener=HTTP peer="10.0.0.1:4711" counter=foreign_host times=2 reason="the host \\"rebound.example\\" is not one of HTTP_ALLOWED_HOSTS"',
+        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller sent no certificate"',
       ],
     ],
     [
@@ -106,11 +106,11 @@ describe('log lines', () => {
         lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
       },
       [
-        'level=info msg="The debug listener does not authenticate callers: they see rules, statistics and the values of callers over their limits, and may take profiles, but change nothing. Set DEBUG_TOKEN_FILE to ask for a token, or DEBUG_HOST=127.0.0.1 to keep others out" address="0.0.0.0:6070"',
-        'level=warning msg="An operator changed something" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
-        'level=warning msg="A request to the debug listener was refused" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
+        'level=info msg="The debug listener does not authenticate callers: they can read rules, statistics and values over limit, and record profiles, but cannot change anything. Set DEBUG_TOKEN_FILE to require a token, or DEBUG_HOST=127.0.0.1" address="0.0.0.0:6070"',
+        'level=warning msg="An operator made a change" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
+        'level=warning msg="Rejected a request to the debug listener" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
         'level=info msg="A new token of the debug listener is in use"',
-        'level=error msg="The file with the token of the debug listener cannot be used: the token before stays" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
+        'level=error msg="The file with the token of the debug listener cannot be used: the previous token stays in use" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
       ],
     ],
     [
@@ -126,11 +126,11 @@ describe('log lines', () => {
       },
       [
         'level=info msg="Profiles are in force" path=/etc/profiles.yaml profiles=2',
-        'level=error msg="The profiles file cannot be used: the last good one stays in force, if there was one" reason="/etc/profiles.yaml:3:5: domain: is missing"',
+        'level=error msg="The profiles file cannot be used: the last valid one stays in force, if there was one" reason="/etc/profiles.yaml:3:5: domain: is missing"',
         'level=warning msg="Profiles are in force" path=/etc/profiles.yaml profiles=3',
-        'level=warning msg="A proxy does not send a header that its profile needs" profile=shop header=X-Forwarded-For peer="10.0.0.1:4711" times=7',
-        'level=warning msg="A proxy asks by a profile that it cannot use: nothing is limited by it" peer="10.0.0.1:4711" reason="there is no profile \\"shpo\\", there are shop" times=3',
-        'level=warning msg="A request that a proxy asks about cannot be decided: onError of the profile answers" profile=shop answer=allow reason="it is away" times=2',
+        'level=warning msg="A proxy does not send a header that its profile requires" profile=shop header=X-Forwarded-For peer="10.0.0.1:4711" times=7',
+        'level=warning msg="A proxy uses a profile that it may not use or that does not exist: its requests are not limited" peer="10.0.0.1:4711" reason="there is no profile \\"shpo\\", there are shop" times=3',
+        'level=warning msg="Cannot decide a request of a proxy: onError of the profile decides" profile=shop answer=allow reason="it is away" times=2',
       ],
     ],
     [
@@ -145,11 +145,11 @@ describe('log lines', () => {
         lines.httpConnectionRefused(log, { listener: 'debug', peer, ...room });
       },
       [
-        'level=warning msg="A connection was refused or ended for what its peer did" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
-        'level=info msg="A connection was ended" peer="10.0.0.1:4711" counter=idle_timeout reason="it made no call" times=1',
-        'level=warning msg="A request was reset for what its peer did" peer="10.0.0.1:4711" counter=unfinished_request reason="it went" times=2',
-        'level=warning msg="A request or a connection was ended to make room for others" peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
-        'level=warning msg="An HTTP request or connection was ended to make room for others" listener=debug peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
+        'level=warning msg="Rejected or ended a connection because of its peer" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
+        'level=info msg="Ended a connection" peer="10.0.0.1:4711" counter=idle_timeout reason="it made no call" times=1',
+        'level=warning msg="Reset a request because of its peer" peer="10.0.0.1:4711" counter=unfinished_request reason="it went" times=2',
+        'level=warning msg="Ended a request or a connection to make room for others" peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
+        'level=warning msg="Ended an HTTP request or connection to make room for others" listener=debug peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
       ],
     ],
     [
@@ -164,7 +164,9 @@ describe('log lines', () => {
     [
       'what it means that no load was good yet',
       (log) => lines.noRulesToDecideBy(log),
-      ['level=error msg="No rules were ever loaded: every request is answered with an error until they are"'],
+      [
+        'level=error msg="No rules are loaded yet: the limiter answers every request with an error until they are"',
+      ],
     ],
     [
       'what a load has brought, in the Go service’s words',
@@ -206,8 +208,8 @@ describe('log lines', () => {
         lines.workerReady(log, 2);
       },
       [
-        'level=error msg="A worker thread ended: another one takes its place" worker=2 reason="it broke" waitMs=90',
-        'level=warning msg="A new worker thread answers" worker=2',
+        'level=error msg="A worker thread ended: starting another one" worker=2 reason="it broke" waitMs=90',
+        'level=warning msg="A new worker thread serves requests" worker=2',
       ],
     ],
     [
@@ -225,8 +227,8 @@ describe('log lines', () => {
       },
       [
         'level=warning msg="No rules are loaded: no request is limited" path=/rules',
-        'level=error msg="Rule files are not watched" path=/rules error=gone',
-        'level=warning msg="Rule files are watched again" path=/rules',
+        'level=error msg="Cannot watch rule files" path=/rules error=gone',
+        'level=warning msg="Watching rule files again" path=/rules',
       ],
     ],
     [
@@ -245,12 +247,12 @@ describe('log lines', () => {
       },
       [
         'level=info msg="Connected to the xDS server" server="cp:18000"',
-        'level=warning msg="The xDS server does not know incremental xDS: it is asked for the state of the world" server="cp:18000"',
+        'level=warning msg="The xDS server does not support incremental xDS: the limiter asks it for the state of the world" server="cp:18000"',
         'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
-        'level=error msg="The TLS files of a client cannot be used: the last good ones stay" client=xDS reason="CERT: /c.pem: gone"',
+        'level=error msg="The TLS files of a client cannot be used: the last valid ones stay in use" client=xDS reason="CERT: /c.pem: gone"',
         'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
-        'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
-        'level=error msg="No rules come from the xDS server: trying again, nothing is loaded yet" server="cp:18000" reason="it never was there"',
+        'level=error msg="The xDS server sends no rules: trying again, the loaded rules stay in force" server="cp:18000" reason="it broke"',
+        'level=error msg="The xDS server sends no rules: trying again, no rules are loaded yet" server="cp:18000" reason="it never was there"',
         'level=info msg="An attempt to connect to the xDS server failed" server="cp:18000" reason="not there" retryMs=3000',
         'level=warning msg="Connected to the xDS server again" server="cp:18000"',
       ],
@@ -272,11 +274,14 @@ describe('log lines', () => {
       'settings',
       (log) => {
         lines.settingRefused(log, { message: 'PORT: "x" is not accepted' });
-        lines.settingWarning(log, 'REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?');
+        lines.settingWarning(
+          log,
+          'REDIS_ULR is unknown to this version and ignored; did you mean REDIS_URL?',
+        );
       },
       [
         String.raw`level=fatal msg="PORT: \"x\" is not accepted"`,
-        'level=warning msg="REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?"',
+        'level=warning msg="REDIS_ULR is unknown to this version and ignored; did you mean REDIS_URL?"',
       ],
     ],
     [
@@ -290,18 +295,14 @@ describe('log lines', () => {
         shutdown.finished();
       },
       [
-        'level=warning msg="Ending on a signal" signal=SIGTERM drainDelayMs=5000',
-        'level=error msg="Could not end a part in order" step=redis error=no',
-        'level=error msg="A part did not end in time" step=grpc timeoutMs=10',
-        'level=warning msg="Ending at once on a second signal" signal=SIGINT',
+        'level=warning msg="Shutting down after a signal" signal=SIGTERM drainDelayMs=5000',
+        'level=error msg="Could not shut down a part" step=redis error=no',
+        'level=error msg="A part did not shut down in time" step=grpc timeoutMs=10',
+        'level=warning msg="Ending at once after a second signal" signal=SIGINT',
         'level=info msg="Ended"',
       ],
     ],
-    [
-      'an end without trouble',
-      (log) => lines.shutdownLines(log).finished(),
-      ['level=info msg="Ended in order"'],
-    ],
+    ['an end without trouble', (log) => lines.shutdownLines(log).finished(), ['level=info msg="Shut down"']],
     [
       'an end before the start',
       (log) => lines.startFailed(log, new Error('no rules folder'), { store: 'redis' }),
@@ -328,8 +329,8 @@ describe('log lines', () => {
       [
         'level=warning msg="a.yaml: a key has no effect" rule=a.b_c line=4 column=3 hint="leave it out"',
         'level=warning msg="a.yaml: a key has no effect"',
-        'level=warning msg="There are more warnings about the rules: weir check shows all" more=3 total=103',
-        'level=warning msg="The rules could not be reviewed, nothing is said of what may be odd about them: weir check does" reason="it took longer than 30000 ms"',
+        'level=warning msg="There are more warnings about the rules: run weir check to see all" more=3 total=103',
+        'level=warning msg="Could not check the rules for probable mistakes: run weir check" reason="it took longer than 30000 ms"',
       ],
     ],
     [
@@ -356,8 +357,8 @@ describe('log lines', () => {
       [
         'level=warning msg="Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)"',
         'level=error msg="Redis cannot be reached: trying again" url="cache:6379" reason="Redis answered: WRONGPASS"',
-        'level=warning msg="Redis answers with an error" url="cache:6379" reply="OOM full" hint="raise it" further=2',
-        'level=warning msg="Redis answers with an error" url="cache:6379" reply="ERR x" further=0',
+        'level=warning msg="Redis answered with an error" url="cache:6379" reply="OOM full" hint="raise it" further=2',
+        'level=warning msg="Redis answered with an error" url="cache:6379" reply="ERR x" further=0',
       ],
     ],
     [
@@ -388,9 +389,9 @@ describe('log lines', () => {
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [
-        'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
-        'level=warning msg="Redis refuses the ledgers of leases: the limiter counts each hit at once" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs" reason="Redis answered: NOPERM"',
-        'level=warning msg="Redis refuses a command of operators: counting goes on" command=SCAN reason="Redis answered: NOPERM" hint="the user\'s ACL has to allow it: see docs/store.md for what a limiter needs"',
+        'level=warning msg="Redis rejects scripts: fixed windows still count, and STORE_FAILURE_MODE decides for other limits" url="cache:6379" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis denies the keys of leases: the limiter counts each hit at once" url="cache:6379" hint="allow the keys weir:lease:* in the user\'s ACL: docs/store.md lists the rights of a limiter" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis denies a command for operators: counting continues" command=SCAN reason="Redis answered: NOPERM" hint="allow it in the user\'s ACL: docs/store.md lists the rights of a limiter"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
     ],
@@ -404,8 +405,8 @@ describe('log lines', () => {
         lines.moreLimitsWarned(log, 7);
       },
       [
-        'level=warning msg="A limit has reached a mark of warn_at" rule=llm.team policy=daily metric=llm.team_a mark="80%" used=812 of=1000 unit=tokens',
-        'level=warning msg="More limits have reached a mark of warn_at than are logged in a minute" further=7',
+        'level=warning msg="A limit has reached a threshold of warn_at" rule=llm.team policy=daily metric=llm.team_a mark="80%" used=812 of=1000 unit=tokens',
+        'level=warning msg="More limits have reached a threshold of warn_at than the limiter logs in a minute" further=7',
       ],
     ],
     [
@@ -417,10 +418,10 @@ describe('log lines', () => {
         lines.hitsNotDelivered(log, { counters: 3, reason: 'Redis is not connected' });
       },
       [
-        'level=error msg="The store does not answer: it is not asked until it does" store=store reason="Redis is not connected" mode=local',
-        'level=error msg="The store is still not asked, as it does not answer" store=store seconds=60 mode=local',
+        'level=error msg="The store does not answer: the limiter stops asking it until it answers again" store=store reason="Redis is not connected" mode=local',
+        'level=error msg="The store still does not answer, so the limiter does not ask it" store=store seconds=60 mode=local',
         'level=warning msg="The store answers again" store=store seconds=1.5',
-        'level=error msg="Hits counted while the store was away could not be added to it" counters=3 reason="Redis is not connected"',
+        'level=error msg="Could not add hits to the store that were counted while it failed" counters=3 reason="Redis is not connected"',
       ],
     ],
     [
@@ -431,8 +432,8 @@ describe('log lines', () => {
       },
       [
         'level=warning msg="Listening for Prometheus on \':9090\'"',
-        'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
-        'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',
+        'level=error msg="Prometheus does not get a statistic, because its metric has another type" metric=a_b',
+        'level=debug msg="Prometheus does not get a statistic, because its metric has another type" stat=a.b',
       ],
     ],
     [
@@ -448,12 +449,12 @@ describe('log lines', () => {
       },
       [
         'level=error msg="No connection to a memcached node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
-        'level=error msg="No connection to a memcached node: trying again, STORE_FAILURE_MODE=deny holds" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=error msg="No connection to a memcached node: trying again, STORE_FAILURE_MODE=deny applies" node="mc:11211" reason="connect ECONNREFUSED"',
         'level=warning msg="Connected to the memcached node again" node="mc:11211"',
         'level=error msg="Failed to increment key" error=gone further=2',
         'level=debug msg="Failed to increment key" key=k',
-        'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
-        'level=info msg="Too many rules to compare all for counters that could meet in one key: none of those compared"',
+        'level=warning msg="Counters of these rules could share a key: set COUNTER_KEYS=unambiguous when no limiter of envoyproxy/ratelimit uses the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
+        'level=info msg="Too many rules to check all of them for counters that share a key: none found in those checked"',
         'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
       ],
     ],
@@ -467,7 +468,7 @@ describe('log lines', () => {
       },
       [
         'level=info msg="Connected to the statsd receiver" address="statsd:8125"',
-        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED" hint="other ways: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true"',
+        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED" hint="alternatives: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true"',
         'level=warning msg="Connected to the statsd receiver again" address="statsd:8125"',
       ],
     ],
@@ -481,7 +482,7 @@ describe('log lines', () => {
       },
       [
         'level=info msg="Sending statistics to the dogstatsd receiver" address="agent:8125"',
-        'level=warning msg="The dogstatsd receiver is not there: trying again every 3 s" address="agent:8125" reason="recvmsg ECONNREFUSED"',
+        'level=warning msg="The dogstatsd receiver does not answer: trying again every 3 s" address="agent:8125" reason="recvmsg ECONNREFUSED"',
         'level=warning msg="Sending statistics to the dogstatsd receiver again" address="agent:8125"',
       ],
     ],
@@ -494,7 +495,7 @@ describe('log lines', () => {
         lines.libraryWarning(log, 'deprecated');
       },
       [
-        'level=warning msg="A request is beyond a bound" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
+        'level=warning msg="A request exceeds a bound" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
         'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
         'level=warning msg="deprecated"',
       ],

@@ -21,7 +21,7 @@ const back = 'level=warning msg="Connected to Redis again" url=cache';
 const away = (reason: string) =>
   `level=error msg="Redis cannot be reached: trying again" url=cache reason=${reason}`;
 const refuses = (reply: string, further: number) =>
-  `level=warning msg="Redis answers with an error" url=cache reply="${reply}" further=${further}`;
+  `level=warning msg="Redis answered with an error" url=cache reply="${reply}" further=${further}`;
 
 describe('redisLines', () => {
   it('shows each reason of an outage once, and again in the next', () => {

@@ -139,8 +139,8 @@ export interface CounterKeyReaderOptions {
 /** Chosen: the steps over rules that one compatible key may take, about 0.1 ms. Most keys take ten; a long part counts as several. */
 const mostSteps = 400;
 const charsPerStep = 64;
-const tooMany = 'it can be read in too many ways to try all';
-const cutValueDoubt = 'a value was too long, so its rule is the one for a value that begins so';
+const tooMany = 'it has too many possible meanings to try all';
+const cutValueDoubt = 'a value was too long, so its rule is the one for values with this prefix';
 
 interface Reading {
   readonly entries: readonly EntryReading[];
@@ -204,7 +204,7 @@ export class CounterKeyReader {
       startSeconds,
       found: found && limit && isOfNow ? { ...found, limit } : undefined,
       doubt: isCut
-        ? 'its entries were too long together, so it has their hash alone'
+        ? 'its entries were too long, so it only has their hash'
         : cutValue && found
           ? cutValueDoubt
           : undefined,
@@ -273,10 +273,9 @@ export class CounterKeyReader {
 
   #doubt(first: Reading | undefined, second: Reading | undefined, otherDomain: string): string | undefined {
     if (this.#steps > mostSteps) return tooMany;
-    if (first === undefined)
-      return 'no rule in force writes such a key, which does not say where its parts end';
-    if (second !== undefined) return `it can be ${readingText(second)} of rule ${second.path} as well`;
-    return otherDomain === '' ? undefined : `it can be one of domain ${otherDomain} as well`;
+    if (first === undefined) return 'no rule in force has such a key, and its parts are ambiguous';
+    if (second !== undefined) return `it can also be ${readingText(second)} of rule ${second.path}`;
+    return otherDomain === '' ? undefined : `it can also be one of domain ${otherDomain}`;
   }
 
   /** Continues at a place with the rest of the key. Tries every way to take a key and a value from it for which there is a rule. */

@@ -86,7 +86,7 @@ describe('/v1/counters', () => {
       {
         ...{ actor, what: 'counters-reset', domain: 'shop', target: 'all counters' },
         before: `${key}: 7 of ?`,
-        after: 'failed: redis is away (of 1, none, some or all may be reset)',
+        after: 'failed: redis is away (of 1; none, some or all of them may be reset)',
       },
     ]);
   });

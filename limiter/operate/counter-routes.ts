@@ -118,7 +118,7 @@ export function counterRoutes(
           if (refs.length > 0) report(resetChange(call, question, counters, after));
         };
         const outcome = await resets.reset(refs).catch((error: unknown) => {
-          reported(`failed: ${errorText(error)} (of ${refs.length}, none, some or all may be reset)`);
+          reported(`failed: ${errorText(error)} (of ${refs.length}; none, some or all of them may be reset)`);
           throw counterProblem(parts.storeAdmin, error);
         });
         reported(outcomeText(outcome));
@@ -183,7 +183,7 @@ export function parseCountersQuery(
   const texts = query.getAll('entry');
   const cursor = query.get('cursor') || undefined;
   if (texts.length > 0 && cursor !== undefined) {
-    throw new ApiProblem(400, 'cursor is for lists: the counters of one descriptor come without one');
+    throw new ApiProblem(400, 'cursor is only for lists, not for the counters of one descriptor');
   }
   return {
     domain,
@@ -224,10 +224,10 @@ export function counterProblem(storeAdmin: StoreAdmin, error: unknown): unknown 
   if (!(error instanceof StoreError)) return error;
   const missing = storeAdmin.missing.filter(({ message }) => message === error.message);
   const shownText = error.textForCallers;
-  if (error.transient) return new ApiProblem(503, `the store cannot be asked: ${shownText}`);
+  if (error.transient) return new ApiProblem(503, `the store does not answer: ${shownText}`);
   if (missing.length === 0) return new ApiProblem(503, shownText);
   const commands = missing.map(({ command }) => command).join(', ');
-  return new ApiProblem(501, `${shownText} (refused by the store: ${commands})`, { missing });
+  return new ApiProblem(501, `${shownText} (denied by the store: ${commands})`, { missing });
 }
 
 async function listCounters(parts: CounterParts, question: CountersQuery): Promise<CounterPage> {
@@ -273,7 +273,9 @@ async function listCounters(parts: CounterParts, question: CountersQuery): Promi
   if (table !== undefined && !table.hasDomain(domain) && counters.length === 0 && from === undefined)
     notes.push(`no rules are in force for the domain ${shown(domain)}`);
   if (leftOut > 0)
-    notes.push(`${leftOut} keys are left out that may be of another domain (COUNTER_KEYS=compatible)`);
+    notes.push(
+      `${leftOut} keys are omitted because they may belong to another domain (COUNTER_KEYS=compatible)`,
+    );
   return { counters, cursor: from && Buffer.from(from).toString('base64url'), scanned, notes };
 }
 

@@ -58,7 +58,7 @@ type News =
   | ({ is: 'confirmed'; id: string } & LimiterName);
 
 const cannotSay =
-  'memcache carries no messages: what other limiters remember of counters stays until their windows end';
+  'memcached carries no messages: other limiters keep their caches of counters until the windows end';
 
 export class CounterResets {
   readonly #options: CounterResetsOptions;
@@ -174,7 +174,7 @@ async function publishProblem(storeAdmin: StoreAdmin, text: string): Promise<str
   } catch (error) {
     return errorText(error);
   }
-  return storeAdmin.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is refused';
+  return storeAdmin.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is denied';
 }
 
 /** Returns undefined for other texts: other programs may use the channel, and later versions may send other messages. */

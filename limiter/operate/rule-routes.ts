@@ -293,7 +293,7 @@ function pathOf(domain: string, steps: readonly ExplainedStep[]): string {
 function inForceWords({ limit, override }: ExplainedCounter): string {
   const kind = override?.effect.kind;
   if (kind === 'block') return 'blocked';
-  return `${limitWords(limit)}${kind === 'shadow' ? ', counted and never refused' : ''}`;
+  return `${limitWords(limit)}${kind === 'shadow' ? ', counted but never over limit' : ''}`;
 }
 
 /** The answer as text. Its last lines are the limits in force. */
@@ -309,7 +309,7 @@ function textLines(
   }
   const lines = steps.map(({ entry, found }, index) => {
     const level = `level ${index + 1}, ${shown(`${entry.key}=${entry.value}`)}:`;
-    if (found === undefined) return `${level} none of the rules here fits`;
+    if (found === undefined) return `${level} no rule matches`;
     return `${level} ${shown(keyOf(found.placed))} ${howWords[found.how]}`;
   });
   const without = effect === 'none' ? '; the answer is OK' : '';
@@ -320,12 +320,12 @@ function textLines(
 
 function overrideLine(override: Override): string {
   const { name, effect, source } = override;
-  return `over it ${source} ${shown(name)}: ${effectWords(effect)}`;
+  return `override: ${source} ${shown(name)}: ${effectWords(effect)}`;
 }
 
 const howWords = {
-  exact: 'has this very value',
-  wildcard: 'is the first pattern that fits',
+  exact: 'has exactly this value',
+  wildcard: 'is the first pattern that matches',
   key: 'has the key and no value',
 } as const;
 

@@ -11,9 +11,9 @@ it('overrides that come and go are logged', () => {
       lines.overridesGivenBack(log, { overrides: 4 });
     }),
   ).toEqual([
-    'level=warning msg="The files of overrides are good again" overrides=2',
+    'level=warning msg="The files of overrides are valid again" overrides=2',
     'level=info msg="Overrides of files are in force" overrides=3',
-    'level=error msg="The files of overrides cannot be used: the last good ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
-    'level=warning msg="The store came back without overrides, and has those again that this limiter knew" overrides=4',
+    'level=error msg="The files of overrides cannot be used: the last valid ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
+    'level=warning msg="The store came back without overrides: wrote those that this limiter knew" overrides=4',
   ]);
 });

@@ -77,7 +77,7 @@ function list({ inForce, storeAdmin, clock }: OverrideParts, { query, actor }: A
     .filter(({ match }) => entries.length === 0 || isSameMatch(match, entries));
   const notes =
     storeAdmin.kind === 'memcache'
-      ? ['BACKEND_TYPE=memcache keeps no overrides: those of files and objects are listed alone']
+      ? ['BACKEND_TYPE=memcache stores no overrides: the list has only those of files and objects']
       : [];
   // Stores return them in no order.
   return { lines: listLines({ inForce, clock }, shownOnes.toSorted(byAge), notes) };
@@ -110,7 +110,7 @@ async function create(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   if (!(await kept.put(override, there === undefined ? 'absent' : { is: there.text }))) {
     const other = await kept.at(override);
     if (other === undefined)
-      throw new ApiProblem(409, 'another override of the same match came and went: try again');
+      throw new ApiProblem(409, 'another client changed an override of the same match: try again');
     if (override.effect.kind === 'grant') return once(parts, override, other.override);
     throw conflict(parts, other.override);
   }
@@ -133,7 +133,7 @@ function once(parts: OverrideParts, asked: Override, there: Override): ApiAnswer
 async function replace(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   const override = readBody(parts, call);
   if (override.effect.kind === 'grant')
-    throw new ApiProblem(400, 'a grant is given by POST: it replaces nothing');
+    throw new ApiProblem(400, 'use POST for a grant: it cannot replace anything');
   const holder = parts.inForce.holderOf(override);
   if (holder !== undefined && holder.source !== 'api') throw conflict(parts, holder);
   const there = await parts.kept.at(override);
@@ -150,7 +150,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   const domain = query.get('domain') || undefined;
   const entries = query.getAll('entry').map(entryOf);
   if (id === undefined && (domain === undefined || entries.length === 0))
-    throw new ApiProblem(400, 'say which: ?id=<id>, or ?domain=<domain>&entry=<key=value>');
+    throw new ApiProblem(400, 'expected ?id=<id>, or ?domain=<domain>&entry=<key=value>');
   await parts.kept.read();
   const found = parts.inForce.all().filter((one) => {
     if (hasEnded(parts, one) || (id !== undefined && one.id !== id)) return false;
@@ -170,7 +170,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   if (gone.size === 0)
     throw new ApiProblem(
       409,
-      'it was replaced or removed meanwhile: "weir override list" shows what there is',
+      'another client replaced or removed it: "weir override list" shows all overrides',
     );
   for (const one of gone)
     parts.report({
@@ -195,8 +195,8 @@ function absenceText(
         isSameMatch(one.match, entries),
     );
   if (id === undefined && grants.length > 0)
-    return `there are only grants for these entries, which are taken back by their ids: ${grants.map((one) => one.id).join(', ')}`;
-  return 'there is no such override: "weir override list" shows those that there are';
+    return `these entries have only grants, which are removed by their IDs: ${grants.map((one) => one.id).join(', ')}`;
+  return 'there is no such override: "weir override list" shows all overrides';
 }
 
 function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
@@ -204,7 +204,7 @@ function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
   if (storeAdmin.kind === 'memcache')
     throw new ApiProblem(
       501,
-      'memcache keeps no records of ours: set overrides by files (OVERRIDES_DIR) or objects, or count in Redis',
+      'memcached stores no overrides: use files (OVERRIDES_DIR) or objects, or count in Redis',
     );
   const nowMs = clock.nowMs();
   const by = actor.claims === '' ? actor.name : `${actor.claims} (${actor.name})`;
@@ -236,7 +236,7 @@ function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
   // It ends with the current window of its rule.
   const limits = table === undefined ? [] : limitsOf(override, table);
   const problem = table === undefined ? 'no rules are in force yet' : ruleProblem(override, table, limits);
-  if (problem !== undefined) throw new ApiProblem(400, `nothing can be granted: ${problem}`);
+  if (problem !== undefined) throw new ApiProblem(400, `a grant is not possible: ${problem}`);
   const limit =
     limits.find((one) => override.limit === '' || override.limit === limitLabel(limits, one)) ?? limits[0]!;
   return { ...override, endsMs: grantEndMs(override, limit, settings) };
@@ -258,7 +258,7 @@ function checkRoom({ kept, most, clock }: OverrideParts, override: Override): vo
 
 function conflict(parts: OverrideParts, holder: Override): ApiProblem {
   const where = {
-    api: 'PUT replaces it, DELETE takes it back',
+    api: 'PUT replaces it, DELETE removes it',
     object: `change the RateLimitOverride ${holder.name}`,
     file: `change the file: ${holder.name}`,
   };

@@ -238,6 +238,6 @@ export function ruleProblem(
       ? undefined
       : `the rule has no limit ${JSON.stringify(limit)}, but ${names.join(', ')}`;
   return isNumber && limits.length > 1
-    ? `the rule has several limits: say which by limit, one of ${names.join(', ')}`
+    ? `the rule has several limits: choose one with limit, one of ${names.join(', ')}`
     : undefined;
 }

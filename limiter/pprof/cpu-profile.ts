@@ -36,7 +36,7 @@ export function cpuProfileToPprof(
     durationMs: (profile.endTime - profile.startTime) / 1000,
     periodKind: { type: 'cpu', unit: 'nanoseconds' },
     period: options.intervalMicros * 1000,
-    comment: 'The main thread. Lines of callers are where their function begins.',
+    comment: 'The main thread. Lines of callers are the first lines of their functions.',
   });
 }
 

@@ -87,7 +87,7 @@ export class PprofPages implements DebugPages {
 
   async #answerHeap(response: ServerResponse, query: URLSearchParams): Promise<void> {
     if (query.has('seconds')) {
-      refuse(response, 400, 'the heap profile is of one moment: ask without seconds');
+      refuse(response, 400, 'the heap profile has no duration: ask without seconds');
       return;
     }
     const collect = query.get('gc') === '1';

@@ -20,7 +20,7 @@ const status = {
   noRules: { code: GrpcCode.UNAVAILABLE, message: 'no rate limit configuration loaded' },
   stopping: { code: GrpcCode.UNAVAILABLE, message: 'this limiter is shutting down' },
   tooManyStreams: { code: GrpcCode.RESOURCE_EXHAUSTED, message: 'too many streams (RLQS_MAX_STREAMS)' },
-  silent: { code: GrpcCode.DEADLINE_EXCEEDED, message: 'no report came in time (RLQS_SILENCE)' },
+  silent: { code: GrpcCode.DEADLINE_EXCEEDED, message: 'no report arrived in time (RLQS_SILENCE)' },
 } satisfies Record<string, GrpcStatus>;
 
 const deaf: MessageListener = { onMessage: () => {}, onEnd: () => {} };

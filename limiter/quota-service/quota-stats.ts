@@ -51,7 +51,7 @@ export class QuotaStats {
     this.#abandoned = registry.counter('ratelimit.quota.abandoned');
     this.#unassignable = registry.counter('ratelimit.quota.unassignable');
     this.#denied = new LogThrottle(clock, ({ bound, client }, times) =>
-      log.warn('A quota client has more buckets than it may have: requests for others are denied', {
+      log.warn('A quota client has too many buckets: requests for further ones are denied', {
         bound: settingOf[bound],
         ...{ caller: client.caller, peer: client.address, times },
       }),

@@ -70,10 +70,10 @@ export interface StreamHost {
 
 const status = {
   noDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'the first message must name a domain' },
-  otherDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'a stream is for one domain: open another one' },
+  otherDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'a stream has only one domain: open another one' },
   tooFast: {
     code: GrpcCode.RESOURCE_EXHAUSTED,
-    message: 'reports come faster than this limiter takes them in',
+    message: 'reports arrive faster than this limiter can process them',
   },
 } satisfies Record<string, GrpcStatus>;
 

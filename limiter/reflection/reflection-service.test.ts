@@ -128,9 +128,9 @@ describe('reflection', () => {
   const unknown: Record<string, { question: Question; want: string }> = {
     'a file': {
       question: { case: 'fileByFilename', value: 'a.proto' },
-      want: 'file "a.proto" is not known here',
+      want: 'file "a.proto" is not known',
     },
-    'a symbol': { question: symbol('a.B'), want: 'symbol "a.B" is not known here' },
+    'a symbol': { question: symbol('a.B'), want: 'symbol "a.B" is not known' },
     'an extension': {
       question: {
         case: 'fileContainingExtension',
@@ -140,11 +140,11 @@ describe('reflection', () => {
           extensionNumber: 7,
         },
       },
-      want: 'extension 7 of "google.protobuf.FieldOptions" is not known here',
+      want: 'extension 7 of "google.protobuf.FieldOptions" is not known',
     },
     'a message whose extensions are asked for': {
       question: { case: 'allExtensionNumbersOfType', value: 'a.B' },
-      want: 'message "a.B" is not known here',
+      want: 'message "a.B" is not known',
     },
   };
   for (const [name, { question, want }] of Object.entries(unknown)) {

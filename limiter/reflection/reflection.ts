@@ -206,7 +206,7 @@ function notFound(what: string): ReflectionAnswer {
     value: {
       $typeName: 'grpc.reflection.v1.ErrorResponse',
       errorCode: GrpcCode.NOT_FOUND,
-      errorMessage: statusText(`${what} is not known here`),
+      errorMessage: statusText(`${what} is not known`),
     },
   };
 }

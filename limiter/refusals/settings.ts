@@ -7,7 +7,7 @@ export const refusalSettings = {
     kind: integer({ min: 0, max: 1_000_000 }),
     default: 10_000,
     summary:
-      'Rows of [requests over limit](refusals.md#who-was-refused) (`weir why`) in each thread that answers callers: one for each counter and second, of 512 bytes. 0: none. Not in the Go service.',
+      'Rows of [requests over limit](refusals.md#which-requests-were-over-limit) (`weir why`) in each thread that answers callers: one for each counter and second, of 512 bytes. 0: none. Not in the Go service.',
   },
 } as const;
 

@@ -213,7 +213,7 @@ describe('/v1/reserve', () => {
 
   it.each([30, '30', '-1s', '0s', '', 'soon', '1e9h'])('refuses the ttl %j', async (ttl) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, amount: 1, ttl });
-    const detail = `is a length of time such as "30s", "5m" or "1h", not ${JSON.stringify(ttl)}`;
+    const detail = `is a duration such as "30s", "5m" or "1h", not ${JSON.stringify(ttl)}`;
     expect([status, body.errors]).toEqual([400, [{ path: 'ttl', detail }]]);
   });
 
@@ -233,7 +233,7 @@ describe('/v1/reserve', () => {
       amount: 1,
       reservationId,
     });
-    const detail = `begins with w0. or w1., which only ids that Weir makes do: ${JSON.stringify(reservationId)}`;
+    const detail = `begins with w0. or w1., which is reserved for IDs that Weir creates: ${JSON.stringify(reservationId)}`;
     expect([status, body.errors]).toEqual([400, [{ path: 'reservationId', detail }]]);
   });
 
@@ -307,7 +307,7 @@ describe('/v1/commit and /v1/release', () => {
       { unknown: 'charge', actual: 5 },
     ]);
     const detail = `there is no reservation "${madeId}", or no longer`;
-    const advice = '; a commit with domain and descriptors is charged nevertheless';
+    const advice = '; a commit with domain and descriptors is still charged';
     for (const remembered of [undefined, question]) {
       budgets.remembered = remembered;
       expect(await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 5 })).toMatchObject({
@@ -329,7 +329,7 @@ describe('/v1/commit and /v1/release', () => {
     expect(await errors({ reservationId: 'mine' })).toEqual([
       {
         path: 'domain',
-        detail: 'is missing: a reservationId that the caller chose is looked up in a domain',
+        detail: 'is missing: it is required with a reservationId that the caller chose',
       },
     ]);
   });

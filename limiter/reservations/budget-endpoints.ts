@@ -314,7 +314,7 @@ function problemOfBudget({ failure, message, retryAfterSeconds: roomIn }: Budget
   return new ApiProblem(statuses[failure], message, waits === undefined ? {} : { retryAfterSeconds: waits });
 }
 
-const commitAdvice = '; a commit with domain and descriptors is charged nevertheless';
+const commitAdvice = '; a commit with domain and descriptors is still charged';
 
 function noReservation(id: string, advice: string): ApiProblem {
   return new ApiProblem(404, `there is no reservation ${shown(id)}, or no longer${advice}`);
@@ -340,7 +340,7 @@ function scopeJson(scope: BudgetScope): object {
 function readTtl(value: unknown, mistakes: BodyProblems): number {
   const ms = typeof value === 'string' ? parseGoDuration(value) : undefined;
   if (ms === undefined || ms < 1 || ms > mostAmount)
-    mistakes.add('ttl', `is a length of time such as "30s", "5m" or "1h", not ${valueText(value)}`);
+    mistakes.add('ttl', `is a duration such as "30s", "5m" or "1h", not ${valueText(value)}`);
   return Math.ceil(ms ?? 0);
 }
 
@@ -354,13 +354,16 @@ function readId(value: unknown, mistakes: BodyProblems): string {
 function readChosenId(value: unknown, mistakes: BodyProblems): string {
   const id = readId(value, mistakes);
   if (typeof id === 'string' && kindOfId(id) !== 'chosen')
-    mistakes.add('reservationId', `begins with w0. or w1., which only ids that Weir makes do: ${shown(id)}`);
+    mistakes.add(
+      'reservationId',
+      `begins with w0. or w1., which is reserved for IDs that Weir creates: ${shown(id)}`,
+    );
   return id;
 }
 
 function readSettledId(value: unknown, domain: unknown, mistakes: BodyProblems): string {
   const id = readId(value, mistakes);
   if (domain === undefined && typeof id === 'string' && kindOfId(id) === 'chosen')
-    mistakes.add('domain', 'is missing: a reservationId that the caller chose is looked up in a domain');
+    mistakes.add('domain', 'is missing: it is required with a reservationId that the caller chose');
   return id;
 }

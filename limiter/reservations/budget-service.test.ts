@@ -194,7 +194,7 @@ describe('BudgetService', () => {
     it('are needed where one amount meets rules of different hits_unit; nothing is charged then', () => {
       const limiter = budgetLimiter({ rules: tokensAndMoney });
       const message = (amount: number) =>
-        `the amount ${amount} cannot be charged to rules of different hits_unit: d.user counts tokens, d.team counts micro-dollars; give each descriptor an amount of its own`;
+        `the amount ${amount} cannot be charged to rules of different hits_unit: d.user counts tokens, d.team counts micro-dollars; give each descriptor its own amount`;
       expect(tryReserve(limiter, { descriptors })).toEqual({ failure: 'invalid', message: message(600) });
       reserve(limiter, { descriptors, amounts: [600, 5_000], id: 'mine' });
       expect(() => settle(limiter, 'mine', 5, { descriptors })).toThrow(message(5));

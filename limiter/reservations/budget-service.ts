@@ -260,7 +260,7 @@ export class BudgetService implements Budgets {
     const { outcome, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
     if (outcome === 'conflict') {
-      const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
+      const message = `the reservation ${JSON.stringify(id)} has another amount, ttl or descriptors, or was made by other rules`;
       return { failure: 'conflict', message };
     }
     const nowMs = this.#parts.clock.nowMs();
@@ -326,7 +326,7 @@ function mixedUnitsOf(
     if (mixed === undefined) continue;
     const advice = mixed.isOneRule
       ? 'the limits of a rule need one hits_unit'
-      : 'give each descriptor an amount of its own';
+      : 'give each descriptor its own amount';
     const words = `the amount ${group[0]!.amount} cannot be charged to rules of different hits_unit`;
     return { failure: 'invalid', message: `${words}: ${mixed.words}; ${advice}` };
   }
@@ -344,7 +344,7 @@ const fullTexts: Readonly<Record<ReachedReservationBound['of'], string>> = {
   counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
   domain: 'the domain has as many reservations as BUDGET_MAX_DOMAIN_RESERVATIONS allows',
   caller: 'the caller has as many reservations as BUDGET_MAX_CALLER_RESERVATIONS allows',
-  memory: 'the reservations of the domain or of the caller take their share of MEMORY_STORE_MAX_BYTES',
+  memory: 'the reservations of the domain or of the caller use all of their share of MEMORY_STORE_MAX_BYTES',
 };
 
 /** `full` is undefined if the store does not report it. */

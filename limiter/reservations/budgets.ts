@@ -21,7 +21,7 @@ export interface BudgetRequest {
 }
 
 export interface ReserveRequest extends BudgetRequest {
-  /** From 0 to 2^53 - 1. Undefined: each descriptor has its own. */
+  /** A number from 0 to 2^53 - 1. Undefined: each descriptor has its own. */
   readonly amount: number | undefined;
   /** Undefined: `defaultTtlMs`, or BUDGET_MAX_TTL if that is less. */
   readonly ttlMs: number | undefined;
@@ -33,7 +33,7 @@ export interface ReserveRequest extends BudgetRequest {
 
 /** The contents of a reservation that `recall` finds. */
 export interface RecalledReservation extends BudgetRequest {
-  /** Whether no limit applied when it was made. Then it has nothing to settle, whatever limits apply now, and no descriptors. */
+  /** Whether no limit applied when it was made. Then it has nothing to commit, whatever limits apply now, and no descriptors. */
   readonly isUnlimited: boolean;
 }
 
@@ -60,7 +60,7 @@ export interface BudgetScope {
   /** Whether the rule is in shadow mode; `isQuota`: in quota mode. */
   readonly isShadow: boolean;
   readonly isQuota: boolean;
-  /** Whether the counter refused the amount. */
+  /** Whether the amount did not fit into the counter. */
   readonly refused: boolean;
   /** Whether more is used than the limit allows. */
   readonly isExceeded: boolean;

@@ -33,7 +33,7 @@ function limiter({ rules, counting, localCache = false, ...response }: Setting) 
   const clock = new ManualClock(start);
   const registry = new StatsRegistry({ countsLeases: true });
   const store = openMemoryStore({ clock, reservations: { maxReservations: 3, recordMs: 600_000 } });
-  /** Of the next request. */
+  /** The hits of the next request. */
   const next = { fails: false, leased: false };
   const service = new RateLimitService({
     store: {

@@ -34,7 +34,7 @@ interface Counter {
 
 export class LimitWarnings {
   readonly #options: LimitWarningsOptions;
-  /** By counter key. The keys of fixed windows contain the window. */
+  /** The keys are counter keys. Those of fixed windows contain the window. */
   readonly #counters = new Map<string, Counter>();
   #claimsUnderWay = 0;
 

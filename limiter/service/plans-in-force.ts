@@ -89,7 +89,7 @@ export class PlansInForce {
     stats.domainNotFound(shownText(domain, counting.maxTextBytes));
   }
 
-  /** What the local cache remembers for earlier limits may be wrong now. */
+  /** Entries of the local cache for earlier limits may be wrong now. */
   #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
     const { stats, counting, localCache, onPlansEnded } = this.#options;
     const overrides = this.#overrides && { index: this.#overrides, nowMs };

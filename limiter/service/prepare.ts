@@ -119,7 +119,7 @@ export interface HitMakerOptions {
   readonly stats: RuleStats;
   readonly localCache: BoundedLocalCache | undefined;
   readonly clock: Clock;
-  /** From 0 to below 1. */
+  /** A random number from 0 to below 1. */
   readonly random: () => number;
   readonly counting: CountingOptions;
   readonly events: Pick<ServiceEvents, 'onOverridden'>;
@@ -204,7 +204,7 @@ export class HitMaker {
     if (!remembered) for (const hit of group) ops.push(hit);
   }
 
-  /** Decided by an override: the store is not asked, but the statistics of the rule count the hits. */
+  /** Decided by an override: the limiter does not ask the store, but the statistics of the rule count the hits. */
   countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
     const { stats, events } = this.#options;
     const descriptor = request.descriptors[index]!;

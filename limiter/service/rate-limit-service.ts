@@ -33,7 +33,7 @@ export interface RateLimitServiceOptions {
   localCache: BoundedLocalCache | undefined;
   stats: RuleStats;
   clock: Clock;
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   random: () => number;
   counting: CountingOptions;
   response: ResponseOptions;
@@ -54,7 +54,7 @@ export interface Decided<Asker extends Caller> {
 
 /** The parts of the service, shared with those that reserve for APIs. */
 export interface DecisionParts {
-  /** Of reservations. */
+  /** The store of reservations. */
   readonly store: Store;
   readonly clock: Clock;
   readonly warnings: LimitWarnings | undefined;

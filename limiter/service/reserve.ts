@@ -75,8 +75,8 @@ export class Reserve {
 }
 
 /**
- * Only quotas refused this id. A quota of another id may let the request pass, although the other amounts of this id are not
- * held. So those amounts limit the request.
+ * Only quotas are over limit for this ID. A quota of another ID may let the request pass, although the other amounts of this ID
+ * are not reserved. So those amounts limit the request.
  */
 function refuseOthers(held: readonly HoldWithHits[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));

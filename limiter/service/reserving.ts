@@ -37,7 +37,7 @@ export interface HoldRequest {
   readonly onExpiry: 'release' | 'charge';
 }
 
-/** What is stored for a reserve without a limit. */
+/** The record of a reservation without a limit. */
 interface UnlimitedTerms {
   readonly ttlMs: number;
   /** Undefined: nothing is stored. */
@@ -70,7 +70,7 @@ const notAsked: readonly CountedHit[] = [];
 
 /** The answer if the store supports no reservations. */
 export class ReservationsUnsupported extends StoreError {
-  constructor(reason = 'this store keeps no reservations') {
+  constructor(reason = 'this store cannot store reservations') {
     super(reason, { transient: false, notCounted: true });
   }
 }
@@ -477,7 +477,7 @@ function isBlocked(
   return !otherQuotaPasses && !open.some(({ isQuota }) => isQuota);
 }
 
-/** For the counter that the status describes. */
+/** The amount for the counter that the status describes. */
 export function noteReserved(status: DescriptorStatus, { hits, asked }: HoldWithHits): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;

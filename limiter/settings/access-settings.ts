@@ -79,12 +79,12 @@ export function serverTlsProblems(settings: ServerTlsSettings, listener: 'grpc' 
     [
       !isOn && caCert !== '',
       `${client}_TLS_CACERT`,
-      `needs ${server}_USE_TLS=true: without TLS no caller shows a certificate`,
+      `needs ${server}_USE_TLS=true: without TLS callers cannot send a certificate`,
     ],
     [
       san !== '' && caCert === '',
       `${client}_TLS_SAN`,
-      `needs ${client}_TLS_CACERT: without it no caller shows a certificate`,
+      `needs ${client}_TLS_CACERT: without it the limiter asks for no certificates`,
     ],
   ]);
 }

@@ -126,7 +126,7 @@ type RequestSettings = SettingsOf<typeof requestSettings>;
 export function requestSettingsProblems(settings: Partial<RequestSettings>): SettingsError[] {
   const { requestMaxTextBytes: part = 0, requestMaxBytes: whole = Number.POSITIVE_INFINITY } = settings;
   if (part <= whole) return [];
-  const message = `REQUEST_MAX_TEXT_BYTES must be at most REQUEST_MAX_BYTES (${whole}), not ${part}: no part of a request is longer than the whole`;
+  const message = `REQUEST_MAX_TEXT_BYTES must be at most REQUEST_MAX_BYTES (${whole}), not ${part}: a part of a request cannot be longer than the whole`;
   return [{ variable: 'REQUEST_MAX_TEXT_BYTES', message }];
 }
 

@@ -191,7 +191,7 @@ function sameNames(settings: HeaderSettings, keys: readonly HeaderKey[]): string
     if (same === undefined) return [];
     const [variable, other] = [headerSettings[key].name, headerSettings[same].name];
     return [
-      `${variable} names the same header as ${other}, ${settings[key]}: the proxy gets both values under one name`,
+      `${variable} names the same header as ${other}, ${settings[key]}: the proxy would get both values under one name`,
     ];
   });
 }

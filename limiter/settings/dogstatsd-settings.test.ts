@@ -65,8 +65,8 @@ describe('mogrifiers', () => {
       DOG_STATSD_MOGRIFIER_PATH_TAGS: 'k:$0,l:$13',
     });
     expect(result.warnings).toEqual([
-      'DOG_STATSD_MOGRIFIER_PATH_NAME: $2 stays as text: the pattern has no such group (groups: 1)',
-      'DOG_STATSD_MOGRIFIER_PATH_TAGS: $13 stays as text: the pattern has no such group (groups: 1)',
+      'DOG_STATSD_MOGRIFIER_PATH_NAME: $2 stays unchanged: the pattern has no such group (groups: 1)',
+      'DOG_STATSD_MOGRIFIER_PATH_TAGS: $13 stays unchanged: the pattern has no such group (groups: 1)',
     ]);
     expect(result.settings?.mogrifiers[0]?.name).toBe('b.$1.$2');
   });
@@ -117,7 +117,7 @@ describe('mogrifiers', () => {
     ]);
     const { warnings } = parseLimiterSettings({ ...on, TAGGEDSTATS_MOGRIFIER_B_NAME: 'n' });
     expect(warnings).toEqual([
-      'TAGGEDSTATS_MOGRIFIER_B_NAME belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored',
+      'TAGGEDSTATS_MOGRIFIER_B_NAME belongs to no mogrifier in USE_DOG_STATSD_MOGRIFIERS; it is ignored',
     ]);
   });
 
@@ -133,9 +133,7 @@ describe('mogrifiers', () => {
     expect(parseLimiterSettings({ ...on, ...path, DOG_STATSD_MOGRIFIERS: '' }).warnings).toEqual(
       Object.keys(path)
         .sort()
-        .map(
-          (variable) => `${variable} belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored`,
-        ),
+        .map((variable) => `${variable} belongs to no mogrifier in USE_DOG_STATSD_MOGRIFIERS; it is ignored`),
     );
   });
 

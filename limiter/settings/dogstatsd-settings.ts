@@ -76,8 +76,7 @@ export function readMogrifiers(list: string, env: Environment, aliases: AliasTab
   const foreign = [...values]
     .filter(([canonical]) => !known.has(canonical))
     .map(
-      ([, { variable }]) =>
-        `${variable} belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored`,
+      ([, { variable }]) => `${variable} belongs to no mogrifier in USE_DOG_STATSD_MOGRIFIERS; it is ignored`,
     );
   return { mogrifiers, errors, warnings: [...warnings, ...foreign] };
 }
@@ -163,7 +162,7 @@ function readMogrifier(
 function missingGroups(groups: number, template: string): string[] {
   return [...template.matchAll(/\$(\d+)/g)]
     .filter(([, digits]) => Number(digits) > groups)
-    .map(([reference]) => `${reference} stays as text: the pattern has no such group (groups: ${groups})`);
+    .map(([reference]) => `${reference} stays unchanged: the pattern has no such group (groups: ${groups})`);
 }
 
 function readTags(list: string, refuse: (reason: string) => void): [string, string][] {

@@ -45,7 +45,7 @@ describe('settings of the gRPC listener', () => {
     ['GRPC_CLIENT_TLS_CA_CERT', 'GRPC_CLIENT_TLS_CACERT'],
   ])('are guessed from %s', (name, meant) => {
     expect(warnings({ [name]: '1' })).toEqual([
-      `${name} is not known to this version: ignored; did you mean ${meant}?`,
+      `${name} is unknown to this version and ignored; did you mean ${meant}?`,
     ]);
   });
 

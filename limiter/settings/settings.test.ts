@@ -125,7 +125,7 @@ describe('parseLimiterSettings', () => {
     [
       'CONFIG_GRPC_XDS_FLEET',
       'Edge',
-      'CONFIG_GRPC_XDS_FLEET: "Edge" is not accepted, expected up to 63 of a-z, 0-9 and -, neither first nor last of them -',
+      'CONFIG_GRPC_XDS_FLEET: "Edge" is not accepted, expected up to 63 of a-z, 0-9 and -, without - at either end',
     ],
     [
       'BACKEND_TYPE',
@@ -176,7 +176,7 @@ describe('parseLimiterSettings', () => {
   it('warns of settings that it has not, and not of those of gRPC libraries', () => {
     expect(
       parseLimiterSettings({ KVS_PIPELINE_WINDOW: '0', STATSD_PREFIX: 'x', GRPC_TRACE: 'all' }).warnings,
-    ).toEqual(['STATSD_PREFIX is a setting that this version does not have: ignored']);
+    ).toEqual(['STATSD_PREFIX is a setting that this version does not have; it is ignored']);
   });
 
   const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: '/c.pem', GRPC_SERVER_TLS_KEY: '/k.pem' };
@@ -189,11 +189,13 @@ describe('parseLimiterSettings', () => {
     ],
     [
       { ...tls, GRPC_SERVER_USE_TLS: 'false', GRPC_CLIENT_TLS_CACERT: '/ca.pem' },
-      ['GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true: without TLS no caller shows a certificate'],
+      [
+        'GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true: without TLS callers cannot send a certificate',
+      ],
     ],
     [
       { ...tls, GRPC_CLIENT_TLS_SAN: 'proxy' },
-      ['GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT: without it no caller shows a certificate'],
+      ['GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT: without it the limiter asks for no certificates'],
     ],
     [
       { GRPC_UDS_MODE: '0888' },
@@ -266,7 +268,7 @@ describe('parseLimiterSettings of an xDS server', () => {
       CONFIG_GRPC_XDS_SERVER_URL: 'cp:18000',
     };
     expect(parseLimiterSettings(env).warnings).toEqual([
-      'CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
+      'CONFIG_GRPC_XDS_TOKEN_FILE: others on the network can read the token: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
     ]);
     expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).warnings).toEqual([]);
     const onThisMachine = [
@@ -309,7 +311,7 @@ describe('parseLimiterSettings of an xDS server', () => {
     [{ REDIS_SCRIPTS: 'never' }, 'without REDIS_SCRIPTS=auto: a script counts leases'],
     [
       { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
-      'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: it depends on counts that only Redis has',
+      'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: it needs counts that only Redis has',
     ],
   ])('leases nothing, and says why, with %o', (other, why) => {
     const servers = { MEMCACHE_HOST_PORT: 'm:11211' };
@@ -383,13 +385,13 @@ describe('what is allowed and hardly meant', () => {
     [
       { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_RESET_HEADER: 'ratelimit-limit' },
       [
-        'LIMIT_RESET_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy gets both values under one name',
+        'LIMIT_RESET_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy would get both values under one name',
       ],
     ],
     [
       { LIMIT_REQUEST_HEADERS_ENABLED: 'true', LIMIT_REQUEST_RESET_HEADER: 'RateLimit-Remaining' },
       [
-        'LIMIT_REQUEST_RESET_HEADER names the same header as LIMIT_REQUEST_REMAINING_HEADER, RateLimit-Remaining: the proxy gets both values under one name',
+        'LIMIT_REQUEST_RESET_HEADER names the same header as LIMIT_REQUEST_REMAINING_HEADER, RateLimit-Remaining: the proxy would get both values under one name',
       ],
     ],
     [
@@ -399,7 +401,7 @@ describe('what is allowed and hardly meant', () => {
         RULE_IDENTITY_HEADER: 'ratelimit-limit',
       },
       [
-        'RULE_IDENTITY_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy gets both values under one name',
+        'RULE_IDENTITY_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy would get both values under one name',
       ],
     ],
     [
@@ -417,7 +419,7 @@ describe('what is allowed and hardly meant', () => {
         RULE_IDENTITY_HEADER: 'X-Rule',
       },
       [
-        'LIMIT_WARNING_HEADER names the same header as RULE_IDENTITY_HEADER, x-rule: the proxy gets both values under one name',
+        'LIMIT_WARNING_HEADER names the same header as RULE_IDENTITY_HEADER, x-rule: the proxy would get both values under one name',
       ],
     ],
     [{ LIMIT_WARNING_HEADER: '' }, []],

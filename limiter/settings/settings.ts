@@ -234,7 +234,7 @@ const groups = [
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
   { title: 'Requests', settings: requestSettings },
-  { title: 'Who is let in', settings: accessSettings },
+  { title: 'Access', settings: accessSettings },
   { title: 'Threads', settings: workerSettings },
   { title: 'Logs', settings: logging },
   { title: 'Rules', settings: configuration },

@@ -12,18 +12,18 @@ const perSecond = {
 };
 const none = { algorithms: undefined, groups: undefined, reservations: undefined };
 const fixedOnly = (setting: string) => {
-  const text = `${setting} counts fixed windows alone, one a rule; others need a Redis with scripts, or memory`;
-  const reservations = `${setting} keeps no reservations; they need a Redis with scripts, or memory`;
-  const shares = `${setting} shares nothing out to quota clients, which needs a Redis with scripts, or memory`;
+  const text = `${setting} counts only fixed windows, one for each rule; others need a Redis with scripts, or memory`;
+  const reservations = `${setting} cannot store reservations; they need a Redis with scripts, or memory`;
+  const shares = `${setting} cannot assign limits to quota clients, which needs a Redis with scripts, or memory`;
   return { algorithms: text, groups: text, reservations, shares };
 };
 const unreserved = (setting: string) => ({
   ...none,
-  reservations: `${setting} with COUNTER_KEYS=compatible keeps no reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous`,
+  reservations: `${setting} with COUNTER_KEYS=compatible cannot store reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous`,
 });
 const spread = {
   ...none,
-  groups: 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes',
+  groups: 'CACHE_KEY_PREFIX begins with {}: Redis Cluster uses the first braces to choose a node',
 };
 
 describe('what a store can never do', () => {
@@ -52,7 +52,7 @@ describe('what rules may ask of a limiter', () => {
   const every = { admission: undefined, groups: undefined, reservations: undefined, calendarMonths: false };
   const local = { ...redis, STORE_FAILURE_MODE: 'local' };
   const reason =
-    'STORE_FAILURE_MODE=local would count without them while the store is away; take allow, deny or error';
+    'STORE_FAILURE_MODE=local would count without them while the store fails; use allow, deny or error';
   const never = fixedOnly('REDIS_SCRIPTS=never');
 
   it.each<[Record<string, string>, object]>([

@@ -28,7 +28,7 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
   return {
     algorithms: undefined,
     groups: hasNoTag
-      ? 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes'
+      ? 'CACHE_KEY_PREFIX begins with {}: Redis Cluster uses the first braces to choose a node'
       : undefined,
     reservations: clusterReason(settings),
     shares: undefined,
@@ -47,7 +47,7 @@ export function ruleSupport(
     reservations:
       reservations ??
       (isLocal
-        ? 'STORE_FAILURE_MODE=local would count without them while the store is away; take allow, deny or error'
+        ? 'STORE_FAILURE_MODE=local would count without them while the store fails; use allow, deny or error'
         : undefined),
     calendarMonths: settings.useCalendarMonthRateLimit,
   };
@@ -61,12 +61,12 @@ const noLimits: StoreLimits = {
 };
 
 function withoutScripts(setting: string): StoreLimits {
-  const fixedOnly = `${setting} counts fixed windows alone, one a rule; others need a Redis with scripts, or memory`;
+  const fixedOnly = `${setting} counts only fixed windows, one for each rule; others need a Redis with scripts, or memory`;
   return {
     algorithms: fixedOnly,
     groups: fixedOnly,
-    reservations: `${setting} keeps no reservations; they need a Redis with scripts, or memory`,
-    shares: `${setting} shares nothing out to quota clients, which needs a Redis with scripts, or memory`,
+    reservations: `${setting} cannot store reservations; they need a Redis with scripts, or memory`,
+    shares: `${setting} cannot assign limits to quota clients, which needs a Redis with scripts, or memory`,
   };
 }
 
@@ -85,7 +85,7 @@ function clusterReason({
         : undefined;
   return (
     cluster &&
-    `${cluster} with COUNTER_KEYS=compatible keeps no reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous`
+    `${cluster} with COUNTER_KEYS=compatible cannot store reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous`
   );
 }
 

@@ -23,7 +23,7 @@ describe('LIMITER_WORKERS', () => {
 
   it.each(['2', 'auto'])('is refused as %s where counters are in memory', (workers) => {
     expect(messages({ LIMITER_WORKERS: workers, BACKEND_TYPE: 'memory' })).toEqual([
-      'LIMITER_WORKERS: BACKEND_TYPE=memory cannot be shared by several threads, each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
+      'LIMITER_WORKERS: BACKEND_TYPE=memory cannot be shared by several threads, because each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
     ]);
   });
 

@@ -44,7 +44,7 @@ export function workerProblems({
     [
       limiterWorkers !== 1 && backendType === 'memory',
       'LIMITER_WORKERS',
-      'BACKEND_TYPE=memory cannot be shared by several threads, each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
+      'BACKEND_TYPE=memory cannot be shared by several threads, because each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
     ],
     [
       limiterWorkers !== 1 && grpcUds !== '',

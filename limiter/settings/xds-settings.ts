@@ -201,7 +201,9 @@ export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
 /** Returns warnings about settings that work but are unsafe. */
 export function xdsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
   if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
-  return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
+  return [
+    'CONFIG_GRPC_XDS_TOKEN_FILE: others on the network can read the token: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
+  ];
 }
 
 /** Whether traffic to a gRPC target never leaves this machine. */

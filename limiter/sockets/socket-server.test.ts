@@ -180,7 +180,7 @@ describe('Http2SocketServer', () => {
     client.write(beginning);
     await eventually(() => expect(client.frameTypes).toContain(resetStream));
     const peer = `127.0.0.1:${client.socket.localPort}`;
-    const problem = 'it began a request and did not end it in time';
+    const problem = 'it did not complete a request in time';
     expect(world.refused).toEqual([{ reason: 'unfinished_request', peer, problem }]);
     world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
     await eventually(() => expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]));
@@ -211,7 +211,7 @@ describe('Http2SocketServer', () => {
       {
         reason: 'not_http2',
         peer: `127.0.0.1:${localPort}`,
-        problem: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
+        problem: 'it does not speak HTTP/2 (perhaps HTTP/1.1, or TLS on a port without TLS)',
       },
     ]);
   });

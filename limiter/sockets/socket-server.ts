@@ -93,9 +93,9 @@ export interface RefusedConnection {
 
 /** Returns the text for `reason` if there is none that is more exact. */
 function refusalText(reason: Exclude<ConnectionRefusal, TlsRefusal>): string {
-  if (reason === 'too_many_connections') return 'as many connections as may be are open';
-  if (reason === 'max_connection_age') return 'its calls outlasted the grace after its greatest age';
-  if (reason === 'unfinished_request') return 'it began a request and did not end it in time';
+  if (reason === 'too_many_connections') return 'the maximum number of connections is open';
+  if (reason === 'max_connection_age') return 'its calls took longer than the grace after its maximum age';
+  if (reason === 'unfinished_request') return 'it did not complete a request in time';
   return violationTexts[reason];
 }
 
@@ -118,7 +118,7 @@ export interface Http2SocketServerOptions {
   connectionMemory?: ConnectionMemory | undefined;
   /** The turns in which input is served. Defaults to separate ones. */
   turns?: LoopTurns | undefined;
-  /** When answers are written that were not available at once. Defaults to a separate one. */
+  /** The queue for answers that were not available at once. Defaults to a separate one. */
   flushTurn?: FlushTurn | undefined;
   /** Undefined: no TLS. */
   tls?: TlsOptions | undefined;

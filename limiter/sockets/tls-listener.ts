@@ -38,7 +38,7 @@ interface OpenHandshakesOptions {
 }
 
 /** Not every library sends the alert for this problem. */
-const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
+const mayBeDistrust = ", perhaps because it does not trust the server's certificate";
 
 interface Below {
   peer: string;
@@ -225,5 +225,5 @@ function refusalOf(
     return { refusal: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
   }
   if (clientName === undefined || isOfName(socket.getPeerX509Certificate(), clientName)) return undefined;
-  return { refusal: 'tls_client_name', text: `the caller's certificate is not of ${clientName}` };
+  return { refusal: 'tls_client_name', text: `the caller's certificate does not contain ${clientName}` };
 }

@@ -143,7 +143,7 @@ mappings:
 describe('an empty mapper file', () => {
   it('maps nothing', () => {
     const { mapping, warnings } = readMapperText('', 'f');
-    expect(warnings).toEqual(['f: is empty: every statistic keeps its name']);
+    expect(warnings).toEqual(['f: is empty, so every statistic keeps its name']);
     expect(new Mapper(mapping).map('a.b', 'counter')).toMatchObject({ name: 'a_b', isMapped: false });
   });
 });
@@ -178,14 +178,14 @@ describe('a bad mapper file', () => {
     { text: one('  scale: big\n'), message: 'm.yaml:4:10: scale: expected a number, not "big"' },
     { text: one('  action: hide\n'), message: 'm.yaml:4:11: action: expected map or drop' },
     { text: one('  match_type: like\n'), message: 'm.yaml:4:15: match_type: expected glob or regex' },
-    { text: one('  labels: { a-b: x }\n'), message: 'm.yaml:4:18: a-b: "a-b" is no name of a label' },
+    { text: one('  labels: { a-b: x }\n'), message: 'm.yaml:4:18: a-b: "a-b" is not a name of a label' },
     { text: one('  labels: [a]\n'), message: 'm.yaml:4:11: labels: expected a map' },
     { text: one('  buckets: [.inf, 1]\n'), message: 'm.yaml:4:19: buckets must ascend' },
     { text: one('  buckets: [-.inf, 1]\n'), message: 'm.yaml:4:13: expected a number, not "-.inf"' },
     { text: one('  buckets: [1, 3, 2]\n'), message: 'm.yaml:4:19: buckets must ascend' },
     {
       text: 'mappings:\n- match: a.*\n  name: a b\n',
-      message: 'm.yaml:3:9: name: "a b" is no name of a metric',
+      message: 'm.yaml:3:9: name: "a b" is not a name of a metric',
     },
     { text: 'mappings:\n- match: a.*b\n  name: a\n', message: 'm.yaml:2:10: invalid match "a.*b"' },
     {
@@ -203,7 +203,7 @@ describe('a bad mapper file', () => {
     },
     {
       text: one('  buckets: [1]\n  histogram_options: { buckets: [1] }\n'),
-      message: 'm.yaml:4:12: buckets stand in histogram_options as well',
+      message: 'm.yaml:4:12: buckets are also in histogram_options',
     },
     { text: 'mappings: ]\n', message: 'm.yaml:1:11: did not find expected node content' },
     {
@@ -213,7 +213,7 @@ describe('a bad mapper file', () => {
     {
       text: 'mappings:\n- match: a.*b\n  name: a\n- match: b.*\n  colour: red\n  name: 1 2\n- match: c.*d\n  name: c\ndefaults: 1\n',
       message:
-        'm.yaml:2:10: invalid match "a.*b"; m.yaml:5:11: unknown key colour; m.yaml:6:9: name: "1 2" is no name of a metric; m.yaml:7:10: invalid match "c.*d"; m.yaml:9:11: defaults: expected a map',
+        'm.yaml:2:10: invalid match "a.*b"; m.yaml:5:11: unknown key colour; m.yaml:6:9: name: "1 2" is not a name of a metric; m.yaml:7:10: invalid match "c.*d"; m.yaml:9:11: defaults: expected a map',
     },
   ]) {
     it(`is refused: ${message}`, () => {
@@ -247,14 +247,14 @@ describe('a mapper file with something of no effect', () => {
       '  histogram_options: { native_histogram_bucket_factor: 1.1 }\n  summary_options: { buf_cap: 5 }\n',
     );
     expect(readMapperText(text, 'm.yaml').warnings).toEqual([
-      'm.yaml:4:56: native_histogram_bucket_factor has no effect: native histograms are not served',
-      'm.yaml:5:31: buf_cap has no effect: nothing is buffered',
+      'm.yaml:4:56: native_histogram_bucket_factor has no effect: native histograms are not supported',
+      'm.yaml:5:31: buf_cap has no effect: the limiter does not buffer',
     ]);
   });
 
   it('is warned of a scale that makes counters fall', () => {
     expect(readMapperText(one('  scale: -1\n'), 'm.yaml').warnings).toEqual([
-      'm.yaml:4:10: counters cannot fall: those that match are left out',
+      'm.yaml:4:10: counters cannot fall: those that match are dropped',
     ]);
     expect(readMapperText(one('  scale: -1\n  match_metric_type: gauge\n'), 'm.yaml').warnings).toEqual([]);
   });
@@ -262,8 +262,8 @@ describe('a mapper file with something of no effect', () => {
   it('is warned of references to nothing', () => {
     const text = 'mappings:\n- match: a.*\n  name: $1_total\n  labels: { x: $2 }\n';
     expect(readMapperText(text, 'm.yaml').warnings).toEqual([
-      'm.yaml:3:9: "$1_total": ${1_total} refers to nothing and is always empty',
-      'm.yaml:4:16: "$2": ${2} refers to nothing and is always empty',
+      'm.yaml:3:9: "$1_total": ${1_total} has no group and is always empty',
+      'm.yaml:4:16: "$2": ${2} has no group and is always empty',
     ]);
   });
 });

@@ -78,7 +78,7 @@ const metricNamePattern = /^(?:[a-zA-Z_]|\$\{?\w+\}?)(?:[a-zA-Z0-9_]|\$\{?\w+\}?
 const labels = z.record(z.string(), z.string()).superRefine((all, context) => {
   for (const name of Object.keys(all)) {
     if (!labelName.test(name) || name.startsWith('__')) {
-      context.addIssue({ code: 'custom', path: [name], message: `${quoted(name)} is no name of a label` });
+      context.addIssue({ code: 'custom', path: [name], message: `${quoted(name)} is not a name of a label` });
     }
   }
 });
@@ -87,7 +87,7 @@ const mapping = z.strictObject({
   ...common,
   match: z.string(),
   name: z.string().regex(metricNamePattern, {
-    error: ({ input }) => `${quoted(String(input))} is no name of a metric`,
+    error: ({ input }) => `${quoted(String(input))} is not a name of a metric`,
   }),
   labels: labels.optional(),
   honor_labels: boolean.optional(),

@@ -136,10 +136,10 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: DocumentP
     found.push({ path: [...path, foreign], message: `a ${type} has no ${foreign}` });
   }
   if (one.buckets !== undefined && one.histogram_options?.buckets !== undefined) {
-    found.push({ path: [...path, 'buckets'], message: 'buckets stand in histogram_options as well' });
+    found.push({ path: [...path, 'buckets'], message: 'buckets are also in histogram_options' });
   }
   if (one.quantiles !== undefined && one.summary_options?.quantiles !== undefined) {
-    found.push({ path: [...path, 'quantiles'], message: 'quantiles stand in summary_options as well' });
+    found.push({ path: [...path, 'quantiles'], message: 'quantiles are also in summary_options' });
   }
   return found;
 }
@@ -147,9 +147,9 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: DocumentP
 /** Reports options of statsd_exporter that this program accepts but does not use. */
 function effectless(one: Common, path: DocumentPath): PathProblem[] {
   const reasons = {
-    native_histogram_bucket_factor: 'native histograms are not served',
-    native_histogram_max_buckets: 'native histograms are not served',
-    buf_cap: 'nothing is buffered',
+    native_histogram_bucket_factor: 'native histograms are not supported',
+    native_histogram_max_buckets: 'native histograms are not supported',
+    buf_cap: 'the limiter does not buffer',
   };
   const groups = { histogram_options: one.histogram_options, summary_options: one.summary_options };
   return Object.entries(groups).flatMap(([group, options]) =>
@@ -180,7 +180,7 @@ function lostReferences(
       .filter((reference) => !known.has(reference))
       .map((reference) => ({
         path: at,
-        message: `${quoted(text)}: \${${reference}} refers to nothing and is always empty`,
+        message: `${quoted(text)}: \${${reference}} has no group and is always empty`,
       })),
   );
 }
@@ -191,7 +191,7 @@ function fallingCounters(
   path: DocumentPath,
 ): PathProblem[] {
   if (scale >= 0 || (type !== undefined && type !== 'counter')) return [];
-  return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];
+  return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are dropped' }];
 }
 
 function globReferences(match: string): Set<string> {

@@ -234,7 +234,7 @@ export interface Operation<C extends Counter = Counter> {
   secondsToReset: number;
   /** The local cache knows the counter to be full, or an override blocks it. */
   full: boolean;
-  /** The same for this counter or another one of its group: the store is not asked. */
+  /** The same for this counter or another one of its group: the limiter does not ask the store. */
   remembered: boolean;
 
   /** Answer: hits that the store applied: `hits`, or 0 if they did not pass or stop-when-over held them back. */
@@ -418,10 +418,13 @@ export function isRefused({ verb, error, counter, after, over }: Operation): boo
 }
 
 /** The answer to an operation that was left out because its caller gave up: not counted, and no failure of the store. */
-export const callAbandoned = new StoreError('the caller gave up before its hits were sent to the store', {
-  transient: true,
-  notCounted: true,
-});
+export const callAbandoned = new StoreError(
+  'the caller canceled its request before its hits were sent to the store',
+  {
+    transient: true,
+    notCounted: true,
+  },
+);
 
 /** Whether any operation of a request was left out. The request then counts as if it had never been made. */
 export function wasLeftOut(operations: readonly Pick<Operation, 'error'>[]): boolean {

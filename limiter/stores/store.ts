@@ -108,7 +108,7 @@ export interface Note {
 /** Changes of a tally of reservations: a number for each end time, in seconds since the epoch. */
 export type TallyChanges = ReadonlyMap<number, number>;
 
-/** What a store holds of reservations beside their counters. */
+/** The records of reservations that a store has beside their counters. */
 export interface Notes {
   /** Reads the note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;

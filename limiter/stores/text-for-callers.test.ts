@@ -16,8 +16,8 @@ describe('what a caller is shown of a failing store', () => {
       'Redis is not connected: sentinel (address) knows no master "main"',
     ],
     [
-      'the store is not asked until it answers again: Redis is not connected: connect ENOENT /run/redis.sock',
-      'the store is not asked until it answers again: Redis is not connected: connect ENOENT',
+      'the limiter does not ask the store until it answers again: Redis is not connected: connect ENOENT /run/redis.sock',
+      'the limiter does not ask the store until it answers again: Redis is not connected: connect ENOENT',
     ],
     [
       'node [fd00::7]:7000 is not connected: connect ETIMEDOUT fd00::7:7000',
@@ -25,8 +25,8 @@ describe('what a caller is shown of a failing store', () => {
     ],
     ['node redis-0.cache:7000 did not answer in time', 'node (address) did not answer in time'],
     [
-      'node fd00::7:7000 is not asked until it answers again',
-      'node (address) is not asked until it answers again',
+      'node fd00::7:7000 does not get calls until it answers again',
+      'node (address) does not get calls until it answers again',
     ],
     ['connect ECONNREFUSED 10.1.2.3:6379', 'connect ECONNREFUSED'],
     ['getaddrinfo EAI_AGAIN redis.internal', 'getaddrinfo EAI_AGAIN'],
@@ -49,8 +49,8 @@ describe('what a caller is shown of a failing store', () => {
     ['Redis did not answer within 20 ms'],
     ["Redis answered: OOM command not allowed when used memory > 'maxmemory'."],
     ['Redis answered: WRONGTYPE Operation against a key holding the wrong kind of value'],
-    ['memcache answered: SERVER_ERROR out of memory storing object'],
-    ['no place for a call to Redis was free within 20 ms (REDIS_POOL_SIZE)'],
+    ['memcached answered: SERVER_ERROR out of memory storing object'],
+    ['too many calls to Redis were open within 20 ms (REDIS_POOL_SIZE)'],
     ['20 requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more'],
   ])('%s is shown unchanged', (message) => {
     expect(new StoreError(message, { transient: true }).textForCallers).toBe(message);

@@ -42,7 +42,7 @@ export function main({ settings, clock, threads }: MainContext<TopSettings>): Ma
 async function top({ query, actor }: ApiCall, reporter: TopReporter | undefined): Promise<object> {
   const question = parseTopQuery(query);
   if (question instanceof Error) throw new ApiProblem(400, question.message);
-  if (reporter === undefined) throw new ApiProblem(409, 'top offenders are not kept: STATS_TOP_KEYS is 0');
+  if (reporter === undefined) throw new ApiProblem(409, '/top is off: STATS_TOP_KEYS is 0');
   if (question.domain !== undefined) checkDomain(actor, question.domain, 'read');
   return topJson(await reporter.report({ ...question, mayShow: (domain) => actor.mayRead(domain) }));
 }

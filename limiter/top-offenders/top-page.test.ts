@@ -43,12 +43,12 @@ describe('/top', () => {
       lines: [
         'hits over limit since 1970-01-01T00:00:00.000Z, 62 s; domains: 2, shown: 2',
         '',
-        'domain "api": 160 hits over limit; all keys are held',
+        'domain "api": 160 hits over limit; all keys are listed',
         '  at most  at least  share  key  rule',
         '      120       120  75.0%  "user_alice"  "api.user"',
         '       40        40  25.0%  "user_bob"  "api.user" (shadow mode)',
         '',
-        'domain "mail": 7 hits over limit; all keys are held',
+        'domain "mail": 7 hits over limit; all keys are listed',
         '  at most  at least   share  key  rule',
         '        7         7  100.0%  "user_carol"  "mail.user"',
       ],
@@ -68,7 +68,7 @@ describe('/top', () => {
     for (const [name, hits] of Object.entries({ a: 50, b: 20, c: 3, d: 2 }))
       over(0, 'api', `user_${name}`, hits);
     expect((await page()).lines.slice(2)).toEqual([
-      'domain "api": 75 hits over limit; a key that is not held has at most 5',
+      'domain "api": 75 hits over limit; a key that is not listed has at most 5',
       '  at most  at least  share  key  rule',
       '       50        50  66.7%  "user_a"  "api.user"',
       '       20        20  26.7%  "user_b"  "api.user"',
@@ -130,7 +130,7 @@ describe('/top', () => {
   it('says so when nobody of a domain was over limit', async () => {
     over(0, 'api', 'user_a', 2);
     const problem =
-      'nobody is known to be over limit in the domain "none\\n" since 1970-01-01T00:00:00.000Z; /rlconfig has the domains with rules';
+      'no key is known to be over limit in the domain "none\\n" since 1970-01-01T00:00:00.000Z; /rlconfig has the domains with rules';
     expect(await page('domain=none%0a')).toMatchObject({ status: 404, lines: [problem] });
     expect(await page('domain=none%0a&format=json')).toEqual({
       status: 404,
@@ -154,7 +154,7 @@ describe('/top', () => {
     expect(await page('format=xml')).toMatchObject({ status: 400, lines: ['format must be text or json'] });
     expect(await topPage(new URLSearchParams(), undefined)).toMatchObject({
       status: 404,
-      lines: ['top offenders are not kept: STATS_TOP_KEYS is 0'],
+      lines: ['/top is off: STATS_TOP_KEYS is 0'],
     });
   });
 });

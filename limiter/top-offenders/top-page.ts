@@ -39,7 +39,7 @@ export async function topPage(
 ): Promise<TopPage> {
   const question = parseTopQuery(query);
   if (question instanceof Error) return textPage(400, [question.message]);
-  if (reporter === undefined) return textPage(404, ['top offenders are not kept: STATS_TOP_KEYS is 0']);
+  if (reporter === undefined) return textPage(404, ['/top is off: STATS_TOP_KEYS is 0']);
   const report = await reporter.report(question);
   if (question.domain !== undefined && report.domains.length === 0)
     return nobodyOver(question, question.domain, report);
@@ -50,7 +50,7 @@ export async function topPage(
 /** A domain without rules looks the same: nobody was over its limits. */
 function nobodyOver({ format }: TopPageQuery, domain: string, { sinceMs }: TopReport): TopPage {
   const since = new Date(sinceMs).toISOString();
-  const problem = `nobody is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;
+  const problem = `no key is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;
   if (format === 'text') return textPage(404, [problem]);
   return { status: 404, contentType: 'application/json', lines: [JSON.stringify({ error: problem })] };
 }
@@ -68,7 +68,7 @@ function textLines(report: TopReport): string[] {
 }
 
 function domainLines({ domain, overLimit, missed, keys }: TopDomain): string[] {
-  const others = missed === 0 ? 'all keys are held' : `a key that is not held has at most ${missed}`;
+  const others = missed === 0 ? 'all keys are listed' : `a key that is not listed has at most ${missed}`;
   const rows = keys.map((key) => [
     String(key.atMost),
     String(key.atLeast),

@@ -16,8 +16,8 @@ describe('OTEL_* that have no effect', () => {
     [
       { ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_TRACES_SAMPLER: 'always_on' },
       [
-        'OTEL_EXPORTER_OTLP_PROTOCOL is not read: TRACING_EXPORTER_PROTOCOL is',
-        'OTEL_TRACES_SAMPLER is not read: TRACING_SAMPLING_RATE is',
+        'OTEL_EXPORTER_OTLP_PROTOCOL is ignored: TRACING_EXPORTER_PROTOCOL is',
+        'OTEL_TRACES_SAMPLER is ignored: TRACING_SAMPLING_RATE is',
       ],
     ],
     [

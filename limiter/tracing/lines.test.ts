@@ -11,8 +11,8 @@ it('a collector of traces that comes and goes is reported', () => {
       lines.lastTracesLost(log, 'http://c/v1/traces', 'not sent within 3 s');
     }),
   ).toEqual([
-    'level=warning msg="Traces cannot be exported: spans are dropped until they can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
-    'level=warning msg="Traces are exported again" url="http://c/v1/traces"',
+    'level=warning msg="Cannot export traces: the limiter drops spans until it can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
+    'level=warning msg="Exporting traces again" url="http://c/v1/traces"',
     'level=warning msg="OpenTelemetry warns" problem="OTEL_BSP_MAX_QUEUE_SIZE is no number" times=2',
     'level=warning msg="The last spans could not be exported" url="http://c/v1/traces" reason="not sent within 3 s"',
   ]);

@@ -3,11 +3,11 @@ import type { Logger } from '../../process/log/logger.ts';
 
 /** Logged once an outage. */
 export function tracesNotSent(log: Logger, url: string, reason: string): void {
-  log.warn('Traces cannot be exported: spans are dropped until they can', { url, reason });
+  log.warn('Cannot export traces: the limiter drops spans until it can', { url, reason });
 }
 
 export function tracesSentAgain(log: Logger, url: string): void {
-  log.warn('Traces are exported again', { url });
+  log.warn('Exporting traces again', { url });
 }
 
 /**

@@ -119,7 +119,7 @@ export function tracingWarnings(tracing: Tracing, env: Environment): string[] {
   }
   const unread = Object.entries(notRead)
     .filter(([name]) => isSet(name))
-    .map(([name, instead]) => `${name} is not read: ${instead}`);
+    .map(([name, instead]) => `${name} is ignored: ${instead}`);
   const schemeless = [endpoint, tracesEndpoint].filter(
     (name) => isSet(name) && !/^https?:\/\/[^/]/i.test(env[name]!.trim()),
   );

@@ -206,7 +206,7 @@ export class WorkerPlace {
     // The caller of `begin` gets the error from its own task.
     if (this.#isFirst) return;
     const waitMs = this.#scheduleNext();
-    workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was ended', waitMs });
+    workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was stopped', waitMs });
     this.#options.onCrash();
     this.#options.onChange();
   }

@@ -107,7 +107,7 @@ export class WorkerThread {
   }
 }
 
-function endError(reason = 'the thread was ended'): WorkerTaskError {
+function endError(reason = 'the thread was stopped'): WorkerTaskError {
   return new WorkerTaskError(`a worker thread ended: ${reason}`, true);
 }
 

@@ -1,6 +1,6 @@
 /** Types of the library. They import nothing, so that `index.d.ts` stands alone. */
 
-/** What happens if the store cannot answer. */
+/** The decision if the store cannot answer. */
 export type OnError = 'allow' | 'deny' | 'throw';
 
 /** A client of `ioredis`: an own connection is faster, because it writes and reads what it needs alone. */
@@ -62,7 +62,7 @@ export interface LimiterOptions {
   rules: Rules;
   /** The store. Defaults to memory. */
   store?: RedisStoreOptions | undefined;
-  /** What happens if the store fails. Defaults to `allow`. */
+  /** The decision if the store fails. Defaults to `allow`. */
   onError?: OnError | undefined;
   /** A function that receives events. Its errors and rejections are ignored. */
   onEvent?: ((event: LimiterEvent) => unknown) | undefined;

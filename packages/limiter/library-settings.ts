@@ -64,12 +64,12 @@ function checkRedis(redis: unknown): void {
   if (('isCluster' in redis && redis.isCluster === true) || 'slots' in redis)
     throw new LimiterError(
       'invalid',
-      "store.redis is a client of a cluster, which cannot be used: give the addresses of its nodes, and type: 'cluster'",
+      "store.redis is a client of a cluster, which is not supported: give the addresses of its nodes, and type: 'cluster'",
     );
   if (keyPrefixOf(redis) !== '')
     throw new LimiterError(
       'invalid',
-      'store.redis has a keyPrefix, so that it would share no counters: take it away, and set settings.CACHE_KEY_PREFIX',
+      'store.redis has a keyPrefix, so that it would share no counters: remove it, and set settings.CACHE_KEY_PREFIX',
     );
 }
 

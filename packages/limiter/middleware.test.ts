@@ -161,7 +161,7 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
     });
     for (const _ of [1, 2]) await byHeader.ask({ 'X-Forwarded-For': '192.0.2.1' });
     expect(byHeader.warnings()).toEqual([
-      expect.stringMatching(/^an address is taken from the header x-forwarded-for/),
+      expect.stringMatching(/^an address is read from the header x-forwarded-for/),
     ]);
     const shared = await start({});
     await shared.ask({ 'X-Forwarded-For': '192.0.2.1' });
@@ -243,7 +243,7 @@ describe('middleware', () => {
       const headers = { 'x-forwarded-for': '192.0.2.7, 192.0.2.8' };
       expect(await passes(limit, { headers, ip: '192.0.2.1' })).toBe(true);
       expect(warnings()).toEqual([
-        expect.stringMatching(/^an address is taken from the header x-forwarded-for/),
+        expect.stringMatching(/^an address is read from the header x-forwarded-for/),
       ]);
     }
   });

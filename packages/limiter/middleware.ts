@@ -151,7 +151,7 @@ class Addresses {
   describe(notify: (message: string) => void): Descriptors {
     if (this.#own === undefined)
       notify(
-        'requests come without an address, as over a Unix socket, and all share one counter. Report the framework to trust the proxy before it, or describe requests by something else',
+        'requests come without an address, as over a Unix socket, and all share one counter. Configure the framework to trust its proxy, or describe requests without the address',
       );
     return { remote_address: this.#own };
   }
@@ -175,12 +175,12 @@ class Addresses {
     const { headers, socket } = this.#request;
     if (this.#claimed !== undefined)
       notify(
-        `an address is taken from the header ${this.#claimed} as it came: a client can write what it likes there. Use request.ip, and show the framework which proxies to trust`,
+        `an address is read from the header ${this.#claimed} unchanged, where a client can write any text. Use request.ip, and configure the framework to trust your proxies`,
       );
     if (!this.#usesOwn || headers['x-forwarded-for'] === undefined) return;
     if (this.#own === socket?.remoteAddress)
       notify(
-        'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Report the framework to trust it',
+        'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Configure the framework to trust it',
       );
     else if (trustsAnybody())
       notify(

@@ -21,7 +21,7 @@ describe('readBoundedFile', () => {
 
   it('reads the empty device, and no other', () => {
     expect(readBoundedFile('/dev/null')).toHaveLength(0);
-    expect(() => readBoundedFile('/dev/zero')).toThrow('is a device, and is not read');
+    expect(() => readBoundedFile('/dev/zero')).toThrow('is a device, which is not read');
   });
 
   it('waits for the writer of a pipe, and not for ever', () => {

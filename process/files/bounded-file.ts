@@ -48,7 +48,7 @@ function chunksOf(source: Source, mostBytes: number): Buffer[] {
       continue;
     }
     bytes += chunk.length;
-    if (bytes > mostBytes) throw new FileBoundError(`holds more than ${mostBytes} bytes, which is the bound`);
+    if (bytes > mostBytes) throw new FileBoundError(`holds more than ${mostBytes} bytes, the maximum`);
     chunks.push(chunk);
   }
 }
@@ -117,7 +117,7 @@ function isOfProcess(path: string): boolean {
 function refuseDevice(fd: number): void {
   const stats = fstatSync(fd);
   if (stats.isBlockDevice() || (stats.isCharacterDevice() && !isatty(fd) && !isEmptyDevice(stats.rdev)))
-    throw new FileBoundError('is a device, and is not read');
+    throw new FileBoundError('is a device, which is not read');
 }
 
 function isEmptyDevice(device: number): boolean {

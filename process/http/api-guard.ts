@@ -116,7 +116,7 @@ export class ApiGuard {
     if (caller !== undefined)
       return this.#callerOf(request, right, fields.length > 1 ? '(several)' : authorization);
     if (wanted !== undefined)
-      return this.#unknown(request, authorization, 'the debug token (DEBUG_TOKEN_FILE) is asked for');
+      return this.#unknown(request, authorization, 'the debug token (DEBUG_TOKEN_FILE) is required');
     const { noChanges } = this.#options;
     if (right === 'admin' && noChanges !== undefined)
       return this.#refuse(request, 403, 'permission_denied', noChanges);
@@ -130,7 +130,7 @@ export class ApiGuard {
       return this.#refuse(request, found.refused, 'slowed', found.detail);
     }
     if (!found.hasRight(right)) {
-      const detail = `caller ${found.name} does not have the right ${right}: CALLERS_FILE gives rights`;
+      const detail = `caller ${found.name} does not have the right ${right}: CALLERS_FILE grants rights`;
       if (authorization === '') return this.#unknown(request, authorization, detail);
       return this.#refuse(request, 403, 'permission_denied', detail);
     }

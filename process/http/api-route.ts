@@ -73,7 +73,7 @@ export function checkDomain(actor: Actor, domain: string, right: ApiRoute['right
   if (right === 'admin' ? actor.mayChange(domain) : actor.mayRead(domain)) return;
   throw new ApiProblem(
     403,
-    `caller ${actor.name} does not have the right ${right} for the domain ${shown(domain)}: CALLERS_FILE gives rights and domains`,
+    `caller ${actor.name} does not have the right ${right} for the domain ${shown(domain)}: CALLERS_FILE grants rights and domains`,
   );
 }
 

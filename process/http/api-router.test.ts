@@ -24,7 +24,7 @@ const callers: Record<string, { name: string; rights: string[]; domains: string[
 const findCaller: NonNullable<ApiGuardOptions['caller']> = (_, authorization) => {
   if (authorization === 'Bearer busy.x') return { refused: 429, detail: 'asks too often' };
   const found = callers[authorization];
-  if (found === undefined) return { refused: 401, detail: 'the token is not one of a caller' };
+  if (found === undefined) return { refused: 401, detail: 'the token does not belong to a caller' };
   const caller: ApiCaller = {
     name: found.name,
     hasRight: (right) => found.rights.includes(right),
@@ -193,11 +193,11 @@ describe('who may', () => {
   it('says where rights are given to a caller who lacks one', async () => {
     const { ask, refused } = await start({ caller: findCaller });
     const { json } = await ask('/v1/things', post('{"domain":"shop"}', bearer('reader.x')));
-    const detail = 'caller reader does not have the right admin: CALLERS_FILE gives rights';
+    const detail = 'caller reader does not have the right admin: CALLERS_FILE grants rights';
     expect(json['detail']).toBe(detail);
     expect(refused).toMatchObject([{ detail }]);
     expect((await ask('/v1/things?domain=other', { headers: bearer('reader.x') })).json['detail']).toBe(
-      'caller reader does not have the right read for the domain "other": CALLERS_FILE gives rights and domains',
+      'caller reader does not have the right read for the domain "other": CALLERS_FILE grants rights and domains',
     );
   });
 

@@ -119,7 +119,7 @@ export class ApiRouter {
   #problemOf(error: unknown): ApiProblem {
     if (error instanceof ApiProblem) return error;
     this.#options.onFault(error);
-    return new ApiProblem(500, 'a fault of the server, which its log reports');
+    return new ApiProblem(500, 'an internal error: see the log of the server');
   }
 }
 
@@ -141,7 +141,7 @@ export function checkParameters(query: URLSearchParams, known: readonly string[]
   const seen = new Set<string>();
   for (const name of query.keys()) {
     if (!known.includes(name)) {
-      const those = known.length === 0 ? 'none is known here' : `expected ${known.join(', ')}`;
+      const those = known.length === 0 ? 'this path has no parameters' : `expected ${known.join(', ')}`;
       throw new ApiProblem(400, `unknown parameter ${shown(name)}: ${those}`);
     }
     if (seen.has(name) && name !== repeatable)

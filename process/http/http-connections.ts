@@ -18,9 +18,9 @@ import { HttpConnection, type RequestMemory, unwatched } from './http-connection
 /** Reasons for closing a connection, or refusing a request on it, and their texts. */
 export const httpRefusalTexts = {
   too_many_connections:
-    'as many connections as may be are open, and of the address that has most of them it was idle, or its request unfinished, longest',
-  too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
-  too_many_pieces: 'its body came in more pieces than its bytes justify',
+    'the maximum number of connections is open, and this one was idle or unfinished longest of the address with most of them',
+  too_many_bytes: 'it used most of the memory that all connections may use for unfinished work',
+  too_many_pieces: 'its body arrived in too many pieces',
   too_many_header_bytes: 'the line and headers of its request are longer than 32 KiB',
 } as const;
 export type HttpRefusal = keyof typeof httpRefusalTexts;

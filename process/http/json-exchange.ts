@@ -40,12 +40,12 @@ export async function readJsonBody(
     case 'tooManyPieces':
       throw new ApiProblem(
         400,
-        `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`,
+        `the body arrives in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`,
       );
     case 'givenUp':
-      throw new ApiProblem(503, 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)');
+      throw new ApiProblem(503, 'unfinished requests use all of CONNECTIONS_MAX_BYTES');
     case 'aborted':
-      throw new ApiProblem(400, 'the body ended before its end');
+      throw new ApiProblem(400, 'the body ended early');
     case 'tooLong':
       throw new ApiProblem(413, `the body is longer than ${maxBytes} bytes (${setting})`);
   }

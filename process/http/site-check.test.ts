@@ -34,7 +34,7 @@ describe('a host', () => {
     ['a@127.0.0.1'],
   ])('%s does not pass', (host) =>
     expect(hostProblem(host, own)).toBe(
-      `the host ${JSON.stringify(host)} is no IP address, no name of this machine or its cluster, and not one of DEBUG_ALLOWED_HOSTS`,
+      `the host ${JSON.stringify(host)} is not an IP address, not a name of this machine or its cluster, and not one of DEBUG_ALLOWED_HOSTS`,
     ),
   );
 });

@@ -34,7 +34,7 @@ export function hostProblem(host: string | undefined, own: OwnHosts): string | u
       own.allowed.includes(name) ||
       clusterSuffixes.some((suffix) => name.endsWith(suffix)));
   if (isOwn) return undefined;
-  return `the host ${shown(host)} is no IP address, no name of this machine or its cluster, and not one of ${own.setting}`;
+  return `the host ${shown(host)} is not an IP address, not a name of this machine or its cluster, and not one of ${own.setting}`;
 }
 
 /** Returns why the request counts as another site's; undefined: nothing indicates it. */
@@ -78,7 +78,7 @@ function foreignReference(headers: IncomingHttpHeaders, own: OwnHosts): string |
   const { 'sec-fetch-site': site, referer = '', host } = headers;
   if (site === 'none' || site === 'same-origin') return undefined;
   if (site !== undefined)
-    return `the request comes from a page of another place (Sec-Fetch-Site: ${shown(`${site}`)})`;
+    return `the request comes from a page of another site (Sec-Fetch-Site: ${shown(`${site}`)})`;
   if (referer === '' || isOwnOrigin(referer, host, own)) return undefined;
   return `the request comes from a page of ${shown(originOf(referer))} (Referer)`;
 }

@@ -23,17 +23,17 @@ export function libraryWarning(log: Logger, text: string): void {
 export function shutdownLines(log: Logger): ShutdownListener {
   let isInOrder = true;
   return {
-    signalled: (signal, drainDelayMs) => log.warn('Ending on a signal', { signal, drainDelayMs }),
+    signalled: (signal, drainDelayMs) => log.warn('Shutting down after a signal', { signal, drainDelayMs }),
     stepFailed: (step, error) => {
       isInOrder = false;
-      log.error('Could not end a part in order', { step, error });
+      log.error('Could not shut down a part', { step, error });
     },
     stepTookTooLong: (step, timeoutMs) => {
       isInOrder = false;
-      log.error('A part did not end in time', { step, timeoutMs });
+      log.error('A part did not shut down in time', { step, timeoutMs });
     },
-    forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
-    finished: () => log.info(isInOrder ? 'Ended in order' : 'Ended'),
+    forced: (signal) => log.warn('Ending at once after a second signal', { signal }),
+    finished: () => log.info(isInOrder ? 'Shut down' : 'Ended'),
   };
 }
 

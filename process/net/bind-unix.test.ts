@@ -75,7 +75,7 @@ describe('bindUnix', () => {
     const path = join(temporaryFolder(), 'file');
     writeFileSync(path, 'mine');
     expect(await refusal(path)).toBe(
-      `cannot listen on ${path}: there is a file that is no socket (EADDRINUSE)`,
+      `cannot listen on ${path}: there is a file that is not a socket (EADDRINUSE)`,
     );
     expect(readFileSync(path, 'utf8')).toBe('mine');
   });
@@ -83,14 +83,14 @@ describe('bindUnix', () => {
   it('names a folder that is missing', async () => {
     const folder = join(temporaryFolder(), 'missing');
     expect(await refusal(join(folder, 'socket'))).toBe(
-      `cannot listen on ${folder}/socket: there is no folder ${folder}: make it, or mount it (ENOENT)`,
+      `cannot listen on ${folder}/socket: there is no folder ${folder}: create it, or mount it (ENOENT)`,
     );
   });
 
   it('names a folder in which it may not make files, and its user', async () => {
     const folder = '/proc/sys';
     expect(await refusal(join(folder, 'socket'))).toBe(
-      `cannot listen on ${folder}/socket: user ${process.getuid?.()} may not make files in the folder ${folder}: permit it (EACCES)`,
+      `cannot listen on ${folder}/socket: user ${process.getuid?.()} may not create files in the folder ${folder}: permit it (EACCES)`,
     );
   });
 

@@ -195,16 +195,16 @@ function folderError(address: UnixAddress, error: NodeJS.ErrnoException): BindEr
   const folder = dirname(address.path);
   if (!existsSync(folder)) {
     const cause = Object.assign(new Error(error.message, { cause: error }), { code: 'ENOENT' });
-    return new BindError(address, cause, `there is no folder ${folder}: make it, or mount it`);
+    return new BindError(address, cause, `there is no folder ${folder}: create it, or mount it`);
   }
   if (systemErrorCode(error) !== 'EACCES') return new BindError(address, error);
   const user = process.getuid === undefined ? 'this process' : `user ${process.getuid()}`;
-  return new BindError(address, error, `${user} may not make files in the folder ${folder}: permit it`);
+  return new BindError(address, error, `${user} may not create files in the folder ${folder}: permit it`);
 }
 
 /** Returns what is at the path, if it may not be replaced. */
 async function obstacleOf(path: string, file: BigIntStats): Promise<string | undefined> {
-  if (!file.isSocket()) return 'there is a file that is no socket';
+  if (!file.isSocket()) return 'there is a file that is not a socket';
   return (await isAnswered(path)) ? anotherListens : undefined;
 }
 

@@ -23,7 +23,7 @@ function readCertificate(part: 'cert' | 'ca', text: string): X509Certificate {
   // Node takes an empty file, which may occur while it is being written, as no certificate: every handshake would fail.
   if (text.trim() === '') throw new PemError(part, 'the file is empty');
   if (!/-----BEGIN (X509 |TRUSTED )?CERTIFICATE-----/.test(text)) {
-    throw new PemError(part, 'there is no certificate in it (PEM)');
+    throw new PemError(part, 'it contains no certificate (PEM)');
   }
   try {
     return new X509Certificate(text);
@@ -36,7 +36,7 @@ function readCertificate(part: 'cert' | 'ca', text: string): X509Certificate {
 function readPrivateKey(text: string): KeyObject {
   if (text.trim() === '') throw new PemError('key', 'the file is empty');
   if (!/-----BEGIN ([A-Z]+ )*PRIVATE KEY-----/.test(text)) {
-    throw new PemError('key', 'there is no private key in it (PEM)');
+    throw new PemError('key', 'it contains no private key (PEM)');
   }
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(text)) {
     throw new PemError(
@@ -124,7 +124,7 @@ function usable(
   try {
     createSecureContext(credentials);
   } catch (error) {
-    throw new PemError('cert', `not to be used with its key: ${errorText(error)}`);
+    throw new PemError('cert', `cannot be used with its key: ${errorText(error)}`);
   }
   return credentials;
 }

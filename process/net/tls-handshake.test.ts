@@ -10,8 +10,8 @@ describe('handshakeProblem', () => {
   it.each([
     ['ERR_SSL_HTTP_REQUEST', 'http request', 'the caller does not speak TLS'],
     ['ERR_SSL_WRONG_VERSION_NUMBER', 'wrong version number', 'the caller does not speak TLS'],
-    ['ERR_SSL_NO_SHARED_CIPHER', 'no shared cipher', 'the caller has no cipher that is allowed'],
-    ['ERR_TLS_HANDSHAKE_TIMEOUT', undefined, 'the handshake was not over after 10 s'],
+    ['ERR_SSL_NO_SHARED_CIPHER', 'no shared cipher', 'the caller supports no allowed cipher'],
+    ['ERR_TLS_HANDSHAKE_TIMEOUT', undefined, 'the handshake was not complete after 10 s'],
     ['ECONNRESET', undefined, 'the caller hung up during the handshake'],
     [
       'ERR_SSL_SSL/TLS_ALERT_BAD_CERTIFICATE',
@@ -33,10 +33,10 @@ describe('handshakeProblem', () => {
   it.each([
     ['CERT_HAS_EXPIRED', "the caller's certificate has expired"],
     ['CERT_NOT_YET_VALID', "the caller's certificate is not valid yet"],
-    ['INVALID_PURPOSE', "the caller's certificate is not one for clients"],
+    ['INVALID_PURPOSE', "the caller's certificate is not for clients"],
     [
       'SELF_SIGNED_CERT_IN_CHAIN',
-      "the caller's certificate is of an unknown authority (SELF_SIGNED_CERT_IN_CHAIN)",
+      "the caller's certificate is from an unknown authority (SELF_SIGNED_CERT_IN_CHAIN)",
     ],
     ['CERT_REVOKED', "the caller's certificate is not accepted (CERT_REVOKED)"],
   ])('says of a certificate what is wrong: %s', (code, text) => {

@@ -22,11 +22,11 @@ const failures: Readonly<Record<string, string>> = {
   ERR_SSL_HTTPS_PROXY_REQUEST: noTls,
   ERR_SSL_WRONG_VERSION_NUMBER: noTls,
   ERR_SSL_PACKET_LENGTH_TOO_LONG: noTls,
-  ERR_SSL_UNSUPPORTED_PROTOCOL: 'the caller has no version of TLS that is allowed (1.2 and 1.3)',
-  ERR_SSL_NO_SHARED_CIPHER: 'the caller has no cipher that is allowed',
-  ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'the caller shows no certificate',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'the caller supports no allowed version of TLS (1.2 and 1.3)',
+  ERR_SSL_NO_SHARED_CIPHER: 'the caller supports no allowed cipher',
+  ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'the caller sent no certificate',
   ERR_SSL_NO_APPLICATION_PROTOCOL: 'the caller does not choose HTTP/2 (ALPN h2)',
-  ERR_TLS_HANDSHAKE_TIMEOUT: `the handshake was not over after ${handshakeTimeoutMs / 1000} s`,
+  ERR_TLS_HANDSHAKE_TIMEOUT: `the handshake was not complete after ${handshakeTimeoutMs / 1000} s`,
   ECONNRESET: 'the caller hung up during the handshake',
 };
 
@@ -41,7 +41,7 @@ const strangerCodes: ReadonlySet<string> = new Set([
 const doubts: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "the caller's certificate has expired",
   CERT_NOT_YET_VALID: "the caller's certificate is not valid yet",
-  INVALID_PURPOSE: "the caller's certificate is not one for clients",
+  INVALID_PURPOSE: "the caller's certificate is not for clients",
 };
 
 /** The alerts with which a caller rejects the server's certificate. RFC 8446, section 6.2. */
@@ -65,7 +65,7 @@ export function handshakeProblem(error: HandshakeError, socket: TLSSocket): stri
 }
 
 function certificateProblem(code: string): string {
-  if (strangerCodes.has(code)) return `the caller's certificate is of an unknown authority (${code})`;
+  if (strangerCodes.has(code)) return `the caller's certificate is from an unknown authority (${code})`;
   return Object.hasOwn(doubts, code)
     ? (doubts[code] as string)
     : `the caller's certificate is not accepted (${code})`;

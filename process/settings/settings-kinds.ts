@@ -198,7 +198,7 @@ const subdomain = `${label}(\\.${label})*`;
 /** RFC 1123 label: the names of namespaces and fleets. Empty if the program determines the name itself. */
 export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}): SettingKind<string> {
   return textOf(
-    `up to 63 of a-z, 0-9 and -, neither first nor last of them -${orEmpty(mayBeEmpty)}`,
+    `up to 63 of a-z, 0-9 and -, without - at either end${orEmpty(mayBeEmpty)}`,
     `DNS label${orEmpty(mayBeEmpty)}`,
     z.string().regex(new RegExp(`^(${label})${mayBeEmpty ? '?' : ''}$`)),
   );

@@ -209,7 +209,7 @@ describe('the control plane warns of', () => {
       { API_TOKEN_FILE: '/t', API_HOST: '127.0.0.1', WEBHOOK_SECRET_FILE: '/s' },
       [
         'WEBHOOK_SECRET_FILE has no effect without WEBHOOK_URLS',
-        'API_TOKEN_FILE opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS',
+        'API_TOKEN_FILE opens a listener that has no signing secret to serve: set WEBHOOK_URLS, or remove it',
       ],
     ],
     [{ API_PORT: '1' }, [`API_PORT has no effect without ${tokens}`]],

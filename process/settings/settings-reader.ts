@@ -90,7 +90,7 @@ export function readSettings<Table extends SettingsTable>(
   for (const variable of unsafeVariables(schema.unsafeToIgnore ?? [], schema.aliases, env)) {
     errors.push({
       variable,
-      message: `${variable}: this version does not have it, and it is not safe to go on without; remove it or set it to false`,
+      message: `${variable}: this version does not have it, and ignoring it would be unsafe; remove it or set it to false`,
     });
   }
   errors.push(...(schema.check?.(settings as Partial<SettingsOf<Table>>) ?? []));

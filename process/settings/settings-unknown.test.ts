@@ -41,7 +41,7 @@ describe('unknownVariables', () => {
     ['REDIS_PORT', '6379'],
   ])('says that %s=%s belongs to another version', (variable, value) => {
     expect(unknownVariables(known, { [variable]: value })).toEqual([
-      `${variable} is a setting that this version does not have: ignored`,
+      `${variable} is a setting that this version does not have; it is ignored`,
     ]);
   });
 
@@ -52,7 +52,7 @@ describe('unknownVariables', () => {
   for (const [variable, value, rest] of cases) {
     it(`says ${rest === undefined ? 'nothing' : `"ignored${rest}"`} of ${variable}=${value}`, () => {
       expect(unknownVariables(known, { [variable]: value })).toEqual(
-        rest === undefined ? [] : [`${variable} is not known to this version: ignored${rest}`],
+        rest === undefined ? [] : [`${variable} is unknown to this version and ignored${rest}`],
       );
     });
   }

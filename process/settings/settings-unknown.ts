@@ -56,9 +56,9 @@ export function unknownVariables(
     if (spellings.has(variable) || foreign.has(variable) || isServiceLink(variable, value)) continue;
     const meant = known.mistakenNames?.[variable] ?? nearest(variable, [...spellings.keys()]);
     if (meant !== undefined) {
-      warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);
+      warnings.push(`${variable} is unknown to this version and ignored; did you mean ${meant}?`);
     } else if (isOwn(known, variable) && !isOff(value)) {
-      warnings.push(`${variable} is a setting that this version does not have: ignored`);
+      warnings.push(`${variable} is a setting that this version does not have; it is ignored`);
     }
   }
   return warnings;

@@ -5,7 +5,7 @@ export const fixedWindow: RuleAlgorithm = {
   ...withoutBurst,
   steady: undefined,
   countsAllHits: true,
-  effect: "twice as much may come around a fixed window's edge",
+  effect: 'up to twice as many requests may pass around the end of a fixed window',
   admitsAll(traffic, { requests, windows }, apart) {
     if (traffic.algorithm.isRate) return rateFits(traffic, windows.longest + apart, BigInt(requests));
     const touched = touchedWindows(traffic.windows, windows, apart);

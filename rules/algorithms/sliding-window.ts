@@ -12,7 +12,7 @@ export const slidingWindow: RuleAlgorithm = {
   ...withoutBurst,
   steady: { keyWord: 'sliding', words: ({ window }) => `window: the last ${window}` },
   countsAllHits: false,
-  effect: 'what the window before counted still weighs: no second burst at its edge',
+  effect: 'hits of the previous window still count in part, so there is no second burst at its end',
   admitsAll(traffic, own, apart) {
     const room = BigInt(own.requests - roundedOff(own));
     if (traffic.algorithm.isRate) return rateFits(traffic, own.windows.longest + apart, room);

@@ -8,7 +8,7 @@ export const tokenBucket: RuleAlgorithm = {
   },
   countsAllHits: false,
   hasBurst: true,
-  effect: 'after its burst a bucket lets pass what comes back, one by one',
+  effect: 'after its burst, a bucket allows hits only as fast as it refills',
   isRate: true,
   mostAtOnce: ({ requests, burst }) => (requests > 0 ? burst : 0),
   isExact: isExactBucket,
@@ -17,7 +17,7 @@ export const tokenBucket: RuleAlgorithm = {
     const words = `burst can be at most ${mostExactBurst(numbers)} at ${rate}, to be counted exactly`;
     return hasBurst
       ? `${words}, found ${numbers.burst}`
-      : `${words}: none is written, so it is requests_per_unit; write a smaller burst`;
+      : `${words}: the default is requests_per_unit; write a smaller burst`;
   },
   /** The burst grows and shrinks with the requests. */
   withRequests({ requests: former, burst, windowMicros }, requests) {

@@ -124,7 +124,7 @@ class DomainComparison {
       this.#add('moved', [...after, rule], [], movedMeaning(overtaken, crossings, source));
     }
     if (isComplete) return;
-    const note = `the order of ${moved} patterns of one level changed: too many to say what each pair means`;
+    const note = `the order of ${moved} patterns of one level changed: too many to compare each pair`;
     this.#add('moved', after, [], meaningOf([{ effect: 'mixed', note }]), '*');
   }
 
@@ -193,10 +193,10 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
     const goesOn =
       kept.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
     const unless = goesOn
-      ? ` (with COUNTER_KEYS=unambiguous ${kept.map(limitWords).join('; ')} goes on)`
+      ? ` (with COUNTER_KEYS=unambiguous ${kept.map(limitWords).join('; ')} continues)`
       : '';
     notes.push(
-      `other counter key, so counting starts anew${unless}: ${was.counterStem} -> ${is.counterStem}`,
+      `other counter key, so counting starts again at 0${unless}: ${was.counterStem} -> ${is.counterStem}`,
     );
   } else if (kept.length < now.length) {
     const anew = now.filter((limit) => !kept.includes(limit));
@@ -205,8 +205,8 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
     const what = old[0]!.algorithm === limit!.algorithm ? 'another window' : 'another algorithm';
     notes.push(
       isOne && others.length === 0
-        ? `${what}, so counting starts anew`
-        : `a counter of its own, so counting starts anew: ${anew.map(limitWords).join('; ')}`,
+        ? `${what}, so counting starts again at 0`
+        : `its own counter, so counting starts again at 0: ${anew.map(limitWords).join('; ')}`,
     );
   }
   const [oldNames, newNames] = [metricNames(was), metricNames(is)];
@@ -234,10 +234,10 @@ function metricNames({ metricKey, rule: { limits } }: RuleMatch): string[] {
   return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`);
 }
 
-const neverFound = 'no request finds this rule: other rules of its level come first';
+const neverFound = 'no request matches this rule, because other rules of its level come first';
 const unsure: LimitEffect = {
   effect: 'mixed',
-  note: 'so many patterns fit the same requests that not all were compared',
+  note: 'too many patterns match the same requests to compare all of them',
 };
 
 /** Compares a rule that only one version has; `kind` names that version. Rules below it have effects of their own. */
@@ -260,7 +260,7 @@ function crossingMeaning(
   )
     return meaning;
   const name = ruleName({ rule: last });
-  const where = kind === 'added' ? `before, '${name}' was for them` : `now '${name}' is for them`;
+  const where = kind === 'added' ? `before, '${name}' applied to them` : `now '${name}' applies to them`;
   return { ...meaning, notes: meaning.notes.toSpliced(1, 0, where) };
 }
 
@@ -277,9 +277,11 @@ function movedMeaning(
   const doubts = source.isComplete ? [] : [unsure];
   const names = overtaken.slice(0, 3).map((one) => `'${ruleName({ rule: one })}'`);
   const more = overtaken.length > names.length ? ` and ${overtaken.length - names.length} more` : '';
-  const moved = `stands before ${names.join(', ')}${more} now: what fits both finds this one`;
+  const moved = `stands before ${names.join(', ')}${more} now: requests that match both get this rule`;
   const plain =
-    found.length === 0 ? { effect: 'same' as const, note: 'others take what fits both' } : undefined;
+    found.length === 0
+      ? { effect: 'same' as const, note: 'requests that match both get other rules' }
+      : undefined;
   const meaning = meaningOf([...found, ...doubts, ...(plain === undefined ? [] : [plain])]);
   return { ...meaning, notes: [moved, ...meaning.notes] };
 }

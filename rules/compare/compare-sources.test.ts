@@ -29,7 +29,7 @@ describe('a comparison', () => {
         rule({ key: 'path', rateLimit: perMinute(5) }),
       ],
       [
-        "added path=/a* [unit ->minute, requests_per_unit ->9] looser: 9 per minute instead of 5 per minute | before, 'path' was for them",
+        "added path=/a* [unit ->minute, requests_per_unit ->9] looser: 9 per minute instead of 5 per minute | before, 'path' applied to them",
       ],
     ],
     [
@@ -37,21 +37,21 @@ describe('a comparison', () => {
       [rule({ key: 'k', value: 'v', rateLimit: perMinute(5) }), rule({ key: 'k', rateLimit: perMinute(1) })],
       [rule({ key: 'k', rateLimit: perMinute(1) })],
       [
-        "removed k=v [unit minute>-, requests_per_unit 5>-] stricter: 1 per minute instead of 5 per minute | now 'k' is for them",
+        "removed k=v [unit minute>-, requests_per_unit 5>-] stricter: 1 per minute instead of 5 per minute | now 'k' applies to them",
       ],
     ],
     [
       'an added rule that lets through what was limited',
       [rule({ key: 'k', rateLimit: perMinute(5) })],
       [rule({ key: 'k', rateLimit: perMinute(5) }), rule({ key: 'k', value: 'v' })],
-      ["added k=v [] gone: these requests have no limit any more | before, 'k' was for them"],
+      ["added k=v [] gone: these requests no longer have a limit | before, 'k' applied to them"],
     ],
     [
       'an added rule that nobody finds',
       [rule({ key: 'k', value: '*', rateLimit: perMinute(5) })],
       [rule({ key: 'k', value: '*', rateLimit: perMinute(5) }), rule({ key: 'k', rateLimit: perMinute(1) })],
       [
-        'added k [unit ->minute, requests_per_unit ->1] same: no request finds this rule: other rules of its level come first',
+        'added k [unit ->minute, requests_per_unit ->1] same: no request matches this rule, because other rules of its level come first',
       ],
     ],
     [
@@ -65,7 +65,7 @@ describe('a comparison', () => {
       [rule({ key: 'k', rateLimit: limit({ unit: 'hour' }) })],
       [rule({ key: 'k', rateLimit: limit({ unit: 'day' }) })],
       [
-        'changed k [unit hour>day] stricter: 10 per day instead of 10 per hour | another window, so counting starts anew',
+        'changed k [unit hour>day] stricter: 10 per day instead of 10 per hour | another window, so counting starts again at 0',
       ],
     ],
     [
@@ -73,14 +73,14 @@ describe('a comparison', () => {
       [rule({ key: 'k', value: 'a*', rateLimit: limit() })],
       [rule({ key: 'k', value: 'a*', rateLimit: limit(), shareThreshold: true })],
       [
-        'changed k=a* [share_threshold ->true] stricter: all values share one counter | other counter key, so counting starts anew: d_k_a<any>_ -> d_k_a*_',
+        'changed k=a* [share_threshold ->true] stricter: all values share one counter | other counter key, so counting starts again at 0: d_k_a<any>_ -> d_k_a*_',
       ],
     ],
     [
       'another lease',
       [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }) })],
       [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }), lease: 20_000 })],
-      ['changed k [lease ->2%] same: a limiter leases up to 20 hits of it at a time, where LEASES is on'],
+      ['changed k [lease ->2%] same: a limiter leases up to 20 hits of it at a time, if LEASES is on'],
     ],
     [
       'reservations, marks and the name of its hits',
@@ -93,20 +93,20 @@ describe('a comparison', () => {
         }),
       ],
       [
-        'changed k [hits_unit ->tokens, warn_at ->[50,80], reserve ->{"estimate":5,"on_expiry":"charge","ttl":"60s"}] same: its hits are called tokens | answers carry marks from 50, 80% on | requests with a reservation_id reserve: held for 60s, 5 where a request does not say how much, charged where nobody settles',
+        'changed k [hits_unit ->tokens, warn_at ->[50,80], reserve ->{"estimate":5,"on_expiry":"charge","ttl":"60s"}] same: its hits are called tokens | answers have warnings from 50, 80% on | requests with a reservation_id reserve: held for 60s, 5 if a request has no amount, charged if no request commits',
       ],
     ],
     [
       'a lease that is forbidden',
       [rule({ key: 'k', rateLimit: limit(), lease: 500_000 })],
       [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
-      ['changed k [lease 50%>0] same: limiters lease nothing of it'],
+      ['changed k [lease 50%>0] same: limiters lease no hits of it'],
     ],
     [
       'a lease that is no longer its own',
       [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
       [rule({ key: 'k', rateLimit: limit() })],
-      ['changed k [lease 0>-] same: limiters lease of it as they are set'],
+      ['changed k [lease 0>-] same: limiters lease hits of it according to their settings'],
     ],
     [
       'other names of metrics alone',
@@ -119,7 +119,7 @@ describe('a comparison', () => {
       [rule({ key: 'k', limits: [limit(), limit({ unit: 'hour' })] })],
       [rule({ key: 'k', limits: [limit({ unit: 'hour' }), limit()] })],
       [
-        'changed k [rate_limits 10 per minute; 10 per hour>10 per hour; 10 per minute] same: 10 per hour; 10 per minute instead of 10 per minute; 10 per hour: refuses the same',
+        'changed k [rate_limits 10 per minute; 10 per hour>10 per hour; 10 per minute] same: 10 per hour; 10 per minute instead of 10 per minute; 10 per hour: no difference for requests',
       ],
     ],
     [
@@ -146,9 +146,7 @@ describe('a comparison', () => {
       'other names to replace',
       [rule({ key: 'k', rateLimit: limit({ replaces: ['a'] }) })],
       [rule({ key: 'k', rateLimit: limit({ replaces: ['b'] }) })],
-      [
-        'changed k [replaces a>b] mixed: takes the place of b in a request that has both | no longer takes the place of a',
-      ],
+      ['changed k [replaces a>b] mixed: replaces b in a request that matches both | no longer replaces a'],
     ],
     [
       'metadata, and spelling that means the same',
@@ -167,7 +165,7 @@ describe('a comparison', () => {
       [rule({ key: 'a', value: '*' }), rule({ key: 'a_k', value: 'x*x', rateLimit: perMinute(1) })],
       [rule({ key: 'a_k', value: 'x*x', rateLimit: perMinute(1) }), rule({ key: 'a', value: '*' })],
       [
-        "moved a_k=x*x [] new: stands before 'a=*' now: what fits both finds this one | these requests had no limit, and are limited now",
+        "moved a_k=x*x [] new: stands before 'a=*' now: requests that match both get this rule | these requests had no limit, and are limited now",
       ],
     ],
     [
@@ -187,7 +185,7 @@ describe('a comparison', () => {
       ],
       [
         'added * [unit ->minute, requests_per_unit ->1] new: these requests had no limit, and are limited now | of some of its requests: these requests had no limit, and are limited now',
-        "added * > b [] gone: takes requests from 'a > b=y' (1 per minute): these requests have no limit any more",
+        "added * > b [] gone: takes requests from 'a > b=y' (1 per minute): these requests no longer have a limit",
       ],
     ],
     [
@@ -195,7 +193,7 @@ describe('a comparison', () => {
       [rule({ key: 'k', value: '*', rateLimit: perMinute(5) }), rule({ key: 'k', rateLimit: perMinute(5) })],
       [rule({ key: 'k', rateLimit: perMinute(5) })],
       [
-        "removed k=* [unit minute>-, requests_per_unit 5>-] gone: of requests with a longer key, such as 'k_<any>': these requests have no limit any more",
+        "removed k=* [unit minute>-, requests_per_unit 5>-] gone: of requests with a longer key, such as 'k_<any>': these requests no longer have a limit",
       ],
     ],
     [
@@ -206,7 +204,7 @@ describe('a comparison', () => {
       ],
       [rule({ key: 'a', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) })],
       [
-        "removed a=*x [unit minute>-, requests_per_unit 1>-] looser: these requests are unlimited now | now 'a' is for them | of requests with a longer key, such as 'a_<any>': these requests have no limit any more",
+        "removed a=*x [unit minute>-, requests_per_unit 1>-] looser: these requests are unlimited now | now 'a' applies to them | of requests with a longer key, such as 'a_<any>': these requests no longer have a limit",
       ],
     ],
     [
@@ -222,8 +220,8 @@ describe('a comparison', () => {
         rule({ key: 'k', value: 'a*', rateLimit: perMinute(5) }),
       ],
       [
-        "moved k=x* [] gone: stands before 'k=*b' now: what fits both finds this one | these requests have no limit any more",
-        "moved k=*b [] looser: stands before 'k=a*' now: what fits both finds this one | 9 per minute instead of 5 per minute",
+        "moved k=x* [] gone: stands before 'k=*b' now: requests that match both get this rule | these requests no longer have a limit",
+        "moved k=*b [] looser: stands before 'k=a*' now: requests that match both get this rule | 9 per minute instead of 5 per minute",
       ],
     ],
     [
@@ -231,7 +229,7 @@ describe('a comparison', () => {
       [rule({ key: 'a_b', value: 'x*', rateLimit: perMinute(5) })],
       [rule({ key: 'a_b', value: '*' }), rule({ key: 'a_b', value: 'x*', rateLimit: perMinute(5) })],
       [
-        "added a_b=* [] gone: takes requests from 'a_b=x*' (5 per minute): these requests have no limit any more",
+        "added a_b=* [] gone: takes requests from 'a_b=x*' (5 per minute): these requests no longer have a limit",
       ],
     ],
     [
@@ -242,7 +240,7 @@ describe('a comparison', () => {
         rule({ key: 't', value: 'x', rateLimit: perMinute(9) }),
       ],
       [
-        "added t=x [unit ->minute, requests_per_unit ->9] mixed: these requests had no limit, and are limited now | takes requests from 't > u' (5 per minute): these requests have no limit any more",
+        "added t=x [unit ->minute, requests_per_unit ->9] mixed: these requests had no limit, and are limited now | takes requests from 't > u' (5 per minute): these requests no longer have a limit",
       ],
     ],
     [
@@ -264,7 +262,7 @@ describe('a comparison', () => {
       ],
       [rule({ key: 'p', value: '/ab*', rateLimit: perMinute(5) })],
       [
-        "removed p=/a* [unit minute>-, requests_per_unit 9>-] mixed: these requests have no limit any more | leaves requests to 'p=/ab*' (5 per minute): 5 per minute instead of 9 per minute",
+        "removed p=/a* [unit minute>-, requests_per_unit 9>-] mixed: these requests no longer have a limit | leaves requests to 'p=/ab*' (5 per minute): 5 per minute instead of 9 per minute",
       ],
     ],
     [
@@ -352,7 +350,7 @@ describe('a comparison', () => {
       rule({ key: 'k', value: `${'x'.repeat(i)}*`, rateLimit: perMinute(i) }),
     );
     expect(compare(rules, rules.toReversed())).toEqual([
-      'moved * [] mixed: the order of 700 patterns of one level changed: too many to say what each pair means',
+      'moved * [] mixed: the order of 700 patterns of one level changed: too many to compare each pair',
     ]);
   });
 
@@ -362,7 +360,7 @@ describe('a comparison', () => {
     );
     const narrow = rule({ key: 'k', value: '/7/x*', rateLimit: perMinute(1) });
     expect(compare([...rules, narrow], [narrow, ...rules.toReversed()])).toEqual([
-      "moved k=/7/x* [] stricter: stands before 'k=/7/*' now: what fits both finds this one | 1 per minute instead of 7 per minute",
+      "moved k=/7/x* [] stricter: stands before 'k=/7/*' now: requests that match both get this rule | 1 per minute instead of 7 per minute",
     ]);
   });
 

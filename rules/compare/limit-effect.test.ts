@@ -34,20 +34,26 @@ const cases: [string, Rule | undefined, Rule | undefined, string, string][] = [
     shadow,
     traits(5, 'minute'),
     'stricter',
-    'shadow mode let these requests pass: what is over the limit is refused now',
+    'shadow mode let these requests pass; those over limit no longer pass',
   ],
-  ['a limit to nothing', traits(5, 'minute'), undefined, 'gone', 'these requests have no limit any more'],
+  ['a limit to nothing', traits(5, 'minute'), undefined, 'gone', 'these requests no longer have a limit'],
   ['a limit to unlimited', traits(5, 'minute'), unlimited, 'looser', 'these requests are unlimited now'],
   ['a limit to shadow', traits(5, 'minute'), shadow, 'looser', 'shadow mode lets these requests pass now'],
   ['nothing to unlimited', undefined, unlimited, 'same', 'never limited, as before'],
-  ['nothing to shadow', undefined, shadow, 'same', 'counted and reported from now on, and never refused'],
-  ['shadow to nothing', shadow, undefined, 'same', 'no longer counted and reported; never refused before'],
+  ['nothing to shadow', undefined, shadow, 'same', 'now counted and reported, but never over limit'],
+  [
+    'shadow to nothing',
+    shadow,
+    undefined,
+    'same',
+    'no longer counted and reported; they were never over limit',
+  ],
   [
     'shadow to another',
     shadow,
     { ...shadow, limits: [limit()] },
     'same',
-    'in shadow mode, which refuses nothing: only reports change',
+    'in shadow mode, so only statistics change',
   ],
   ['more', traits(5, 'minute'), traits(6, 'MINUTE'), 'looser', '6 per minute instead of 5 per minute'],
   ['less', traits(5, 'minute'), traits(4, 'minute'), 'stricter', '4 per minute instead of 5 per minute'],
@@ -70,21 +76,21 @@ const cases: [string, Rule | undefined, Rule | undefined, string, string][] = [
     traits(60, 'minute'),
     traits(1, 'second'),
     'mixed',
-    '1 per second instead of 60 per minute: less at once, as much in the long run',
+    '1 per second instead of 60 per minute: less at once, as much over time',
   ],
   [
     'less at once, more in all',
     traits(60, 'minute'),
     traits(2, 'second'),
     'mixed',
-    '2 per second instead of 60 per minute: less at once, more in the long run',
+    '2 per second instead of 60 per minute: less at once, more over time',
   ],
   [
     'more at once, less in all',
     traits(2, 'second'),
     traits(60, 'minute'),
     'mixed',
-    '60 per minute instead of 2 per second: more at once, less in the long run',
+    '60 per minute instead of 2 per second: more at once, less over time',
   ],
   ['no request an hour, none a day', traits(0, 'hour'), traits(0, 'day'), 'same', '0 per day, as before'],
   [
@@ -99,14 +105,14 @@ const cases: [string, Rule | undefined, Rule | undefined, string, string][] = [
     traits(5, 'minute', { shareThreshold: true }),
     traits(4, 'minute'),
     'mixed',
-    '4 per minute instead of 5 per minute; each value has a counter of its own',
+    '4 per minute instead of 5 per minute; each value has its own counter',
   ],
   [
     'quota mode',
     traits(5, 'minute'),
     traits(5, 'minute', { quotaMode: true }),
     'looser',
-    'being over it alone no longer refuses a request that has other quotas',
+    'a request over this limit alone is no longer over limit if it has other quotas',
   ],
 ];
 
@@ -124,7 +130,7 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
     [limit({ unit: 'month', calendar: zurich })],
     [limit({ unit: 'month', calendar: { ...zurich, timezone: 'UTC' } })],
     'same',
-    '10 per calendar month (UTC) instead of 10 per calendar month (Europe/Zurich): as much, in windows that begin otherwise',
+    '10 per calendar month (UTC) instead of 10 per calendar month (Europe/Zurich): as much, in windows that begin at other times',
   ],
   [
     'less in a calendar',
@@ -138,21 +144,21 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
     [fixed],
     [sliding],
     'stricter',
-    '100 per minute, sliding window instead of 100 per minute; what the window before counted still weighs: no second burst at its edge',
+    '100 per minute, sliding window instead of 100 per minute; hits of the previous window still count in part, so there is no second burst at its end',
   ],
   [
     'a bucket of as many',
     [fixed],
     [bucket()],
     'mixed',
-    '100 per minute, token bucket, burst 100 instead of 100 per minute: as much at once and in the long run; after its burst a bucket lets pass what comes back, one by one',
+    '100 per minute, token bucket, burst 100 instead of 100 per minute: as much at once and over time; after its burst, a bucket allows hits only as fast as it refills',
   ],
   [
     'a bucket that holds what meets at an edge',
     [fixed],
     [bucket(200)],
     'looser',
-    '100 per minute, token bucket, burst 200 instead of 100 per minute; after its burst a bucket lets pass what comes back, one by one',
+    '100 per minute, token bucket, burst 200 instead of 100 per minute; after its burst, a bucket allows hits only as fast as it refills',
   ],
   [
     'a smaller burst',
@@ -166,7 +172,7 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
     [fixed],
     [bucket(0)],
     'stricter',
-    '100 per minute, token bucket, burst 0 instead of 100 per minute: nothing passes any more',
+    '100 per minute, token bucket, burst 0 instead of 100 per minute: no request passes any more',
   ],
   [
     'a burst that is as it was',
@@ -180,7 +186,7 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
     [fixed],
     [limit({ requestsPerUnit: 500, unitMultiplier: 5 })],
     'mixed',
-    '500 in 5m instead of 100 per minute: more at once, as much in the long run',
+    '500 in 5m instead of 100 per minute: more at once, as much over time',
   ],
   [
     'a second limit',
@@ -194,14 +200,14 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
     [fixed],
     [fixed, limit({ requestsPerUnit: 6000, unit: 'hour' })],
     'same',
-    '100 per minute; 6000 per hour instead of 100 per minute: refuses the same',
+    '100 per minute; 6000 per hour instead of 100 per minute: no difference for requests',
   ],
   [
     'one limit of two for another',
     [fixed, daily],
     [fixed, limit({ requestsPerUnit: 10, unit: 'second' })],
     'mixed',
-    '100 per minute; 10 per second instead of 100 per minute; 1000 per day: less at once, more in the long run',
+    '100 per minute; 10 per second instead of 100 per minute; 1000 per day: less at once, more over time',
   ],
 ];
 
@@ -224,7 +230,7 @@ describe('the effect of another algorithm, window or number of limits', () => {
     .array(anyLimit, { minLength: 1, maxLength: 3 })
     .map((limits): Rule => ({ ...traits(0, 'minute'), limits }));
 
-  it('is the opposite the other way round, and never says less where more passes at once or in the long run', () => {
+  it('is the opposite the other way round, and never says less where more passes at once or over time', () => {
     const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
     const atOnce = ({ limits }: Rule) => Math.min(...limits.map(mostAtOnce));
     const inAll = ({ limits }: Rule) =>

@@ -85,21 +85,20 @@ function wasWords(before: Rule | undefined): string {
   if (before === undefined) return 'these requests had no limit, and are limited now';
   return isUnlimited(before)
     ? 'these requests were unlimited, and are limited now'
-    : 'shadow mode let these requests pass: what is over the limit is refused now';
+    : 'shadow mode let these requests pass; those over limit no longer pass';
 }
 
 function nowWords(after: Rule | undefined): string {
-  if (after === undefined) return 'these requests have no limit any more';
+  if (after === undefined) return 'these requests no longer have a limit';
   return isUnlimited(after) ? 'these requests are unlimited now' : 'shadow mode lets these requests pass now';
 }
 
 function unrefusedNote(before: Rule | undefined, after: Rule | undefined): string {
   const isCounted = (one: Rule | undefined) => one !== undefined && !isUnlimited(one);
-  if (isCounted(before) && isCounted(after))
-    return 'in shadow mode, which refuses nothing: only reports change';
-  if (isCounted(after)) return 'counted and reported from now on, and never refused';
+  if (isCounted(before) && isCounted(after)) return 'in shadow mode, so only statistics change';
+  if (isCounted(after)) return 'now counted and reported, but never over limit';
   return isCounted(before)
-    ? 'no longer counted and reported; never refused before'
+    ? 'no longer counted and reported; they were never over limit'
     : 'never limited, as before';
 }
 
@@ -110,14 +109,17 @@ function both(before: Rule, after: Rule): LimitEffect {
     parts.push(
       isShared(after)
         ? { effect: 'stricter', note: 'all values share one counter' }
-        : { effect: 'looser', note: 'each value has a counter of its own' },
+        : { effect: 'looser', note: 'each value has its own counter' },
     );
   }
   if (before.quotaMode !== after.quotaMode) {
     parts.push(
       after.quotaMode
-        ? { effect: 'looser', note: 'being over it alone no longer refuses a request that has other quotas' }
-        : { effect: 'stricter', note: 'being over it alone refuses the request' },
+        ? {
+            effect: 'looser',
+            note: 'a request over this limit alone is no longer over limit if it has other quotas',
+          }
+        : { effect: 'stricter', note: 'a request over this limit alone is over limit' },
     );
   }
   const changed = parts.filter(({ effect }) => effect !== 'same');
@@ -131,15 +133,19 @@ function rateEffect(before: readonly Limit[], after: readonly Limit[]): LimitEff
   const isLooser = areWithin(before, after);
   if (isStricter && isLooser) {
     if (calendarsOf(before) !== calendarsOf(after))
-      return { effect: 'same', note: `${is} instead of ${was}: as much, in windows that begin otherwise` };
+      return {
+        effect: 'same',
+        note: `${is} instead of ${was}: as much, in windows that begin at other times`,
+      };
     const isOther = was !== is && Math.max(before.length, after.length) > 1;
     return {
       effect: 'same',
-      note: isOther ? `${is} instead of ${was}: refuses the same` : `${is}, as before`,
+      note: isOther ? `${is} instead of ${was}: no difference for requests` : `${is}, as before`,
     };
   }
   const note = `${is} instead of ${was}`;
-  if (least(after, mostAtOnce) === 0) return { effect: 'stricter', note: `${note}: nothing passes any more` };
+  if (least(after, mostAtOnce) === 0)
+    return { effect: 'stricter', note: `${note}: no request passes any more` };
   const algorithm = algorithmNote(before, after);
   if (isStricter || isLooser) {
     return { effect: isStricter ? 'stricter' : 'looser', note: [note, ...algorithm].join('; ') };
@@ -148,8 +154,8 @@ function rateEffect(before: readonly Limit[], after: readonly Limit[]): LimitEff
   const inAll = Math.sign(least(after, rateOf) - least(before, rateOf));
   const words =
     atOnce === 0 && inAll === 0
-      ? 'as much at once and in the long run'
-      : `${amount(atOnce)} at once, ${amount(inAll)} in the long run`;
+      ? 'as much at once and over time'
+      : `${amount(atOnce)} at once, ${amount(inAll)} over time`;
   return { effect: 'mixed', note: [`${note}: ${words}`, ...algorithm].join('; ') };
 }
 
@@ -243,10 +249,10 @@ export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides):
   ];
   const added = now.filter((name) => !old.includes(name));
   const dropped = old.filter((name) => !now.includes(name));
-  const taking = `takes the place of ${added.join(', ')} in a request that has both`;
+  const taking = `replaces ${added.join(', ')} in a request that matches both`;
   if (added.length > 0) found.push({ effect: 'looser', note: taking });
   if (dropped.length > 0)
-    found.push({ effect: 'stricter', note: `no longer takes the place of ${dropped.join(', ')}` });
+    found.push({ effect: 'stricter', note: `no longer replaces ${dropped.join(', ')}` });
   const names = ({ limits }: Rule): string[] => limits.map(({ name }) => name);
   const wasReplaced = names(was).some((name) => before.isReplaced(name));
   const isReplaced = names(is).some((name) => after.isReplaced(name));
@@ -280,7 +286,7 @@ function sharingEffect(was: Rule, is: Rule): LimitEffect[] {
     return [{ effect: 'stricter', note: 'all values share the counters of limits below it' }];
   }
   if (after === undefined) {
-    return [{ effect: 'looser', note: 'each value has counters of its own for limits below it' }];
+    return [{ effect: 'looser', note: 'each value has its own counters for limits below it' }];
   }
   return [{ effect: 'mixed', note: 'shares its counter with other values than before' }];
 }

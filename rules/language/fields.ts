@@ -101,14 +101,14 @@ export const ruleFields = {
     kind: 'reserve',
     change: {
       set: 'requests with a reservation_id reserve: {}',
-      unset: 'entries reservation_id and settle are entries like others',
+      unset: 'the entries reservation_id and settle have no special meaning',
     },
     isOptional: true,
     isOwn: true,
     ifUnknown: { withhold: 'reserve' },
     needs: ['rateLimit', 'rateLimits'],
     forQuotaClients: {
-      unassignable: 'amounts are reserved against its limit, and a quota client reserves nothing',
+      unassignable: 'amounts are reserved against its limit, and quota clients cannot reserve',
     },
     description:
       'Terms of reservations by the entries reservation_id and settle of a request. Supported only by Weir.',
@@ -123,7 +123,7 @@ export const ruleFields = {
       set: 'quota clients get {} assignments',
       unset: 'quota clients get assignments as its limits suggest',
     },
-    unwritten: 'exact for windows of a minute or more that are no token buckets, else refilling',
+    unwritten: 'exact for windows of a minute or more that are not token buckets, otherwise refilling',
     isOwn: true,
     ifUnknown: 'ignore',
     most: 16,
@@ -135,13 +135,13 @@ export const ruleFields = {
   shadowMode: {
     kind: 'boolean',
     forQuotaClients: 'pass',
-    phrase: 'shadow mode: never refuses',
+    phrase: 'shadow mode: never over limit',
     description: 'Whether to count and report, but never answer over limit.',
     example: true,
   },
   quotaMode: {
     kind: 'boolean',
-    phrase: 'quota mode: refuses when all quotas of the request are over',
+    phrase: 'quota mode: over limit only when all quotas of the request are over',
     description: 'Whether a request is over limit only if all its limits in quota mode are over.',
     example: true,
   },
@@ -253,7 +253,7 @@ export const limitFields = {
   hitsUnit: {
     kind: 'unitOfHits',
     forQuotaClients: {
-      unassignable: 'its limit counts other hits than requests, and a quota client counts requests alone',
+      unassignable: 'its limit counts other hits than requests, and quota clients count only requests',
     },
     change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,
@@ -267,7 +267,7 @@ export const limitFields = {
   warnAt: {
     kind: 'percents',
     phrase: 'marks at {}%',
-    change: { set: 'answers carry marks from {}% on', unset: 'answers carry no marks' },
+    change: { set: 'answers have warnings from {}% on', unset: 'answers have no warnings' },
     isOwn: true,
     ifUnknown: 'ignore',
     most: 8,

@@ -70,7 +70,7 @@ describe('parseAddress', () => {
         ),
         (text) => {
           const address = written(text);
-          // With a port.
+          // Addresses with a port.
           if (/^[\d.]+:\d+$/.test(text)) return;
           expect(address !== undefined).toBe(isIP(text) !== 0);
           // Where URLs and the C library differ.

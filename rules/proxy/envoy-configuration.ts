@@ -105,7 +105,7 @@ export function readEnvoyConfiguration(files: readonly { path: string; text: str
   const isLimiting = managers.some(({ filters, sites }) => filters.length > 0 || sites.some(hasLimits));
   if (!isLimiting && quotas.length === 0 && first !== undefined && problems.length === 0) {
     const place = { file: first.path, line: 1, column: 1 };
-    const text = 'nothing to compare: there is neither a rate limit filter nor rate_limits of Envoy';
+    const text = 'nothing to compare: the input has neither a rate limit filter nor rate_limits of Envoy';
     problems.push({ place, code: 'no-rate-limit-filter', text });
   }
   return configuration;

@@ -176,30 +176,30 @@ describe('reviewEnvoy', () => {
       'a filter of another name',
       manager(`${forwarded(good)}
           typed_per_filter_config: { ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }`),
-      'error unread-rate-limits envoy.yaml:16: no rate limit filter is called "ratelimit", so this is read by none',
+      'error unread-rate-limits envoy.yaml:16: no rate limit filter is called "ratelimit", so no filter reads this',
     ],
     [
       'a host whose only route has a list of its own',
       manager(forwarded(good), { host: good }),
-      'error unread-rate-limits envoy.yaml:12: this limits nothing: rate_limits of the route on line 15 take its place (and in 1 more place)',
+      'error unread-rate-limits envoy.yaml:12: this limits nothing: rate_limits of the route on line 15 replace it (and in 1 more place)',
     ],
     [
       'a route whose list gives way to that of its RateLimitPerRoute',
       manager(`${forwarded(`rate_limits: [${address}]`)}
           typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }`),
-      'error unread-rate-limits envoy.yaml:15: this limits nothing: the rate_limits of a RateLimitPerRoute on line 16 take its place',
+      'error unread-rate-limits envoy.yaml:15: this limits nothing: the rate_limits of a RateLimitPerRoute on line 16 replace it',
     ],
     [
       'a host that some routes hide',
       `${manager('route: { cluster: service }', { host: good })}        - match: { prefix: /b }
           route: { cluster: service, rate_limits: [${address}] }
 `,
-      'warning shadowed-rate-limits envoy.yaml:17: the rate_limits of the virtual host are not read here: those of the route take their place',
+      'warning shadowed-rate-limits envoy.yaml:17: the rate_limits of the virtual host are not read here: those of the route replace them',
     ],
     [
       'what a request is charged when it is over',
       manager(forwarded(good.replace('{ actions', '{ apply_on_stream_done: true, actions'))),
-      'warning charged-later rules.yaml:3: descriptors of (remote_address) are charged when requests are over: by themselves they refuse nothing',
+      'warning charged-later rules.yaml:3: descriptors of (remote_address) are charged after requests, so by themselves they limit nothing',
     ],
     [
       'a filter that is off',
@@ -217,18 +217,18 @@ describe('reviewEnvoy', () => {
       'a cluster without HTTP/2',
       `${manager(forwarded(good))}clusters: [{ name: weir }]
 `,
-      'error rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter is without HTTP/2, and no question gets there',
+      'error rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter has no HTTP/2, so no request reaches the limiter',
     ],
     [
       "Istio's cluster without an authority",
       manager(forwarded(good)).replace('cluster_name: weir', "cluster_name: 'outbound|8081||weir.shop.svc'"),
-      'warning rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" says no authority: a sidecar before the limiter refuses that of "outbound|8081||weir.shop.svc", and all passes',
+      'warning rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" has no authority: a sidecar before the limiter rejects that of "outbound|8081||weir.shop.svc", and all requests pass',
     ],
     [
       'localhost, which is looked up as ::1',
       `${manager(forwarded(good))}clusters: [${localhost('STRICT_DNS')}]
 `,
-      'warning rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter asks ::1 of localhost, where limiters do not listen unless asked to: all passes',
+      'warning rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter uses ::1 for localhost, where limiters do not listen by default: all requests pass',
     ],
     [
       'a cluster that is not there',
@@ -239,7 +239,7 @@ describe('reviewEnvoy', () => {
     [
       'a filter without the version of the protocol',
       manager(forwarded(good)).replace('transport_api_version: V3, ', ''),
-      'error rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" does not say transport_api_version: V3',
+      'error rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" does not set transport_api_version: V3',
     ],
     [
       'an action that Envoy refuses',
@@ -265,7 +265,7 @@ describe('reviewEnvoy', () => {
       'error unread-rate-limits envoy.yaml:9: these rate_limits limit nothing: there is no rate limit filter before the routes',
     );
     expect(reported(manager('route: { cluster: service }'))[0]).toBe(
-      'error filter-without-rate-limits envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" limits nothing: no route shows it what to ask for',
+      'error filter-without-rate-limits envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" limits nothing: no route has rate_limits for it',
     );
   });
 
@@ -349,20 +349,20 @@ descriptors:
     });
 
     it.each([
-      ['only the call that reserves', asking(reserves), '', 'is given back'],
-      ['it twice', asking(reserves, item(team, ', stage: 0')), '', 'is given back'],
+      ['only the call that reserves', asking(reserves), '', 'is released'],
+      ['it twice', asking(reserves, item(team, ', stage: 0')), '', 'is released'],
       ['a rule that charges what expires', asking(reserves), ', on_expiry: charge', 'stays charged'],
-      ['a second call before the request', asking(reserves, item(settling)), '', 'is given back'],
+      ['a second call before the request', asking(reserves, item(settling)), '', 'is released'],
       [
         'a second call without settle',
         asking(reserves, item(team, ', apply_on_stream_done: true')),
         '',
-        'is given back',
+        'is released',
       ],
     ])('finds that nothing settles with %s', (_, envoy, more, end) => {
       expect(reported(envoy, reserving(more))).toEqual([
         expect.stringMatching(
-          `^warning never-settled envoy.yaml:\\d+: this reserves, and nothing settles: all of it ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
+          `^warning never-settled envoy.yaml:\\d+: this reserves, but no request commits: the whole amount ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
         ),
       ]);
     });

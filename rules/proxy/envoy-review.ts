@@ -139,8 +139,7 @@ class EnvoyReview {
       return;
     }
     if (filters.length === 0 && origin === 'routes' && first !== undefined) {
-      const text =
-        'no rate limit filter is in what was given: domain, stage and name of it are taken as fitting';
+      const text = 'the input has no rate limit filter, so its domain, stage and name are not checked';
       this.#warning('no-rate-limit-filter', first.place, text, 'add its file with another --envoy');
     }
     if (!isComplete && filters.length > 0) this.isOpen = true;
@@ -167,7 +166,7 @@ class EnvoyReview {
       }
     }
     if (isAsked || !isComplete || filter === anyFilter || this.#asked.size > before) return;
-    const text = `the rate limit filter "${filter.name}" limits nothing: no route shows it what to ask for`;
+    const text = `the rate limit filter "${filter.name}" limits nothing: no route has rate_limits for it`;
     const hint = '"weir envoy" writes the rate_limits that rules need';
     this.#error('filter-without-rate-limits', filter.place, text, hint);
   }
@@ -183,27 +182,32 @@ class EnvoyReview {
       this.#warning(
         'rate-limits-off',
         place,
-        `the rate limit filter "${name}" refuses nothing: enforced for 0%`,
+        `the rate limit filter "${name}" limits nothing: enforced for 0%`,
       );
     if (service === undefined) return;
     if (service.version !== 'V3' && service.version !== 2) {
-      const text = `the rate limit filter "${name}" does not say transport_api_version: V3`;
-      this.#error('rate-limit-service', service.place, text, 'Envoy refuses any other, and to say none');
+      const text = `the rate limit filter "${name}" does not set transport_api_version: V3`;
+      this.#error(
+        'rate-limit-service',
+        service.place,
+        text,
+        'Envoy rejects any other value, and a missing one',
+      );
     }
     if (service.cluster === undefined) return;
     const cluster = clusters.get(service.cluster);
     if (service.cluster.startsWith('outbound|') && !service.hasAuthority) {
-      const text = `the rate limit filter "${name}" says no authority: a sidecar before the limiter refuses that of "${service.cluster}", and all passes`;
+      const text = `the rate limit filter "${name}" has no authority: a sidecar before the limiter rejects that of "${service.cluster}", and all requests pass`;
       const hint = `envoy_grpc needs authority: ${service.cluster.split('|').at(-1)}`;
       this.#warning('rate-limit-service', service.place, text, hint);
     }
     if (cluster?.isIpv6Loopback === true) {
-      const text = `the cluster "${service.cluster}" of the limiter asks ::1 of localhost, where limiters do not listen unless asked to: all passes`;
+      const text = `the cluster "${service.cluster}" of the limiter uses ::1 for localhost, where limiters do not listen by default: all requests pass`;
       const hint = 'dns_lookup_family: V4_PREFERRED, or the address 127.0.0.1';
       this.#warning('rate-limit-service', cluster.place, text, hint);
     }
     if (cluster?.isHttp2 === false) {
-      const text = `the cluster "${service.cluster}" of the limiter is without HTTP/2, and no question gets there`;
+      const text = `the cluster "${service.cluster}" of the limiter has no HTTP/2, so no request reaches the limiter`;
       const hint =
         'typed_extension_protocol_options with explicit_http_config: { http2_protocol_options: {} }';
       this.#error('rate-limit-service', cluster.place, text, hint);
@@ -227,7 +231,7 @@ class EnvoyReview {
       for (const one of site.perRoutes) {
         if (names.has(one.filterName) || filters.some(({ domain }) => domain === undefined)) continue;
         const near = [...names].map((name) => `"${name}"`).join(', ');
-        const text = `no rate limit filter is called "${one.filterName}", so this is read by none`;
+        const text = `no rate limit filter is called "${one.filterName}", so no filter reads this`;
         this.#error('unread-rate-limits', one.place, text, `the filter is called ${near}`);
         for (const item of one.rateLimits) this.#used.add(item);
       }
@@ -268,10 +272,10 @@ class EnvoyReview {
     }
     const hiding = site.perRoutes.find(({ rateLimits }) => rateLimits.length > 0);
     if (hiding !== undefined)
-      return `the rate_limits of a RateLimitPerRoute${onLine(hiding.place)} take its place`;
+      return `the rate_limits of a RateLimitPerRoute${onLine(hiding.place)} replace it`;
     if (filters.some(({ rateLimits }) => rateLimits.length > 0))
-      return 'the rate_limits of the filter itself take its place';
-    return `rate_limits of the route${site.own[0] ? onLine(site.own[0].place) : ''} take its place`;
+      return 'the rate_limits of the filter itself replace it';
+    return `rate_limits of the route${site.own[0] ? onLine(site.own[0].place) : ''} replace it`;
   }
 
   /** Reports hidden lists of hosts. If a route decides about its host's list, that is intended. */
@@ -286,9 +290,9 @@ class EnvoyReview {
         )
       )
         continue;
-      const text = `the rate_limits of the virtual host are not read here: those of the route take their place`;
+      const text = `the rate_limits of the virtual host are not read here: those of the route replace them`;
       const hint =
-        'vh_rate_limits: INCLUDE in a RateLimitPerRoute takes both; OVERRIDE says that this is meant';
+        'vh_rate_limits: INCLUDE in a RateLimitPerRoute takes both; OVERRIDE shows that this is intended';
       this.#warning('shadowed-rate-limits', site.own[0]!.place, text, hint);
     }
   }
@@ -364,7 +368,7 @@ class EnvoyReview {
       const text = `this limits nothing: ${ruleName(found[0]!)} has no limit for the descriptor (${names})`;
       const hint = isMeant
         ? undefined
-        : `rules stand below it: ${keysOf(placedRules(found[0]!.rule.descriptors, 0, []))}`;
+        : `it has rules below it: ${keysOf(placedRules(found[0]!.rule.descriptors, 0, []))}`;
       this.#report(isMeant ? 'warning' : 'error', 'unmatched-descriptor', place, text, hint);
       return;
     }
@@ -383,8 +387,8 @@ class EnvoyReview {
       if (open.length === 0) continue;
       const end = open.every(({ rule }) => rule.reserve?.onExpiry === 'charge')
         ? 'stays charged'
-        : 'is given back';
-      const text = `this reserves, and nothing settles: all of it ${end} after the ttl of ${firstFew(open.map(ruleName))}`;
+        : 'is released';
+      const text = `this reserves, but no request commits: the whole amount ${end} after the ttl of ${firstFew(open.map(ruleName))}`;
       const hint = 'add the same actions with "settle" and apply_on_stream_done, as "weir envoy" writes them';
       this.#warning('never-settled', place, text, hint);
     }
@@ -423,7 +427,7 @@ class EnvoyReview {
       const others = count > 1 ? `, nor ${count - 1} more of these keys` : '';
       const list = keys.join(', ');
       if (isLater) {
-        const text = `descriptors of (${list}) are charged when requests are over: by themselves they refuse nothing`;
+        const text = `descriptors of (${list}) are charged after requests, so by themselves they limit nothing`;
         this.#warning('charged-later', place, text);
       } else {
         const text = `no ${asked} (${list}) of the domain "${domain}" reaches this rule${others}`;

@@ -133,12 +133,12 @@ export function unmatchedWords(
 ): [string, string] {
   const head = `this limits nothing: no rule matches the descriptor (${names})`;
   const { key } = entries[depth]!;
-  if (level.length === 0) return [head, `rules end before "${key}": nothing stands below`];
+  if (level.length === 0) return [head, `rules end before "${key}": it has no rules below it`];
   const sameKey = level.filter(({ rule }) => rule.key === key).map(({ rule }) => rule.value);
   if (sameKey.length === 0)
     return [
       head,
-      `"${key}" is none of the keys ${depth === 0 ? 'of the first level' : 'there'}: ${keysOf(level)}`,
+      `"${key}" is not one of the keys ${depth === 0 ? 'of the first level' : 'there'}: ${keysOf(level)}`,
     ];
   return [head, `rules for "${key}" have the values ${firstFew(sameKey)}`];
 }

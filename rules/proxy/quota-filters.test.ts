@@ -97,13 +97,13 @@ describe('quota filters', () => {
   it('may want reports at another interval', () => {
     const envoy = quota().replace('reporting_interval: 5s', 'reporting_interval: { seconds: 60 }');
     expect(reported(envoy)).toEqual([
-      'warning quota-interval envoy.yaml:11: Envoy 1.40 reports every 5s, whatever reporting_interval says, here 60s',
+      'warning quota-interval envoy.yaml:11: Envoy 1.40 reports every 5s, and ignores reporting_interval, here 60s',
     ]);
   });
 
   it('may have buckets that no rule matches, and leave out rules', () => {
     expect(reported(quota({ entries: `{ ${entry('name', 'web')}, ${entry('plan')} }` }))).toEqual([
-      'warning unmatched-bucket envoy.yaml:11: no rule with a limit matches the bucket (name=web, plan), so it gets what RLQS_NO_RULE says',
+      'warning unmatched-bucket envoy.yaml:11: no rule with a limit matches the bucket (name=web, plan), so RLQS_NO_RULE decides',
       'warning unreached-rule rules.yaml:6: no bucket (name, plan) of the domain "shop" reaches this rule',
     ]);
     expect(reported(quota({ entries: `{ ${entry('name', 'api')} }` }))[0]).toContain('unmatched-bucket');

@@ -180,10 +180,10 @@ function reviewFallbacks(
   }
   if (expired === 'reuse') {
     const text = 'Envoy 1.40 does not implement reuse_last_assignment';
-    report('warning', 'quota-fallback', place, text, 'fallback_rate_limit says what requests get instead');
+    report('warning', 'quota-fallback', place, text, 'fallback_rate_limit is used instead');
   }
   if (interval !== undefined && interval !== reportingInterval) {
-    const text = `Envoy 1.40 reports every ${reportingInterval}, whatever reporting_interval says, here ${interval}`;
+    const text = `Envoy 1.40 reports every ${reportingInterval}, and ignores reporting_interval, here ${interval}`;
     report('warning', 'quota-interval', place, text);
   }
 }
@@ -205,7 +205,7 @@ function rulesOf(
   const limited = matching.flatMap(({ found }) => found);
   const names = entries.map(entryName).join(', ');
   if (limited.length === 0) {
-    const text = `no rule with a limit matches the bucket (${names}), so it gets what RLQS_NO_RULE says`;
+    const text = `no rule with a limit matches the bucket (${names}), so RLQS_NO_RULE decides`;
     const hint = `all of its entries have to match, in the order of a rule's levels: the first level has the keys ${keysOf(top)}`;
     report('warning', 'unmatched-bucket', place, text, hint);
   }
@@ -217,7 +217,7 @@ function rulesOf(
   for (const one of limited) {
     const obstacle = whyUnassignable(one.rule);
     if (obstacle === undefined) continue;
-    const text = `${ruleName(one)} cannot be assigned: ${obstacle.why}. Its bucket gets what RLQS_UNASSIGNABLE says`;
+    const text = `${ruleName(one)} cannot be assigned: ${obstacle.why}. RLQS_UNASSIGNABLE decides for its bucket`;
     report(
       'warning',
       'unassignable-rule',

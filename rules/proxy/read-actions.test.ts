@@ -190,7 +190,7 @@ describe('readRateLimits', () => {
       [{ actions: [{}] }],
       [expect.stringContaining('rate_limits.0.actions.0: expected one of source_cluster')],
     ],
-    [[{}], ['rate_limits.0: expected actions: what makes the descriptor']],
+    [[{}], ['rate_limits.0: expected actions, which make the descriptor']],
     [[{ actions: [] }], ['rate_limits.0.actions: actions: expected at least 1']],
     [
       [{ actions: [{ remote_address: null }] }],
@@ -207,14 +207,14 @@ describe('readRateLimits', () => {
     [
       [{ actions: [{ request_headers: { header_name: 'a b' } }] }],
       [
-        'rate_limits.0.actions.0.request_headers.header_name: header_name: "a b" is no name of a header',
+        'rate_limits.0.actions.0.request_headers.header_name: header_name: "a b" is not a name of a header',
         'rate_limits.0.actions.0.request_headers: request_headers: expected descriptor_key',
       ],
     ],
     [
       [{ actions: [{ generic_key: { descriptor_key: 'a', descriptorKey: 'b', descriptor_value: [] } }] }],
       [
-        'rate_limits.0.actions.0.generic_key.descriptorKey: descriptorKey says again what descriptor_key says',
+        'rate_limits.0.actions.0.generic_key.descriptorKey: descriptorKey repeats descriptor_key says',
         'rate_limits.0.actions.0.generic_key.descriptor_value: descriptor_value: expected text',
       ],
     ],

@@ -133,7 +133,7 @@ class ActionsReader {
     const fields = this.#fields(given, known);
     if (fields === undefined) return undefined;
     const actions = fields.get('actions');
-    if (actions === undefined) return this.#refuse(given, 'expected actions: what makes the descriptor');
+    if (actions === undefined) return this.#refuse(given, 'expected actions, which make the descriptor');
     return {
       actions: this.#list(actions, 1).flatMap((one) => this.#action(one) ?? []),
       stage: this.#whole(fields.get('stage'), 0, greatestStage) ?? 0,
@@ -348,7 +348,7 @@ class ActionsReader {
       const missing = owner.name === 'request_headers' ? 'header_name' : 'name';
       this.#refuse(given ?? owner, `expected ${missing}: the name of a header`);
     } else if (name !== undefined && !/^:?[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-      this.#refuse(given, `${given.name}: ${quoted(name)} is no name of a header`);
+      this.#refuse(given, `${given.name}: ${quoted(name)} is not a name of a header`);
     }
     return (name ?? '').toLowerCase();
   }
@@ -413,7 +413,7 @@ class ActionsReader {
       if (this.#budget !== undefined && !known.includes(plain)) {
         this.#refuse(field, unknownField(owner, name, known), true);
       } else if (fields.has(plain)) {
-        this.#refuse(field, `${name} says again what ${fields.get(plain)?.name} says`, true);
+        this.#refuse(field, `${name} repeats ${fields.get(plain)?.name} says`, true);
       } else if (one !== undefined && (keepsUnknown || known.includes(plain))) {
         fields.set(plain, field);
       }

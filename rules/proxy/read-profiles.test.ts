@@ -87,7 +87,7 @@ profiles:
       '6:18: trustedHops: expected a whole number from 0 to 100, not "-1"',
       '7:22: originalRequest: expected forwarded or original-uri or original-url or ext-authz, not "both"',
       '10:13: actions has no field "remote_adress": did you mean remote_address?',
-      expect.stringMatching(/^12:3: "-x" is no name of a profile, which has at most 63 letters/),
+      expect.stringMatching(/^12:3: "-x" is not a name of a profile, which has at most 63 letters/),
       '13:5: rate_limits: is missing, expected a list as in a route of Envoy',
       '15:13: domain: expected text',
       '16:20: refusedStatus: expected 429 or 403, not "418"',
@@ -114,15 +114,15 @@ profiles:
 `;
     expect(problemsOf(text)).toEqual([
       '5:9: stage: a profile is one stage, 0',
-      '6:9: disable_key: there is no runtime of Envoy that could disable it',
-      '7:9: limit: its value is metadata of Envoy, which is not there',
+      '6:9: disable_key: only the runtime of Envoy could disable it',
+      '7:9: limit: its value is metadata, which only Envoy has',
       '8:9: hits_addend: each request counts 1',
-      '9:9: apply_on_stream_done: a profile is asked before the request alone',
-      '11:13: source_cluster: its value is known to Envoy alone, and a profile is for other proxies',
-      '12:13: metadata: its value is known to Envoy alone, and a profile is for other proxies',
-      '13:13: extension: its value is known to Envoy alone, and a profile is for other proxies',
-      '14:44: ":scheme" is not known here, there are :method, :path, :authority',
-      '15:72: ":status" is not known here, there are :method, :path, :authority',
+      '9:9: apply_on_stream_done: a profile is used only before the request',
+      '11:13: source_cluster: only Envoy knows its value, and a profile is for other proxies',
+      '12:13: metadata: only Envoy knows its value, and a profile is for other proxies',
+      '13:13: extension: only Envoy knows its value, and a profile is for other proxies',
+      '14:44: ":scheme" is not known, there are :method, :path, :authority',
+      '15:72: ":status" is not known, there are :method, :path, :authority',
     ]);
   });
 

@@ -112,7 +112,7 @@ class ProfilesReader {
     const path = ['profiles', name];
     if (!profileName.test(name)) {
       const form = 'at most 63 letters, digits, `.`, `_` and `-`, and begins with a letter or digit';
-      this.#refuse(path, `${quoted(name)} is no name of a profile, which has ${form}`, true);
+      this.#refuse(path, `${quoted(name)} is not a name of a profile, which has ${form}`, true);
     }
     const map = this.#map(path, value, profileFields, 'a profile');
     if (map === undefined) return undefined;
@@ -152,10 +152,10 @@ class ProfilesReader {
       if (isThere) this.#refuse([...path, key], `${key}: ${why}`, true);
     };
     refuse(stage !== 0, 'stage', 'a profile is one stage, 0');
-    refuse(disableKey !== '', 'disable_key', 'there is no runtime of Envoy that could disable it');
-    refuse(hasOwnLimit, 'limit', 'its value is metadata of Envoy, which is not there');
+    refuse(disableKey !== '', 'disable_key', 'only the runtime of Envoy could disable it');
+    refuse(hasOwnLimit, 'limit', 'its value is metadata, which only Envoy has');
     refuse(hasOwnHits, 'hits_addend', 'each request counts 1');
-    refuse(onStreamDone, 'apply_on_stream_done', 'a profile is asked before the request alone');
+    refuse(onStreamDone, 'apply_on_stream_done', 'a profile is used only before the request');
     for (const [index, action] of actions.entries()) this.#checkAction([...path, 'actions', index], action);
   }
 
@@ -165,10 +165,7 @@ class ProfilesReader {
       case 'destination_cluster':
       case 'metadata':
       case 'extension':
-        this.#refuse(
-          path,
-          `${action.type}: its value is known to Envoy alone, and a profile is for other proxies`,
-        );
+        this.#refuse(path, `${action.type}: only Envoy knows its value, and a profile is for other proxies`);
         break;
       case 'request_headers':
         this.#checkHeader([...path, action.type, 'header_name'], action.headerName);
@@ -183,7 +180,7 @@ class ProfilesReader {
 
   #checkHeader(path: DocumentPath, name: string): void {
     if (!name.startsWith(':') || pseudoHeaders.includes(name)) return;
-    this.#refuse(path, `${quoted(name)} is not known here, there are ${pseudoHeaders.join(', ')}`);
+    this.#refuse(path, `${quoted(name)} is not known, there are ${pseudoHeaders.join(', ')}`);
   }
 
   #domain(path: DocumentPath, value: unknown, profile: DocumentPath): string {

@@ -55,7 +55,7 @@ describe('readManifestDocument', () => {
       return `${name}: &${name} [${Array(10).fill(element)}]\n`;
     });
     expect(readManifestDocument(lists.join(''))).toMatchObject({
-      text: 'yaml: aliases make the document more than ten times as large as it is written',
+      text: 'yaml: aliases make the document more than ten times as large as its text',
     });
   });
 });

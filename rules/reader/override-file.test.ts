@@ -29,7 +29,7 @@ overrides:
       'domain: shop\ndescriptors: []\noverrides:\n  - { match: [{ key: a }], block: true, permanent: true, reason: r, domain: x }\n',
       [
         'descriptors: is no field of a file of overrides: domain and overrides are',
-        'overrides[0].domain: stands at the top of the file, once',
+        'overrides[0].domain: must be at the top of the file, once',
       ],
     ],
   ])('has every mistake reported: %j', (text, expected) => {

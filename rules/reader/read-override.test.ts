@@ -136,7 +136,7 @@ describe('readOverride', () => {
     [
       'no length of time',
       { ...good, for: '2 hours' },
-      ['for: "2 hours" is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y'],
+      ['for: "2 hours" is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y'],
     ],
     [
       'no date',
@@ -185,7 +185,7 @@ describe('readOverride', () => {
 
   it('wants of files a date, and of their grants an id besides', () => {
     expect(problems(good, byFile)).toEqual([
-      'for: is not for files, which say nothing of when they were made: write expiresAt',
+      'for: is not for files, which have no time of creation: write expiresAt',
     ]);
     expect(problems({ ...bare, grant: 5 }, byFile)).toEqual([
       'id: is required of a grant in a file: it makes the grant happen once',

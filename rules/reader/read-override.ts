@@ -138,7 +138,7 @@ class Check {
     }
     const possible = source === 'file' ? (isGrant ? ['expiresAt'] : ['expiresAt', 'permanent']) : endFields;
     if (source === 'file' && said.includes('for')) {
-      this.#report(['for'], 'is not for files, which say nothing of when they were made: write expiresAt');
+      this.#report(['for'], 'is not for files, which have no time of creation: write expiresAt');
       return undefined;
     }
     const [field] = said;
@@ -217,7 +217,7 @@ export function readOverrideFile(
   const unplaced = { source: name, path: [], line: undefined, column: undefined };
   const decoded = decodeYaml(text);
   if (typeof decoded !== 'string') {
-    list.add({ ...unplaced, code: 'syntax', text: 'is no text in UTF-8' });
+    list.add({ ...unplaced, code: 'syntax', text: 'is not UTF-8 text' });
     return { overrides, errors: list.errors };
   }
   const document = readDocument(decoded, 'typed');
@@ -239,7 +239,7 @@ export function readOverrideFile(
     });
   };
   if (document.hasMore)
-    report([], 'only the first document of a file is read: put all overrides into one list');
+    report([], 'only the first document of a file is read: write all overrides into one list');
   const fields = isObject(document.value) ? document.value : {};
   if (fields !== document.value) report([], 'must be a map with domain and overrides');
   for (const field of Object.keys(fields))
@@ -250,7 +250,7 @@ export function readOverrideFile(
   for (const [index, one] of (Array.isArray(given) ? given : []).entries()) {
     const at = ['overrides', index];
     if (isObject(one) && Object.hasOwn(one, 'domain'))
-      report([...at, 'domain'], 'stands at the top of the file, once');
+      report([...at, 'domain'], 'must be at the top of the file, once');
     const id = `${name}:${index + 1}`;
     const reading = readOverride(isObject(one) ? { ...one, domain } : one, {
       ...{ source: 'file', id, name: id, createdMs: 0, by: '', fromMs: options.nowMs },

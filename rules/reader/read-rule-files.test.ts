@@ -267,17 +267,17 @@ describe('readRuleFiles, errors', () => {
     [
       'a window that is no time',
       `${head}- key: k\n  rate_limit: {window: 5 minutes, requests_per_unit: 1}\n`,
-      "4:24: the window '5 minutes' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
+      "4:24: the window '5 minutes' is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
     ],
     [
       'a window beside a unit, by way of a merged map',
       `${head}- key: k\n  rate_limit: {<<: {unit: day}, window: 5m}\n`,
-      '4:41: window takes the place of unit and unit_multiplier, found unit beside it',
+      '4:41: window replaces unit and unit_multiplier, found unit beside it',
     ],
     [
       'a window beside a multiplier',
       `${head}- key: k\n  rate_limit: {unit_multiplier: 1, window: 5m}\n`,
-      '4:44: window takes the place of unit and unit_multiplier, found unit_multiplier beside it',
+      '4:44: window replaces unit and unit_multiplier, found unit_multiplier beside it',
     ],
     [
       'an unknown algorithm, and not what follows from it',

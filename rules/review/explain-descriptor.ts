@@ -147,13 +147,13 @@ export function noLimitWords(outcome: Exclude<MatchOutcome, { kind: 'found' }>):
     case 'no-entries':
       return 'the descriptor has no entries';
     case 'no-rule':
-      return `no rule fits at level ${outcome.position + 1}, and there is no second try at a level above`;
+      return `no rule matches at level ${outcome.position + 1}, and the limiter does not try other rules at a level above`;
     case 'too-deep':
-      return `no rules stand below, and the descriptor has an entry for level ${outcome.position + 1}`;
+      return `there are no rules below it, and the descriptor has an entry for level ${outcome.position + 1}`;
     case 'rule-without-limit':
       return outcome.below > 0
         ? 'the rule has no limit of its own, only rules below it for longer descriptors'
-        : 'the rule has no limit, which lets these requests pass';
+        : 'the rule has no limit, so these requests pass';
   }
 }
 

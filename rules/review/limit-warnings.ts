@@ -57,18 +57,20 @@ type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] 
 
 function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
-  const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
+  const effect = shadowMode ? 'reports every request as over limit' : 'makes every request over limit';
   if (limit.requestsPerUnit === 0 && !limit.burst) {
-    const hint =
-      'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused';
+    const hint = 'without requests_per_unit a limit is 0: write it, even to block all requests';
     return { code: 'limit-of-zero', text: `a limit of 0 ${effect}`, hint, below: ['requests_per_unit'] };
   }
   const [words, hint] =
     limit.burst === 0
-      ? ['0', 'burst is the most that may come at once: leave it out for as many as requests_per_unit']
+      ? [
+          '0',
+          'burst is the number of requests that may pass at once: remove it for as many as requests_per_unit',
+        ]
       : [
           `${limit.burst} at 0 requests_per_unit`,
-          'nothing fills it: write requests_per_unit, or leave burst out',
+          'nothing fills it: write requests_per_unit, or remove burst',
         ];
   return { code: 'burst-of-zero', text: `a burst of ${words} ${effect}`, hint, below: ['burst'] };
 }
@@ -84,8 +86,8 @@ function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
     return index < place || !covers(limit, other);
   });
   if (tighter === undefined) return undefined;
-  const text = `'${limitWords(limit)}' never refuses anything: what '${limitWords(tighter)}' beside it lets pass is always within it`;
-  return { code: 'never-tighter', text, hint: 'leave it out, or let it allow less', below: [] };
+  const text = `'${limitWords(limit)}' never limits anything: what '${limitWords(tighter)}' beside it allows is always within it`;
+  return { code: 'never-tighter', text, hint: 'remove it, or make it stricter', below: [] };
 }
 
 function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
@@ -93,14 +95,14 @@ function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
     const { lease = 0, limits, reserve } = one.rule;
     const [limit] = limits;
     if (lease > 0 && reserve !== undefined) {
-      const text = `a lease of ${leaseText(lease)} beside reserve: nothing is leased of what can be reserved`;
-      return [warningAt(one, ['lease'], { code: 'never-leased', text, hint: 'leave it out, or write 0' })];
+      const text = `a lease of ${leaseText(lease)} beside reserve: limits with reservations are not leased`;
+      return [warningAt(one, ['lease'], { code: 'never-leased', text, hint: 'remove it, or write 0' })];
     }
     if (lease === 0 || limit === undefined || leaseMost(lease, limit.requestsPerUnit) > 0) return [];
-    const text = `a lease of ${leaseText(lease)} of '${limitWords(limit)}' is less than 2 hits: nothing is leased`;
+    const text = `a lease of ${leaseText(lease)} of '${limitWords(limit)}' is less than 2 hits, so it is not leased`;
     const least = Math.ceil((2 * wholeLimit) / limit.requestsPerUnit);
     const hint =
-      least <= wholeLimit ? `write ${leaseText(least)} or more, or leave it out` : 'leave it out, or write 0';
+      least <= wholeLimit ? `write ${leaseText(least)} or more, or remove it` : 'remove it, or write 0';
     return [warningAt(one, ['lease'], { code: 'never-leased', text, hint })];
   });
 }
@@ -124,8 +126,8 @@ function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
     const estimate = reserve?.estimate ?? 0;
     const tight = shadowMode || quotaMode ? undefined : limits.find((limit) => estimate > mostAtOnce(limit));
     if (tight === undefined || mostAtOnce(tight) === 0) return [];
-    const text = `an estimate of ${estimate} never fits '${limitWords(tight)}': a request that does not say how much is always refused`;
-    const hint = 'write an estimate that requests need, or a larger limit';
+    const text = `an estimate of ${estimate} never fits '${limitWords(tight)}': a request without an amount is always rejected`;
+    const hint = 'write an estimate that fits, or a larger limit';
     return [warningAt(one, ['reserve', 'estimate'], { code: 'large-estimate', text, hint })];
   });
 }
@@ -140,8 +142,8 @@ function mixedUnitsOfRule(limits: readonly PlacedLimit[]): RuleWarning[] {
     const [unit, otherUnit] = [unitOfHits(limit), unitOfHits(other)];
     if (unit === otherUnit || reported.has(one.rule)) return [];
     reported.add(one.rule);
-    const text = `counts ${unit} beside a limit that counts ${otherUnit}: a request charges both the same number`;
-    const hint = 'give each a rule of its own, and requests a descriptor for each';
+    const text = `counts ${unit} beside a limit that counts ${otherUnit}: a request charges the same number to both`;
+    const hint = 'write a separate rule for each, and send a descriptor for each';
     return [warningAt(one, path, { code: 'mixed-hits-units', text, hint })];
   });
 }
@@ -158,7 +160,7 @@ function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   );
   if (first === undefined || other === undefined) return [];
   const { source, path } = first.one;
-  const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both charges them the same number, if it says one`;
+  const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both charges both the same number`;
   const hint =
     'give each descriptor its own amount in /v1/reserve and /v1/commit; other calls ask for one of the two';
   const where = { source, path: [...path, ...first.path] };
@@ -216,8 +218,8 @@ function ringWarnings(
     const name = limit.replaces[index]!;
     const others = wayFrom(name, limit.name, replaced).map((other) => `'${other}'`);
     const way = others.length <= 5 ? others : [...others.slice(0, 4), `${others.length - 4} more`];
-    const text = `replaces '${name}', which replaces it by way of ${way.join(', ')}: a request that all of them apply to is limited by none`;
-    const hint = 'leave one of them out';
+    const text = `replaces '${name}', which replaces it through ${way.join(', ')}: none of them limits a request that matches all`;
+    const hint = 'remove one of them';
     return [warningAt(one, replacedPath(placed, index), { code: 'replaces-each-other', text, hint })];
   });
 }
@@ -298,21 +300,21 @@ function replacingTrouble({
     return {
       code: 'replaces-nothing',
       text: `replaces '${name}', and no limit in the domain '${domain}' has that name`,
-      hint: 'names of limits count within their domain; case counts',
+      hint: 'names of limits are unique within their domain, and case-sensitive',
     };
   }
   if (!isCounted) {
     return {
       code: 'replaces-unlimited',
-      text: `replaces '${name}', which is unlimited: there is nothing to replace`,
-      hint: 'an unlimited rule never refuses, whatever stands beside it',
+      text: `replaces '${name}', which is unlimited, so there is no limit to replace`,
+      hint: 'an unlimited rule never limits requests',
     };
   }
   if (!isMutual) return undefined;
   return {
     code: 'replaces-each-other',
-    text: `replaces '${name}', which replaces it: a request that both apply to is limited by neither`,
-    hint: 'leave one of the two out',
+    text: `replaces '${name}', which replaces it: neither limits a request that matches both`,
+    hint: 'remove one of the two',
   };
 }
 

@@ -20,12 +20,12 @@ describe('texts that look like something else', () => {
     ['path', String.raw`/users/\d+`, 'a regular expression'],
     ['path', '/(?:a|b)', 'a regular expression'],
   ])('are reported: %s=%s looks like %s', (key, value, look) => {
-    const text = `'${value}' looks like ${look} and is taken as it is written`;
+    const text = `'${value}' looks like ${look} but is compared literally`;
     expect(warningsOf(key, value)).toEqual([`descriptors.0.value: ${text}`]);
   });
 
   it('are reported with white space around them', () => {
-    const end = 'begins or ends with white space and is taken as it is written';
+    const end = 'begins or ends with white space but is compared literally';
     expect(warningsOf(' k', 'v ')).toEqual([
       `descriptors.0.key: ' k' ${end}`,
       `descriptors.0.value: 'v ' ${end}`,

@@ -37,7 +37,7 @@ describe('a review', () => {
       'a rule without value behind a pattern for all',
       [rule({ key: 'k', rateLimit: limit() }), rule({ key: 'k', value: '*', rateLimit: limit() })],
       [
-        "never-matches descriptors.0.key: no entry with the key 'k' finds this rule: 'k_*' takes all of its values",
+        "never-matches descriptors.0.key: no entry with the key 'k' matches this rule: 'k_*' matches all of its values",
       ],
     ],
     [
@@ -52,14 +52,14 @@ describe('a review', () => {
         }),
       ],
       [
-        "shadowed-wildcard descriptors.0.descriptors.1.value: 'k_ab*' never takes effect: 'k_a*' stands before it and matches all that it matches",
+        "shadowed-wildcard descriptors.0.descriptors.1.value: 'k_ab*' never takes effect: 'k_a*' comes before it and matches all its values",
       ],
     ],
     [
       'a rule that changes nothing',
       [rule({ key: 'k', value: 'v' }), rule({ key: 'other', rateLimit: limit() })],
       [
-        'no-effect descriptors.0.key: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing',
+        'no-effect descriptors.0.key: the rule has no limit, no rules below it, and takes no requests from other rules: it has no effect',
       ],
     ],
     [
@@ -75,7 +75,7 @@ describe('a review', () => {
       ],
       [
         "replaces-nothing descriptors.0.rate_limit.replaces.0.name: replaces 'nobody', and no limit in the domain 'd' has that name",
-        "replaces-unlimited descriptors.0.rate_limit.replaces.1.name: replaces 'free', which is unlimited: there is nothing to replace",
+        "replaces-unlimited descriptors.0.rate_limit.replaces.1.name: replaces 'free', which is unlimited, so there is no limit to replace",
       ],
     ],
     [
@@ -86,8 +86,8 @@ describe('a review', () => {
         rule({ key: 'c', rateLimit: limit({ name: 'c', replaces: ['a'] }) }),
       ],
       [
-        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it: a request that both apply to is limited by neither",
-        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: a request that both apply to is limited by neither",
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it: neither limits a request that matches both",
+        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: neither limits a request that matches both",
       ],
     ],
     [
@@ -99,7 +99,7 @@ describe('a review', () => {
         rule({ key: 'd', rateLimit: limit({ name: 'd', replaces: ['a'] }) }),
       ],
       [
-        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it by way of 'c': a request that all of them apply to is limited by none",
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it through 'c': none of them limits a request that matches all",
       ],
     ],
     [
@@ -108,7 +108,7 @@ describe('a review', () => {
         rule({ key: `k${n}`, rateLimit: limit({ name: `${n}`, replaces: [`${(n + 1) % 9}`] }) }),
       ),
       [
-        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces '1', which replaces it by way of '2', '3', '4', '5', 3 more: a request that all of them apply to is limited by none",
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces '1', which replaces it through '2', '3', '4', '5', 3 more: none of them limits a request that matches all",
       ],
     ],
     [
@@ -118,8 +118,8 @@ describe('a review', () => {
         rule({ key: 'b', rateLimit: limit({ requestsPerUnit: 0 }), shadowMode: true }),
       ],
       [
-        'limit-of-zero descriptors.0.rate_limit.requests_per_unit: a limit of 0 refuses every request',
-        'limit-of-zero descriptors.1.rate_limit.requests_per_unit: a limit of 0 reports every request as over the limit',
+        'limit-of-zero descriptors.0.rate_limit.requests_per_unit: a limit of 0 makes every request over limit',
+        'limit-of-zero descriptors.1.rate_limit.requests_per_unit: a limit of 0 reports every request as over limit',
       ],
     ],
     [
@@ -132,10 +132,10 @@ describe('a review', () => {
         rule({ key: 'e', rateLimit: bucket(0, 7) }),
       ],
       [
-        'burst-of-zero descriptors.0.rate_limit.burst: a burst of 0 refuses every request',
-        'burst-of-zero descriptors.1.rate_limits.1.burst: a burst of 0 reports every request as over the limit',
-        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 refuses every request',
-        'burst-of-zero descriptors.4.rate_limit.burst: a burst of 7 at 0 requests_per_unit refuses every request',
+        'burst-of-zero descriptors.0.rate_limit.burst: a burst of 0 makes every request over limit',
+        'burst-of-zero descriptors.1.rate_limits.1.burst: a burst of 0 reports every request as over limit',
+        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 makes every request over limit',
+        'burst-of-zero descriptors.4.rate_limit.burst: a burst of 7 at 0 requests_per_unit makes every request over limit',
       ],
     ],
     [
@@ -166,7 +166,7 @@ describe('a review', () => {
         rule({ key: 'k', value: 'd*e', rateLimit: limit() }),
       ],
       [
-        "inner-shared-wildcard descriptors.1.share_threshold: share_threshold is set and 'b*c' does not end in '*': all values that match share one counter, whatever they end in",
+        "inner-shared-wildcard descriptors.1.share_threshold: share_threshold is set, but 'b*c' does not end in '*': all matching values share one counter",
       ],
     ],
     [
@@ -178,7 +178,7 @@ describe('a review', () => {
         rule({ key: 'd', rateLimit: limit({ requestsPerUnit: 399 }), lease: 0 }),
       ],
       [
-        "never-leased descriptors.0.lease: a lease of 0.5% of '399 per minute' is less than 2 hits: nothing is leased",
+        "never-leased descriptors.0.lease: a lease of 0.5% of '399 per minute' is less than 2 hits, so it is not leased",
       ],
     ],
     [
@@ -196,9 +196,9 @@ describe('a review', () => {
         rule({ key: 'e', rateLimit: limit({ requestsPerUnit: 1000 }), reserve: terms, lease: 20_000 }),
       ],
       [
-        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 refuses every request',
-        'never-leased descriptors.4.lease: a lease of 2% beside reserve: nothing is leased of what can be reserved',
-        "large-estimate descriptors.0.reserve.estimate: an estimate of 101 never fits '100 per minute': a request that does not say how much is always refused",
+        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 makes every request over limit',
+        'never-leased descriptors.4.lease: a lease of 2% beside reserve: limits with reservations are not leased',
+        "large-estimate descriptors.0.reserve.estimate: an estimate of 101 never fits '100 per minute': a request without an amount is always rejected",
       ],
     ],
     [
@@ -214,8 +214,8 @@ describe('a review', () => {
         rule({ key: 'f', limits: [limit({ hitsUnit: 'requests' })] }),
       ],
       [
-        'mixed-hits-units descriptors.0.rate_limits.1: counts tokens beside a limit that counts requests: a request charges both the same number',
-        "mixed-hits-units descriptors.2.descriptors.0.rate_limit: counts bytes, and 'a' counts tokens: a request with descriptors for both charges them the same number, if it says one",
+        'mixed-hits-units descriptors.0.rate_limits.1: counts tokens beside a limit that counts requests: a request charges the same number to both',
+        "mixed-hits-units descriptors.2.descriptors.0.rate_limit: counts bytes, and 'a' counts tokens: a request with descriptors for both charges both the same number",
       ],
     ],
     [
@@ -236,10 +236,10 @@ describe('a review', () => {
         }),
       ],
       [
-        "never-tighter descriptors.0.rate_limits.0: '6000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it",
-        "never-tighter descriptors.2.rate_limits.0: '10 per minute' never refuses anything: what '10 per hour' beside it lets pass is always within it",
-        'limit-of-zero descriptors.3.rate_limits.0.requests_per_unit: a limit of 0 refuses every request',
-        'limit-of-zero descriptors.3.rate_limits.1.requests_per_unit: a limit of 0 refuses every request',
+        "never-tighter descriptors.0.rate_limits.0: '6000 per hour' never limits anything: what '100 per minute' beside it allows is always within it",
+        "never-tighter descriptors.2.rate_limits.0: '10 per minute' never limits anything: what '10 per hour' beside it allows is always within it",
+        'limit-of-zero descriptors.3.rate_limits.0.requests_per_unit: a limit of 0 makes every request over limit',
+        'limit-of-zero descriptors.3.rate_limits.1.requests_per_unit: a limit of 0 makes every request over limit',
       ],
     ],
     [
@@ -249,10 +249,10 @@ describe('a review', () => {
         rule({ key: 'b', rateLimit: limit({ name: 'b', replaces: ['a'] }) }),
       ],
       [
-        "never-tighter descriptors.0.rate_limits.0: '10 per minute' never refuses anything: what '10 per day' beside it lets pass is always within it",
-        "replaces-each-other descriptors.0.rate_limits.1.replaces.0.name: replaces 'b', which replaces it: a request that both apply to is limited by neither",
+        "never-tighter descriptors.0.rate_limits.0: '10 per minute' never limits anything: what '10 per day' beside it allows is always within it",
+        "replaces-each-other descriptors.0.rate_limits.1.replaces.0.name: replaces 'b', which replaces it: neither limits a request that matches both",
         "replaces-nothing descriptors.0.rate_limits.1.replaces.1.name: replaces 'nobody', and no limit in the domain 'd' has that name",
-        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: a request that both apply to is limited by neither",
+        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: neither limits a request that matches both",
       ],
     ],
     [
@@ -354,7 +354,7 @@ describe('limits that replace each other', () => {
           .filter(({ code }) => code === 'replaces-each-other')
           .map(({ path, text }) => {
             const [from, nth] = [path[1] as number, path[4] as number];
-            return { from, to: replaces(from)[nth]![1], isRing: text.includes('by way of') };
+            return { from, to: replaces(from)[nth]![1], isRing: text.includes('through') };
           });
         const ringEdges = written.filter(([from, to]) => from !== to && reaches(to, from));
         const isMutual = (from: number, to: number) => replaces(to).some(([, back]) => back === from);

@@ -100,7 +100,7 @@ export function reviewSources(
 export function withoutRules({ domain, descriptors }: RuleSource, source: number): RuleWarning[] {
   if (descriptors.length > 0) return [];
   const text = `'${domain}' has no descriptors: nothing is limited`;
-  const hint = 'rules stand in a list below "descriptors:"';
+  const hint = 'write the rules in a list below "descriptors:"';
   return [{ code: 'no-rules', source, path: ['domain'], text, hint }];
 }
 
@@ -137,25 +137,25 @@ function unreachable(rule: PlacedRule, taker: PlacedRule, kind: 'key' | 'wildcar
   if (kind === 'key') {
     return warningAt(rule, ['key'], {
       code: 'never-matches',
-      text: `no entry with the key '${composite}' finds this rule: '${pattern}' takes all of its values`,
-      hint: 'patterns are tried before rules without a value, wherever they stand; one of the two is too many',
+      text: `no entry with the key '${composite}' matches this rule: '${pattern}' matches all of its values`,
+      hint: 'patterns come before rules without a value, in any order of the file; remove one of the two',
       other,
     });
   }
   return warningAt(rule, [rule.rule.value === '' ? 'key' : 'value'], {
     code: 'shadowed-wildcard',
-    text: `'${composite}' never takes effect: '${pattern}' stands before it and matches all that it matches`,
-    hint: 'of several patterns the first one counts: put the narrower one first',
+    text: `'${composite}' never takes effect: '${pattern}' comes before it and matches all its values`,
+    hint: 'the first matching pattern applies: write the narrower one first',
     other,
   });
 }
 
 function idle(rule: PlacedRule): RuleWarning {
   const text =
-    'the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing';
+    'the rule has no limit, no rules below it, and takes no requests from other rules: it has no effect';
   return warningAt(rule, ['key'], {
     code: 'no-effect',
     text,
-    hint: 'give it a rate_limit or descriptors, or leave it out',
+    hint: 'give it a rate_limit or descriptors, or remove it',
   });
 }

@@ -168,7 +168,7 @@ export function collisionWarning(
     source: second.source,
     path: [...second.path, 'key'],
     text: collisionText(pair, sources, more),
-    hint: 'COUNTER_KEYS=unambiguous keeps them apart: --setting COUNTER_KEYS=unambiguous checks for it',
+    hint: 'COUNTER_KEYS=unambiguous avoids this: check it with --setting COUNTER_KEYS=unambiguous',
     other: { source: first.source, path: [...first.path, 'key'] },
   };
   return placedWarning(warning, sources);

@@ -97,7 +97,7 @@ export function literalTexts(rules: readonly PlacedRule[]): RuleWarning[] {
       const { rule } = placed;
       const found = field === 'value' ? lookOf(rule) : spacesAround(rule.key);
       if (found === undefined) return [];
-      const text = `'${rule[field]}' ${found.look} and is taken as it is written`;
+      const text = `'${rule[field]}' ${found.look} but is compared literally`;
       return [warningAt(placed, [field], { code: 'taken-as-written', text, hint: found.hint })];
     }),
   );
@@ -111,18 +111,24 @@ interface Look {
 function lookOf({ key, value }: PlacedRule['rule']): Look | undefined {
   if (isCidr(value) && !/mask|cidr|net|range|prefix|block/i.test(key)) {
     const hint =
-      "addresses come one by one; Envoy's masked_remote_address sends their range, for a rule of that key";
+      "each request has a single address; to limit ranges, use Envoy's masked_remote_address and a rule with that key";
     return { look: 'looks like a range of addresses', hint };
   }
   if (regularExpression.test(value)) {
-    return { look: 'looks like a regular expression', hint: '* stands for any text, all else for itself' };
+    return {
+      look: 'looks like a regular expression',
+      hint: '* stands for any text, and all other characters for themselves',
+    };
   }
   return spacesAround(value);
 }
 
 function spacesAround(text: string): Look | undefined {
   if (text === text.trim()) return undefined;
-  return { look: 'begins or ends with white space', hint: 'an entry has to carry the same; leave it out' };
+  return {
+    look: 'begins or ends with white space',
+    hint: 'an entry must have the same white space; remove it',
+  };
 }
 
 const ipv4Range = /^\d{1,3}(?:\.\d{1,3}){3}\/(?:[12]?\d|3[0-2])$/;

@@ -267,7 +267,7 @@ describe('a resource', () => {
       { rateLimit: { unit: 5, calendar: { unit: 5, timezone: 'Mars/Base', startsOn: 1 } } },
       {
         code: 'invalid-calendar',
-        text: "timezone must be one of the IANA database, as Europe/Zurich, found 'Mars/Base'",
+        text: "timezone must be a name of the IANA database, such as Europe/Zurich, found 'Mars/Base'",
         at: 'rate_limit.calendar.timezone',
       },
     ],
@@ -283,7 +283,7 @@ describe('a resource', () => {
       { reserve: { ttlSeconds: 86_401 } },
       {
         code: 'invalid-reserve',
-        text: "the ttl '86401s' is 86401 seconds, and a reservation is held for at most 86400 (24h)",
+        text: "the ttl '86401s' is 86401 seconds, and a reservation lasts at most 86400 (24h)",
         at: 'reserve.ttl',
       },
     ],

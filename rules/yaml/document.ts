@@ -83,7 +83,7 @@ class ValueBuilder {
     const tape = this.#tape;
     const node = tape.resolve(given);
     if (--this.#left < 0) {
-      this.#fail(0, 'aliases make the document more than ten times as large as it is written');
+      this.#fail(0, 'aliases make the document more than ten times as large as its text');
     }
     if (++this.#depth > maxYamlDepth) this.#fail(given, `exceeded max depth of ${maxYamlDepth}`);
     const kind = tape.kind(node);

@@ -23,7 +23,7 @@ function read(text: string): Value {
   return documentOf(tape);
 }
 
-/** What stands at the place of the last scalar. */
+/** The text at the position of the last scalar. */
 function lastWord(text: string): string {
   const tape = parseYaml(text) as YamlTape;
   return text.slice(tape.place(tape.size - 1));

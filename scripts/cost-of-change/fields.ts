@@ -13,7 +13,7 @@ const ruleTypes = {
 /** The file of the rows. */
 const rowsPath = 'rules/language/fields.ts';
 
-/** Where a format spells a field otherwise than as the property in camel or snake case. */
+/** Fields whose spelling in a format differs from the property in camel or snake case. */
 const otherSpellings: Readonly<Record<string, readonly string[]>> = {
   limits: ['rateLimit', 'rateLimits', 'rate_limit', 'rate_limits'],
   ttlSeconds: ['ttl'],

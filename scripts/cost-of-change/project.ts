@@ -4,7 +4,7 @@ import type { Node } from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
 import { type Site, sitesOf } from './sites.ts';
 
-/** Where hand-written code is counted. */
+/** The folders in which hand-written code is counted. */
 const countedFolders = /^(?:limiter|process|replay|rules|control-plane|cli|console|packages)\//;
 const generatedFolder = /^gen\//;
 const testFile = /\.(?:test|suite)\.[jt]s$/;

@@ -52,7 +52,7 @@ export const sumOf = (names: Iterable<readonly string[]>): number => {
 export interface Comparison {
   /** What may not be recorded, each with what to do. */
   readonly problems: readonly string[];
-  /** What differs from the record and may be recorded. */
+  /** The differences from the record that may be recorded. */
   readonly changes: readonly string[];
 }
 

@@ -47,7 +47,7 @@ const rules = {
   'long line': { rule: lineLength, options: { characters: 140 } },
   'word by sense': termRule(bySense),
   'passive voice': writeGoodRule('passive'),
-  filler: writeGoodRule('weasel', ['several', 'many', 'few']),
+  filler: writeGoodRule('weasel', ['several', 'Several', 'many', 'Many', 'few', 'Few']),
 } satisfies Record<string, { rule: TextlintRuleModule; options: object }>;
 
 export type Kind = keyof typeof rules;

@@ -91,6 +91,20 @@ describe('texts for readers', () => {
     expect(messagesIn(text, 'lines.ts')).toEqual(['The file is not there', 'No rules for `x` in it']);
   });
 
+  it('are the texts between tags, and none of scripts and help texts', () => {
+    const source = [
+      'const page = html`<p class="empty">No rules are <b>loaded</b> yet.</p><p>Try the page again later.</p>`;',
+      'const script = `\\nlocal a = 1\\nif a then return a end\\n`;',
+      "const usage = 'Usage: weir a\\n\\nDoes more than three things.';",
+      "const hint = 'write - key: <name> or { unit: minute }';",
+    ].join('\n');
+    expect(messagesIn(source, 'page.ts')).toEqual([
+      'No rules are loaded yet.',
+      'Try the page again later.',
+      'write - key: \\<name> or \\{ unit: minute }',
+    ]);
+  });
+
   it('are the paragraphs and the flags of a help text', () => {
     const help =
       'Usage: weir a [flags]\n\nDoes it. Takes\nmuch.\n\n  --flag <x>   one\n               thing\n  -q, --quiet  less\n\n  weir a --flag b\n\nExit status: 0.\n';

@@ -70,7 +70,7 @@ export function mixSentences(
   return shuffled(chosen, random);
 }
 
-/** In percent of each source. `numbers` count from 1. @throws TypeError for one that the sample does not have */
+/** Returns percentages of each source. `numbers` count from 1. @throws TypeError for one that the sample does not have */
 export function shareOfMarked(
   sample: readonly Sentence[],
   numbers: readonly number[],

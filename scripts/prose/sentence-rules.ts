@@ -8,7 +8,7 @@ interface ProseNode {
   readonly children?: readonly ProseNode[];
 }
 
-/** On one line. A link is its text; code is one word, however long, unless it is wanted as written. */
+/** Returns the text on one line. A link becomes its text. Code becomes one word, unless it is wanted as written. */
 export function plainText(
   { type, value, children = [] }: ProseNode,
   code: 'one word' | 'as written' = 'one word',
@@ -56,7 +56,7 @@ export const cellLength: TextlintRuleModule<{ words?: number }> = (context, { wo
   },
 });
 
-/** Of documents. Lines with a link or with long code are as long as they are. */
+/** Checks the lines of documents. Lines with a link or long code may have any length. */
 export const lineLength: TextlintRuleModule<{ characters?: number }> = (
   context,
   { characters = 140 } = {},

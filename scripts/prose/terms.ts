@@ -29,6 +29,8 @@ export const bySense: readonly Term[] = [
   ['meant', 'intended'],
   ['of which', 'a sentence of its own'],
   ['as it is', 'unchanged'],
+  ['lengths?', 'window or duration, unless something has a size'],
+  ['places?', 'counter, location, or a sentence without it'],
 ];
 
 /** One word for one thing. */
@@ -38,8 +40,15 @@ export const terminology: readonly Term[] = [
   ['rate limiting service', 'rate limit service'],
   ['turned? down|turns down|turning down', 'reject'],
   ['keeps? out|kept out', 'reject'],
+  [
+    '(?<!connections? (?:is |are )?|Weir-)\\brefus(?:es?|ed|ing|als?)\\b(?! connection|\\.md)',
+    'over limit for a request; reject for rules, objects and calls; deny for a right',
+  ],
+  // `settle` is the name of an entry.
+  ['(?<!reservation_id and |")\\b(?:settle(?:s|d|ment)?|settling)\\b', 'commit'],
+  ['acknowledge?ments?', 'ACK, or answer'],
   ['verdicts?', 'decision or outcome'],
-  ['memcache', 'memcached'],
+  ['(?<!=|multi-getting )\\bmemcache\\b(?!_)', 'memcached'],
   ['time outs?', 'timeout'],
   ['back-end(s?)', 'backend$1'],
   ['config map(s?)', 'ConfigMap$1'],

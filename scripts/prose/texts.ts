@@ -1,8 +1,7 @@
 /**
  * What the linter reads: the documents, and what programs show and the documents do not repeat: the descriptions of the API
- * and of the schemas (which are made from the table of fields), the help of commands, and the messages in the files that hold them.
+ * and of the schemas (which are made from the table of fields), the help of commands, and every message in the sources.
  * The texts of others that schemas/frozen-names.json lists are left out.
- * Settings, reasons and fields are in generated tables of the documents.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,16 +27,8 @@ const described = [
   'crds/*.yaml',
 ];
 
-/** Log lines, help of metrics, conditions, hints of `weir check`, and texts of the console. */
-const messageFiles = [
-  'limiter/**/{lines,*-lines}.ts',
-  'control-plane/telemetry/log-lines.ts',
-  'control-plane/reconcile/conditions.ts',
-  'limiter/stats/prometheus/exposition.ts',
-  'process/log/process-lines.ts',
-  'cli/check/{hints,plain-words,yaml-mistakes}.ts',
-  'console/*.js',
-];
+/** The sources of the programs. Each text in them with several words is a message, a description, or text of a page. */
+const sourceFiles = ['{limiter,process,rules,control-plane,cli,console,replay,packages}/**/*.{ts,js}'];
 
 function filesOf(root: string, patterns: string[]): string[] {
   return globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] }).sort();
@@ -51,21 +42,50 @@ export function descriptionsIn(value: unknown): string[] {
   );
 }
 
-/** The texts of at least four words in a source file, each as a paragraph; what is filled in is code. */
+/**
+ * The texts of at least four words in a source file, each as a paragraph. A value that is filled in is code. Help texts are left
+ * out, because `helpTexts` prints them, and so are programs in other languages.
+ */
 export function messagesIn(source: string, path: string): string[] {
   const messages: string[] = [];
   const visit = (value: unknown): void => {
     if (Array.isArray(value)) for (const one of value) visit(one);
     else if (isObject(value) && value['type'] !== 'ImportDeclaration') {
       const { type, value: text, quasis } = value;
-      if (type === 'Literal' && typeof text === 'string') messages.push(text);
-      if (type === 'TemplateLiteral' && Array.isArray(quasis))
-        messages.push(quasis.map((quasi: { value: { cooked: string } }) => quasi.value.cooked).join('`x`'));
+      if (type === 'Literal' && typeof text === 'string') messages.push(...proseIn(text));
+      if (type === 'TemplateLiteral' && Array.isArray(quasis)) {
+        const parts = quasis.map((quasi: { value: { cooked: string } }) => quasi.value.cooked);
+        messages.push(...proseIn(parts.join(placeholder)));
+      }
       for (const own of Object.values(value)) visit(own);
     }
   };
   visit(parseSync(path, source).program);
-  return messages.filter((message) => countWords(message) >= 4 && !/[<{]/.test(message));
+  return messages;
+}
+
+/** What a value in a text becomes: one word of code. */
+const placeholder = '`x`';
+
+/** The paragraphs of a text, those between tags if it is HTML. Empty if the text is not prose, such as a Lua script. */
+function proseIn(text: string): string[] {
+  if (text.startsWith('Usage:') || /^ {2}-/.test(text)) return [];
+  const isHtml = /<\/\w+>/.test(text);
+  if (!isHtml && /\n.*\n/s.test(text.trim()) && !/^[\w`].*[.:]$/m.test(text)) return [];
+  if (/\b(local \w+ =|redis\.|return \w|then\n|COMP_WORDS|%w\{|\$\()/.test(text)) return [];
+  const parts = isHtml ? text.split(/<(?!\/?(?:b|code|small|em)\b)[^>]*>/) : text.split(/\n{2,}/);
+  return parts
+    .map((part) => markdownOf(isHtml ? part.replaceAll(/<[^>]*>/g, '') : part))
+    .filter((part) => countWords(part.replaceAll(placeholder, '')) >= 4);
+}
+
+/** Escapes the characters of a message that mean something in markdown. */
+function markdownOf(text: string): string {
+  return text
+    .trim()
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/[<*{#]|\[(?![^\]]*\]\()/g, '\\$&')
+    .replace(/^([-+>]|\d+\.) /, '\\$1 ');
 }
 
 /** A paragraph for each description of a flag, and for each paragraph of text. Examples are indented, and left out. */
@@ -85,35 +105,46 @@ async function printedHelp(args: string[], program: 'weir' | 'kubectl weir'): Pr
   return (await runWeirHere([...args, '--help'], {}, program)).stdout;
 }
 
-/** The help of every command of both programs, each after `read`. */
+/** The help of every command and subcommand of both programs, each after `read`. */
 export async function helpTexts(read: (help: string) => string): Promise<ProseText[]> {
   const texts: ProseText[] = [];
   for (const program of ['weir', 'kubectl weir'] as const) {
     const list = [...(await printedHelp([], program)).matchAll(/^ {2}(\S+) {2,}(\S.*)$/gm)];
     texts.push({ source: `${program} --help`, markdown: list.map(([, , summary]) => summary).join('\n\n') });
     for (const [, name = ''] of list) {
-      const markdown = read(await printedHelp([name], program));
+      const help = await printedHelp([name], program);
+      const markdown = read(help);
       texts.push({ source: `${program} ${name} --help`, markdown });
+      for (const [, word = ''] of help.matchAll(/^ {2}([a-z]+) {2,}\S/gm)) {
+        texts.push({
+          source: `${program} ${name} ${word} --help`,
+          markdown: read(await printedHelp([name, word], program)),
+        });
+      }
     }
   }
   return texts;
 }
 
-/** Texts that stay as they are, because others search for them. */
+/** Texts that stay unchanged, because others search for them. */
 function frozenTexts(root: string): Set<string> {
   const lists = JSON.parse(readFileSync(join(root, 'schemas/frozen-names.json'), 'utf8')) as Record<
     'logLines' | 'ruleErrors' | 'requestErrors',
     string[]
   >;
-  return new Set([...lists.logLines, ...lists.ruleErrors, ...lists.requestErrors]);
+  const all = [...lists.logLines, ...lists.ruleErrors, ...lists.requestErrors];
+  return new Set(all.map((text) => markdownOf(text.replaceAll(/<\w+>/g, placeholder))));
 }
 
 export function messageTexts(root: string): ProseText[] {
   const frozen = frozenTexts(root);
-  const sources = filesOf(root, messageFiles).filter((source) => !source.endsWith('.test.ts'));
-  return sources.map((source) => {
+  const sources = filesOf(root, sourceFiles).filter(
+    (source) => !/\.test\.ts$|\.d\.ts$|\/test\//.test(source),
+  );
+  return sources.flatMap((source) => {
     const messages = messagesIn(readFileSync(join(root, source), 'utf8'), source);
-    return { source, markdown: messages.filter((message) => !frozen.has(message)).join('\n\n') };
+    const markdown = messages.filter((message) => !frozen.has(message)).join('\n\n');
+    return markdown === '' ? [] : [{ source, markdown }];
   });
 }
 

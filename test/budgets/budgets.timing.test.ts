@@ -80,7 +80,7 @@ describeWithServer('a reservation whose limiter is killed', redisProgram, (redis
       expect(await standing('a')).toMatchObject({ used: 400, reserved: 0 });
     });
 
-    it('is given back where nobody settles it', { timeout: 60_000 }, async () => {
+    it('is given back if no request commits it', { timeout: 60_000 }, async () => {
       const limiter = await start();
       const client = new BudgetClient([limiter.ports.http]);
       await client.ask('/v1/reserve', { ...about('b'), amount: 600, ttl: '2s' });

@@ -238,7 +238,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         data: { [configMap.metadata.name]: configMap.data ?? {} },
       });
       try {
-        await limiter.program.printed(/No rules were ever loaded/);
+        await limiter.program.printed(/No rules are loaded yet/);
         await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(500), {
           timeoutMs: 30_000,
         });

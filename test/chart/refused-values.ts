@@ -101,7 +101,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     },
   ],
   [
-    'admission.caBundle is no certificate in PEM',
+    'admission.caBundle is not a certificate in PEM',
     { redis, admission: { enabled: true, tlsSecret: 'a', caBundle: 'TUlJ' } },
   ],
   [
@@ -257,7 +257,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },
   ],
   [
-    'controlPlane.xds.clientFleets has "a=b", which needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate',
+    'controlPlane.xds.clientFleets has "a=b", which needs controlPlane.xds.tls.clientCa=true: without it the control plane asks for no certificates',
     { redis, controlPlane: { xds: { clientFleets: 'system:serviceaccount:c:d=e, a=b' } } },
   ],
   [
@@ -288,7 +288,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, controlPlane: { xds: { tokenAudience: 'other' } } },
   ],
   [
-    'controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true where token and secret may be read on the way',
+    'controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true if others on the network may read token and secret',
     { redis, controlPlane: { webhooks: { signingSecret: 'a' }, secretLookup: { tokenSecret: 'a' } } },
   ],
   [
@@ -310,7 +310,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, controlPlane: { secretLookup: { tokenSecret: 'a' } } },
   ],
   [
-    'controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open',
+    'controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: that listener does not open without a token',
     { redis, controlPlane: { secretLookup: { tlsSecret: 'a' } } },
   ],
   [

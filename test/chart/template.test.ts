@@ -62,7 +62,7 @@ function identities(objects: readonly RenderedObject[]): string[] {
 }
 
 /** What works, and is warned of all the same. */
-const saidOnPurpose = /can be read on the way|^XDS_ALLOW_ANONYMOUS=true: /;
+const saidOnPurpose = /others on the network can read|^XDS_ALLOW_ANONYMOUS=true: /;
 
 describeWithServer('the chart', helmProgram, () => {
   it.each(linted)('passes lint with $name', ({ values }) => {

@@ -75,25 +75,24 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
       expect(await ask(httpAt, ...trust)).toEqual(failed(`${httpAt} speaks HTTP/1.1, without TLS`, portHint));
     });
     await withLimiter(serve(server), async (at) => {
-      const hint =
-        'Add --grpc-use-tls, and --grpc-server-ca-file where its authority is none of the usual ones.';
-      expect(await ask(at)).toEqual(failed(`${at} speaks TLS alone`, hint));
+      const hint = 'Add --grpc-use-tls, and --grpc-server-ca-file unless the system trusts its authority.';
+      expect(await ask(at)).toEqual(failed(`${at} accepts only TLS`, hint));
       expect(await ask(at, ...trust)).toMatchObject({ status: 0, output: expect.stringMatching(/^OK\n/) });
     });
   }, 60_000);
 
   it('says what is wrong with the certificate of the limiter', async () => {
     await withLimiter(serve(server), async (at) => {
-      const reason = `the certificate of ${at} is issued by CN=authority, which is not trusted here`;
-      const named = 'Name the file with its authority by --grpc-server-ca-file.';
+      const reason = `the certificate of ${at} is issued by CN=authority, which this client does not trust`;
+      const named = 'Give a file with this authority by --grpc-server-ca-file.';
       expect(await ask(at, '-grpc-use-tls')).toEqual(failed(reason, named));
-      const wrong = 'The file of --grpc-server-ca-file has other authorities; it needs that one.';
+      const wrong = 'The file of --grpc-server-ca-file needs this authority.';
       const wrongFile = ['-grpc-use-tls', '-grpc-server-ca-file', foreign.caFile];
       expect(await ask(at, ...wrongFile)).toEqual(failed(reason, wrong));
     });
     const elsewhere = authority.issue({ name: 'elsewhere', alternativeNames: 'DNS:else.example' });
     await withLimiter(serve(elsewhere), async (at) => {
-      const hint = 'Dial a name that the certificate has, or have that name put into it.';
+      const hint = 'Use a name that the certificate contains, or add this name to the certificate.';
       expect(await ask(at, ...trust)).toEqual(
         failed(`the certificate of ${at} is for DNS:else.example, not for 127.0.0.1`, hint),
       );
@@ -129,11 +128,11 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
       // The alert that says so may be overtaken by the end of the connection.
       const bare = await ask(at, ...trust);
       expect(bare.output).toMatch(
-        /(wants a certificate of its callers\nAdd|closed the connection in the TLS handshake\nIt may want a certificate:) --grpc-cert-file and --grpc-key-file\.\n$/,
+        /(requires a certificate of its callers\nAdd|closed the connection in the TLS handshake\nIt may require a certificate:) --grpc-cert-file and --grpc-key-file\.\n$/,
       );
-      const closed = `${at} closed the connection when it was shown the certificate`;
+      const closed = `${at} closed the connection after it received the certificate`;
       const must =
-        "that authority must be in GRPC_CLIENT_TLS_CACERT, and GRPC_CLIENT_TLS_SAN, where it is set, among the names. The limiter's log has the reason.";
+        "GRPC_CLIENT_TLS_CACERT must contain that authority, and the names must include GRPC_CLIENT_TLS_SAN if it is set. The limiter's log has the reason.";
       expect(await ask(at, ...trust, ...show(alien))).toEqual(
         failed(closed, `It is issued by CN=foreign for DNS:me.example: ${must}`),
       );
@@ -141,14 +140,14 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
         failed(closed, `It is issued by CN=authority for DNS:other.example: ${must}`),
       );
       expect((await ask(at, ...trust, ...show(old))).output).toMatch(
-        /was shown the certificate\nThat of --grpc-cert-file expired at [\dT:.-]+Z\.\n$/,
+        /received the certificate\nThe certificate of --grpc-cert-file expired at [\dT:.-]+Z\.\n$/,
       );
     });
   }, 60_000);
 
   it('refuses files that cannot be used, before it asks', async () => {
     const half = await ask('127.0.0.1:1', ...trust, '-grpc-cert-file', server.certFile);
-    expect(half.output).toMatch('weir: --grpc-cert-file and --grpc-key-file need each other\n');
+    expect(half.output).toMatch('weir: --grpc-cert-file and --grpc-key-file must be given together\n');
     const mine = authority.issue({ name: 'unfit' });
     const unfit = ['-grpc-cert-file', mine.certFile, '-grpc-key-file', server.keyFile];
     const wrong = await ask('127.0.0.1:1', ...trust, ...unfit);

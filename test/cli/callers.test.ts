@@ -37,7 +37,7 @@ it('makes a token that a limiter with its line knows, and ask shows it', async (
   const without = await weirCommand(question);
   expect([without.code, without.stderr]).toEqual([
     1,
-    'request error: UNAUTHENTICATED: no token and no client certificate says who asks\n',
+    'request error: UNAUTHENTICATED: the request has neither a token nor a client certificate of a caller\n',
   ]);
 });
 

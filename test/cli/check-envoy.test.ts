@@ -99,7 +99,7 @@ describe('weir check --envoy', () => {
     expect(stdout).toContain(
       `${path}:48:39: error: this limits nothing: no rule matches the descriptor (path, tier) [unmatched-descriptor]\n`,
     );
-    expect(stdout).toContain('hint: "tier" is none of the keys there: plan\n');
+    expect(stdout).toContain('hint: "tier" is not one of the keys there: plan\n');
     expect(stdout).toContain(
       `${shop}:15:9: error: no descriptor (path, plan) of the domain "shop" reaches this rule, nor 1 more of these keys [unreached-rule]\n`,
     );
@@ -121,13 +121,15 @@ describe('weir check --envoy', () => {
     );
     expect(status).toBe(1);
     const alone = runWeir(['check', '--envoy', join(folder, 'routes.yaml'), shop]);
-    expect(alone.stdout).toContain('no rate limit filter is in what was given');
+    expect(alone.stdout).toContain('the input has no rate limit filter');
     expect(alone.status).toBe(0);
   });
 
   it.each(['', '{}', 'domain: shop\n'])('does not take for fitting what is no Envoy: %j', (text) => {
     const { status, stdout } = checkOf('-', text, shop);
-    expect(stdout).toContain('<stdin>:1:1: error: nothing to compare: there is neither a rate limit filter');
+    expect(stdout).toContain(
+      '<stdin>:1:1: error: nothing to compare: the input has neither a rate limit filter',
+    );
     expect(stdout).not.toMatch(fits);
     expect(status).toBe(1);
   });
@@ -153,12 +155,12 @@ describe('weir check --envoy', () => {
       input: 'domain: shop\nx: 1\n',
     });
     expect(bad.stdout).toContain(
-      '1 file of the proxy, not compared: there are no rules, or errors in them\n',
+      '1 file of the proxy, not compared: there are no rules, or they have errors\n',
     );
     expect(bad.status).toBe(1);
     const missing = runWeir(['check', '--envoy', 'nowhere.yaml', shop]);
     expect(missing.stderr).toBe(
-      'weir: --envoy nowhere.yaml: no such file or directory\n"weir check --help" says what it takes.\n',
+      'weir: --envoy nowhere.yaml: no such file or directory\n"weir check --help" describes its arguments.\n',
     );
     expect(missing.status).toBe(2);
   });

@@ -90,6 +90,6 @@ it('warns of a file of profiles among rule files, which limiters refuse there', 
   writeFileSync(misplaced, good);
   const { status, stdout } = runWeir(['check', rules]);
   expect(status).toBe(0);
-  expect(stdout).toContain(`${misplaced}: warning: stands among rule files`);
+  expect(stdout).toContain(`${misplaced}: warning: is in a folder of rule files`);
   expect(stdout).toContain('[misplaced-file]');
 });

@@ -63,10 +63,10 @@ describe('weir check', () => {
     const path = write('a.yaml', shadowed);
     const { status, stderr, stdout } = runWeir(['check', path]);
     expect(stdout.split('\n')).toEqual([
-      `${path}:3:10: error: no entry with the key 'k' finds this rule: 'k_*' takes all of its values (line 5) [never-matches]`,
+      `${path}:3:10: error: no entry with the key 'k' matches this rule: 'k_*' matches all of its values (line 5) [never-matches]`,
       '  3 |   - key: k',
       '    |          ^',
-      '  hint: patterns are tried before rules without a value, wherever they stand; one of the two is too many',
+      '  hint: patterns come before rules without a value, in any order of the file; remove one of the two',
       'failed: 1 error: 1 file',
       '',
     ]);
@@ -154,9 +154,11 @@ descriptors:
     );
     const { stdout } = runWeir(['check', path]);
     expect(stdout).toContain(
-      `${path}:6:9: warning: '10000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it [never-tighter]\n`,
+      `${path}:6:9: warning: '10000 per hour' never limits anything: what '100 per minute' beside it allows is always within it [never-tighter]\n`,
     );
-    expect(stdout).toContain(`${path}:8:94: warning: a burst of 0 refuses every request [burst-of-zero]\n`);
+    expect(stdout).toContain(
+      `${path}:8:94: warning: a burst of 0 makes every request over limit [burst-of-zero]\n`,
+    );
     expect(runWeir(['check', '--strict', '--allow', 'never-tighter,burst-of-zero', path]).status).toBe(0);
   });
 
@@ -165,10 +167,10 @@ descriptors:
     const zero = '{ unit: day, requestsPerUnit: 5, algorithm: TokenBucket, burst: 0 }';
     const path = write('m.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${bucket} }\n`));
     expect(runWeir(['check', path]).stdout).toMatch(
-      /burst is for algorithm TokenBucket alone \[burst-without-bucket\]\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or leave burst out\n/,
+      /burst is for algorithm TokenBucket alone \[burst-without-bucket\]\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or remove burst\n/,
     );
     const odd = write('o.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${zero} }\n`));
-    expect(runWeir(['check', odd]).stdout).toContain('leave it out for as many as requestsPerUnit\n');
+    expect(runWeir(['check', odd]).stdout).toContain('remove it for as many as requestsPerUnit\n');
   });
 
   it('refuses what a limiter with these settings refuses, in all spellings', () => {
@@ -188,16 +190,16 @@ descriptors:
     const refusedBy = (...settings: string[]) => {
       const flags = settings.flatMap((one) => ['--setting', one]);
       const { status, stdout } = runWeir(['check', rules, json, objects, ...flags]);
-      const found = stdout.match(/(?<=of 'd\.)\w+' cannot be (?:counted|kept): [A-Z_]+/g) ?? [];
+      const found = stdout.match(/(?<=of 'd\.)\w+' cannot be (?:counted|stored): [A-Z_]+/g) ?? [];
       expect(found).toHaveLength(3 * new Set(found).size);
       return [status, ...new Set(found)];
     };
-    const unkept = (why: string) => [1, `e' cannot be kept: ${why}`];
+    const unkept = (why: string) => [1, `e' cannot be stored: ${why}`];
     const narrow = (why: string) => [
       1,
       `a' cannot be counted: ${why}`,
       `b' cannot be counted: ${why}`,
-      `e' cannot be kept: ${why}`,
+      `e' cannot be stored: ${why}`,
     ];
     expect(refusedBy()).toEqual([0]);
     expect(refusedBy('BACKEND_TYPE=memory', 'REDIS_SCRIPTS=never')).toEqual([0]);
@@ -238,11 +240,11 @@ descriptors:
         return [status, ...(stdout.match(/.+(?= \[never-leased\])/g) ?? [])];
       };
       const few = expect.stringContaining(
-        "a lease of 1% of '5 per day' is less than 2 hits: nothing is leased",
+        "a lease of 1% of '5 per day' is less than 2 hits, so it is not leased",
       );
       expect(warned()).toEqual([0, few]);
       expect(warned('LEASES=on')).toEqual([0, few]);
-      const unleased = `${path}: warning: 2 rules have a lease, and nothing is leased: `;
+      const unleased = `${path}: warning: 2 rules have a lease without effect: `;
       expect(warned('LEASES=off')).toEqual([0, `${unleased}LEASES is off`, few]);
       const why = 'LEASES has no effect without BACKEND_TYPE=redis: the limiter counts each hit at once';
       expect(warned('LEASES=on', 'BACKEND_TYPE=memory')).toEqual([0, `${unleased}${why}`, few]);
@@ -285,7 +287,7 @@ descriptors:
     ].join('\n---\n');
     const { status, stdout, stderr } = runWeir(['check', '-'], { input: chart });
     expect(stdout).toContain(
-      'ok: 1 file, 1 domain, 1 rule; 2 other objects passed over (v1 ConfigMap, v1 Service)\n',
+      'ok: 1 file, 1 domain, 1 rule; 2 other objects skipped (v1 ConfigMap, v1 Service)\n',
     );
     expect([status, stderr]).toEqual([0, '']);
   });
@@ -337,7 +339,7 @@ descriptors:
     );
     const { stdout, status } = runWeir(['check', path]);
     expect(stdout).toContain(
-      `${path}:14:11: warning: domain 'shop' of fleet 'default' is taken by default/a (${path}:5): only one of them is served [duplicate-domain]`,
+      `${path}:14:11: warning: domain 'shop' of fleet 'default' belongs to default/a (${path}:5): limiters get only one of them [duplicate-domain]`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--merge-domain-configs', path]).stdout).toBe('ok: 1 file, 1 domain, 2 rules\n');
@@ -346,7 +348,7 @@ descriptors:
       `${manifest('a', 'shop')}---\n${manifest('b', 'shop')}---\n${manifest('b', 'x')}`,
     );
     const merged = runWeir(['check', '--merge-domain-configs', clash]).stdout;
-    expect(merged).toContain("descriptor 'k' in domain 'shop' of fleet 'default' is taken by default/a");
+    expect(merged).toContain("descriptor 'k' in domain 'shop' of fleet 'default' belongs to default/a");
     expect(merged).toContain('[duplicate-object]');
   });
 
@@ -365,7 +367,7 @@ descriptors:
     const { status, stdout, stderr } = runWeir(['check', folder]);
     expect(stderr).toBe('');
     expect(stdout).toContain(
-      '3 files, 2 domains, 2 rules; 2 other objects passed over (v1 ConfigMap, type.googleapis.com/other); 1 other JSON file passed over\n',
+      'ok: 3 files, 2 domains, 2 rules; 2 other objects skipped (v1 ConfigMap, type.googleapis.com/other); 1 other JSON file skipped\n',
     );
     expect(status).toBe(0);
   });
@@ -437,7 +439,7 @@ descriptors:
     writeFileSync(join(mixed, 'c.json'), '{"@type": 1');
     writeFileSync(join(mixed, 'd.json'), '{"domain": ');
     const { status, stdout } = runWeir(['check', '--strict', mixed]);
-    expect(stdout).toContain(`${mixed}/d.json: error: is no JSON, and is passed over [unreadable]\n`);
+    expect(stdout).toContain(`${mixed}/d.json: error: is not JSON, and is skipped [unreadable]\n`);
     expect(stdout).toMatch(new RegExp(`${mixed}/c.json:1:\\d+: error: `));
     expect(stdout).not.toContain('b.json');
     expect(status).toBe(1);
@@ -527,16 +529,18 @@ descriptors:
     expect(skipped.map(({ file }: { file: string }) => file)).toEqual([...files, join(folder, 'other.json')]);
     const { stdout } = runWeir(['check', folder]);
     expect(stdout).toContain(
-      `${files[1]}: warning: holds rules and is not read: only *.yaml and *.yml are rule files [passed-over]\n`,
+      `${files[1]}: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]\n`,
     );
-    expect(stdout).toContain('2 other JSON files passed over; 2 files of other names passed over\n');
+    expect(stdout).toContain(
+      'ok with 3 warnings: 1 file, 1 domain, 2 rules; 2 other JSON files skipped; 2 files with other names skipped\n',
+    );
   });
 
   it('finds a limit of 0 hardly meant only where it is not written', () => {
     const rules = (limit: string): string =>
       `domain: d\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n${limit}`;
     expect(runWeir(['check', '-'], { input: rules('') }).stdout).toContain(
-      '<stdin>:4:5: error: a limit of 0 refuses every request [limit-of-zero]\n  4 |     rate_limit:\n    |     ^^^^^^^^^^\n',
+      '<stdin>:4:5: error: a limit of 0 makes every request over limit [limit-of-zero]\n  4 |     rate_limit:\n    |     ^^^^^^^^^^\n',
     );
     expect(runWeir(['check', '-'], { input: rules('      requests_per_unit: 0\n') }).stdout).toBe(
       'ok: 1 file, 1 domain, 1 rule\n',
@@ -568,7 +572,7 @@ descriptors:
     [
       '9007199254740992',
       'requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 9007199254740992',
-      'write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited',
+      'write a whole number from 0 to 9007199254740991, without fraction and exponent; for no limit write unlimited: true',
     ],
     [
       '5, replaces: [a]',
@@ -589,7 +593,7 @@ descriptors:
     ['descriptors: 5', 'descriptors is a list: each rule begins with "- key:"'],
     [
       'descriptors:\n  - { key: k, rate_limit: [{ unit: day }] }',
-      'write one limit without a dash; several of them stand in rate_limits',
+      'write one limit without a dash; write several in rate_limits',
     ],
     ['descriptors:\n  - { key: k, limit: { unit: day } }', 'did you mean rate_limit?'],
     ['descriptors: [k]', 'each element of descriptors is a mapping: "- key: <key>"'],
@@ -609,7 +613,7 @@ descriptors:
     );
     expect(runWeir(['check', folder])).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining("1 other object passed over (Envoy's configuration)"),
+      stdout: expect.stringContaining("1 other object skipped (Envoy's configuration)"),
     });
     expect(runWeir(['check', envoy])).toMatchObject({ status: 1 });
     writeFileSync(join(folder, 'rules/envoy.yaml'), 'static_resources: {}\n');

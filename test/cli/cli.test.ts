@@ -66,7 +66,7 @@ describe('weir', () => {
     [['ask', '-domain', 'd'], 'weir: ask needs a domain and the entries of a descriptor'],
     [['ask', 'd', 'a=b', '-domain', 'd'], 'weir: ask takes a request once'],
     [['ask', 'd', 'a=b', '-oltp-protocol', 'udp'], 'weir: --oltp-protocol is http or grpc, not "udp"'],
-    [['ask', 'd', 'a=b', '+'], 'weir: a + stands between two descriptors'],
+    [['ask', 'd', 'a=b', '+'], 'weir: a + separates two descriptors'],
     [
       ['why', 'd', 'a=b', '+', 'c=d', '--limiter', '127.0.0.1'],
       'weir: why takes one descriptor, without a +',
@@ -131,7 +131,7 @@ describe('weir check', () => {
       `${folder}/a.yaml:5:5: error: the rule has no key [empty-key]`,
       '  5 |   - value: y',
       '    |     ^^^^^',
-      '  hint: each rule needs "key:"; it is what a request\'s entry is looked up by',
+      '  hint: each rule needs "key:", the key of the request\'s entry',
       `${folder}/b.yml:1:9: error: the domain is empty [empty-domain]`,
       '  1 | domain: ""',
       '    |         ^^',
@@ -239,7 +239,7 @@ describe('weir ask', () => {
     const target = ['-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd', '-descriptors', 'a=b'];
     const { status, stderr } = weir('ask', ...target);
     expect(stderr).toBe(
-      `request error: UNAVAILABLE: ${target[1]}: connection refused\nA limiter listens there only when its store has answered and its rules are loaded; its log says what it waits for.\n`,
+      `request error: UNAVAILABLE: ${target[1]}: connection refused\nA limiter listens there only after its store has answered and its rules are loaded; its log says what it waits for.\n`,
     );
     expect(status).toBe(1);
   });

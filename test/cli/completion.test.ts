@@ -80,7 +80,7 @@ describe('weir completion', () => {
     const { status, stderr } = runWeir(['completion', 'fihs']);
     expect([status, stderr.split('\n')[0]]).toEqual([
       2,
-      'weir: "fihs" is none of bash, zsh, fish; did you mean "fish"?',
+      'weir: "fihs" is not one of bash, zsh, fish; did you mean "fish"?',
     ]);
   });
 });

@@ -36,7 +36,7 @@ spec:
         replaces:
           - name: per_tenant
 `);
-    expect(stderr).toBe('weir: comments are not carried over\n');
+    expect(stderr).toBe('weir: comments are lost\n');
     expect(status).toBe(0);
   });
 
@@ -124,7 +124,7 @@ descriptors:
       status: 1,
       stdout: '',
       stderr:
-        'weir: a rule file has no labels: app.kubernetes.io/part-of of default/mail are lost\nweir: --allow-loss leaves that out\n',
+        'weir: a rule file has no labels: app.kubernetes.io/part-of of default/mail are lost\nweir: --allow-loss omits it\n',
     });
     const allowed = runWeir([...args, '--allow-loss']);
     expect(allowed.stdout).toMatch(/^domain: mail\ndescriptors:\n {2}- key: tenant\n/);
@@ -173,7 +173,7 @@ descriptors:
       input,
     });
     const refusals = stderr.matchAll(
-      /^weir: <stdin>:1:\d+: cannot be said in a manifest: (.*?): (?:must )(.*)$/gm,
+      /^weir: <stdin>:1:\d+: a manifest cannot express it: (.*?): (?:must )(.*)$/gm,
     );
     expect(Array.from(refusals, ([, place, problem]) => [place, problem])).toEqual([
       ['spec.domain', 'have at most 253 characters, found 254'],
@@ -204,7 +204,7 @@ descriptors:
     const { status, stderr } = runWeir(['convert', folder, '--to', 'manifest', '--merge-domain-configs']);
     const place = `${join(folder, 'b.yaml')}:11:13`;
     expect(stderr).toContain(
-      `${place}: cannot be said in a manifest: spec.descriptors[2].rateLimit.name: must have`,
+      `${place}: a manifest cannot express it: spec.descriptors[2].rateLimit.name: must have`,
     );
     expect(status).toBe(1);
   });
@@ -226,7 +226,11 @@ descriptors:
     [['convert', 'examples/rules'], 2, 'convert needs --to rules, manifest or xds'],
     [['convert', 'examples/rules', '--to', 'toml'], 2, '--to is rules, manifest or xds, not "toml"'],
     [['convert', '--to', 'xds'], 2, 'convert needs rules: a file or a folder'],
-    [['convert', 'examples/rules', '--to', 'xds', '--domain', 'x'], 2, 'there are no rules for that domain'],
+    [
+      ['convert', 'examples/rules', '--to', 'xds', '--domain', 'x'],
+      2,
+      'weir: examples/rules: it has no rules for that domain, class and fleet',
+    ],
     [['convert', 'examples/rules', '--to', 'manifest', '--name', 'x'], 2, '--name is for one domain'],
     [
       ['convert', 'examples/rules/mail.yaml', '--to', 'manifest', '--name', 'Mail_1'],

@@ -64,7 +64,7 @@ describe('weir diff', () => {
     const { stdout, status } = await diff('-o', 'github', '--fail-on', 'gone', old, now);
     expect(status).toBe(1);
     expect(stdout.split('\n').map((line) => line.replace(`file=${now}`, 'file=new.yaml'))).toEqual([
-      '::error file=new.yaml,title=weir%3A gone::shop: gone: unit: minute, requests_per_unit: 5; gone: these requests have no limit any more',
+      '::error file=new.yaml,title=weir%3A gone::shop: gone: unit: minute, requests_per_unit: 5; gone: these requests no longer have a limit',
       '::notice file=new.yaml,line=5,col=11,title=weir%3A stricter::shop: a: requests_per_unit: 5 -> 3; stricter: 3 per minute instead of 5 per minute',
       '::notice file=new.yaml,line=12,col=11,title=weir%3A looser::shop: b: requests_per_unit: 5 -> 9; looser: 9 per minute instead of 5 per minute',
       '::notice file=new.yaml,line=19,col=11,title=weir%3A new::shop: new: unit: minute, requests_per_unit: 5; new: these requests had no limit, and are limited now',
@@ -83,16 +83,16 @@ describe('weir diff', () => {
     expect(stdout).toBe(`<!-- weir diff -->
 ### Rate limits: 1 new, 1 stricter, 1 looser, 1 gone
 
-| effect | rule | change | what it means |
+| effect | rule | change | effect on requests |
 | --- | --- | --- | --- |
 | **new** | \`shop: new\` | \`unit: minute\`<br>\`requests_per_unit: 5\` | these requests had no limit, and are limited now |
 | **stricter** | \`shop: a\` | \`requests_per_unit: 5 -> 3\` | 3 per minute instead of 5 per minute |
 | **looser** | \`shop: b\` | \`requests_per_unit: 5 -> 9\` | 9 per minute instead of 5 per minute |
-| **gone** | \`shop: gone\` | \`unit: minute\`<br>\`requests_per_unit: 5\` | these requests have no limit any more |
+| **gone** | \`shop: gone\` | \`unit: minute\`<br>\`requests_per_unit: 5\` | these requests no longer have a limit |
 
 failed: 1 change that --fail-on names: shop: gone (gone)
 
-#### What a recording says
+#### Recorded requests
 
 4 recorded requests, 1970-01-12T13:46:41.000Z to 1970-01-12T13:46:44.000Z<br>newly limited: 1 request (25.00%), 1970-01-12T13:46:44.000Z to 1970-01-12T13:46:44.000Z<br>no longer limited: 0 requests (0.00%)
 
@@ -267,7 +267,7 @@ describeWithServer('the comment of weir diff', cmarkProgram, (cmark) => {
     expect(Buffer.byteLength(stdout)).toBeLessThan(65_536);
     expect(Buffer.byteLength(stdout)).toBeGreaterThan(55_000);
     expect(stdout).toMatch(
-      /\n\.\.\. and \d+ more changes, for which there is no room here\.\n\n#### What a recording says/,
+      /\n\.\.\. and \d+ more changes, which do not fit here\.\n\n#### Recorded requests/,
     );
     expect(stdout).toContain('| `shop.a` | 3 |');
   });

@@ -29,7 +29,7 @@ describe('weir diff', () => {
     stricter: 4 per minute instead of 5 per minute
 ~ shop: path=/checkout
     shadow_mode: true -> false
-    stricter: shadow mode let these requests pass: what is over the limit is refused now
+    stricter: shadow mode let these requests pass; those over limit no longer pass
 2 changes: 2 stricter
 `,
       stderr: '',
@@ -46,7 +46,7 @@ describe('weir diff', () => {
     });
     expect(runWeir(['diff', before!, after!]).stdout).toBe(`~ d: k
     lease: LEASE_SHARE -> 2%
-    same: a limiter leases up to 2 hits of it at a time, where LEASES is on
+    same: a limiter leases up to 2 hits of it at a time, if LEASES is on
 1 change: 1 same
 `);
   });
@@ -75,21 +75,21 @@ describe('weir diff', () => {
     );
     expect(runWeir(['diff', before!, after!]).stdout).toBe(`~ d: k0
     algorithm: fixed_window -> sliding_window
-    stricter: 100 per minute, sliding window instead of 100 per minute; what the window before counted still weighs: no second burst at its edge
-    other counter key, so counting starts anew: d_k0_<any>_ -> 1{d;k0=<any>}
+    stricter: 100 per minute, sliding window instead of 100 per minute; hits of the previous window still count in part, so there is no second burst at its end
+    other counter key, so counting starts again at 0: d_k0_<any>_ -> 1{d;k0=<any>}
 ~ d: k1
     unit: minute -> none, requests_per_unit: 100 -> none, rate_limits: none -> 100 per minute; 5000 per day (name daily)
     stricter: 100 per minute; 5000 per day instead of 100 per minute
-    other counter key, so counting starts anew (with COUNTER_KEYS=unambiguous 100 per minute goes on): d_k1_<any>_ -> 1{d;k1=<any>}
+    other counter key, so counting starts again at 0 (with COUNTER_KEYS=unambiguous 100 per minute continues): d_k1_<any>_ -> 1{d;k1=<any>}
     other metric name: d.k1 -> d.k1.1m, d.k1.daily
 ~ d: k2
     unit_multiplier: 1 -> 5
     stricter: 100 in 5m, sliding window instead of 100 per minute, sliding window
-    another window, so counting starts anew
+    another window, so counting starts again at 0
 ~ d: k3
     rate_limits: 100 per minute; 10 per second, token bucket, burst 20 -> 100 per minute; 10 per second, token bucket, burst 20; 5000 per day (name daily)
     stricter: 100 per minute; 10 per second, token bucket, burst 20; 5000 per day instead of 100 per minute; 10 per second, token bucket, burst 20
-    a counter of its own, so counting starts anew: 5000 per day
+    its own counter, so counting starts again at 0: 5000 per day
 4 changes: 4 stricter
 `);
   });
@@ -198,7 +198,7 @@ describe('weir diff', () => {
       stdout: `+ d: tenant=acme
     unit: minute, requests_per_unit: 1000
     mixed: these requests had no limit, and are limited now
-    takes requests from 'tenant > user' (10 per minute): these requests have no limit any more
+    takes requests from 'tenant > user' (10 per minute): these requests no longer have a limit
 1 change: 1 mixed
 `,
       stderr: 'failed: 1 change that --fail-on names: d: tenant=acme (gone)\n',
@@ -226,7 +226,7 @@ describe('weir diff', () => {
     [['diff', 'a'], 'diff takes two sets of rules, not 1'],
     [
       ['diff', 'a', 'b', '--fail-on', 'gone,fewer'],
-      'weir: --fail-on: there is no effect "fewer"; it takes new, stricter, mixed, looser, gone, same, unlimited, shadow, or none\n',
+      'weir: --fail-on: "fewer" is not an effect; it takes new, stricter, mixed, looser, gone, same, unlimited, shadow, or none\n',
     ],
     [['diff', '-', '-'], 'only one of the two can be standard input'],
     [['diff', 'examples/rules', 'nowhere'], 'weir: nowhere: no such file or directory'],

@@ -51,7 +51,7 @@ describe('weir envoy', () => {
       - remote_address: {}
   # for path=/search*, plan; path=/search*, plan=gold
   # FILL IN: where "plan" comes from; the header x-plan is taken, --from plan=... says it
-  # :path has the query with it: /a?b=c is another value than /a
+  # :path includes the query: /a?b=c is another value than /a
   - actions:
       - request_headers:
           header_name: ":path"
@@ -60,7 +60,7 @@ describe('weir envoy', () => {
           header_name: x-plan
           descriptor_key: plan
   # for path=/checkout
-  # :path has the query with it: /a?b=c is another value than /a
+  # :path includes the query: /a?b=c is another value than /a
   - actions:
       - request_headers:
           header_name: ":path"

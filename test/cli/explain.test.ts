@@ -13,12 +13,12 @@ describe('weir explain', () => {
     expect(runWeir([...args, ...at])).toEqual({
       status: 0,
       stdout: `shop: path=/search/x, plan=gold
-├─ level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that fits
+├─ level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that matches
 │  ├─ nearly: path=/checkout (1000 per hour, examples/rules/shop.yaml:26), another value
 │  ├─ not: remote_address (5 per minute, examples/rules/shop.yaml:5), another key
 │  └─ not: remote_address=192.0.2.1 (unlimited, examples/rules/shop.yaml:34), another key
-├─ level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has this very value
-│  └─ passed over: plan (2 per second, examples/rules/shop.yaml:15) has the key and no value, which counts last
+├─ level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has exactly this value
+│  └─ passed over: plan (2 per second, examples/rules/shop.yaml:15) has the key and no value: tried last
 └─ limit: 50 per second
    ├─ counter key: shop_path_/search*_plan_gold_1769860830
    ├─ window: 2026-01-31T12:00:30Z to 2026-01-31T12:00:31Z
@@ -31,9 +31,9 @@ describe('weir explain', () => {
   it('says of a descriptor without a rule where it failed, with status 1', () => {
     const { status, stdout } = runWeir(['explain', 'examples/manifests', 'shop', 'path=/a,b']);
     expect(stdout).toContain('shop: path="/a,b"\n');
-    expect(stdout).toContain('├─ level 1, path="/a,b": no rule fits (none of the 4 rules here does)\n');
+    expect(stdout).toContain('├─ level 1, path="/a,b": no rule matches (none of the 4 rules here does)\n');
     expect(stdout).toContain(
-      'no limit: no rule fits at level 1, and there is no second try at a level above',
+      'no limit: no rule matches at level 1, and the limiter does not try other rules at a level above',
     );
     expect(status).toBe(1);
     const unknown = runWeir(['explain', 'examples/rules', 'shops', 'a=b']);
@@ -63,7 +63,7 @@ describe('weir explain', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: words + plain });
     const part = runWeir([...explain, '--bucket', 'plan=gold']);
     expect(part.stdout).toContain(
-      'bucket: no order of all its entries has a rule with a limit: it gets what RLQS_NO_RULE says',
+      'bucket: no order of all its entries has a rule with a limit: RLQS_NO_RULE decides',
     );
     expect(part.status).toBe(1);
     const twice = runWeir([...explain, 'plan=gold', '--bucket', 'plan=gold']);
@@ -122,7 +122,7 @@ descriptors:
    ├─ window: the last 5m, by the clock of the store
    └─ metric: ratelimit.service.rate_limit.d.tenant
 d: message=b
-└─ 3 limits: all have to allow, and what one refuses counts in none (shadow mode: never refuses)
+└─ 3 limits: all have to allow, and hits over one limit count in none (shadow mode: never over limit)
    ├─ 5 per second, token bucket, burst 10
    │  ├─ counter key: 1{d;message=b}1:bucket
    │  ├─ bucket: 10 when full, filled at 5 per second, by the clock of the store
@@ -153,19 +153,21 @@ d: message=b
     const leases = (key: string, ...flags: string[]) =>
       explained(key, ...flags).stdout.match(/leases.*/)?.[0];
     const words = (most: number) =>
-      `leases with LEASES=on: up to ${most} hits at a time, so at most ${most} a limiter refused too early`;
+      `leases with LEASES=on: up to ${most} hits at a time, so at most ${most} a limiter over limit too early`;
     expect(leases('k0')).toBeUndefined();
     const half = setting('LEASES=on', 'LEASE_SHARE=0.5%');
     expect(leases('k0', ...half)).toBe(words(50));
     expect(leases('k1')).toBe(words(200));
     expect(leases('k1', ...half)).toBe(words(200));
-    expect(leases('k2', ...half)).toBe('leases: none, as the rule says');
-    expect(leases('k3')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
+    expect(leases('k2', ...half)).toBe('leases: none, as set in the rule');
+    expect(leases('k3')).toBe('leases: none, because 0.01% of the limit is less than 2 hits');
     expect(leases('k0', ...setting('LEASES=on', 'LEASE_SHARE=0.01%'))).toBe(
-      'leases: none, as 0.01% of the limit is less than 2 hits',
+      'leases: none, because 0.01% of the limit is less than 2 hits',
     );
     expect(leases('k4')).toBeUndefined();
-    expect(leases('k4', ...half)).toBe('leases: none, as only fixed windows without other limits are leased');
+    expect(leases('k4', ...half)).toBe(
+      'leases: none, because only fixed windows without other limits are leased',
+    );
     expect(JSON.parse(explained('k1', '-o', 'json').stdout).descriptors).toMatchObject([
       { rule: { lease: '2%' }, limits: [{ leaseMost: 200 }] },
     ]);
@@ -242,7 +244,7 @@ d: message=b
         ...['explain', `${url}/rlconfig`, 'shop', 'path=/search/x', 'plan=gold'],
         ...at,
       ]);
-      expect(stdout).toContain('path_/search* (no limit) is the first pattern that fits');
+      expect(stdout).toContain('path_/search* (no limit) is the first pattern that matches');
       expect(stdout).toContain('counter key: shop_path_/search*_plan_gold_1769860830\n');
       expect(status).toBe(0);
       expect(runWeir(['diff', url, 'examples/rules'])).toEqual({
@@ -287,7 +289,7 @@ d: message=b
       const nobody = runWeir(['explain', '127.0.0.1:1', 'shop', 'a=b']);
       expect([nobody.stderr, nobody.status]).toEqual(['weir: 127.0.0.1:1: connection refused\n', 2]);
       const wrong = runWeir(['explain', `${url}/stats`, 'd', 'a=b']);
-      expect(wrong.stderr).toContain('lists no rules as JSON: only a limiter of Weir does');
+      expect(wrong.stderr).toContain('does not list rules as JSON: only a limiter of Weir does');
       expect(wrong.status).toBe(2);
     } finally {
       await limiter.stop();
@@ -343,7 +345,7 @@ d: message=b
   it.each([
     [['explain'], 'explain needs rules: a file, a folder or host:port of a limiter'],
     [['explain', 'a', 'b', 'c'], '"c" is not of the form key=value'],
-    [['explain', 'a', 'b', 'c=d', '+'], 'a + stands between two descriptors'],
+    [['explain', 'a', 'b', 'c=d', '+'], 'a + separates two descriptors'],
     [['explain', 'a'], 'explain needs a domain'],
     [['explain', 'examples/rules', 'd'], 'explain needs the entries of a descriptor, key=value'],
     [

@@ -45,7 +45,7 @@ describe('rules', () => {
 
   it('are not read from a device', () => {
     const [error] = readInput('/dev/zero', { mergeDomains: false }).errors;
-    expect(error).toMatchObject({ source: '/dev/zero', text: 'is a device, and is not read' });
+    expect(error).toMatchObject({ source: '/dev/zero', text: 'is a device, which is not read' });
   });
 
   it('may have a byte order mark', () => {
@@ -76,7 +76,7 @@ describe('an Envoy configuration', () => {
   it('says what is no text, and what is no file', () => {
     written(Buffer.from([0x64, 0xff, 0x3a]));
     expect(() => found(path)).toThrow(`--envoy ${path}: invalid leading UTF-8 octet, from character 2 on`);
-    expect(() => found('/dev/zero')).toThrow('--envoy /dev/zero: is a device, and is not read');
+    expect(() => found('/dev/zero')).toThrow('--envoy /dev/zero: is a device, which is not read');
   });
 });
 
@@ -94,12 +94,12 @@ describe('a recording', () => {
     [
       'too many descriptors',
       line({}, Array(200_001).fill([['a', 'x']])),
-      '200001 elements, and a limiter refuses more than 256',
+      '200001 elements, and a limiter rejects more than 256',
     ],
     [
       'too many entries',
       line({}, [Array(65).fill(['a', 'x'])]),
-      '65 elements, and a limiter refuses more than 64',
+      '65 elements, and a limiter rejects more than 64',
     ],
     ['a time without end', line({}).replace('"time":1', '"time":1e400'), 'time Infinity is after'],
     ['NaN', line({}).replace('"time":1', '"time":NaN'), 'is not JSON'],

@@ -46,7 +46,7 @@ describe('weir init', () => {
     expect(readdirSync(folder).sort()).toEqual(names);
     const readme = readFileSync(join(folder, 'README.md'), 'utf8');
     const check = readme.match(/^weir (check .*)$/m)?.[1] ?? '';
-    expect(stdout).toContain(`\nCheck what was written.\n  weir ${check}\n`);
+    expect(stdout).toContain(`\nCheck the files.\n  weir ${check}\n`);
     const checked = runWeir([...check.split(' '), '--strict']);
     expect(checked.stdout).toMatch(
       proxy === 'none' ? /^ok: / : /^ok: .*; 1 file of the proxy: descriptors and rules fit/,
@@ -111,7 +111,7 @@ describe('weir init', () => {
         encoding: 'utf8',
       });
     expect(run('login').stderr).toContain(
-      '"login" is none of address, path and header:<name>; several are separated by commas. A login needs two limits',
+      '"login" is not one of address, path and header:<name>; several are separated by commas. A login needs two limits',
     );
     expect(run('login').stderr).toContain('examples/login-throttling');
     expect(run('address').status).toBe(0);
@@ -159,7 +159,7 @@ describe('weir init', () => {
     expect(runWeir(args).status).toBe(0);
     const text = readFileSync(join(folder, 'config/web.yaml'), 'utf8');
     expect(text).toContain('for each path and api_key.');
-    expect(text).toContain('# A path has its query with it');
+    expect(text).toContain('# A path includes its query');
   });
 
   it('looks for limiters where the chart puts them', () => {
@@ -177,7 +177,7 @@ describe('weir init', () => {
     writeFileSync(join(folder, 'envoy.yaml'), 'mine\n');
     const refused = runWeir(['init', folder, ...flags('envoy')]);
     expect(refused.stderr).toBe(
-      `weir: ${folder}/envoy.yaml: there already; nothing was written, --force writes over it\n`,
+      `weir: ${folder}/envoy.yaml: exists already; no file was written. --force overwrites it\n`,
     );
     expect(refused.status).toBe(1);
     expect(readdirSync(folder)).toEqual(['envoy.yaml']);
@@ -187,9 +187,12 @@ describe('weir init', () => {
   });
 
   it.each([
-    [[], 'no terminal to ask at: say --by, --limit, --domain, --proxy'],
-    [flags('apache'), '--proxy: "apache" is none of envoy, istio'],
-    [[...flags('envoy'), '--limit', 'much'], '--limit: "much" is no limit'],
+    [[], 'there is no terminal to ask the questions: give --by, --limit, --domain, --proxy'],
+    [
+      flags('apache'),
+      'weir: --proxy: "apache" is not one of envoy, istio, nginx, haproxy, caddy, traefik, none',
+    ],
+    [[...flags('envoy'), '--limit', 'much'], '--limit: "much" is not a limit'],
     [[...flags('envoy'), 'b'], 'init takes one folder, "b" is another'],
     [['$(id)', ...flags('envoy')], '"$(id)": take a folder of letters'],
   ])('refuses %j', (args, message) => {

@@ -117,7 +117,7 @@ describe('weir replay', () => {
       expect.stringContaining('--as is sliding_window or token_bucket, not "leaky"'),
     ]);
     const twice = replay(['-', '--as', 'sliding_window', '--from', example]);
-    expect(twice.stderr).toContain('with --as the rules are read twice: they cannot be "-"');
+    expect(twice.stderr).toContain('--as reads the rules twice: without --against they cannot be "-"');
     const path = manifests({ name: 'a', limit: 4_294_967_295 });
     const large = replay([path, '--as', 'token_bucket', '--from', example]);
     expect([large.status, large.stderr]).toEqual([2, expect.stringContaining('4294967295')]);
@@ -172,7 +172,7 @@ descriptors:
     expect(status).toBe(0);
     expect(stdout).toContain('\n2 lines could not be replayed\n');
     expect(stderr).toContain(
-      `weir: ${path}:2: is not JSON: docs/replay.md#the-recording says what a line is\nweir: ${path}:4: domain is missing\n`,
+      `weir: ${path}:2: is not JSON: docs/replay.md#the-recording describes the lines\nweir: ${path}:4: domain is missing\n`,
     );
   });
 

@@ -55,7 +55,10 @@ describe('weir webhook verify', () => {
 
   it('takes headers one by one, which count before those of the file', async () => {
     const { code, output } = await verifyFiles([...goldenTime, '--header', 'webhook-id: msg_2']);
-    expect([code, output]).toEqual([1, 'invalid: no signature fits: another secret, id, time or body\n']);
+    expect([code, output]).toEqual([
+      1,
+      'invalid: no signature matches: the secret, ID, time or body is another one\n',
+    ]);
     const missing = await verify(['verify', '--header', 'webhook-id: msg_1', '--body', bodyFile]);
     expect(missing).toEqual({ code: 1, output: 'invalid: the header webhook-timestamp is missing\n' });
   });
@@ -113,9 +116,9 @@ describe('weir webhook verify', () => {
 
   const header = ['--header', 'webhook-id: 1'];
   it.each<[string[], Record<string, string>, string]>([
-    [[], {}, 'webhook needs to know what to do: weir webhook verify'],
-    [['sign'], {}, 'webhook can verify, it cannot "sign"'],
-    [['verify', 'now'], {}, 'webhook verify takes flags only, "now" is none'],
+    [[], {}, 'webhook needs the word verify: weir webhook verify'],
+    [['sign'], {}, 'webhook can only verify, not "sign"'],
+    [['verify', 'now'], {}, 'webhook verify takes only flags, not "now"'],
     [['verify'], {}, 'webhook verify needs --headers or --header'],
     [['verify', '--header', 'x'], {}, '--header "x" is not of the form "name: value"'],
     [['verify', '--headers', '-'], {}, '--headers is a file: standard input is for the body'],

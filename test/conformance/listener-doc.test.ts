@@ -56,7 +56,7 @@ const bounds: Record<keyof Http2Limits, [beginning: string, bound: string] | und
     "client's preface and SETTINGS",
     `${seconds(limits.prefaceTimeoutMs)} after the connection opened`,
   ],
-  settingsTimeoutMs: ["acknowledgement of the limiter's SETTINGS", seconds(limits.settingsTimeoutMs)],
+  settingsTimeoutMs: ["ACK of the limiter's SETTINGS", seconds(limits.settingsTimeoutMs)],
   requestTimeoutMs: [
     'request, from its first',
     `${seconds(limits.requestTimeoutMs)}; no bound for a stream of messages (reflection)`,

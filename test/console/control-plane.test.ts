@@ -14,7 +14,7 @@ import { ScriptedXdsClient } from '../support/xds-client.ts';
 
 vi.setConfig({ testTimeout: 180_000 });
 
-const views = ['Fleets', 'Objects', 'Rollout', 'Overrides', 'Refusals'];
+const views = ['Fleets', 'Objects', 'Rollout', 'Overrides', 'Rejections'];
 const words = 'domain shop: more than I can hold <b>now</b>';
 
 const override = `apiVersion: ratelimit.weir.dev/v1alpha1
@@ -121,7 +121,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
       userAgentName: 'weir',
       refuses: words,
     });
-    await view('Refusals');
+    await view('Rejections');
     await row('limiter-2').filter({ hasText: words }).waitFor();
     await view('Fleets');
     await row('limiter-2').filter({ hasText: 'refused' }).waitFor();
@@ -133,7 +133,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
     for (const name of views) {
       await phone.getByRole('navigation').getByRole('link', { name, exact: true }).click();
       await phone.getByRole('heading', { name, level: 1, exact: true }).waitFor();
-      await phone.getByText('Asking …').first().waitFor({ state: 'hidden' });
+      await phone.getByText('Loading …').first().waitFor({ state: 'hidden' });
       expect([name, await phone.evaluate('document.documentElement.scrollWidth')]).toEqual([name, 360]);
     }
     await phone.close();
@@ -141,7 +141,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
 
   it('says that it ended', async () => {
     await controlPlane.stop();
-    await page.getByText(/The control plane does not answer since/).waitFor({ timeout: 90_000 });
+    await page.getByText(/The control plane has not answered since/).waitFor({ timeout: 90_000 });
   });
 
   it('broke no rule of its policy, met no error, and asked nobody else', () => {

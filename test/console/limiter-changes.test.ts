@@ -49,8 +49,8 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
 
     it('grants some more', async () => {
       await at.row('203.0.113.7').getByRole('button', { name: 'Grant' }).click();
-      const dialog = at.page.getByRole('dialog', { name: 'Grant this key some more?' });
-      await dialog.getByLabel('How many more').fill('3');
+      const dialog = at.page.getByRole('dialog', { name: 'Grant more hits to this key?' });
+      await dialog.getByLabel('Additional hits').fill('3');
       await dialog.getByLabel('Reason').fill('night shift');
       await dialog.getByRole('button', { name: 'Grant' }).click();
       await at.page.getByText(/Granted 3 more/).waitFor();
@@ -144,7 +144,7 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
     });
 
     it('finds refusals by their key', async () => {
-      await at.view('Refusals');
+      await at.view('Over limit');
       await at.row('/checkout').first().waitFor();
       await at.find('shop', 'remote_address=203.0.113.7');
       await at.page.getByRole('button', { name: 'Find' }).click();

@@ -13,7 +13,7 @@ vi.setConfig({ testTimeout: 180_000 });
 
 const views = [
   ...['Now', 'Rules', 'Counters', 'Overrides', 'Quota clients'],
-  ...['Try a request', 'Refusals', 'Limiter'],
+  ...['Try a request', 'Over limit', 'Limiter'],
 ];
 
 describeWithServer('the console of a limiter', chromiumProgram, () => {
@@ -132,7 +132,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.page.getByRole('button', { name: 'Find' }).click();
       await at.row('U+202E').waitFor({ state: 'detached' });
       client.close();
-      await at.page.getByText('No quota client holds anything of such buckets.').waitFor();
+      await at.page.getByText('No quota client has an assignment for such buckets.').waitFor();
     });
 
     it('tries a request without counting it', async () => {
@@ -164,7 +164,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await keys.getByRole('heading', { name: 'Now', level: 1 }).waitFor();
       const focused = () => keys.evaluate<string>('document.activeElement?.textContent?.trim() ?? ""');
       await keys.keyboard.press('Tab');
-      expect(await focused()).toBe('To the content');
+      expect(await focused()).toBe('Skip to content');
       for (const name of views) {
         for (let i = 0; i < 20 && (await focused()) !== name; i++) await keys.keyboard.press('Tab');
         expect(await focused()).toBe(name);
@@ -222,7 +222,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       for (const name of views) {
         await phone.getByRole('navigation').getByRole('link', { name, exact: true }).click();
         await phone.getByRole('heading', { name, level: 1, exact: true }).waitFor();
-        await phone.getByText('Asking …').first().waitFor({ state: 'hidden' });
+        await phone.getByText('Loading …').first().waitFor({ state: 'hidden' });
         expect([name, await phone.evaluate('document.documentElement.scrollWidth')]).toEqual([name, 360]);
       }
       await phone.getByRole('link', { name: 'Now', exact: true }).click();
@@ -236,14 +236,14 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.page.getByText('Breaker', { exact: true }).waitFor();
       const problem = { title: 'Service Unavailable', status: 503, detail: 'nothing to say now' };
       await at.page.route('**/v1/status*', (route) => route.fulfill({ status: 503, json: problem }));
-      await at.page.getByText('nothing to say now – What stands here is from before.').waitFor();
+      await at.page.getByText('nothing to say now – This is older data.').waitFor();
       await at.page.locator('.before').getByText('Breaker', { exact: true }).waitFor();
       await at.page.unrouteAll();
       await at.page.getByText('nothing to say now').waitFor({ state: 'detached' });
       await at.page.route('**/v1/**', (route) =>
         route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }),
       );
-      await at.page.getByText(/The limiter does not answer since/).waitFor();
+      await at.page.getByText(/The limiter has not answered since/).waitFor();
       await at.page.unrouteAll();
       await at.page.getByText(/The limiter does not answer/).waitFor({ state: 'detached' });
     });
@@ -251,7 +251,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
     it('says that its limiter died, and goes on when it is back, with a token where that is asked for', async () => {
       await at.view('Limiter');
       await at.limiter.stop();
-      await at.page.getByText(/The limiter does not answer since/).waitFor({ timeout: 90_000 });
+      await at.page.getByText(/The limiter has not answered since/).waitFor({ timeout: 90_000 });
       writeFileSync(join(at.folder, 'token'), 'correct-horse-battery\n');
       await at.start({ DEBUG_TOKEN_FILE: join(at.folder, 'token') });
       await at.page.getByLabel('Token').fill('wrong-horse-battery');

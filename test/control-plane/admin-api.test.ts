@@ -101,7 +101,7 @@ describe('/v1 of the control plane', () => {
     ]);
     expect((await get(controlPlane, '/v1/rules?domain=toys')).json.objects).toHaveLength(1);
     expect((await get(controlPlane, '/v1/status?x=1')).json.detail).toBe(
-      'unknown parameter "x": none is known here',
+      'unknown parameter "x": this path has no parameters',
     );
   });
 
@@ -140,7 +140,7 @@ describe('/v1 of the control plane', () => {
     expect(await status({ origin: 'http://rebound.example' })).toBe(403);
     expect(await controlPlane.metric('api_refused_total{reason="foreign"}')).toBe(2);
     const lines = controlPlane.lines.filter((line) =>
-      line.includes('A request to the listener for operators was refused'),
+      line.includes('Rejected a request to the listener for operators'),
     );
     expect(lines).toHaveLength(1);
   });

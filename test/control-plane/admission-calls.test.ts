@@ -19,7 +19,7 @@ const request: AdmissionRequest = {
   object: { metadata: { name: 'shop', namespace: 'team', uid: 'u', generation: 1 } },
 };
 const review = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
-const unread = 'Could not take an admission review';
+const unread = 'Could not read an admission review';
 
 describeWithServer('the port of admission', opensslProgram, (openssl) => {
   let pair: CertificatePair;
@@ -80,7 +80,7 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     await close();
     const refusal = { object: 'team/shop', reason: 'Invalid', message: 'no domain', times: 1 };
     expect(telemetry.events).toEqual(
-      outcome === 'refused' ? [['Refused an object before it was stored', refusal]] : [],
+      outcome === 'refused' ? [['Rejected an object at admission', refusal]] : [],
     );
   });
 

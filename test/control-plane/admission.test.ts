@@ -149,7 +149,7 @@ function suite(server: () => ApiServer, openssl: string): void {
       expect(second()).toMatchObject({
         status: 0,
         stderr:
-          "Warning: DomainConflict: domain 'taken' of fleet 'default' is taken by mail/first: it would not be served\n",
+          "Warning: DomainConflict: domain 'taken' of fleet 'default' belongs to mail/first: it would not be served\n",
       }),
     );
     expect(apply({ name: 'first', namespace: 'mail', domain: 'taken', rule: { value: 'new' } })).toBe('');

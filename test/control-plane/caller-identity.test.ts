@@ -75,12 +75,12 @@ describe('an anonymous client', () => {
     client.refuseWith('these rules are bad');
     client.request({ versionInfo: 'v', responseNonce: 'n', refusal: 'these rules are bad' });
     expect(await outcome(client)).toBe(
-      '16 UNAUTHENTICATED: the client does not prove who it is: show a token (authorization: Bearer ...)',
+      '16 UNAUTHENTICATED: the client does not prove its identity: send a token (authorization: Bearer ...)',
     );
     expect(client.received).toEqual([]);
     expect(running.server.limiters()).toEqual([]);
     expect(running.changes()).toBe(0);
-    expect(running.messages()).toEqual(['Refused a stream']);
+    expect(running.messages()).toEqual(['Rejected a stream']);
     expect(await running.counted('xds_streams_refused_total{reason="identity"}')).toBe(1);
   });
 
@@ -140,12 +140,12 @@ describe('a token of the file', () => {
     await eventually(() => expect([edge.last, other.last]).not.toContain(undefined));
     writeFileSync(file.path, 'edge short');
     await eventually(() =>
-      expect(running.messages()).toContain('A new secret cannot be used: the one before stays'),
+      expect(running.messages()).toContain('A new secret cannot be used: the previous one stays in use'),
     );
     expect(
-      running.events.find(([name]) => name === 'A new secret cannot be used: the one before stays'),
+      running.events.find(([name]) => name === 'A new secret cannot be used: the previous one stays in use'),
     ).toEqual([
-      'A new secret cannot be used: the one before stays',
+      'A new secret cannot be used: the previous one stays in use',
       {
         secret: 'XDS_TOKENS_FILE',
         reason: `XDS_TOKENS_FILE: ${file.path}: line 1: the token must have at least 16 characters, it has 5`,
@@ -154,7 +154,7 @@ describe('a token of the file', () => {
     expect(await outcome(connect(running, { token: edgeToken }))).toEqual(['b']);
     shown = 'next-token-of-the-edge';
     writeFileSync(file.path, `edge ${shown}\nother ${otherToken}\n`);
-    const gone = '16 UNAUTHENTICATED: the token of this stream is not known any more';
+    const gone = '16 UNAUTHENTICATED: the token of this stream is no longer known';
     await eventually(() => expect(edge.ends).toEqual([gone]));
     await eventually(() => expect(edge.received).toHaveLength(2));
     expect(other.ends).toEqual([]);
@@ -182,16 +182,16 @@ describe('parseTokens', () => {
   });
 
   it.each([
-    ['', 'there is no token in it'],
-    ['# edge\n', 'there is no token in it'],
-    [edgeToken, 'line 1: it is not a name and a token, with blanks between them'],
-    [`edge ${edgeToken} x`, 'line 1: it is not a name and a token, with blanks between them'],
+    ['', 'the file has no token'],
+    ['# edge\n', 'the file has no token'],
+    [edgeToken, 'line 1: expected a name and a token, separated by blanks'],
+    [`edge ${edgeToken} x`, 'line 1: expected a name and a token, separated by blanks'],
     [
       `\n-edge ${edgeToken}`,
-      'line 2: the name is not of up to 63 letters, digits and inner "-", "_" and "."',
+      'line 2: the name must have up to 63 letters, digits and inner "-", "_" and "."',
     ],
     ['edge 123456789012345', 'line 1: the token must have at least 16 characters, it has 15'],
-    [`a ${edgeToken}\nb ${edgeToken}`, 'line 2: the token is that of another name, too'],
+    [`a ${edgeToken}\nb ${edgeToken}`, 'line 2: another name has the same token'],
   ])('refuses %j without showing a token', (text, message) => {
     expect(() => parseTokens(text)).toThrow(new Error(message));
     expect(message).not.toContain(edgeToken);
@@ -240,7 +240,7 @@ describe('a service account', () => {
       'a token for the API server',
       { aud: ['https://kubernetes.default.svc'] },
       reviewed({ user: account }),
-      '16 UNAUTHENTICATED: the token is not made for the audience "weir-control-plane"',
+      '16 UNAUTHENTICATED: the token is not for the audience "weir-control-plane"',
     ],
     [
       'a token while the API server is away',
@@ -306,7 +306,7 @@ describeWithServer('with certificates and tokens', opensslProgram, (openssl) => 
     expect(await outcome(connect(running, { credentials: shown(), token: edgeToken }))).toEqual(['b']);
     expect(await outcome(connect(running, { credentials: shown(limiter), fleet: 'green' }))).toEqual(['g']);
     expect(await outcome(connect(running, { credentials: shown() }))).toBe(
-      '16 UNAUTHENTICATED: the client does not prove who it is: show a client certificate or a token (authorization: Bearer ...)',
+      '16 UNAUTHENTICATED: the client does not prove its identity: send a client certificate or a token (authorization: Bearer ...)',
     );
     // Even beside a good token: somebody poses there.
     expect(await outcome(connect(running, { credentials: shown(stranger), token: edgeToken }))).toMatch(
@@ -314,7 +314,7 @@ describeWithServer('with certificates and tokens', opensslProgram, (openssl) => 
     );
     expect(running.events.at(-1)).toMatchObject([
       'A TLS handshake failed',
-      { reason: "the caller's certificate is not good (UNABLE_TO_VERIFY_LEAF_SIGNATURE)" },
+      { reason: "the caller's certificate is not valid (UNABLE_TO_VERIFY_LEAF_SIGNATURE)" },
     ]);
   });
 });

@@ -239,6 +239,6 @@ describeWithApiServer('control planes of one cluster', (server) => {
     await eventually(() => expect(shown()[0]?.status?.rules).toBe(1), wait);
     await eventually(() => expect(eventsOf('StatusOverwritten')).toBe(1), wait);
     expect(await plane.metric('status_overwrites_total')).toBe(1);
-    expect(plane.lines.join('\n')).toMatch(/Somebody else changed a status.* manager=kubectl-patch/);
+    expect(plane.lines.join('\n')).toMatch(/Another client changed a status.* manager=kubectl-patch/);
   });
 });

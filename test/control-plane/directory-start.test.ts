@@ -47,13 +47,13 @@ it.each([
   write('shop.yaml', rules('shop'));
   write(file, wrong);
   const { plane, limiter } = await start();
-  const held = 'limiters get nothing new before you correct these files or move them out of the folder: ';
+  const held = 'limiters get no new rules until you correct these files or move them out of the folder: ';
   await eventually(async () => expect((await plane.get('/readyz')).body).toContain(held));
   const { status, body } = await plane.get('/readyz');
   expect([status, body]).toEqual([503, expect.stringMatching(place)]);
   expect(body).not.toMatch(/stays? in force|nothing is in force/);
   expect((await plane.get('/snapshot')).body).toMatch(place);
-  expect(plane.lines.filter((line) => line.includes('Limiters get nothing new before'))).toEqual([
+  expect(plane.lines.filter((line) => line.includes('Limiters get no new rules until'))).toEqual([
     expect.stringMatching(place),
   ]);
   await sleep(50);
@@ -91,5 +91,5 @@ it('shows a file that becomes wrong as not accepted, and keeps its last good rul
   expect((await plane.get('/readyz')).status).toBe(200);
   write('shop.yaml', rules('shop'));
   await eventually(async () => expect(await page()).toMatch(/object default\/shop: generation 3, accepted/));
-  expect(plane.lines.filter((line) => line.includes('has no errors any more'))).toHaveLength(1);
+  expect(plane.lines.filter((line) => line.includes('its errors are corrected'))).toHaveLength(1);
 });

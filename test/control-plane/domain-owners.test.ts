@@ -91,7 +91,7 @@ describeWithApiServer('domains and fleets', (api) => {
     api().delete('ratelimitconfigs', { name: 'limits', namespace: 'owner' });
     await eventually(() => {
       expect(words('squatter')).toMatch(
-        /^domain 'shop' of fleet 'default' is held for namespace owner, which had it last, until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; nothing is in force$/,
+        /^domain 'shop' of fleet 'default' is reserved for namespace owner, its last namespace, until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; nothing is in force$/,
       );
     }, patient);
 
@@ -99,7 +99,7 @@ describeWithApiServer('domains and fleets', (api) => {
     await Promise.all(running.splice(0).map((replica) => replica.stop()));
     await start('c', slow);
     apply('squatter', { requests: 9 });
-    await eventually(() => expect(words('squatter')).toContain('is held for namespace owner'), patient);
+    await eventually(() => expect(words('squatter')).toContain('is reserved for namespace owner'), patient);
     apply('owner');
     await awaitAccepted('owner', 'True Valid');
     expect(accepted('squatter')).toBe('False DomainConflict');
@@ -168,14 +168,14 @@ describeWithApiServer('domains and fleets', (api) => {
     apply('owner');
     await awaitRecord('owner');
     api().delete('configmaps', { name: 'weir-domains', namespace: 'weir-system' });
-    await replica.program.printed(/was deleted: the leader makes it anew/);
+    await replica.program.printed(/was deleted: the leader creates a new one/);
     await awaitRecord('owner');
     const damage = (): void => {
       const where = { name: 'weir-domains', namespace: 'weir-system' };
       api().patch('configmaps', where, { data: { 'domains.json': '{"x":1}' } });
     };
     damage();
-    await replica.program.printed(/cannot be read: the leader makes it anew/);
+    await replica.program.printed(/Cannot read the record of domain holders/);
     await awaitRecord('owner');
     await replica.stop();
     damage();
@@ -215,7 +215,7 @@ describeWithApiServer('domains and fleets', (api) => {
       ],
     });
     await eventually(() => expect(fleetReady()).toBe('Invalid'), patient);
-    await program.printed(/What a RateLimitFleet says cannot be obeyed/);
+    await program.printed(/A field of a RateLimitFleet cannot be applied/);
     expect(accepted('owner')).toBe('True Valid');
     fleet({ domains: [{ match: 'shop', namespaces: ['squatter'] }] });
     await awaitAccepted('owner', 'False DomainNotAllowed');
@@ -230,7 +230,7 @@ describeWithApiServer('domains and fleets', (api) => {
     apply('owner');
     await awaitAccepted('owner', 'False FleetNotAllowed');
     expect(words('owner')).toBe(
-      "fleet 'default' is not for namespace 'owner': allowedNamespaces of its RateLimitFleet takes those with the labels limits=yes; nothing is in force",
+      "fleet 'default' is not for namespace 'owner': allowedNamespaces of its RateLimitFleet allows namespaces with the labels limits=yes; nothing is in force",
     );
     api().label('namespaces', { name: 'owner' }, { limits: 'yes' });
     await awaitAccepted('owner', 'True Valid');
@@ -259,11 +259,14 @@ describeWithApiServer('domains and fleets', (api) => {
       fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
       const replica = await start('b');
       // A denial of 30 s is reported, and none before.
-      await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/, 45_000);
+      await replica.program.printed(
+        /Cannot watch the objects that describe fleets.*namespaces is forbidden/,
+        45_000,
+      );
       apply('squatter', { domain: 'mail' });
       await awaitAccepted('squatter', 'False FleetNotAllowed');
       expect(words('squatter')).toMatch(
-        /^who may use fleet 'default' is not known: .*namespaces is forbidden/,
+        /^it is unknown which namespaces may use fleet 'default': .*namespaces is forbidden/,
       );
       expect(accepted('owner')).toBe('True Valid');
       await eventually(() => expect(fleetReady()).toBe('NamespacesUnknown'), patient);

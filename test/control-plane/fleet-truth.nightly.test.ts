@@ -76,7 +76,7 @@ describeWithApiServer('Programmed', (api) => {
     expect((await limiter(port, 'lim-0')).last?.limits.get('mail')).toBe(11);
     proxy.swallow();
     apply(12, 'mail');
-    await running[0]?.program.printed(/A Lease could not be read or written/);
+    await running[0]?.program.printed(/Could not read or write a Lease object/);
     // The other Lease has a longer patience.
     await sleep(1_000);
     const moved = new ScriptedXdsClient({ port, userAgentName: 'weir', claims: 'feedfacefeedface' });
@@ -117,7 +117,7 @@ describeWithApiServer('Programmed', (api) => {
     await limiter(nextPort, 'lim-1', { claims: old, refuses: 'I cannot load that' });
     await eventually(() => expect(programmed()).toBe('False Refused'));
     expect(messageOf(api(), 'shop', 'Programmed')).toMatch(
-      /; refused by lim-1 since \d\d:\d\d:\d\dZ: I cannot load that$/,
+      /; rejected by lim-1 since \d\d:\d\d:\d\dZ: I cannot load that$/,
     );
   }, 60_000);
 
@@ -189,7 +189,7 @@ describeWithApiServer('Programmed', (api) => {
     await eventually(async () => expect(await served()).toContain(old));
 
     await proxy.refuse();
-    await cutOff.program.printed(/RateLimitConfigs cannot be followed/);
+    await cutOff.program.printed(/Cannot watch RateLimitConfigs/);
     apply(5);
     await eventually(() => expect(moves.acceptedVersion).not.toBe(old));
     const newer = moves.acceptedVersion;

@@ -119,7 +119,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
           status: 'False',
           reason: 'EndpointsUnknown',
           message: expect.stringMatching(
-            /^spec.service: the endpoints of default\/edge cannot be followed: .*forbidden.*; anyone who was connected within the grace is expected$/,
+            /^spec.service: the control plane cannot watch the endpoints of default\/edge: .*forbidden.*; limiters that were connected within the grace are expected$/,
           ),
         }),
       );

@@ -100,7 +100,7 @@ describeWithBareApiServer('kubectl weir', (api) => {
       ['mail', 'elsewhere', 'Ready=Unknown', 'NoStatus'],
       ['mail', 'squatter', 'Accepted=False', 'DomainConflict'],
     ]);
-    expect(stdout).toMatch(/; refused by lim-1 since \d\d:\d\d:\d\dZ: I cannot \\u001b\[2J load that\n/);
+    expect(stdout).toMatch(/; rejected by lim-1 since \d\d:\d\d:\d\dZ: I cannot \\u001b\[2J load that\n/);
     expect(stdout).toMatch(/\n1 fleet, 0 ready, 1 not; 3 objects, 0 ready, 3 not\n$/);
     expect(status).toBe(1);
   });

@@ -176,10 +176,10 @@ const sourceRows: Row[] = [
     setting: 'SOURCE',
     seen: {
       DIRECTORY: 'the directory',
-      KUBERNETES: 'MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only',
+      KUBERNETES: 'MANIFESTS_DIRECTORY: has an effect only with SOURCE=DIRECTORY',
     },
     observe: async (controlPlane) => {
-      const refusal = /MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only/.exec(
+      const refusal = /MANIFESTS_DIRECTORY: has an effect only with SOURCE=DIRECTORY/.exec(
         controlPlane.lines.join(),
       );
       return refusal?.[0] ?? ((await domains(controlPlane))['default'] && 'the directory');
@@ -334,7 +334,7 @@ const processRows: Row[] = [
     seen: { unset: true, warn: false },
     observe: async (controlPlane) => {
       await domains(controlPlane);
-      return controlPlane.lines.some((line) => line.includes('The first complete list'));
+      return controlPlane.lines.some((line) => line.includes('Read the first complete list'));
     },
   },
   {
@@ -490,7 +490,9 @@ const lookupRows: Row[] = [
     setting: 'API_ALLOW_PLAIN',
     env: { ...withToken, API_HOST: '0.0.0.0' },
     seen: {
-      unset: ['API_TLS_CERT: is needed with API_HOST=0.0.0.0: token and secret could be read on the way'],
+      unset: [
+        'API_TLS_CERT: is needed with API_HOST=0.0.0.0: others on the network could read token and secret',
+      ],
       true: allOpen,
     },
     observe: (controlPlane) => [
@@ -655,7 +657,7 @@ describeWithServer('what a setting does with certificates', opensslProgram, (ope
     overwritePair(next, mutable);
     await eventually(async () => expect(await shown()).toEqual(['next', 'next']));
     writeFileSync(keyFile, readFileSync(keyOf('limiter')));
-    const refused = `level=error msg="A new certificate cannot be used: the one before stays"`;
+    const refused = `level=error msg="A new certificate cannot be used: the previous one stays in use"`;
     await eventually(() => expect(lines.filter((line) => line.startsWith(refused))).toHaveLength(2));
     expect(await shown()).toEqual(['next', 'next']);
   });
@@ -749,7 +751,7 @@ describe('a control plane', () => {
     expect(await controlPlane.metric('secret_reads_total')).toBe(1);
     await controlPlane.stop();
     const reported = (text: string) => controlPlane.lines.filter((line) => line.includes(`msg="${text}"`));
-    const refused = reported('Refused a lookup of the signing secret');
+    const refused = reported('Rejected a lookup of the signing secret');
     expect(refused.length).toBeLessThanOrEqual(2 * (Math.ceil(seconds) + 2));
     const timesOf = (reason: string) =>
       refused
@@ -757,7 +759,7 @@ describe('a control plane', () => {
         .reduce((sum, line) => sum + Number(/times=(\d+)/.exec(line)?.[1]), 0);
     expect([timesOf('"wrong token"'), timesOf('slowed')]).toEqual([wrong, guesses.length - wrong]);
     expect(refused[0]).toContain('from=127.0.0.1');
-    expect(reported('The signing secret was looked up')).toEqual([
+    expect(reported('A caller looked up the signing secret')).toEqual([
       expect.stringMatching(/^level=info .*from=127\.0\.0\.1.*token=API_TOKEN/),
     ]);
     expect(controlPlane.lines.join()).not.toContain('T0KEN');
@@ -796,7 +798,7 @@ describe('a control plane', () => {
     expect(await programmed()).toMatchObject({ status: 'True' });
     expect(await controlPlane.metric('xds_nacks_total')).toBe(0);
     expect(await controlPlane.metric('xds_streams_refused_total{reason="identity"}')).toBe(2);
-    expect(controlPlane.lines.join()).toContain('msg="Refused a stream"');
+    expect(controlPlane.lines.join()).toContain('msg="Rejected a stream"');
     limiter.close();
   });
 

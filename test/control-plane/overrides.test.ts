@@ -106,7 +106,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     apply(overrideText('sale', common));
     await soon(() => expect(said('sale')).toBe('False LimiterTooOld'));
     expect(messageOf('sale')).toContain(
-      'limiters that do not support all of overrides get nothing of it: lim-old since',
+      'limiters that do not support all of overrides get no part of it: lim-old since',
     );
     await soon(() => expect(conditionOf(api(), 'shop', 'Ready')).toBe('True Ready'));
     await soon(() => expect(old.last?.names).toEqual(['default/shop']));

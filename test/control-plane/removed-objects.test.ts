@@ -86,7 +86,9 @@ describeWithApiServer('deleted objects on the API server', (api) => {
     });
     want(many);
     await eventually(() => expect(seen.names).toEqual(['d', 'e']));
-    expect(reported).toEqual([expect.stringMatching(/^Not all deleted objects have room .*: 5: 2$/)]);
+    expect(reported).toEqual([
+      expect.stringMatching(/^The ConfigMap is too small for all deleted objects.*: 5: 2$/),
+    ]);
   });
 
   it('that cannot be read are reported, and written over', async () => {
@@ -100,7 +102,9 @@ describeWithApiServer('deleted objects on the API server', (api) => {
     api().apply(JSON.stringify(damaged));
     const { want, seen, reported } = open();
     await eventually(() => expect(seen.names).toEqual([]));
-    expect(reported).toEqual([expect.stringMatching(/^Deleted objects .* cannot be read: weir-removed: /)]);
+    expect(reported).toEqual([
+      expect.stringMatching(/^Cannot read the stored list of deleted objects.*: weir-removed: /),
+    ]);
     want([removed('a')]);
     await eventually(() => expect(seen.names).toEqual(['a']));
   });

@@ -128,7 +128,9 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     );
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u2']));
     expect(reported).toEqual([
-      expect.stringMatching(/^A spec .* is too large to be stored: .*: team\/limits: 11\d{5}: 1000000$/),
+      expect.stringMatching(
+        /^The accepted spec of an object is too large to store: .*: team\/limits: 11\d{5}: 1000000$/,
+      ),
     ]);
   });
 
@@ -152,7 +154,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     const { specs, reported } = store(api());
     expect(await specs.load()).toEqual(new Map());
     expect(reported).toEqual([
-      'A spec that stays in force cannot be read: weir-kept-u9: uid, namespace, name or specs.json.gz is missing',
+      'Cannot read a stored spec: weir-kept-u9: uid, namespace, name or specs.json.gz is missing',
     ]);
   });
 

@@ -234,7 +234,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     const kubectl = ['patch', 'configmap', 'weir-limiters-b', '-n', namespace, '--type=merge', '-p', patch];
     api().mustKubectl(kubectl);
     await eventually(() =>
-      expect(a.reported.join()).toMatch(/What another replica wrote cannot be read: weir-limiters-b: .*JSON/),
+      expect(a.reported.join()).toMatch(/Cannot read a report of another replica: weir-limiters-b: .*JSON/),
     );
     expect(limitersOf(a)).toEqual(['2']);
   });
@@ -244,9 +244,12 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     await eventually(() => expect(names(api(), 'configmaps')).toContain('weir-limiters-dead'));
     const a = replica(api(), 'a', { cleanupAfterMs: 1_000 });
     b.kill();
-    await eventually(() => expect(a.reported).toContain('Deleted what a dead replica left: dead'), {
-      timeoutMs: 15_000,
-    });
+    await eventually(
+      () => expect(a.reported).toContain('Deleted the reports of a replica that has ended: dead'),
+      {
+        timeoutMs: 15_000,
+      },
+    );
     // What it wrote in its last moment stays until the next round: it is deleted by its version.
     await eventually(() => {
       expect(names(api(), 'leases')).not.toContain('weir-replica-dead');
@@ -258,7 +261,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     const heard: boolean[] = [];
     const cutOff = (isCutOff: boolean): void => void heard.push(isCutOff);
     const { reported, kill } = replica(api(), 'a', { user: 'nobody', cutOff });
-    await eventually(() => expect(reported.join()).toContain('A Lease could not be read or written'));
+    await eventually(() => expect(reported.join()).toContain('Could not read or write a Lease object'));
     expect(new Set(heard)).toEqual(new Set([false]));
     // It may not delete its Lease either.
     kill();

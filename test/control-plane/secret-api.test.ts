@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const path = '/v1/webhooks/default/secret';
 const token = 'T0KEN-of-the-api';
-const tokenRefused = 'A new secret cannot be used: the one before stays: API_TOKEN_FILE';
+const tokenRefused = 'A new secret cannot be used: the previous one stays in use: API_TOKEN_FILE';
 const key = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
 
 /** What was logged. */
@@ -188,7 +188,7 @@ describe('a lookup', () => {
     await start();
     await ask({ userAgent: `curl/8${'x'.repeat(200)}` });
     expect(reported).toEqual([
-      `The signing secret was looked up: 127.0.0.1: API_TOKEN: curl/8${'x'.repeat(94)}`,
+      `A caller looked up the signing secret: 127.0.0.1: API_TOKEN: curl/8${'x'.repeat(94)}`,
     ]);
     expect(reported.join()).not.toContain(token);
   });
@@ -217,7 +217,7 @@ describe('a lookup', () => {
     expect(await refused('slowed')).toBe(4);
     expect(await refused('wrong token')).toBe(7);
     expect(await refused('no token')).toBe(1);
-    expect(reported).toContain('Refused a lookup of the signing secret: 127.0.0.1: slowed: 1');
+    expect(reported).toContain('Rejected a lookup of the signing secret: 127.0.0.1: slowed: 1');
   });
 
   it('does not count who shows no token: that is no guess', async () => {
@@ -249,7 +249,7 @@ describeWithServer('openSecretApi with TLS', opensslProgram, (openssl) => {
     const mismatch = `${tls.keyFile}: its key does not belong to the first certificate of ${tls.certFile}`;
     await eventually(() =>
       expect(reported.join('\n')).toContain(
-        `cannot be used: the one before stays: secret lookup: ${mismatch}`,
+        `cannot be used: the previous one stays in use: secret lookup: ${mismatch}`,
       ),
     );
     expect((await ask({ ca: one.ca })).status).toBe(200);
@@ -266,6 +266,6 @@ describeWithServer('openSecretApi with TLS', opensslProgram, (openssl) => {
     await expect(start({ tls })).rejects.toThrow(`${tls.certFile}: no such file or directory`);
     writeFileSync(tls.certFile, 'no certificate');
     writeFileSync(tls.keyFile, 'no key');
-    await expect(start({ tls })).rejects.toThrow(`${tls.certFile}: there is no certificate in it (PEM)`);
+    await expect(start({ tls })).rejects.toThrow(`${tls.certFile}: it contains no certificate (PEM)`);
   });
 });

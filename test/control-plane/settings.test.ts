@@ -76,12 +76,12 @@ const rows: Row[] = [
   {
     setting: 'KUBECONFIG',
     seen: {
-      unset: 'no way to the Kubernetes API',
+      unset: 'cannot find the Kubernetes API',
       '/nowhere/config': 'KUBECONFIG=/nowhere/config: no such file',
       GOOD: ['default/one', 'other/two'],
     },
     observe: (controlPlane) =>
-      /no way to the Kubernetes API|KUBECONFIG=[^"]*/.exec(controlPlane.lines.join())?.[0] ??
+      /cannot find the Kubernetes API|KUBECONFIG=[^"]*/.exec(controlPlane.lines.join())?.[0] ??
       served(controlPlane),
   },
   {
@@ -102,7 +102,9 @@ const rows: Row[] = [
     setting: 'POD_NAMESPACE',
     seen: { [namespace]: [inUse, 'weir-replica-replica'], elsewhere: [] },
     observe: async (controlPlane, api) => {
-      await eventually(() => expect(controlPlane.lines.join()).toMatch(/msg="Leading"|A Lease could not be/));
+      await eventually(() =>
+        expect(controlPlane.lines.join()).toMatch(/msg="Leading"|Could not read or write a Lease object/),
+      );
       await eventually(() => expect([0, 2]).toContain(leases(api).length));
       return leases(api)
         .map(({ metadata }) => metadata.name)

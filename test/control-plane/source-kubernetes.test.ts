@@ -16,12 +16,12 @@ import { clientOf } from '../support/kubernetes-client.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 
 const crds = fileURLToPath(new URL('../../crds', import.meta.url));
-const lostFirst = 'RateLimitConfigs cannot be followed: nothing is served before the first list: ';
-const found = 'RateLimitConfigs are followed again';
+const lostFirst = 'Cannot watch RateLimitConfigs: limiters get no rules until the first list is read: ';
+const found = 'Watching RateLimitConfigs again';
 const missingKind = `${lostFirst}the Kubernetes API has no ratelimitconfigs of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?`;
 const noOverrides =
-  'RateLimitOverrides are not looked for: the Kubernetes API has no ratelimitoverrides of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?';
-const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
+  'RateLimitOverrides are not watched: the Kubernetes API has no ratelimitoverrides of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?';
+const listed = (count: number) => `Read the first complete list of RateLimitConfigs: ${count}`;
 
 function startSource(
   client: KubernetesClient,
@@ -244,7 +244,7 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
       () =>
         expect(reported.slice(1)).toEqual([
           expect.stringMatching(
-            /^RateLimitConfigs cannot be followed: serving what is known: https:.*: connection (refused|reset by peer)$/,
+            /^Cannot watch RateLimitConfigs: objects that are known are still served: https:.*: connection (refused|reset by peer)$/,
           ),
         ]),
       patience,

@@ -106,11 +106,11 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
 
   describe('with client certificates', () => {
     it.each([
-      ['shows none', false, 'the caller shows no certificate'],
+      ['shows none', false, 'the caller sent no certificate'],
       [
         'shows one of another authority',
         true,
-        "the caller's certificate is of an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)",
+        "the caller's certificate is from an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)",
       ],
     ])('refuses who %s, and says why', async (_, showsOne, reason) => {
       const { folder, authority, server } = makeWorld();
@@ -218,7 +218,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const before = await serialNumber(port);
       const next = authority.issue({ name: 'next', alternativeNames: 'DNS:localhost' });
       writeFileSync(server.certFile, readFileSync(next.certFile));
-      const unusable = 'A new certificate cannot be used: the one before stays';
+      const unusable = 'A new certificate cannot be used: the previous one stays in use';
       const refusals = (): unknown[] => events.filter(([message]) => message === unusable);
       await eventually(() => expect(refusals()).toHaveLength(1));
       const mismatch = `its key does not belong to the first certificate of ${server.certFile}`;

@@ -245,11 +245,11 @@ describe('POST /v1/explain', () => {
       grants: [],
     });
     expect(json.inForce).toEqual(['100 per year']);
-    expect(json.text.at(-2)).toMatch(/^over it api ".*": 100 per window$/);
+    expect(json.text.at(-2)).toMatch(/^override: api ".*": 100 per window$/);
     expect(json.text.at(-1)).toMatch(/^limit: 100 per year, counter /);
     expect((await get(limiter, '/v1/status')).json.rules.overrides).toBe(1);
     expect((await get(limiter, '/v1/status')).json.changes['override-set']).toBe(1);
-    const audit = limiter.lines.filter((line) => line.includes('An operator changed something'));
+    const audit = limiter.lines.filter((line) => line.includes('An operator made a change'));
     expect(audit).toHaveLength(1);
     expect(audit[0]).toContain('what=override-set caller=anyone');
   });
@@ -265,7 +265,7 @@ describe('POST /v1/explain', () => {
   });
 
   it.each([
-    [{ domain: 'shop', entries: [{ key: 'pth', value: 'x' }] }, 'none', 'none of the rules here fits'],
+    [{ domain: 'shop', entries: [{ key: 'pth', value: 'x' }] }, 'none', 'no rule matches'],
     [{ domain: 'shop', entries: [{ key: 'open', value: 'x' }] }, 'unlimited', 'unlimited: '],
     [
       { domain: 'nobody', entries: [{ key: 'open', value: 'x' }] },

@@ -159,7 +159,7 @@ describe('the first pages', () => {
   it('says who was refused, lets them through and takes that back', () => {
     shellUntil(block('curl -i --json'), /^HTTP\/1\.1 429 /, 12);
     const output = shell(`set -e\n${block('bin/weir why')}`);
-    expect(output).toMatch(/ refused remote_address=203\.0\.113\.7 of shop/);
+    expect(output).toMatch(/ over limit: remote_address=203\.0\.113\.7 of shop/);
     expect(output).toMatch(/\n[01] counters? (?:was|were) reset\n/);
     expect(output).toContain('1 override was removed');
   }, 90_000);
@@ -188,7 +188,7 @@ describe('the first pages', () => {
 
   it('stops in order at Ctrl-C', async () => {
     await limiter.stop('SIGINT');
-    expect(limiter.output).toContain('Ending on a signal');
+    expect(limiter.output).toContain('Shutting down after a signal');
     expect(limiter.output).not.toContain('Ending at once');
     const refused = spawnSync('curl', ['-s', 'http://localhost:8080/healthcheck']);
     expect(refused.status).toBe(7);

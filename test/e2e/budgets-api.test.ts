@@ -352,7 +352,7 @@ it('are 501 where the store cannot hold them', async () => {
     const { status, body } = await post(limiter, '/v1/reserve', { ...about({ user: 'ann' }), amount: 5 });
     expect([status, body.detail]).toEqual([
       501,
-      'BACKEND_TYPE=memcache keeps no reservations; they need a Redis with scripts, or memory',
+      'BACKEND_TYPE=memcache cannot store reservations; they need a Redis with scripts, or memory',
     ]);
     expect((await post(limiter, '/v1/commit', { domain: 'llm', reservationId: 'x' })).status).toBe(501);
   } finally {

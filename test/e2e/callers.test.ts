@@ -127,7 +127,7 @@ class Caller {
   }
 }
 
-const unknownToken = '16 the token is not one of a caller';
+const unknownToken = '16 the token does not belong to a caller';
 
 const byToken = `callers:
   - name: shop
@@ -158,16 +158,18 @@ describe('a token', () => {
     ]) {
       expect(await caller.ask(about('shop'), authorization)).toBe(unknownToken);
     }
-    expect(await caller.ask(about('shop'))).toBe('16 no token and no client certificate says who asks');
+    expect(await caller.ask(about('shop'))).toBe(
+      '16 the request has neither a token nor a client certificate of a caller',
+    );
     expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.callers.refused.__caller=unknown.__reason=unauthenticated')).toBe(6);
     expect(stats.get('ratelimit.callers.unknown_tokens')).toBe(5);
     expect(stats.get('ratelimit.callers.refused.__caller=shop.__reason=permission_denied')).toBe(1);
     expect(stats.get('ratelimit.callers.refused.__caller=ops.__reason=permission_denied')).toBe(0);
-    expect(limiter.lines.filter((line) => line.includes('refused for who asks'))).toEqual([
+    expect(limiter.lines.filter((line) => line.includes('because of its caller'))).toEqual([
       expect.stringMatching(
-        /^level=warning msg="A request was refused for who asks" caller=shop peer="\S+" counter=permission_denied reason=.* times=1$/,
+        /^level=warning msg="Rejected a request because of its caller" caller=shop peer="\S+" counter=permission_denied reason=.* times=1$/,
       ),
       expect.stringMatching(/caller=unknown peer="\S+" counter=unauthenticated .* times=1$/),
     ]);
@@ -233,7 +235,9 @@ describe('a token', () => {
     });
     const services = await caller.reflect(toBinary(ServerReflectionRequestSchema, question));
     expect(services).toContain('envoy.service.ratelimit.v3.RateLimitService');
-    expect(await caller.ask(about('shop'))).toBe('16 no token and no client certificate says who asks');
+    expect(await caller.ask(about('shop'))).toBe(
+      '16 the request has neither a token nor a client certificate of a caller',
+    );
   });
 
   it('ends with its line in the file, on connections that are open', async () => {
@@ -251,7 +255,7 @@ describe('a token', () => {
       expect((await limiter.stats()).get('ratelimit.callers.load_failed')).toBe(1);
     });
     expect(limiter.lines.at(-1)).toContain(
-      'level=error msg="The callers file cannot be used: the last good one stays in force"',
+      'level=error msg="The callers file cannot be used: the last valid one stays in force"',
     );
     expect(await caller.ask(about('shop'), tokenOf('ops'))).toBe('OK');
     write(byToken);
@@ -267,7 +271,7 @@ describe('a token', () => {
 
 describe('tokens on a listener without TLS', () => {
   const warned = ({ lines }: InProcessLimiter): string[] =>
-    lines.filter((line) => line.includes('can be read on their way'));
+    lines.filter((line) => line.includes('can read tokens of callers'));
   const open = { GRPC_HOST: '0.0.0.0', HOST: '0.0.0.0' };
 
   it('are warned of once for each listener, from the first file that has some', async () => {
@@ -304,7 +308,9 @@ describe('the order', () => {
       domain,
       descriptors: Array.from({ length: 3 }, () => ({ entries: [{ key: 'k', value: 'v' }] })),
     });
-    expect(await caller.ask(crowded('shop'))).toBe('16 no token and no client certificate says who asks');
+    expect(await caller.ask(crowded('shop'))).toBe(
+      '16 the request has neither a token nor a client certificate of a caller',
+    );
     expect(await caller.ask(crowded('shop'), tokenOf('shop'))).toBe('OK');
     expect(await caller.ask(crowded('bank'), tokenOf('shop'))).toMatch(/^7 /);
     const stats = await limiter.stats();
@@ -485,7 +491,7 @@ describe('anyone who is nobody else', () => {
     const refusal = '7 caller anonymous may not use the domain "shop"';
     expect(await caller.ask(about('shop'))).toBe(refusal);
     expect(await caller.ask(about('shop'), tokenOf('nobody'))).toBe(
-      `${refusal} (the token shown is not one of a caller)`,
+      `${refusal} (its token does not belong to a caller)`,
     );
     expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
   });
@@ -555,9 +561,7 @@ describe('the debug listener', () => {
     expect((await httpAsk(limiter.ports.debug, '/livez', { headers: foreign })).status).toBe(200);
     write(entry.replace('[read]', '[ask]'));
     await eventually(async () => expect(await status({ authorization: tokenOf('reader') })).toBe(403));
-    const lines = limiter.lines.filter((line) =>
-      line.includes('A request to the debug listener was refused'),
-    );
+    const lines = limiter.lines.filter((line) => line.includes('Rejected a request to the debug listener'));
     expect(lines.join()).toContain('others.example');
     expect(lines.join()).not.toContain(secret);
   });
@@ -615,7 +619,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
     await eventually(async () => {
       expect(await first!.ask(about('named'))).toBe('OK');
     });
-    expect(await second!.ask(about('named'))).toBe('16 the client certificate is not one of a caller');
+    expect(await second!.ask(about('named'))).toBe('16 the client certificate does not belong to a caller');
     expect(await second!.ask(about('named'), tokenOf('ops'))).toBe('OK');
   });
 
@@ -626,7 +630,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
     });
     const ask = (path: string, pair?: CertificatePair): Promise<[number, unknown]> =>
       httpsAsk(limiter.ports.http, path, { ca: authority.caFile, pair });
-    const noCertificate = 'the caller shows no certificate of an authority that is trusted';
+    const noCertificate = 'the caller has no certificate of a trusted authority';
     const stranger = foreign.issue({ name: 'stranger', alternativeNames: `URI:${spiffe}` });
     expect(await ask('/healthcheck')).toEqual([200, undefined]);
     expect(await ask('/livez')).toEqual([200, undefined]);
@@ -652,8 +656,8 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
     });
     const ask = (pair: CertificatePair): Promise<[number, unknown]> =>
       httpsAsk(limiter.ports.http, '/json', { pair });
-    expect(await ask(edge)).toEqual([403, "the caller's certificate is not of other.example"]);
-    expect(await ask(other)).toEqual([401, 'the client certificate is not one of a caller']);
+    expect(await ask(edge)).toEqual([403, "the caller's certificate does not contain other.example"]);
+    expect(await ask(other)).toEqual([401, 'the client certificate does not belong to a caller']);
   });
 
   it('takes a new certificate for HTTP without a restart', async () => {

@@ -153,7 +153,7 @@ describe('an answer', () => {
       return JSON.parse(body).warnings;
     };
     expect(await warningsOf({ descriptors, hits: 6 })).toEqual([
-      '6 hits are counted by rules of different hits_unit: shop.used counts tokens, shop.paid counts micro-dollars; ask for each in a call of its own',
+      '6 hits are counted by rules of different hits_unit: shop.used counts tokens, shop.paid counts micro-dollars; send a separate call for each',
     ]);
     expect(await warningsOf({ descriptors })).toBeUndefined();
     expect(await warningsOf({ descriptors: descriptors.slice(1), hits: 6 })).toBeUndefined();
@@ -291,7 +291,7 @@ describe('a mistake', () => {
       body: '{"domain":"shop","descriptors":[[{"a b":"\\ud800"}]],"hits":1.5}',
       errors: [
         ['hits', 'is a whole number from 0 to 9007199254740991, not 1.5'],
-        ['descriptors[0][0]."a b"', 'has half of a surrogate pair, which is no character'],
+        ['descriptors[0][0]."a b"', 'has half of a surrogate pair, which is not a character'],
       ],
     },
   };
@@ -395,7 +395,7 @@ describe('who asks', () => {
       expect(none.headers['www-authenticate']).toContain('Bearer');
       expect(problem(none)).toEqual({
         status: 401,
-        detail: 'no token and no client certificate says who asks',
+        detail: 'the request has neither a token nor a client certificate of a caller',
       });
       expect(problem(await with_(bearer('ops')))).toEqual({
         status: 403,

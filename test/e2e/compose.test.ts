@@ -240,7 +240,7 @@ describe('the token of the debug port', () => {
       const without = runWeir(args.slice(0, args.indexOf('--token-file')));
       expect([without.status, without.stdout + without.stderr]).toEqual([
         1,
-        expect.stringContaining('it asks for a token'),
+        expect.stringContaining('it requires a valid token'),
       ]);
     }
   }, 60_000);

@@ -83,7 +83,7 @@ describeWithApiServer('limiters that prove who they are by their service account
   it('is refused with a token that was made for another audience', async () => {
     const token = api().accountToken('limiter', { namespace, audience: 'another' });
     const { limiter } = await start('limiter-1', token);
-    await limiter.program.printed(/the token is not made for the audience/);
-    expect(replica.program.output).toContain('msg="Refused a stream"');
+    await limiter.program.printed(/the token is not for the audience/);
+    expect(replica.program.output).toContain('msg="Rejected a stream"');
   });
 });

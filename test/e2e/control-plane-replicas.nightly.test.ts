@@ -94,7 +94,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
     // The others have it a moment later.
     await eventually(() =>
       expect(messageOf(api(), 'mail', 'Programmed')).toMatch(
-        /^not in force on every limiter of fleet 'default'; refused by \S.* since \d\d:\d\d:\d\dZ: cannot load that$/,
+        /^not in force on every limiter of fleet 'default'; rejected by \S.* since \d\d:\d\d:\d\dZ: cannot load that$/,
       ),
     );
     foreign.acceptAgain();

@@ -108,7 +108,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     const limiter = await start('green', blue);
     const reason = 'the certificate of \\W+limiter.blue.example\\W+ is not bound to the fleet \\W+green';
     await limiter.program.printed(new RegExp(reason));
-    await controlPlane.program.printed(new RegExp(`Refused a stream.*${reason}`));
+    await controlPlane.program.printed(new RegExp(`Rejected a stream.*${reason}`));
     await hasNoRules(limiter);
   });
 
@@ -116,12 +116,12 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     [
       'show no certificate',
       () => undefined,
-      /A TLS handshake failed.*reason="the caller shows no certificate"/,
+      /A TLS handshake failed.*reason="the caller sent no certificate"/,
     ],
     [
       'show one of another authority',
       () => createAuthority(openssl, folder, 'strangers').issue({ name: 'stranger' }),
-      /A TLS handshake failed.*reason="the caller's certificate is of an unknown authority \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\)"/,
+      /A TLS handshake failed.*reason="the caller's certificate is from an unknown authority \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\)"/,
     ],
   ])('get nothing when they %s', async (_, pair, line) => {
     const limiter = await start('blue', pair());
@@ -151,7 +151,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     await controlPlane.program.printed(/A new certificate is in use/);
     const pair = next.issue({ name: 'late', alternativeNames: 'DNS:limiter.blue.example' });
     await enforces(await start('blue', pair, { CONFIG_GRPC_XDS_SERVER_TLS_CACERT: next.caFile }), 'blue');
-    expect(before.program.output).not.toContain('No rules come from the xDS server');
+    expect(before.program.output).not.toContain('The xDS server sends no rules');
     await enforces(before, 'blue');
   });
 });

@@ -149,7 +149,9 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     await partial.responses(1);
     partial.refuse('default/shop: cannot load that', [{ name: 'default/shop', message: 'cannot load that' }]);
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('False Refused'));
-    expect(messageOf(api(), 'shop', 'Programmed')).toMatch(/refused by partial since \S+: cannot load that$/);
+    expect(messageOf(api(), 'shop', 'Programmed')).toMatch(
+      /rejected by partial since \S+: cannot load that$/,
+    );
     await eventually(() => expect(conditionOf(api(), 'beside', 'Programmed')).toBe('True AllLimiters'));
     partial.close();
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));

@@ -114,7 +114,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(await answers(limiter)).toEqual({ allowed: 5, undescribed: 1, refused: 1 });
     expect(problem(await ask(limiter, 'path/a'))).toMatchObject({
       status: 404,
-      detail: expect.stringContaining('nothing below the profile path'),
+      detail: expect.stringContaining('no path below the profile path'),
     });
     expect(problem(await ask(limiter, 'none/a')).detail).toContain('there is no profile "none"');
   });
@@ -206,7 +206,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect((await ask(limiter, 'shop/more')).status).toBe(404);
     expect(await answers(limiter)).toEqual({ unknown_profile: 2 });
     // Most proxies let pass then, and show nobody the answer.
-    const reported = limiter.lines.filter((line) => line.includes('a profile that it cannot use'));
+    const reported = limiter.lines.filter((line) => line.includes('a profile that it may not use'));
     expect(reported).toHaveLength(1);
     expect(reported[0]).toContain('there is no profile \\"shops\\", there are shop, closed');
   });

@@ -58,7 +58,7 @@ const { schemas, parameters } = (
 function problems(schema: Schema, value: unknown, at = ''): string[] {
   if (schema.$ref !== undefined) return problems(schemas[schema.$ref.split('/').at(-1)!]!, value, at);
   if (schema.enum !== undefined && !schema.enum.includes(value))
-    return [`${at}: ${JSON.stringify(value)} is none of ${schema.enum}`];
+    return [`${at}: ${JSON.stringify(value)} is not one of ${schema.enum}`];
   if (schema.oneOf !== undefined) {
     const all = schema.oneOf.map((one) => problems(one, value, at));
     return all.some((found) => found.length === 0) ? [] : all.flat();

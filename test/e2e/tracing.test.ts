@@ -209,7 +209,7 @@ describe('without a receiver', () => {
     cleanups.push(() => receiver.close());
     await eventually(async () => {
       await caller.allowed('t', 'k', 'v');
-      expect(lines('Traces are exported again')).toBe(1);
+      expect(lines('Exporting traces again')).toBe(1);
     });
     await receiver.close();
     await caller.allowed('t', 'k', 'v');

@@ -186,8 +186,8 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
       expect.stringContaining(loaded),
       expect.stringContaining('Listening for gRPC on'),
       expect.stringContaining('Listening for HTTP on'),
-      'level=warning msg="Ending on a signal" signal=SIGTERM drainDelayMs=0',
-      'level=info msg="Ended in order"',
+      'level=warning msg="Shutting down after a signal" signal=SIGTERM drainDelayMs=0',
+      'level=info msg="Shut down"',
     ]);
   });
 
@@ -286,7 +286,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     expect(await limits(opened)).toEqual(new Set([8]));
     expect(await limits(opened, 'w19')).toEqual(new Set([5]));
     await threads.workers[0]?.terminate();
-    const back = 'level=warning msg="A new worker thread answers" worker=1';
+    const back = 'level=warning msg="A new worker thread serves requests" worker=1';
     await eventually(() => expect(limiter.lines).toContain(back), { timeoutMs: 20_000 });
     stream.respond({ version: '3', removed: ['team/w19'] });
     await stream.request();
@@ -303,7 +303,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     await passed(opened, 'crash');
     threads.options = { resourceLimits: { maxOldGenerationSizeMb: 4, maxYoungGenerationSizeMb: 1 } };
     await threads.workers[0]?.terminate();
-    const ends = 'A worker thread ended: another one takes its place';
+    const ends = 'A worker thread ended: starting another one';
     await eventually(() => expect(logged(limiter, ends).length).toBeGreaterThan(1), { timeoutMs: 20_000 });
     const fresh = connect(limiter);
     expect(await passed(fresh, 'crash')).toBe(connections);
@@ -314,7 +314,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     expect(logged(limiter, ends).join()).toContain('reason="the thread ended with code 1"');
     expect(logged(limiter, ends).join()).toContain('JS heap out of memory');
     threads.options = {};
-    const back = 'level=warning msg="A new worker thread answers" worker=1';
+    const back = 'level=warning msg="A new worker thread serves requests" worker=1';
     await eventually(() => expect(limiter.lines).toContain(back), { timeoutMs: 20_000 });
     const stats = await limiter.stats();
     expect(stats.get(requests)).toBe(3 * connections);
@@ -342,7 +342,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
       { intervalMs: 300, timeoutMs: 20_000 },
     );
     timers.advance(100);
-    const back = 'level=warning msg="A new worker thread answers" worker=1';
+    const back = 'level=warning msg="A new worker thread serves requests" worker=1';
     await eventually(() => expect(limiter.lines.at(-1)).toBe(back));
     expect(await passed(connect(limiter), 'silent')).toBe(connections);
   });

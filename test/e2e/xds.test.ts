@@ -70,7 +70,7 @@ describe('a limiter with rules from an xDS server', () => {
   it('goes on deciding while the server is away, and takes what it says when it is back', async () => {
     const { port } = server;
     await server.stop();
-    await limiter.program.printed(/No rules come from the xDS server/);
+    await limiter.program.printed(/The xDS server sends no rules/);
     expect(await askOverHttp('c', 4)).toEqual(['OK', 'OK', 'OK', 'OVER_LIMIT']);
     server = await AdsServer.start({ port });
     stream = await server.stream();
@@ -80,7 +80,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect(await stream.request()).toMatchObject({ versionInfo: '3' });
     expect(await askOverHttp('c', 1)).toEqual(['OK']);
     await limiter.program.printed(/Connected to the xDS server again/);
-    expect(limiter.program.output.match(/No rules come from the xDS server/g)).toHaveLength(1);
+    expect(limiter.program.output.match(/The xDS server sends no rules/g)).toHaveLength(1);
   });
 
   it('answers while it loads 100,000 rules', async () => {

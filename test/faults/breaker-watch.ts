@@ -22,7 +22,7 @@ export class BreakerWatch {
 
   #line(line: string): void {
     const last = this.spans.at(-1);
-    if (line.includes('The store does not answer: it is not asked until it does')) {
+    if (line.includes('The store does not answer: the limiter stops asking it until it answers again')) {
       this.spans.push({ fromMs: performance.now(), toMs: Number.POSITIVE_INFINITY });
     } else if (line.includes('The store answers again') && last !== undefined) {
       last.toMs = performance.now();

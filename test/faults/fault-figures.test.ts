@@ -32,7 +32,7 @@ const figuresOf = (
 const lostAnswer = { outcome: 'ERROR', message: 'connection to Redis was lost before it answered' } as const;
 const refused = {
   outcome: 'ERROR',
-  message: 'the store is not asked until it answers again: Redis is not connected',
+  message: 'the limiter does not ask the store until it answers again: Redis is not connected',
 } as const;
 
 describe('faultFigures', () => {

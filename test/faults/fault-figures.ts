@@ -56,7 +56,8 @@ interface CounterTally {
 const troubledMs = 1500;
 
 /** Errors of requests that never left for the store. */
-const neverSent = /^(?:the store is not asked until it answers again|(?:Redis|node \S+) is not connected)/;
+const neverSent =
+  /^(?:the store does not get calls until it answers again|(?:Redis|node \S+) is not connected)/;
 
 export function faultFigures(evidence: FaultEvidence): FaultFigures {
   const { sent, answers, held, openSpans, stalls, refusesUncounted } = evidence;

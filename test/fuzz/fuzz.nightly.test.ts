@@ -82,7 +82,7 @@ describe('npm run fuzz', () => {
     expect(await run('hpak', ...planted)).toEqual({
       code: 2,
       output:
-        'there is no target hpak; there are sound, crashing, hanging, growing, out-of-memory\n"npm run fuzz -- --help" says what it takes.\n',
+        'there is no target hpak; there are sound, crashing, hanging, growing, out-of-memory\n"npm run fuzz -- --help" describes its arguments.\n',
     });
     const gone = await run('--replay', '/nowhere/hpack/crash.bin', ...planted);
     expect(gone.output).toMatch(/^--replay: there is no file \/nowhere\/hpack\/crash\.bin\n/);
@@ -94,7 +94,7 @@ describe('npm run fuzz', () => {
     expect(await run('--seconds', '0')).toEqual({
       code: 2,
       output:
-        '--seconds is a number from 0.1 to 86400, not "0"\n"npm run fuzz -- --help" says what it takes.\n',
+        '--seconds is a number from 0.1 to 86400, not "0"\n"npm run fuzz -- --help" describes its arguments.\n',
     });
   });
 

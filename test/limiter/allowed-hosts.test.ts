@@ -40,7 +40,7 @@ describe('HTTP_ALLOWED_HOSTS', () => {
     const limiter = await startLimiter({ HTTP_ALLOWED_HOSTS: 'Limits.example' });
     const { ports } = limiter;
     const wrong = 'rebound.example:8080';
-    const detail = `the host "${wrong}" is no IP address, no name of this machine or its cluster, and not one of HTTP_ALLOWED_HOSTS`;
+    const detail = `the host "${wrong}" is not an IP address, not a name of this machine or its cluster, and not one of HTTP_ALLOWED_HOSTS`;
     expect(await httpAsk(ports.http, '/json', json(question, wrong))).toMatchObject({
       status: 403,
       body: 'Forbidden\n',
@@ -58,7 +58,7 @@ describe('HTTP_ALLOWED_HOSTS', () => {
       expect((await httpAsk(ports.http, '/json', json(question, host))).status).toBe(429);
     const stats = (await httpAsk(ports.debug, '/stats')).body;
     expect(stats).toContain('ratelimit.http.foreign_host: 6');
-    expect(limiter.lines.filter((line) => line.includes('refused for its Host header'))).toHaveLength(1);
+    expect(limiter.lines.filter((line) => line.includes('because of its Host header'))).toHaveLength(1);
   });
 });
 

@@ -149,7 +149,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect(await post(limiter, 'reserve', { ...user, amount: 1 })).toMatchObject({
       status: 501,
       body: {
-        detail: 'REDIS_SCRIPTS=never keeps no reservations; they need a Redis with scripts, or memory',
+        detail: 'REDIS_SCRIPTS=never cannot store reservations; they need a Redis with scripts, or memory',
       },
     });
     const asked = [await limiter.ask('llm', [{ user: name }]), await limiter.ask('llm', [{ user: name }])];

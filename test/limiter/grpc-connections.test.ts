@@ -78,8 +78,8 @@ function call(to: NetConnectOpts, ...bytes: Buffer[]): Caller {
 const grpcOf = (limiter: InProcessLimiter) => ({ port: limiter.ports.grpc, host: '127.0.0.1' });
 const http1 = Buffer.from('GET / HTTP/1.1\r\n\r\n');
 
-const ended = 'level=warning msg="A connection was refused or ended for what its peer did"';
-const notHttp2 = 'reason="it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it"';
+const ended = 'level=warning msg="Rejected or ended a connection because of its peer"';
+const notHttp2 = 'reason="it does not speak HTTP/2 (perhaps HTTP/1.1, or TLS on a port without TLS)"';
 
 describe('a caller that misbehaves', () => {
   it('is named in one line a minute for each reason, with how many there were since', async () => {
@@ -99,7 +99,7 @@ describe('a caller that misbehaves', () => {
     await beyond.closed;
     await eventually(() =>
       expect(reported(limiter).at(-1)).toBe(
-        `${ended} peer="${beyond.name()}" counter=too_many_connections reason="as many connections as may be are open" times=1`,
+        `${ended} peer="${beyond.name()}" counter=too_many_connections reason="the maximum number of connections is open" times=1`,
       ),
     );
     kept.socket.destroy();
@@ -125,7 +125,7 @@ describe('a caller that misbehaves', () => {
     timers.advance(250);
     await eventually(async () => expect(await counted(limiter, 'unfinished_request')).toBe(1));
     expect(reported(limiter).at(-1)).toBe(
-      `level=warning msg="A request was reset for what its peer did" peer="${caller.name()}" counter=unfinished_request reason="it began a request and did not end it in time" times=1`,
+      `level=warning msg="Reset a request because of its peer" peer="${caller.name()}" counter=unfinished_request reason="it did not complete a request in time" times=1`,
     );
     expect(await counted(limiter, 'connections')).toBe(1);
   });
@@ -135,7 +135,7 @@ describe('a caller that misbehaves', () => {
     const caller = call(grpcOf(limiter), preface, settingsAck, ...Array.from({ length: 1_100 }, () => ping));
     await caller.closed;
     const reason =
-      'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA';
+      'too many frames that are not requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA';
     expect(caller.received()).toContain(`control_flood: ${reason}`);
     expect(reported(limiter).at(-1)).toBe(
       `${ended} peer="${caller.name()}" counter=control_flood reason="${reason}" times=1`,
@@ -163,7 +163,7 @@ describe('a caller that misbehaves', () => {
     await silent.closed;
     expect(await counted(hasty, 'idle_timeout')).toBe(1);
     expect(reported(hasty).at(-1)).toBe(
-      `level=info msg="A connection was ended" peer="${silent.name()}" counter=idle_timeout reason="it made no call for the longest time that is allowed" times=1`,
+      `level=info msg="Ended a connection" peer="${silent.name()}" counter=idle_timeout reason="it made no call for too long" times=1`,
     );
   });
 
@@ -183,7 +183,7 @@ describe('GRPC_UDS', () => {
     const limiter = await start({ GRPC_UDS: `${folder}/grpc.sock` });
     expect(await limiter.ended).toBe(1);
     expect(reported(limiter).at(-1)).toBe(
-      `level=fatal msg="Cannot start: GRPC_UDS: cannot listen on ${folder}/grpc.sock: there is no folder ${folder}: make it, or mount it (ENOENT)"`,
+      `level=fatal msg="Cannot start: GRPC_UDS: cannot listen on ${folder}/grpc.sock: there is no folder ${folder}: create it, or mount it (ENOENT)"`,
     );
   });
 });
@@ -231,15 +231,16 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     const limiter = await start({ ...env, GRPC_CLIENT_TLS_CACERT: authority.caFile });
     const expired = shown(authority.issue({ name: 'expired', days: -1 }));
     const foreign = shown(createAuthority(openssl, temporaryFolder(), 'other').issue({ name: 'foreign' }));
-    const stranger = "the caller's certificate is of an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)";
+    const stranger =
+      "the caller's certificate is from an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)";
     const cases: [options: ConnectionOptions, reason: string, counter?: string][] = [
       [{ ...expired, maxVersion: 'TLSv1.3' }, "the caller's certificate has expired"],
       [{ ...foreign, maxVersion: 'TLSv1.3' }, stranger],
-      [{}, 'the caller shows no certificate'],
+      [{}, 'the caller sent no certificate'],
       [{ ALPNProtocols: ['http/1.1'] }, 'the caller does not choose HTTP/2 (ALPN h2)', 'tls_no_h2'],
       [
         { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' },
-        'the caller has no version of TLS that is allowed (1.2 and 1.3)',
+        'the caller supports no allowed version of TLS (1.2 and 1.3)',
       ],
     ];
     for (const [options, reason, counter] of cases) {
@@ -301,7 +302,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     await eventually(async () => expect(await counted(limiter, 'tls_handshake')).toBe(1));
     // The alert may be lost where the caller hangs up at once.
     expect(reported(limiter).at(-1)).toMatch(
-      /^level=warning msg="A TLS handshake failed" peer="127\.0\.0\.1:\d+" counter=tls_handshake reason="the caller (hung up during the handshake, perhaps as it )?does not trust the server's certificate( \(unknown ca\))?" times=1$/,
+      /^level=warning msg="A TLS handshake failed" peer="127\.0\.0\.1:\d+" counter=tls_handshake reason="the caller (hung up during the handshake, perhaps because it )?does not trust the server's certificate( \(unknown ca\))?" times=1$/,
     );
   });
 
@@ -352,7 +353,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     await caller.closed;
     expect(ends).toEqual(['end']);
     expect(reported(limiter).at(-1)).toBe(
-      failure(caller.name(), "the caller's certificate is not of proxy.example", 1, 'tls_client_name'),
+      failure(caller.name(), "the caller's certificate does not contain proxy.example", 1, 'tls_client_name'),
     );
   });
 
@@ -371,7 +372,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
         expect(reported(limiter).slice(before)).toEqual(wanted);
       });
     writeFileSync(files.certFile, readFileSync(next.certFile));
-    const refused = `level=error msg="A new certificate cannot be used: the one before stays" listener=gRPC reason="GRPC_SERVER_TLS_KEY: ${files.keyFile}: its key does not belong to the first certificate of ${files.certFile}"`;
+    const refused = `level=error msg="A new certificate cannot be used: the previous one stays in use" listener=gRPC reason="GRPC_SERVER_TLS_KEY: ${files.keyFile}: its key does not belong to the first certificate of ${files.certFile}"`;
     await look([refused]);
     expect(await expiry()).toBe(first);
     overwritePair(next, files);

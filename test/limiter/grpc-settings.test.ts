@@ -308,7 +308,7 @@ describeWithServer('GRPC_SERVER_USE_TLS', opensslProgram, (openssl) => {
     expect(await tlsStatus(limiter, weak)).toBe('no connection');
     await eventually(async () => expect(await counted(limiter, 'tls_handshake')).toBe(1));
     expect(limiter.lines.at(-1)).toMatch(
-      /^level=warning msg="A TLS handshake failed" peer="127.0.0.1:\d+" counter=tls_handshake reason="the caller has no cipher that is allowed" times=1$/,
+      /^level=warning msg="A TLS handshake failed" peer="127.0.0.1:\d+" counter=tls_handshake reason="the caller supports no allowed cipher" times=1$/,
     );
     const socket = connectTls({
       ...{ port: limiter.ports.grpc, host: '127.0.0.1', ca },
@@ -416,7 +416,7 @@ describeWithServer('GRPC_SERVER_USE_TLS', opensslProgram, (openssl) => {
         timers.advance(5_000);
         expect(limiter.lines.filter((line) => line.includes(text))).toHaveLength(1);
       });
-    await look('A new certificate cannot be used: the one before stays');
+    await look('A new certificate cannot be used: the previous one stays in use');
     expect((await limiter.stats()).get('certs.load_failed')).toBe(1);
     expect(await serial()).toBe(first);
     overwritePair(next, { certFile, keyFile });

@@ -75,8 +75,8 @@ const manyValues = (key: () => string): string =>
 const keyOf = (line: string): string => line.split(' ')[1] ?? '';
 
 /** The connection is given up at once, or the command's time is up. */
-const lost = 'connection to memcache was lost before it answered';
-const late = 'memcache did not answer within';
+const lost = 'connection to memcached was lost before it answered';
+const late = 'memcached did not answer within';
 
 const hostile: [what: string, error: string, answer: Answer][] = [
   ['lines without an end', lost, (socket) => pour(socket, () => block)],

@@ -27,7 +27,7 @@ const warned = (limiters: readonly InProcessLimiter[]): string[] =>
   limiters.flatMap(({ lines }) => lines.filter((line) => line.includes('warn_at'))).toSorted();
 
 const line = (team: string, mark: number, used: number): string =>
-  `level=warning msg="A limit has reached a mark of warn_at" rule=llm.team policy=hourly mark="${mark}%" metric=llm.team_${team} used=${used} of=10 unit=tokens`;
+  `level=warning msg="A limit has reached a threshold of warn_at" rule=llm.team policy=hourly mark="${mark}%" metric=llm.team_${team} used=${used} of=10 unit=tokens`;
 
 async function counted(limiters: readonly InProcessLimiter[], mark: number): Promise<number> {
   const name = `ratelimit.limits.warned.__limit=hourly.__mark=${mark}.__rule=llm_team`;

@@ -963,7 +963,7 @@ describe('a limiter', () => {
     const limiter = await InProcessLimiter.start({ env: { PORT: 'x', REDIS_PASSWORD: 'hunter2' } });
     expect(await limiter.ended).toBe(1);
     expect(limiter.lines).toEqual([
-      'level=warning msg="REDIS_PASSWORD is not known to this version: ignored; did you mean REDIS_AUTH?"',
+      'level=warning msg="REDIS_PASSWORD is unknown to this version and ignored; did you mean REDIS_AUTH?"',
       expect.stringMatching(/^level=fatal msg="PORT: /),
     ]);
   });
@@ -976,10 +976,10 @@ describe('a limiter', () => {
     const reported = () => lines.filter((line) => !line.includes('Listening'));
     await eventually(() => expect(reported().length).toBeGreaterThan(3));
     expect(reported()).toEqual([
-      'level=warning msg="STATSD_PREFIX is a setting that this version does not have: ignored"',
-      'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
+      'level=warning msg="STATSD_PREFIX is a setting that this version does not have; it is ignored"',
+      'level=warning msg="config.link.yaml: symbolic link to a directory, skipped"',
       `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=6 column=1`,
-      'level=warning msg="config.a.yaml: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing" rule=idle line=5 column=10 hint="give it a rate_limit or descriptors, or leave it out"',
+      'level=warning msg="config.a.yaml: the rule has no limit, no rules below it, and takes no requests from other rules: it has no effect" rule=idle line=5 column=10 hint="give it a rate_limit or descriptors, or remove it"',
     ]);
   });
 
@@ -995,7 +995,7 @@ describe('a limiter', () => {
     await eventually(() => expect(reported('Successfully loaded').length).toBeGreaterThanOrEqual(2));
     await eventually(() => expect(reported('is not read')).not.toEqual([]));
     expect(reported('is not read')).toEqual([
-      'level=warning msg="old.conf: holds rules and is not read: only *.yaml and *.yml are rule files"',
+      'level=warning msg="old.conf: has rules but is not read: only *.yaml and *.yml are rule files"',
     ]);
   });
 
@@ -1005,10 +1005,10 @@ describe('a limiter', () => {
     writeRules('meet/config/b.yaml', second);
     const env = { RUNTIME_ROOT: join(folder, 'meet'), RUNTIME_WATCH_ROOT: 'false', LOG_LEVEL: 'info' };
     const { lines } = await start(env, { timers: systemTimers });
-    const reported = () => lines.filter((line) => line.includes('could meet'));
+    const reported = () => lines.filter((line) => line.includes('could share a key'));
     const loads = () => lines.filter((line) => line.includes('Successfully loaded')).length;
     const line = (key: string, other: number) =>
-      `level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=1 first="b.yaml:3:10: rule ${key} of domain meet_a counts as meet_a_${key}_*_, which can be a key of rule a of domain meet as well (a.yaml line ${other})"`;
+      `level=warning msg="Counters of these rules could share a key: set COUNTER_KEYS=unambiguous when no limiter of envoyproxy/ratelimit uses the store" pairs=1 first="b.yaml:3:10: rule ${key} of domain meet_a counts as meet_a_${key}_*_, which can be a key of rule a of domain meet as well (a.yaml line ${other})"`;
     await eventually(() => expect(reported()).toEqual([line('b', 3)]));
     writeRules(
       'meet/config/a.yaml',
@@ -1019,7 +1019,7 @@ describe('a limiter', () => {
     await eventually(() => expect(reported().slice(1)).toEqual([line('c', 4)]));
     const unambiguous = await start({ ...env, COUNTER_KEYS: 'unambiguous' });
     await new Promise((next) => setTimeout(next, 500));
-    expect(unambiguous.lines.filter((one) => one.includes('could meet'))).toEqual([]);
+    expect(unambiguous.lines.filter((one) => one.includes('could share a key'))).toEqual([]);
   });
 
   it('lists what it loaded at the level debug alone', async () => {
@@ -1040,7 +1040,7 @@ describe('a limiter', () => {
     const limiter = await start({ RUNTIME_ROOT: join(folder, name) });
     expect(limiter.lines.join('\n')).toContain(`level=error msg="Error loading new configuration: ${reason}`);
     expect(limiter.lines).toContain(
-      'level=error msg="No rules were ever loaded: every request is answered with an error until they are"',
+      'level=error msg="No rules are loaded yet: the limiter answers every request with an error until they are"',
     );
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.config_load_error')).toBe(1);
@@ -1060,15 +1060,15 @@ describe('a limiter', () => {
     expect((await limiter.stats()).get('runtime.num_values')).toBe(2);
     writeRules('watched/config/bad.yaml', 'domain: ""\n');
     await eventually(() => expect(limiter.lines.join('\n')).toContain('Error loading new configuration'));
-    expect(limiter.lines.join('\n')).not.toContain('No rules were ever loaded');
+    expect(limiter.lines.join('\n')).not.toContain('No rules are loaded yet');
     expect(await loadedRules(limiter)).toEqual(['first.k', 'second.k']);
     rmSync(path, { recursive: true });
-    const lost = `level=error msg="Rule files are not watched" path=${path} error="unable to watch file (${path}): no such file or directory"`;
+    const lost = `level=error msg="Cannot watch rule files" path=${path} error="unable to watch file (${path}): no such file or directory"`;
     await eventually(() => expect(limiter.lines).toContain(lost));
     expect(await loadedRules(limiter)).toEqual(['first.k', 'second.k']);
     writeRules('watched/config/c.yaml', oneRule('third'));
     await eventually(() =>
-      expect(limiter.lines).toContain(`level=warning msg="Rule files are watched again" path=${path}`),
+      expect(limiter.lines).toContain(`level=warning msg="Watching rule files again" path=${path}`),
     );
     await eventually(async () => expect(await loadedRules(limiter)).toEqual(['third.k']));
   });

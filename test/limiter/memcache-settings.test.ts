@@ -34,7 +34,7 @@ describe('settings of memcache', () => {
     [{ MEMCACHE_SRV: 'm.x' }, 'MEMCACHE_SRV: "m.x" is not of the form _service._proto.name'],
     [
       { MEMCACHE_HOST_PORT: 'a:1,b' },
-      'MEMCACHE_HOST_PORT: memcache node "b" is neither host:port nor a path',
+      'MEMCACHE_HOST_PORT: memcached node "b" is neither host:port nor a path',
     ],
     [
       { MEMCACHE_HOST_PORT: 'a:1', MEMCACHE_TLS: 'true', MEMCACHE_TLS_CLIENT_CERT: 'c.pem' },
@@ -121,7 +121,7 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
     expect(await limiter?.healthStatus()).toBe(200);
     const failures = limiter?.lines.filter((text) => text.includes('Failed to increment'));
     expect(failures).toEqual([
-      `level=error msg="Failed to increment" error="memcache is not connected" further=0`,
+      `level=error msg="Failed to increment" error="memcached is not connected" further=0`,
     ]);
   });
 
@@ -270,7 +270,7 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
 describe('CACHE_KEY_PREFIX', () => {
   const memcache = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' };
   const unambiguous = { BACKEND_TYPE: 'memory', COUNTER_KEYS: 'unambiguous' };
-  const blank = 'has a blank or a control character, which memcache takes in no key';
+  const blank = 'has a blank or a control character, which memcached does not allow in a key';
 
   it.each<[string, Record<string, string>, string[]]>([
     ['weir ', memcache, [`CACHE_KEY_PREFIX: "weir " ${blank}`]],
@@ -287,7 +287,7 @@ describe('CACHE_KEY_PREFIX', () => {
       '{a}',
       unambiguous,
       [
-        'CACHE_KEY_PREFIX: "{a}" has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces',
+        'CACHE_KEY_PREFIX: "{a}" has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries',
       ],
     ],
     ['{a}', { BACKEND_TYPE: 'memory' }, []],

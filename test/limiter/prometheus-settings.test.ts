@@ -132,7 +132,7 @@ describe('PROMETHEUS_MAPPER_YAML', () => {
     const mapper = written('odd.yaml', 'defaults: { summary_options: { buf_cap: 3 } }\n');
     const limiter = await start({ PROMETHEUS_MAPPER_YAML: mapper });
     expect(limiter.lines[0]).toBe(
-      `level=warning msg="PROMETHEUS_MAPPER_YAML: ${mapper}:1:41: buf_cap has no effect: nothing is buffered"`,
+      `level=warning msg="PROMETHEUS_MAPPER_YAML: ${mapper}:1:41: buf_cap has no effect: the limiter does not buffer"`,
     );
   });
 

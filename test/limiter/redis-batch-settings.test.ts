@@ -162,7 +162,7 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
   }
 
   const noPlace = (ms: number): RegExp =>
-    new RegExp(`no place for a call to Redis was free within ${ms} ms \\(REDIS_POOL_SIZE\\)`);
+    new RegExp(`too many calls to Redis were open within ${ms} ms \\(REDIS_POOL_SIZE\\)`);
   const noAnswer = /Redis did not answer within REDIS_TIMEOUT/;
   /** On a busy machine the first request must not be given up before the second has waited for its place. */
   const patience = (reason: RegExp): Record<string, string> =>
@@ -238,7 +238,7 @@ describe('warnings of settings of Redis that have no effect', () => {
     ],
     [
       { REDIS_PASSWORD: 'x' },
-      'REDIS_PASSWORD is not known to this version: ignored; did you mean REDIS_AUTH?',
+      'REDIS_PASSWORD is unknown to this version and ignored; did you mean REDIS_AUTH?',
     ],
   ])('%j', (env, warning) => expect(warningsOf(env as Record<string, string>)).toEqual([warning]));
 
@@ -251,7 +251,7 @@ describe('warnings of settings of Redis that have no effect', () => {
   it('come with errors, too: they may say why something is missing', () => {
     const { errors, warnings } = parseLimiterSettings({ BACKEND_TYPE: 'redis', REDIS_UR: 'a:1', PORT: 'x' });
     expect(errors).toHaveLength(1);
-    expect(warnings).toEqual(['REDIS_UR is not known to this version: ignored; did you mean REDIS_URL?']);
+    expect(warnings).toEqual(['REDIS_UR is unknown to this version and ignored; did you mean REDIS_URL?']);
   });
 });
 

@@ -268,11 +268,9 @@ describeWithServer('settings of TLS', 'path' in openssl ? redisProgram : openssl
 
   it('connect with TLS and the files, and say so where one is not as it should be', async () => {
     expect(await outcome(env)).toBe('OK');
-    expect(await outcome({ ...env, REDIS_TLS: 'false' })).toMatch(
-      / \(if it speaks TLS, set REDIS_TLS=true\)$/,
-    );
+    expect(await outcome({ ...env, REDIS_TLS: 'false' })).toMatch(/ \(if it uses TLS, set REDIS_TLS=true\)$/);
     expect(await outcome({ ...env, REDIS_TLS_CACERT: other.caFile })).toBe(
-      'self-signed certificate in certificate chain (REDIS_TLS_CACERT names authorities to trust)',
+      'self-signed certificate in certificate chain (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
     );
     expect(await outcome({ ...env, REDIS_TLS_CLIENT_CERT: '', REDIS_TLS_CLIENT_KEY: '' })).toMatch(
       /certificate required$/,

@@ -25,10 +25,10 @@ const bounded = `  - { key: a, rate_limit: { ${year}, algorithm: sliding_window 
 `;
 
 const inCluster =
-  'REDIS_TYPE=CLUSTER with COUNTER_KEYS=compatible keeps no reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous';
-const noScripts = 'REDIS_SCRIPTS=never keeps no reservations; they need a Redis with scripts, or memory';
+  'REDIS_TYPE=CLUSTER with COUNTER_KEYS=compatible cannot store reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous';
+const noScripts = 'REDIS_SCRIPTS=never cannot store reservations; they need a Redis with scripts, or memory';
 const fixedOnly =
-  'REDIS_SCRIPTS=never counts fixed windows alone, one a rule; others need a Redis with scripts, or memory';
+  'REDIS_SCRIPTS=never counts only fixed windows, one for each rule; others need a Redis with scripts, or memory';
 
 interface Mode {
   name: string;
@@ -44,7 +44,7 @@ const modes: Mode[] = [
     env: {},
     reason: inCluster,
     rules: reserving,
-    rejections: [`llm.yaml: reserve of 'llm.team' cannot be kept: ${inCluster}" line=4 column=27`],
+    rejections: [`llm.yaml: reserve of 'llm.team' cannot be stored: ${inCluster}" line=4 column=27`],
   },
   {
     name: 'REDIS_SCRIPTS=never',
@@ -52,7 +52,7 @@ const modes: Mode[] = [
     reason: noScripts,
     rules: reserving + bounded,
     rejections: [
-      `llm.yaml: reserve of 'llm.team' cannot be kept: ${noScripts}" line=4 column=27`,
+      `llm.yaml: reserve of 'llm.team' cannot be stored: ${noScripts}" line=4 column=27`,
       `llm.yaml: algorithm sliding_window of 'llm.a' cannot be counted: ${fixedOnly}" line=5 column=74`,
       `llm.yaml: algorithm token_bucket of 'llm.b' cannot be counted: ${fixedOnly}" line=6 column=74`,
       `llm.yaml: rate_limits of 'llm.c' cannot be counted: ${fixedOnly}" line=7 column=28`,
@@ -131,7 +131,7 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
         stream.respond({ version: '2', sources: [source('llm', [user, team])] });
         const { versionInfo, errorDetail } = await stream.request();
         expect(versionInfo).toBe('1');
-        expect(errorDetail?.message).toContain(`reserve of 'llm.team' cannot be kept: ${reason}`);
+        expect(errorDetail?.message).toContain(`reserve of 'llm.team' cannot be stored: ${reason}`);
 
         const about = { domain: 'llm', descriptors: [[{ user: 'ann' }]] };
         expect(await post(limiter, 'reserve', { ...about, amount: 1 })).toEqual([501, reason]);

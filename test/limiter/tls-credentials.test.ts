@@ -43,7 +43,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
     ['', 'the file is empty'],
     [' \n', 'the file is empty'],
   ] as const;
-  const cert = 'there is no certificate in it (PEM)';
+  const cert = 'it contains no certificate (PEM)';
   const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
   it.each<[keyof TlsFiles, string, string | RegExp]>([
     ...(Object.keys(files) as (keyof TlsFiles)[]).flatMap((file) =>
@@ -53,7 +53,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
     ['clientCaFile', 'certificate: none', cert],
     ['certFile', broken, /^its certificate cannot be read: /],
     ['clientCaFile', broken, /^its certificate cannot be read: /],
-    ['keyFile', broken, 'there is no private key in it (PEM)'],
+    ['keyFile', broken, 'it contains no private key (PEM)'],
     ['keyFile', broken.replaceAll('CERTIFICATE', 'PRIVATE KEY'), /^its key cannot be read: /],
   ])('refuses as %s a file that holds %j', async (file, text, why) => {
     const folder = temporaryFolder();

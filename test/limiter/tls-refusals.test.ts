@@ -86,7 +86,8 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
       const socket = connectTcp(address, () => void socket.end());
       return leaves(socket, undefined);
     };
-    const stranger = "the caller's certificate is of an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)";
+    const stranger =
+      "the caller's certificate is from an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)";
     await Promise.all(
       Array.from({ length: 30 }, () => [
         shows(expired, "the caller's certificate has expired"),

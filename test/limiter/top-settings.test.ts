@@ -124,7 +124,7 @@ describe('/top of a limiter', () => {
     const running = await start({ STATS_TOP_KEYS: '0' });
     await running.ask('d0', [{ user: 'alice' }], 5);
     const { status, body } = await httpAsk(running.ports.debug, '/top');
-    expect([status, body]).toEqual([404, 'top offenders are not kept: STATS_TOP_KEYS is 0\n']);
+    expect([status, body]).toEqual([404, '/top is off: STATS_TOP_KEYS is 0\n']);
     expect((await running.stats()).has('ratelimit.top_offenders.bytes')).toBe(false);
   });
 

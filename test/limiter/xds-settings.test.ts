@@ -87,7 +87,7 @@ async function retryWaits(limiter: InProcessLimiter, fail: () => Promise<void>):
       return found === undefined ? [] : [Number(found)];
     });
   await fail();
-  await eventually(() => expect(limiter.lines.join()).toContain('No rules come from the xDS server'));
+  await eventually(() => expect(limiter.lines.join()).toContain('The xDS server sends no rules'));
   const lostMs = timers.nowMs;
   timers.advanceToNext();
   const firstMs = timers.nowMs - lostMs;
@@ -104,7 +104,7 @@ const backoff: Row['observe'] = (limiter) =>
 
 async function connection({ lines }: InProcessLimiter): Promise<string> {
   if (lines.join().includes('Cannot start')) return 'cannot start';
-  const lost = /No rules come from the xDS server/;
+  const lost = /The xDS server sends no rules/;
   let seen = '';
   await eventually(() => {
     if (lines.some((line) => lost.test(line))) seen = 'not connected';
@@ -393,7 +393,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect(isServing(limiter)).toBe(false);
     timers.advance(10_000);
     expect(limiter.lines.at(-1)).toMatch(
-      /^level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=rules seconds=\d+$/,
+      /^level=error msg="Not serving yet: the gRPC and HTTP listeners open when the start is complete" waitsFor=rules seconds=\d+$/,
     );
     expect(await limiter.stop()).toBe(0);
     expect(timers.size).toBe(0);

@@ -153,7 +153,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
   it('say of a mistyped domain that it has no rules, and which was meant', async () => {
     const { status, stdout } = await runCommand(topCommand, ['shp', ...of(shared)]);
     const note = 'no rules are in force for the domain "shp"; did you mean "shop"?';
-    expect([status, stdout]).toEqual([0, `nothing was over its limit\nnote: ${note}\n`]);
+    expect([status, stdout]).toEqual([0, `no request was over limit\nnote: ${note}\n`]);
     const far = await runCommand(topCommand, ['elsewhere', ...of(shared), '-o', 'json']);
     expect(JSON.parse(far.stdout)).toMatchObject({
       domains: [],
@@ -184,7 +184,11 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     ]);
     const nothing = await runCommand(budgetCommand, ['shop', 'user=bud', 'nobody=x', ...of(shared)]);
     expect([nothing.status, nothing.stdout, nothing.stderr]).toEqual([
-      ...[1, '', 'weir: lim-0: no rule of shop limits user=bud, nobody=x (by itself is: user=bud)\n'],
+      ...[
+        1,
+        '',
+        'weir: lim-0: no rule of shop limits user=bud, nobody=x (single entries with a rule: user=bud)\n',
+      ],
     ]);
     const misspelled = await runCommand(budgetCommand, ['shop', 'usr=bud', '-o', 'json', ...of(alone)]);
     expect([misspelled.status, JSON.parse(misspelled.stdout).budgets, misspelled.stderr]).toEqual([
@@ -204,7 +208,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     const asked = () => runCommand(whyCommand, args);
     await eventually(async () => expect((await asked()).status).toBe(0));
     const found = await asked();
-    expect(found.stdout).toMatch(/lim-1 refused user=why of shop/);
+    expect(found.stdout).toMatch(/lim-1 over limit: user=why of shop/);
     expect(found.stdout).toMatch(
       /\n {2}rule +shop\.user\n {2}limit +5 in 1d, fixed_window; used 9\n {2}rules +version /,
     );
@@ -218,12 +222,12 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(byId).toMatchObject({
       status: 1,
       stderr: '',
-      stdout: expect.stringMatching(/^no limiter remembers.*\n {2}lim-0: \d+ refusals/),
+      stdout: expect.stringMatching(/^no limiter remembers.*\n {2}lim-0: \d+ requests over limit/),
     });
     const nothing = await runCommand(whyCommand, ['shop', 'user=nobody', ...of(shared)]);
     expect([nothing.status, nothing.stdout.split('\n')[0]]).toEqual([
       1,
-      'no limiter remembers such a refusal; they remember:',
+      'no limiter remembers such a request over limit. They remember:',
     ]);
   });
 
@@ -299,7 +303,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(counter.stdout).toMatch(/\nuser=mallory +shop\.user +1d fixed_window +\d+ +5 \(blocked\) +0 /);
     await eventually(async () =>
       expect((await runCommand(whyCommand, [...place, ...of(shared)])).stdout).toMatch(
-        /\n {2}rule +shop\.user\n {2}blocked +by override \S+, whatever is used; .*\n {2}rules /,
+        /\n {2}rule +shop\.user\n {2}blocked +by override \S+, regardless of use; .*\n {2}rules /,
       ),
     );
     await runCommand(overrideCommand, [
@@ -325,7 +329,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect((await runCommand(overrideCommand, ['list', ...of(shared)])).stdout).toBe('no overrides\n');
     expect(await runCommand(overrideCommand, ['rm', ...place, ...of(shared)])).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining('"weir override list" shows those that there are'),
+      stderr: expect.stringContaining('"weir override list" shows all overrides'),
     });
   });
 
@@ -355,7 +359,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     ]);
     expect(JSON.parse(stdout).counters[0].limit).toBe(15);
     const byEntries = await runCommand(overrideCommand, ['rm', 'shop', 'user=gus', ...of(shared)]);
-    expect(byEntries.stderr).toContain('taken back by their ids: g-1\n');
+    expect(byEntries.stderr).toContain('removed by their IDs: g-1\n');
     const byId = await runCommand(overrideCommand, ['rm', 'g-1', ...of(shared)]);
     expect(byId.stdout).toMatch(/^1 override was removed\n\nAs it was:\nID .*\ng-1 /);
   });
@@ -377,7 +381,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     const without = await runCommand(statusCommand, of([asking]));
     expect([without.status, without.stdout]).toEqual([
       1,
-      expect.stringContaining('it asks for a token that is right'),
+      expect.stringContaining('it requires a valid token'),
     ]);
     expect((await runCommand(statusCommand, [...of([asking]), '--token-file', token])).status).toBe(0);
     await asking.stop();

@@ -154,7 +154,7 @@ function countersSuite(start: () => Promise<Asked>) {
     ['domain=shop&entry=x', 'entry must be key=value, not "x"'],
     ['domain=shop&limit=0', 'limit must be from 1 to 1000, not "0"'],
     ['domain=shop&sort=size', 'sort must be one of used, left, reset, key, not "size"'],
-    ['domain=shop&entry=a%3Db&cursor=x', 'cursor is for lists'],
+    ['domain=shop&entry=a%3Db&cursor=x', 'cursor is only for lists'],
     ['domain=shop&over=yes', 'over must be one of true, false'],
   ])('refuses %s', async (query, detail) => {
     const { status, body } = await asked.get(query);
@@ -237,7 +237,7 @@ function countersSuite(start: () => Promise<Asked>) {
 
   it('refuses a cursor that is none', async () => {
     const { status, body } = await asked.get('domain=shop&cursor=bm9uc2Vuc2U');
-    expect([status, body.detail]).toEqual([400, expect.stringContaining('the cursor is none')]);
+    expect([status, body.detail]).toEqual([400, expect.stringContaining('the cursor is not from')]);
   });
 }
 
@@ -332,7 +332,7 @@ describeWithServer('counters in Redis', redisProgram, (path) => {
     it('answers 503 while Redis is away', async () => {
       await redis.kill('SIGSTOP');
       const { status, body } = await asked.get('domain=shop');
-      expect([status, body.detail]).toEqual([503, expect.stringMatching(/^the store cannot be asked: ./)]);
+      expect([status, body.detail]).toEqual([503, expect.stringMatching(/^the store does not answer: ./)]);
       await redis.kill('SIGCONT');
     });
   });
@@ -429,6 +429,6 @@ describeWithServer('counters in memcache', memcachedProgram, (path) => {
       })
       .toMatchObject([{ used: 2, limit: 3, left: 1 }]);
     const { status, body } = await asked.get('domain=shop');
-    expect([status, body.detail]).toEqual([501, expect.stringContaining('memcache cannot list its keys')]);
+    expect([status, body.detail]).toEqual([501, expect.stringContaining('memcached cannot list its keys')]);
   });
 });

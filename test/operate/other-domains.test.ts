@@ -51,7 +51,9 @@ describe('a caller of the domain shop', () => {
   };
 
   it('is not shown a compatible key that may be of shop_eu, nor does it reset that', async () => {
-    const leftOut = ['1 keys are left out that may be of another domain (COUNTER_KEYS=compatible)'];
+    const leftOut = [
+      '1 keys are omitted because they may belong to another domain (COUNTER_KEYS=compatible)',
+    ];
     for (const [method, query] of [
       ['GET', ''],
       ['DELETE', '&all=true'],
@@ -77,7 +79,7 @@ describe('a caller of the domain shop', () => {
     expect(JSON.stringify(taken.body)).not.toMatch(/shop_eu|secret/);
     expect(await call('shop', 'DELETE', 'overrides?id=INC-1')).toMatchObject({
       status: 404,
-      body: { detail: 'there is no such override: "weir override list" shows those that there are' },
+      body: { detail: 'there is no such override: "weir override list" shows all overrides' },
     });
     expect((await call('shop_eu', 'DELETE', 'overrides?id=INC-1')).status).toBe(200);
   });

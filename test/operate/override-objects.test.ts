@@ -78,7 +78,7 @@ describe('weir override', () => {
       'say what to do by one of --limit, --unlimited, --shadow, --block, and not --limit and --block',
     ],
     [['--block', ...reason], 'say how long by one of --for, --until, --permanent'],
-    [['--block', '--for', '2h'], 'say why by --reason'],
+    [['--block', '--for', '2h'], 'give a reason with --reason'],
     [
       ['--limit', 'x', '--for', '2h', ...reason],
       "--limit: must be a whole number from 0 to 9007199254740991, found the text 'x'",
@@ -89,7 +89,7 @@ describe('weir override', () => {
     ],
     [
       ['--block', '--for', 'ever', ...reason],
-      '--for: "ever" is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y',
+      '--for: "ever" is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y',
     ],
     [
       ['--block', '--until', 'tomorrow', ...reason],
@@ -105,10 +105,10 @@ describe('weir override', () => {
     [['set'], 'override set needs a domain'],
     [
       ['set', 'shop', '--block', '--for', '1h', ...reason],
-      'say for which entries: key=value, in the order of the descriptor',
+      'give the entries: key=value, in the order of the descriptor',
     ],
     [['rm'], 'override rm needs an id, or a domain and entries'],
-    [['lst'], '"lst" is none of set, list, rm; did you mean "list"?'],
+    [['lst'], '"lst" is not one of set, list, rm; did you mean "list"?'],
     [[], 'say what to do: set, list, rm'],
   ])('refuses %j', async (args, message) => {
     expect(await runCommand(overrideCommand, args)).toEqual({
@@ -177,8 +177,7 @@ describeWithApiServer('weir override in a cluster', (api) => {
     expect(await run('list')).toEqual({ status: 0, stdout: 'no overrides\n', stderr: '' });
     expect(await run('rm', ...place)).toMatchObject({
       status: 1,
-      stderr:
-        'weir: there is no such override in all namespaces: "weir override list" shows those that there are\n',
+      stderr: 'weir: there is no such override in all namespaces: "weir override list" shows all overrides\n',
     });
   });
 
@@ -208,7 +207,7 @@ describeWithApiServer('weir override in a cluster', (api) => {
     const input = rateLimitConfigText({ name: 'other', domain: 'shop', className: 'other', requests: 5 });
     api().apply(input);
     expect((await run(...args)).stderr).toBe(
-      'weir: domain shop is in several places, choose one: -n default --class other --fleet default; -n shops --class weir --fleet default\n',
+      'weir: domain shop exists in several places, choose one: -n default --class other --fleet default; -n shops --class weir --fleet default\n',
     );
   });
 });

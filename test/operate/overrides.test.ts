@@ -86,7 +86,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
       inForce: ['20 per day'],
       text: [
         'level 1, "ip=a": "ip" has the key and no value',
-        `over it api "${posted.body.id}": 20 per window`,
+        `override: api "${posted.body.id}": 20 per window`,
         expect.stringMatching(/^limit: 20 per day, counter shop_ip_a_\d+$/),
       ],
     });
@@ -101,7 +101,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     });
     expect(await code(limiter, 'a')).toBe('OVER_LIMIT');
     expect((await call(limiter, 'DELETE', `?id=${posted.body.id}`)).status).toBe(404);
-    const said = limiter.lines.filter((line) => line.includes('An operator changed something'));
+    const said = limiter.lines.filter((line) => line.includes('An operator made a change'));
     expect(said.map((line) => /what=\S+/.exec(line)?.[0])).toEqual([
       'what=override-set',
       'what=override-removed',
@@ -151,7 +151,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     expect(await code(limiter, 'g')).toBe('OK');
     expect(await call(limiter, 'POST', '', override('g', { grant: 5 }, 'none'))).toMatchObject({
       status: 400,
-      body: { detail: 'nothing can be granted: no rule of "shop" has the key "none"' },
+      body: { detail: 'a grant is not possible: no rule of "shop" has the key "none"' },
     });
   });
 
@@ -180,7 +180,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     expect(await dryRun(override('c', { for: '1m', block: true }, 'busy'))).toMatchObject({ message: '' });
     expect(await standing(override('c', { for: '1m', requestsPerUnit: 1 }, 'two'))).toMatchObject({
       standing: 'NoRule',
-      message: 'the rule has several limits: say which by limit, one of fast, 1d',
+      message: 'the rule has several limits: choose one with limit, one of fast, 1d',
     });
     expect(await call(limiter, 'POST', '', override('d', { for: '1m', block: true }))).toMatchObject({
       status: 429,

@@ -57,7 +57,7 @@ function storeAdminSuite(
   it('refuses a cursor that it did not give', async () => {
     const storeAdmin = await open();
     const asked = storeAdmin.scan({ prefixes: ['a'], from: 'nonsense', count: 10 });
-    await expect(asked).rejects.toThrow('the cursor is none that this limiter gave');
+    await expect(asked).rejects.toThrow('the cursor is not from this limiter');
     await storeAdmin.close();
   });
 
@@ -120,7 +120,7 @@ describe('a cursor of memory', () => {
       counters: [{ key: 'c' }],
       place: undefined,
     });
-    await expect(storeAdmin.scan({ prefixes: [''], from: place, count: 2 })).rejects.toThrow('begin anew');
+    await expect(storeAdmin.scan({ prefixes: [''], from: place, count: 2 })).rejects.toThrow('start again');
   });
 });
 

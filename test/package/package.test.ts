@@ -154,7 +154,7 @@ describe('the packed package, alone in an empty folder with production dependenc
       await controlPlane.stop();
     }
     const inCluster = spawnControlPlane({ entry, env: { HOME: folder } });
-    await inCluster.printed(/no way to the Kubernetes API/);
+    await inCluster.printed(/cannot find the Kubernetes API/);
     expect((await inCluster.ended).code).toBe(1);
   });
 

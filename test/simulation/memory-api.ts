@@ -121,7 +121,7 @@ export class MemoryApi implements KubernetesApi {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const timeout = () => reject(apiError(0, 'Timeout', `${server}: no answer within ${timeoutMs} ms`));
     const callOff = this.#clientTimers.after(timeoutMs, timeout);
-    const onAbort = () => reject(apiError(0, 'Aborted', `${server}: the request was given up`));
+    const onAbort = () => reject(apiError(0, 'Aborted', `${server}: the request was canceled`));
     const lose = () => reject(unreachable(server, new Error('socket hang up')));
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort, { once: true });

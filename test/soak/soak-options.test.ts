@@ -33,7 +33,7 @@ describe('npm run soak', () => {
     [['--seed', '0'], '--seed is a whole number from 1 to 2147483647, not "0"'],
     [['--hours', '1'], "Unknown option '--hours'"],
   ])('refuses %j before it starts anything', async (args, message) => {
-    const stderr = `${message}\n"npm run soak -- --help" says what it takes.\n`;
+    const stderr = `${message}\n"npm run soak -- --help" describes its arguments.\n`;
     expect(await run(...args)).toEqual({ code: 2, stdout: '', stderr });
   });
 

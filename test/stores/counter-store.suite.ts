@@ -322,7 +322,9 @@ export function counterStoreSuite(
         const ops = await submit(store, request(), { stopWhenOver });
         for (const op of ops.slice(0, 2)) {
           expect(op.error).toMatchObject({ transient: false, notCounted: true, unheard: true });
-          expect(op.error?.message).toMatch(/^this Redis runs no scripts, and limits with .* need them/);
+          expect(op.error?.message).toMatch(
+            /^this Redis runs no scripts, which are necessary for limits with .* need them/,
+          );
         }
         expect([ops[2]?.after, ops[2]?.error]).toEqual([after, undefined]);
       }

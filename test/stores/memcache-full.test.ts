@@ -11,7 +11,7 @@ import { MemcacheNews, openMemcacheStore } from '../support/memcache-stores.ts';
 import { type MemcachedServer, startMemcached } from '../support/memcached-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
-const refusal = 'memcache answered: SERVER_ERROR out of memory storing object';
+const refusal = 'memcached answered: SERVER_ERROR out of memory storing object';
 /** Of one length, so that they need places of one size. */
 const longKey = (number: number) => String(number).padStart(200, 'k');
 
@@ -59,7 +59,7 @@ describeWithServer('a memcached that is full', memcachedProgram, (path) => {
     expect(await totalOf(store, { key: longKey(2) })).toBe(10);
     await store.ping();
     expect(news.lines).toEqual([
-      `Failed to increment ${longKey(2)}: memcache answered: SERVER_ERROR out of memory`,
+      `Failed to increment ${longKey(2)}: memcached answered: SERVER_ERROR out of memory`,
     ]);
     expect(await server.valueOf(longKey(2))).toBe('9');
   });

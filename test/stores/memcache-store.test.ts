@@ -183,7 +183,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       );
       expect(ops.map(({ after, error }) => [after, error])).toEqual(Array(3).fill([1, undefined]));
       await store.ping();
-      const refusal = 'memcache answered: CLIENT_ERROR cannot increment or decrement non-numeric value';
+      const refusal = 'memcached answered: CLIENT_ERROR cannot increment or decrement non-numeric value';
       expect(news.lines).toEqual([
         `bad value of ${text}`,
         `bad value of ${long}`,
@@ -283,8 +283,8 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       ]);
       expect(news.requests.at(-1)).toEqual({ keys: 2, found: 1, failed: true });
       expect(news.lines.slice(1)).toEqual([
-        'get: memcache is not connected',
-        `Failed to increment ${onB}: memcache is not connected`,
+        'get: memcached is not connected',
+        `Failed to increment ${onB}: memcached is not connected`,
       ]);
 
       await b.start();
@@ -315,7 +315,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       expect(slow).toBeGreaterThan(400);
       expect(slow).toBeLessThan(900);
       await eventually(() => expect(store.figures.down).toBe(1));
-      expect(news.lines.at(-1)).toBe(`${b.address} down: memcache did not answer within 500 ms`);
+      expect(news.lines.at(-1)).toBe(`${b.address} down: memcached did not answer within 500 ms`);
       expect(await timeOf(onB)).toBeLessThan(100);
       await b.kill('SIGCONT');
       await eventually(() => expect(store.figures.down).toBe(0));
@@ -336,7 +336,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       expect(await totalOf(store, { key })).toBe(1);
       await eventually(() => expect(news.lines).toHaveLength(1));
       expect(news.lines).toEqual([
-        `Failed to increment ${key}: connection to memcache was lost before it answered`,
+        `Failed to increment ${key}: connection to memcached was lost before it answered`,
       ]);
       await store.ping();
       expect(seen).toEqual([`incr ${key} 1\r\nadd ${key} 0 60 1\r\n1\r\n`]);
@@ -349,7 +349,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       });
       const { store, news } = open(`127.0.0.1:${odd.port}`);
       expect(await totalOf(store, { key: fresh(), hits: 4 })).toBe(4);
-      expect(news.lines[0]).toBe('get: connection to memcache was lost before it answered');
+      expect(news.lines[0]).toBe('get: connection to memcached was lost before it answered');
       odd.server.close();
     });
 

@@ -105,8 +105,8 @@ describeWithServer('memcache over TLS', 'path' in openssl ? memcachedProgram : o
     const [op] = await submit(store, [counterOp({ key: 'passes', hits: 3 })]);
     expect([op?.after, op?.error]).toEqual([3, undefined]);
     expect(news.lines.slice(1)).toEqual([
-      'get: memcache is not connected',
-      'Failed to increment passes: memcache is not connected',
+      'get: memcached is not connected',
+      'Failed to increment passes: memcached is not connected',
     ]);
   });
 

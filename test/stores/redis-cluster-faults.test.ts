@@ -148,7 +148,7 @@ describeWithServer('Redis Cluster under load', redisProgram, (path) => {
     expect(errors.every((error) => error.transient)).toBe(true);
     // Which of them depends on the moment of the kill.
     const expected =
-      /^(connection to Redis was lost before it answered|(Redis|node \S+) is not connected(: .*)?|no node of the Redis Cluster takes writes for the slot of this key|Redis answered: CLUSTERDOWN The cluster is down)$/;
+      /^(connection to Redis was lost before it answered|(Redis|node \S+) is not connected(: .*)?|no node of the Redis Cluster accepts writes for the slot of this key|Redis answered: CLUSTERDOWN The cluster is down)$/;
     expect(errors.map((error) => error.message).filter((message) => !expected.test(message))).toEqual([]);
   });
 

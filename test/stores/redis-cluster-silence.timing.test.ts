@@ -107,7 +107,7 @@ describeWithServer('a Redis Cluster with one node that hangs', redisProgram, (pa
       expect(refused.length).toBeGreaterThan(100);
       // The second where a look at the node took too long, so that its connection was given up.
       const texts = new Set([
-        `node ${name} is not asked until it answers again`,
+        `node ${name} does not get calls until it answers again`,
         `node ${name} is not connected`,
       ]);
       expect(refused.filter(({ op }) => !texts.has(op.error!.message) || !op.error!.notCounted)).toEqual([]);

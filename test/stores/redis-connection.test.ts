@@ -313,7 +313,7 @@ describeWithServer('RedisStore on a server that became a replica', redisProgram,
       expect(store.connected).toBe(!closeOnReadOnly);
       await client.call('REPLICAOF', 'NO', 'ONE');
       await eventually(async () => expect(await totalOf(store, { key: randomUUID() })).toBe(1));
-      expect(changes).toEqual(closeOnReadOnly ? ['true', 'the server takes no writes', 'true'] : ['true']);
+      expect(changes).toEqual(closeOnReadOnly ? ['true', 'the server accepts no writes', 'true'] : ['true']);
     },
   );
 

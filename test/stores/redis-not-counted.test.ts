@@ -70,7 +70,7 @@ const cases: Case[] = [
       expect((await first).message).toBe('counted');
       return second;
     },
-    message: 'no place for a call to Redis was free within 20 ms (REDIS_POOL_SIZE)',
+    message: 'too many calls to Redis were open within 20 ms (REDIS_POOL_SIZE)',
     notCounted: true,
   },
   {

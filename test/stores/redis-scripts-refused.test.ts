@@ -107,7 +107,7 @@ describeWithServer('REDIS_SCRIPTS=auto with a Redis that', redisProgram, (path) 
       const shown = url.replace(user, user === '' ? '' : '*****@');
       expect(limiter.lines.filter((line) => line.includes('scripts'))).toEqual([
         expect.stringContaining(
-          `level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="${shown}" reason="${reason}`,
+          `level=warning msg="Redis rejects scripts: fixed windows still count, and STORE_FAILURE_MODE decides for other limits" url="${shown}" reason="${reason}`,
         ),
       ]);
     });

@@ -126,10 +126,10 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
 
   it('says that it does not know who signed the certificate', async () => {
     expect(await outcome(open.tlsPort, tls({ caPath: stranger.caFile }))).toBe(
-      'self-signed certificate in certificate chain (REDIS_TLS_CACERT names authorities to trust)',
+      'self-signed certificate in certificate chain (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
     );
     expect(await outcome(open.tlsPort, tls({ caPath: '' }))).toBe(
-      'self-signed certificate in certificate chain (REDIS_TLS_CACERT names authorities to trust)',
+      'self-signed certificate in certificate chain (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
     );
   });
 
@@ -155,7 +155,7 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
     const skipping = { skipHostnameVerification: true };
     expect(await outcome(tlsPort, tls(skipping))).toBe('counted 0');
     expect(await outcome(tlsPort, tls({ ...skipping, caPath: stranger.caFile }))).toBe(
-      'self-signed certificate in certificate chain (REDIS_TLS_CACERT names authorities to trust)',
+      'self-signed certificate in certificate chain (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
     );
   });
 
@@ -168,7 +168,7 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
 
   it('waits no longer than the timeout for a server that speaks no TLS', async () => {
     expect(await outcome(open.server.port, tls(), 200)).toBe(
-      'connect ETIMEDOUT (no connection, or no answer to TLS: is it a port that speaks TLS?)',
+      'connect ETIMEDOUT (no connection, or no TLS handshake: does the port support TLS?)',
     );
   });
 

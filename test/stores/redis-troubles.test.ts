@@ -62,7 +62,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
       expect(performance.now() - startedMs).toBeLessThan(8000);
     }
     const within = wait === '0s' ? '' : ' within 50 ms';
-    expect(errors).toContain(`no place for a call to Redis was free${within} (REDIS_POOL_SIZE)`);
+    expect(errors).toContain(`too many calls to Redis were open${within} (REDIS_POOL_SIZE)`);
     expect(errors).not.toContain('Redis store is closed');
     expect(about(limiter, 'The store does not answer')).toEqual([
       expect.stringContaining('reason="the store did not answer within 700 ms"'),
@@ -80,7 +80,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
     const reason = 'Redis answered: WRONGPASS invalid username-password pair or user is disabled.';
     await eventually(async () => {
       expect((await ask(limiter)).error).toBe(
-        `the store is not asked until it answers again: Redis is not connected: ${reason}`,
+        `the limiter does not ask the store until it answers again: Redis is not connected: ${reason}`,
       );
     });
     expect(about(limiter, 'level=error msg="Redis cannot be reached')).toEqual([
@@ -120,7 +120,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
     expect((await ask(limiter, 'spent')).status).toBe(429);
     expect(about(limiter, 'OOM')).toEqual([
       expect.stringMatching(
-        /^level=warning msg="Redis answers with an error" .* hint="it is at its maxmemory: /,
+        /^level=warning msg="Redis answered with an error" .* hint="it has reached maxmemory: /,
       ),
     ]);
   });

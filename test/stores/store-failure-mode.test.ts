@@ -21,7 +21,7 @@ descriptors:
 
 /** Behind it the reason why it is not, once it was tried again. */
 const notConnected = expect.stringMatching(
-  /^the store is not asked until it answers again: Redis is not connected(?:: connect ECONNREFUSED)?$/,
+  /^the limiter does not ask the store until it answers again: Redis is not connected(?:: connect ECONNREFUSED)?$/,
 );
 
 describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
@@ -78,7 +78,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     const lines = limiter.lines.filter((line) => line.includes('The store'));
     expect(lines).toEqual([
       expect.stringMatching(
-        /^level=error msg="The store does not answer: it is not asked until it does" store=store reason="[^"]+" mode=error$/,
+        /^level=error msg="The store does not answer: the limiter stops asking it until it answers again" store=store reason="[^"]+" mode=error$/,
       ),
       expect.stringMatching(/^level=warning msg="The store answers again" store=store seconds=\d+(\.\d)?$/),
     ]);
@@ -159,7 +159,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     expect(await five(limiter)).toEqual(['the store did not answer within 200 ms']);
     expect(performance.now() - startedMs).toBeLessThan(1_000);
     expect(await five(limiter)).toEqual([
-      'the store is not asked until it answers again: the store did not answer within 200 ms',
+      'the limiter does not ask the store until it answers again: the store did not answer within 200 ms',
     ]);
     await redis.kill('SIGCONT');
     const continuedMs = performance.now();

@@ -82,7 +82,7 @@ describeWithServer('a limiter whose Redis falls silent', redisProgram, (path) =>
       expect([await limiter.healthStatus(), ...(await open())]).toEqual([500, 1, 0]);
       expect((await limiter.ask('d', [{ [otherKey]: 'a' }])).error).toBeNull();
       expect(outageLines(limiter)).toEqual([
-        `The store does not answer: it is not asked until it does ${store}`,
+        `The store does not answer: the limiter stops asking it until it answers again ${store}`,
       ]);
     },
   );
@@ -100,7 +100,7 @@ describeWithServer('a limiter whose Redis falls silent', redisProgram, (path) =>
     expect(lost).toEqual([expect.stringContaining('reason="Redis did not answer within 700 ms"')]);
     await eventually(() =>
       expect(outageLines(limiter)).toEqual([
-        'The store does not answer: it is not asked until it does store',
+        'The store does not answer: the limiter stops asking it until it answers again store',
         'The store answers again store',
       ]),
     );

@@ -99,7 +99,7 @@ export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
   };
 }
 
-export const noList = 'the first complete list of RateLimitConfigs is not in';
+export const noList = 'the first complete list of RateLimitConfigs is not read yet';
 
 /** Of replica `replica-a`, without limiters and before the first list, unless said otherwise. */
 export function viewOf(view: Partial<ControlPlaneView>): ControlPlaneView {

@@ -67,7 +67,7 @@ describe('npm run properties', () => {
   });
 
   it('refuses what it does not take', async () => {
-    const hint = '"npm run properties -- --help" says what it takes.\n';
+    const hint = '"npm run properties -- --help" describes its arguments.\n';
     expect(await run('--times', '0')).toEqual({
       code: 2,
       output: `--times is a number from 1 to 10000, not "0"\n${hint}`,

@@ -217,19 +217,19 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'a window that is no time',
     { window: 'soon', requestsPerUnit: 1 },
     'spec.descriptors[0].rateLimit.window in body should match',
-    "spec.descriptors[0].rateLimit.window: the window 'soon' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
+    "spec.descriptors[0].rateLimit.window: the window 'soon' is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
   ),
   limit(
     'two spellings of a window',
     { unit: 'minute', window: '5m', requestsPerUnit: 1 },
-    'spec.descriptors[0].rateLimit: Invalid value: window takes the place of unit and unitMultiplier, found unit beside it',
-    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unitMultiplier, found unit beside it',
+    'spec.descriptors[0].rateLimit: Invalid value: window replaces unit and unitMultiplier, found unit beside it',
+    'spec.descriptors[0].rateLimit.window: window replaces unit and unitMultiplier, found unit beside it',
   ),
   limit(
     'a multiple of a window',
     { unitMultiplier: 5, window: '5m', requestsPerUnit: 1 },
-    'spec.descriptors[0].rateLimit: Invalid value: window takes the place of unit and unitMultiplier, found unitMultiplier beside it',
-    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unitMultiplier, found unitMultiplier beside it',
+    'spec.descriptors[0].rateLimit: Invalid value: window replaces unit and unitMultiplier, found unitMultiplier beside it',
+    'spec.descriptors[0].rateLimit.window: window replaces unit and unitMultiplier, found unitMultiplier beside it',
   ),
   limit(
     'an algorithm as rule files spell it',
@@ -309,7 +309,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
       [
         'of several limits',
         { rateLimits: [daily, { ...daily, unit: 'hour' }] },
-        'lease can only be 0 beside rateLimits, which are counted together',
+        'lease can only be 0 beside rateLimits, which one operation counts',
       ],
     ] as const
   ).map(([name, limits, reader]) =>

@@ -40,7 +40,7 @@ export function readOrExplain<Options>(
     if (!(error instanceof FlagError) && !code?.startsWith('ERR_PARSE_ARGS_')) throw error;
     // The first sentence names the flag; what follows explains how Node's own parser would have it.
     const [sentence] = (error as Error).message.split('. ', 1);
-    process.stderr.write(`${sentence}\n"npm run ${script} -- --help" says what it takes.\n`);
+    process.stderr.write(`${sentence}\n"npm run ${script} -- --help" describes its arguments.\n`);
     process.exit(2);
   }
 }

@@ -347,7 +347,7 @@ export class Chance {
     running.restart();
   }
 
-  /** It answers the next response; to have one, it connects anew. */
+  /** It answers the next response; to have one, it opens a new connection. */
   async #accept(running: Played): Promise<void> {
     if (!running.refuses) return;
     running.refuse(false);

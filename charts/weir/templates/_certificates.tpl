@@ -79,7 +79,7 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- fail "admission.caBundle needs admission.tlsSecret: cert-manager adds the authority of its own certificate" -}}
 {{- end -}}
 {{- if and $admission.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $admission.caBundle)) -}}
-{{- fail "admission.caBundle is no certificate in PEM: --set-file admission.caBundle=ca.crt reads it from a file" -}}
+{{- fail "admission.caBundle is not a certificate in PEM: --set-file admission.caBundle=ca.crt reads it from a file" -}}
 {{- end -}}
 {{- end -}}
 

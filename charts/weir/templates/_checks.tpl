@@ -163,7 +163,7 @@
 {{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tokensSecret" $entry) -}}
 {{- end -}}
 {{- else if and $entry (not $clientCa) -}}
-{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate" $entry) -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it the control plane asks for no certificates" $entry) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $xds.tokensSecret (include "weir.controlPlane.clientFleets" .) (not (contains "token:" (default "" $xds.clientFleets))) -}}
@@ -179,10 +179,10 @@
 {{- fail "controlPlane.secretLookup needs controlPlane.webhooks.signingSecret, which it looks up" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tlsSecret (not $controlPlane.secretLookup.tokenSecret) -}}
-{{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open" -}}
+{{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: that listener does not open without a token" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tokenSecret (not (include "weir.controlPlane.apiTlsSecret" .)) (not $controlPlane.secretLookup.allowPlain) -}}
-{{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true where token and secret may be read on the way" -}}
+{{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true if others on the network may read token and secret" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.allowPlain $controlPlane.secretLookup.tlsSecret -}}
 {{- fail "controlPlane.secretLookup.allowPlain has no effect with controlPlane.secretLookup.tlsSecret: remove one of them" -}}

@@ -254,8 +254,8 @@ describe('FileConfigSource', () => {
     await nextDomains('a');
     await eventually(() => expect(warnings).not.toEqual([]));
     expect(warnings[0]).toEqual([
-      'more: symbolic link to a directory, which is not followed',
-      'b.yaml.old: holds rules and is not read: only *.yaml and *.yml are rule files',
+      'more: symbolic link to a directory, skipped',
+      'b.yaml.old: has rules but is not read: only *.yaml and *.yml are rule files',
     ]);
   });
 

@@ -119,7 +119,7 @@ describe('listRuleFiles', () => {
     expect(list(inDirectory)).toEqual({
       names: ['linked.yaml'],
       errors: [],
-      warnings: ['more: symbolic link to a directory, which is not followed'],
+      warnings: ['more: symbolic link to a directory, skipped'],
     });
   });
 

@@ -135,7 +135,7 @@ class Lister {
   }
 
   #add(name: string, path: string, stats: Stats): void {
-    if (stats.isDirectory()) this.#warn(name, path, 'symbolic link to a directory, which is not followed');
+    if (stats.isDirectory()) this.#warn(name, path, 'symbolic link to a directory, skipped');
     else if (!name.startsWith(this.#layout.namePrefix)) return;
     else if (!this.#hasExtension(name)) {
       if (stats.isFile()) this.#passOver(name, path);

@@ -20,7 +20,7 @@ const maxFiles = 1_000;
 export function passedOverRules(others: ReadonlyMap<string, string>, extensions: string): RuleError[] {
   return [...others].slice(0, maxFiles).flatMap(([name, path]): RuleError[] => {
     if (!holdsRules(path)) return [];
-    const text = `holds rules and is not read: only ${extensions} are rule files`;
+    const text = `has rules but is not read: only ${extensions} are rule files`;
     return [unplacedError('passed-over', name, text)];
   });
 }

@@ -108,7 +108,7 @@ describe('startLoadThread', () => {
     };
     const { outcome, stop } = startLoadThread(request, limits);
     stop();
-    expect(await outcome).toEqual(problem('the load broke off: () => {} could not be cloned.'));
+    expect(await outcome).toEqual(problem('the load failed: () => {} could not be cloned.'));
   });
 
   it('fails when the thread throws', async () => {
@@ -119,9 +119,7 @@ describe('startLoadThread', () => {
       maxBytes,
     };
     const outcome = await startLoadThread(request, limits).outcome;
-    expect(outcome.ok ? undefined : outcome.errors[0]?.text).toMatch(
-      /^the load broke off: The "path" argument/,
-    );
+    expect(outcome.ok ? undefined : outcome.errors[0]?.text).toMatch(/^the load failed: The "path" argument/);
   });
 
   it('fails when the thread runs out of memory', async () => {

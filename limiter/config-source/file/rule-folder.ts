@@ -26,7 +26,7 @@ export function readRuleFolder(
   const listing = withoutRefused(list(path, extensions), refusal);
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
-  const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'gone while it was to be read'));
+  const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'deleted before it was read'));
   return {
     files: contents.files.map(({ name, text }) => ({ path: name, text })),
     errors: [...withPaths(listing.errors, listing), ...contents.errors, ...gone],

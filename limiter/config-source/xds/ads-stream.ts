@@ -136,8 +136,8 @@ function connectOnce(credentials: ChannelCredentials): ReadonlySet<Socket> {
 }
 
 const hints: readonly (readonly [beginning: string, hint: string])[] = [
-  ['Received message larger than max', 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound'],
-  ['Failed to connect', 'the connection ended before HTTP/2 began: perhaps one side only speaks TLS'],
+  ['Received message larger than max', 'raise XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES'],
+  ['Failed to connect', 'the connection ended before HTTP/2 began: perhaps only one side uses TLS'],
 ];
 
 /** Chosen: the message of a server may be as long as a header section. */

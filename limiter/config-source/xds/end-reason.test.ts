@@ -26,13 +26,13 @@ describe('endReason', () => {
       'no HTTP/2',
       unavailable,
       `${connecting}Failed to connect${tail}. Resolution note: `,
-      'Failed to connect (the connection ended before HTTP/2 began: perhaps one side only speaks TLS)',
+      'Failed to connect (the connection ended before HTTP/2 began: perhaps only one side uses TLS)',
     ],
     [
       'too long a response',
       status.RESOURCE_EXHAUSTED,
       'Received message larger than max (3459 vs 1000)',
-      'Received message larger than max (3459 vs 1000) (XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound)',
+      'Received message larger than max (3459 vs 1000) (raise XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES)',
     ],
   ])('reports %s', (_, code, details, reason) => {
     expect(endReason({ code, details })).toBe(reason);

@@ -127,7 +127,7 @@ describe('a hostile server', () => {
       const problem = `its ${what} has 100000 characters, and 4096 are the most`;
       await eventually(() =>
         expect(watched.reported).toContain(
-          `lost: the server sent what is no DeltaDiscoveryResponse: ${problem}`,
+          `lost: the server sent something other than a DeltaDiscoveryResponse: ${problem}`,
         ),
       );
       expect(watched.rules).toEqual(['d.k 10']);
@@ -139,7 +139,7 @@ describe('a hostile server', () => {
       whole.stream.send(toBinary(DiscoveryResponseSchema, response));
       await eventually(() =>
         expect(whole.watched.reported).toContain(
-          `lost: the server sent what is no DiscoveryResponse: ${problem}`,
+          `lost: the server sent something other than a DiscoveryResponse: ${problem}`,
         ),
       );
     },

@@ -158,7 +158,9 @@ describe('incremental xDS', () => {
     stream.send(Buffer.from([0xff, 0xff]));
     await stream.ended;
     await eventually(() =>
-      expect(watched.reported.join()).toContain('lost: the server sent what is no DeltaDiscoveryResponse'),
+      expect(watched.reported.join()).toContain(
+        'lost: the server sent something other than a DeltaDiscoveryResponse',
+      ),
     );
   });
 });

@@ -29,7 +29,7 @@ function withoutOverrides(domain: string, requestsPerUnit: number, key = 'k'): R
   return source(domain, [rule({ key, rateLimit: limit({ requestsPerUnit }) })], '');
 }
 
-/** Of no unit. */
+/** A limit without a unit. */
 const bad = (domain: string): RuleSource =>
   source(domain, [rule({ key: 'k', rateLimit: limit({ unit: 'eon' }) })], '');
 

@@ -57,7 +57,7 @@ describe('ResponseLoader', () => {
   ])('takes what breaks off %s for a failed load', async (_, maxInPlaceBytes) => {
     const loader = new ResponseLoader({ ...limits, maxInPlaceBytes });
     const bytes = Buffer.from('0a05', 'hex');
-    expect(await loader.load({ ...request, bytes })).toEqual(failure('the load broke off: premature EOF'));
+    expect(await loader.load({ ...request, bytes })).toEqual(failure('the load failed: premature EOF'));
   });
 
   it.each([

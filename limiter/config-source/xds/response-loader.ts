@@ -123,6 +123,6 @@ function loadInPlace(request: ResourcesRequest): LoadedResources | FailedLoad {
   try {
     return loadResources(request).outcome;
   } catch (error) {
-    return brokenLoad('response', `the load broke off: ${errorText(error)}`);
+    return brokenLoad('response', `the load failed: ${errorText(error)}`);
   }
 }

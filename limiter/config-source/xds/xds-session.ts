@@ -7,7 +7,7 @@ export interface BackoffOptions {
   jitter: boolean;
   /** Whether jitter leaves the first wait alone, as in envoyproxy/ratelimit. If not, the first wait varies as the second does. */
   exactFirst: boolean;
-  /** From 0 to below 1. */
+  /** A random number from 0 to below 1. */
   random: () => number;
 }
 

@@ -76,7 +76,8 @@ describe('a token', () => {
   });
 
   it('that expired without a successor is an outage, until there is one', async () => {
-    const expired = 'the token has expired (the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken)';
+    const expired =
+      'the token has expired (the server does not accept the token in CONFIG_GRPC_XDS_TOKEN_FILE)';
     const { tokenFile, server, watched, stream } = await withToken();
     stream.fail(unauthenticated);
     const next = await server.stream();
@@ -309,7 +310,9 @@ describe('an xDS source after an outage', () => {
     await stream.ended;
     const second = await server.stream();
     expect(await second.request()).toMatchObject({ versionInfo: '1' });
-    expect(watched.reported.at(-1)).toBe('lost: the server sent what is no DiscoveryResponse: premature EOF');
+    expect(watched.reported.at(-1)).toBe(
+      'lost: the server sent something other than a DiscoveryResponse: premature EOF',
+    );
     expect(watched.rules).toEqual(['d.k 10']);
   });
 
@@ -322,7 +325,7 @@ describe('an xDS source after an outage', () => {
     stream.respond({ version: '2', sources: [oneRule('x'.repeat(1_000), 10)] });
     await server.stream();
     expect(watched.reported.at(-1)).toMatch(
-      /^lost: Received message larger than max \(\d+ vs\.? 1000\) \(XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound\)$/,
+      /^lost: Received message larger than max \(\d+ vs\.? 1000\) \(raise XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES\)$/,
     );
     expect(watched.rules).toEqual(['d.k 10']);
   });

@@ -284,9 +284,9 @@ export class XdsConfigSource implements ConfigSource {
   /** Names the setting to check when the server does not accept this limiter's identity. */
   #proofToFix(): string {
     const { tokenFile, headers } = this.#options;
-    if (tokenFile !== undefined) return 'the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken';
+    if (tokenFile !== undefined) return 'the server does not accept the token in CONFIG_GRPC_XDS_TOKEN_FILE';
     if (headers.some(([name]) => name.toLowerCase() === 'authorization'))
-      return 'the authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS is not taken';
+      return 'the server does not accept the authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS';
     return 'CONFIG_GRPC_XDS_TOKEN_FILE is not set';
   }
 
@@ -314,7 +314,7 @@ export class XdsConfigSource implements ConfigSource {
     } catch (error) {
       // A NACK needs the nonce of the response, so the only answer is to end the stream.
       const kind = this.#reported === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
-      this.#endStream(`the server sent what is no ${kind}: ${errorText(error)}`);
+      this.#endStream(`the server sent something other than a ${kind}: ${errorText(error)}`);
       return;
     }
     if (response !== undefined) this.#carryOut(this.#session.received(response));

@@ -4,8 +4,8 @@ import { countAll, type Store } from '../../stores/store.ts';
 import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRefusal } from './store-admin.ts';
 
 const cannotList =
-  'memcache cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
-const cannotKeep = 'memcache keeps no records of ours: they need BACKEND_TYPE=redis or memory';
+  'memcached cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
+const cannotKeep = 'memcached stores no overrides: they need BACKEND_TYPE=redis or memory';
 /** Subtracting this leaves nothing of a counter. */
 const all = Number.MAX_SAFE_INTEGER;
 

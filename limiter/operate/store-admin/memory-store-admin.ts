@@ -39,12 +39,9 @@ export class MemoryStoreAdmin implements StoreAdmin {
   async scan({ prefixes, from, count }: ScanQuery): Promise<ScannedKeys> {
     const keys = from === undefined ? this.#counters.keys() : this.#scans.get(from);
     if (keys === undefined) {
-      throw new StoreAdminRefusal(
-        'the cursor is none that this limiter gave, or it was used before: begin anew',
-        {
-          isQuestions: true,
-        },
-      );
+      throw new StoreAdminRefusal('the cursor is not from this limiter, or it was used before: start again', {
+        isQuestions: true,
+      });
     }
     if (from !== undefined) this.#scans.delete(from);
     const counters: CounterRef[] = [];

@@ -58,8 +58,8 @@ const refusedByClosingMs = 30_000;
 
 /** Commands that proxies may not know, and that may be sent twice. */
 const mayClose: ReadonlySet<string> = new Set(['SCAN', 'PUBLISH']);
-const closedAtIt = 'the connection was closed at it, as a proxy does that does not know the command';
-const unknownPlace = 'the cursor is none that this limiter gave';
+const closedAtIt = 'the connection was closed, perhaps by a proxy that does not support the command';
+const unknownPlace = 'the cursor is not from this limiter';
 
 /** ARGV: the field, the expected text, and the new text. */
 const exchangeScript = redisScript(`
@@ -114,7 +114,7 @@ export class RedisStoreAdmin implements StoreAdmin {
       found = await this.#try('SCAN', servers, () => at.send('scan', args).then(scanReply));
     } catch (error) {
       if (all.length === 1 || this.#missing.has('SCAN')) throw error;
-      const note = `${at.name} does not answer, its counters are not listed: ${(error as Error).message}`;
+      const note = `${at.name} does not answer, so its counters are not listed: ${(error as Error).message}`;
       return { counters: [], scanned: 0, place: this.#after(place, all, at), notes: [note] };
     }
     const counters: CounterRef[] = [];
@@ -126,7 +126,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     const { next } = found;
     const isGone = at.name !== place.server && place.server !== '';
     const notes = isGone
-      ? [`${place.server} is no master any more: the rest of its counters is not listed`]
+      ? [`${place.server} is no longer a master: the rest of its counters is not listed`]
       : [];
     if (next === '0') return { counters, scanned, place: this.#after(place, all, at), notes };
     return { counters, scanned, place: placeText({ ...place, server: at.name, cursor: next }), notes };

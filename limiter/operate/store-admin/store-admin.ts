@@ -27,7 +27,7 @@ export interface ScannedKeys {
   readonly scanned: number;
   /** An opaque position; undefined: nothing is left. */
   readonly place: string | undefined;
-  /** What was not scanned, and why. */
+  /** The parts that were not scanned, and the reasons. */
   readonly notes: readonly string[];
 }
 

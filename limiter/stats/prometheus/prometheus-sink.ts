@@ -124,7 +124,7 @@ export class PrometheusSink {
 }
 
 function conflictLines(conflicts: number, tags: Tags): string {
-  const help = 'Statistics left out because the names of their metrics are taken for something else.';
+  const help = 'Statistics that were dropped because their metric has another type.';
   const labels = labelText(new Map(tags.map(([key, value]) => [metricName(key), value])));
   const head = `# HELP ${conflictsName} ${help}\n# TYPE ${conflictsName} counter\n${conflictsName}`;
   return `${head}${labels === '' ? '' : `{${labels}}`} ${conflicts}\n`;

@@ -1,4 +1,4 @@
-/** Which statistic belongs to which series of a scrape. */
+/** An index of the statistics of each series of a scrape. */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { Tags } from '../registry/metric-name.ts';
 import { rulePrefix } from '../registry/slot-table.ts';

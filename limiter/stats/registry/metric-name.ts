@@ -29,7 +29,7 @@ export function tagsSuffix(tags: Tags): string {
 
 /** The memory for one metric beside its name: map entries, the slots and their last flushed values. */
 const bytesPerName = 320;
-/** In characters. Longer names would burden every receiver of statistics. */
+/** A number of characters. Longer names would burden every receiver of statistics. */
 export const maxNameLength = 4096;
 
 /**

@@ -86,7 +86,7 @@ export class StatsdConnection implements StatsdTransport {
       throw new Error('write on a connection that is not idle');
     this.#state = 'writing';
     this.#cancelTimer = this.#options.timers.after(writeTimeoutMs, () =>
-      this.#lost(socket, `nothing taken within ${writeTimeoutMs} ms`),
+      this.#lost(socket, `the receiver accepted no data within ${writeTimeoutMs} ms`),
     );
     socket.write(chunk, (error) => {
       if (error || socket !== this.#socket || this.#state !== 'writing') return;

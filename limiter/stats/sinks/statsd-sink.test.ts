@@ -236,7 +236,7 @@ describe('StatsdSink', () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     timers.advance(1000);
     expect(sink.connected).toBe(false);
-    expect(events).toEqual(['up', 'down: nothing taken within 1000 ms']);
+    expect(events).toEqual(['up', 'down: the receiver accepted no data within 1000 ms']);
   });
 
   it('sends all differences in one flush, however little fits into the queue at once', async () => {

@@ -90,7 +90,7 @@ describe('BreakerStore', () => {
     const { op, answers } = ask();
     expect([answers, op.error?.message, op.error?.notCounted]).toEqual([
       1,
-      `the store is not asked until it answers again: ${silent}`,
+      `the limiter does not ask the store until it answers again: ${silent}`,
       true,
     ]);
     expect([inner.requests.length, store.opened, store.refused]).toEqual([2, 1, 1]);
@@ -156,7 +156,7 @@ describe('BreakerStore', () => {
     inner.pings[0]?.reject(new StoreError('Redis is not connected: WRONGPASS', { transient: true }));
     await turn();
     expect(ask().op.error?.message).toBe(
-      'the store is not asked until it answers again: Redis is not connected: WRONGPASS',
+      'the limiter does not ask the store until it answers again: Redis is not connected: WRONGPASS',
     );
   });
 
@@ -298,7 +298,9 @@ describe('BreakerStore', () => {
     const refused = Promise.all(late.map((one) => expect(one).rejects.toThrow(silent)));
     timers.advance(1_200);
     await refused;
-    await expect(guarded.note(noteOf('a', 'text', 1_000))).rejects.toThrow('the store is not asked until');
+    await expect(guarded.note(noteOf('a', 'text', 1_000))).rejects.toThrow(
+      'the limiter does not ask the store un…',
+    );
     expect(asked).toEqual(['recall', 'note', 'recall', 'recall', 'note']);
     expect(changes).toEqual([[true, silent]]);
   });

@@ -316,7 +316,7 @@ function isWordOfStore({ error }: Operation): boolean {
 }
 
 function notAsked(reason: string): StoreError {
-  const message = `the store is not asked until it answers again: ${reason}`;
+  const message = `the limiter does not ask the store until it answers again: ${reason}`;
   return new StoreError(message, { transient: true, notCounted: true });
 }
 

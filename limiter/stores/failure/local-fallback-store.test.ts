@@ -295,7 +295,7 @@ describe('LocalFallbackStore', () => {
     timers.advance(lastDeliveriesMs);
     await closed;
     expect([said, timers.size]).toEqual([
-      [{ counters: 1, reason: 'the limiter ended before the store took them' }],
+      [{ counters: 1, reason: 'the limiter ended before the store accepted them' }],
       0,
     ]);
   });

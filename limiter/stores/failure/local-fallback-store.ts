@@ -106,7 +106,7 @@ export class LocalFallbackStore extends StoreDecorator {
     await this.#lastDeliveries();
     this.#ended = true;
     this.#endWait?.();
-    this.#say(this.#owed.size, 'the limiter ended before the store took them');
+    this.#say(this.#owed.size, 'the limiter ended before the store accepted them');
     await this.store.close();
   }
 

@@ -16,11 +16,11 @@ describe('parseMemcacheAddresses', () => {
   });
 
   it.each([
-    ['a', 'memcache node "a" is neither host:port nor a path'],
-    ['a:1,', 'memcache node "" is neither host:port nor a path'],
-    ['::1:1', 'memcache node "::1:1" is neither host:port nor a path'],
-    ['a:0', 'memcache node "a:0" has a port outside 1..65535'],
-    ['a:65536', 'memcache node "a:65536" has a port outside 1..65535'],
+    ['a', 'memcached node "a" is neither host:port nor a path'],
+    ['a:1,', 'memcached node "" is neither host:port nor a path'],
+    ['::1:1', 'memcached node "::1:1" is neither host:port nor a path'],
+    ['a:0', 'memcached node "a:0" has a port outside 1..65535'],
+    ['a:65536', 'memcached node "a:65536" has a port outside 1..65535'],
   ])('refuses %j', (text, message) => {
     expect(() => parseMemcacheAddresses(text)).toThrow(new Error(message));
   });

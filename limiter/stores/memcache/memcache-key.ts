@@ -42,7 +42,7 @@ export function memcachePrefixProblem(prefix: string): string | undefined {
     return `has ${bytes} bytes, and with BACKEND_TYPE=memcache it can have ${longestMemcachePrefix} at most`;
   }
   if (!forbidden.test(prefix)) return undefined;
-  return `${JSON.stringify(prefix)} has a blank or a control character, which memcache takes in no key`;
+  return `${JSON.stringify(prefix)} has a blank or a control character, which memcached does not allow in a key`;
 }
 
 /** The CRC-32 (IEEE) of the key's bytes, with which gomemcache, the Go service's client, chooses the node. */

@@ -109,8 +109,8 @@ function parseMemcacheAddress(label: string): MemcacheAddress {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:@/\s[\]]+)):(\d{1,5})$/.exec(label) ?? [];
   const host = bracketed ?? plain;
   const port = Number(digits);
-  if (host === undefined) throw new Error(`memcache node "${label}" is neither host:port nor a path`);
-  if (port < 1 || port > 65_535) throw new Error(`memcache node "${label}" has a port outside 1..65535`);
+  if (host === undefined) throw new Error(`memcached node "${label}" is neither host:port nor a path`);
+  if (port < 1 || port > 65_535) throw new Error(`memcached node "${label}" has a port outside 1..65535`);
   return { endpoint: { host, port }, label };
 }
 

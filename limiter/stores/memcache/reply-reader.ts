@@ -79,27 +79,27 @@ export class MemcacheReplyReader {
 }
 
 export function closedError(): StoreError {
-  return new StoreError('memcache store is closed', { transient: false, notCounted: true });
+  return new StoreError('memcached store is closed', { transient: false, notCounted: true });
 }
 
 export function notConnected(): StoreError {
-  return new StoreError('memcache is not connected', { transient: true, notCounted: true });
+  return new StoreError('memcached is not connected', { transient: true, notCounted: true });
 }
 
 /** The error for a command if too many others wait for their answers. */
 export function tooMuchWaiting(): StoreError {
-  return new StoreError('too many commands wait for memcache', { transient: true, notCounted: true });
+  return new StoreError('too many commands wait for memcached', { transient: true, notCounted: true });
 }
 
 export function timedOut(timeoutMs: number): StoreError {
-  return new StoreError(`memcache did not answer within ${timeoutMs} ms`, { transient: true });
+  return new StoreError(`memcached did not answer within ${timeoutMs} ms`, { transient: true });
 }
 
 export function lostConnection(): StoreError {
-  return new StoreError('connection to memcache was lost before it answered', { transient: true });
+  return new StoreError('connection to memcached was lost before it answered', { transient: true });
 }
 
 /** The error for `SERVER_ERROR out of memory storing object` and similar lines: the connection works, and the command was refused. */
 export function refusedByServer(line: string): StoreError {
-  return new StoreError(`memcache answered: ${line}`, { transient: line.startsWith('SERVER_ERROR') });
+  return new StoreError(`memcached answered: ${line}`, { transient: line.startsWith('SERVER_ERROR') });
 }

@@ -14,7 +14,7 @@ import { ScriptText } from './wire/script-text.ts';
 
 /** The error of ops that only a script can count. The server was not asked. */
 export const needsScripts = new StoreError(
-  'this Redis runs no scripts, and limits with a sliding window, a token bucket or several in one rule need them (REDIS_SCRIPTS)',
+  'this Redis runs no scripts, which are necessary for limits with a sliding window, a token bucket or several in one rule (REDIS_SCRIPTS)',
   { transient: false, notCounted: true, unheard: true },
 );
 

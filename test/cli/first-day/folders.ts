@@ -15,9 +15,9 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/shop.json: warning: is no JSON, and is passed over [unreadable]
-  hint: look for a comma too many, or a quote that is missing
-ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
+    answer: `rules/shop.json: warning: is not JSON, and is skipped [unreadable]
+  hint: check for an extra comma or a missing quote
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file skipped
 `,
   },
   {
@@ -28,10 +28,10 @@ ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
   "kind": 
 `,
     },
-    answer: `rules/shop.json:1:1: error: { is not closed, or a comma is missing in it [syntax]
+    answer: `rules/shop.json:1:1: error: { is not closed, or has a missing comma [syntax]
   1 | {
     | ^
-  hint: write } where it ends, or the comma that is missing
+  hint: write } at its end, or the missing comma
 failed: 1 error: 1 file
 `,
   },
@@ -45,9 +45,9 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/shop.json: warning: holds rules and is not read: only *.yaml and *.yml are rule files [passed-over]
-  hint: give it a name that ends in .yaml; the Go service reads files of any name
-ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
+    answer: `rules/shop.json: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]
+  hint: rename it so that it ends in .yaml; the Go service reads files with any name
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file skipped
 `,
   },
   {
@@ -57,7 +57,7 @@ ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
 `,
     },
     answer: `rules: error: holds no *.yaml, *.yml or *.json file [unreadable]
-  hint: rules are files *.yaml, of which the first line is "domain: <name>"
+  hint: rule files are called *.yaml, and their first line is "domain: <name>"
 failed: 1 error: 0 files
 `,
   },
@@ -76,7 +76,7 @@ descriptors:
     answer: `rules/kustomization.yaml:1:1: error: unknown key 'resources' [unknown-key]
   1 | resources:
     | ^^^^^^^^^
-  hint: a Kustomization has no rules: check what it makes, kubectl kustomize <folder> | weir check -
+  hint: a Kustomization has no rules; check its output: kubectl kustomize <folder> | weir check -
 failed: 1 error: 2 files
 `,
   },
@@ -91,7 +91,7 @@ resources:
     },
     answer: `rules: warning: holds no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
-ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object passed over (kustomize.config.k8s.io/v1beta1 Kustomization)
+ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (kustomize.config.k8s.io/v1beta1 Kustomization)
 `,
   },
   {
@@ -117,15 +117,15 @@ spec:
     answer: `rules/Chart.yaml:1:1: error: 'kind' is required [wrong-type]
   1 | apiVersion: v2
     | ^^^^^^^^^^
-  hint: a chart is checked as it is rendered: helm template <chart> | weir check -
-rules/templates/limits.yaml:9:51: error: a template stands here, which nothing has filled in [syntax]
+  hint: check the rendered chart: helm template <chart> | weir check -
+rules/templates/limits.yaml:9:51: error: this is a template that is not rendered [syntax]
   9 |       rateLimit: { unit: minute, requestsPerUnit: {{ .Values.requests }} }
     |                                                   ^^^^^^^^^^^^^^^^^^^^^^
-  hint: check what is rendered: helm template <chart> | weir check -
+  hint: check the rendered chart: helm template <chart> | weir check -
 rules/values.yaml:1:1: error: unknown key 'requests' [unknown-key]
   1 | requests: 5
     | ^^^^^^^^
-  hint: a chart is checked as it is rendered: helm template <chart> | weir check -
+  hint: check the rendered chart: helm template <chart> | weir check -
 failed: 3 errors: 3 files
 `,
   },
@@ -143,9 +143,9 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/shop.conf: warning: holds rules and is not read: only *.yaml and *.yml are rule files [passed-over]
-  hint: give it a name that ends in .yaml; the Go service reads files of any name
-ok with 1 warning: 1 file, 1 domain, 1 rule; 1 file of other names passed over
+    answer: `rules/shop.conf: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]
+  hint: rename it so that it ends in .yaml; the Go service reads files with any name
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 file with other names skipped
 `,
   },
   {
@@ -162,7 +162,7 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/b.yaml:1:9: error: domain 'shop' stands in an earlier file already [duplicate-domain]
+    answer: `rules/b.yaml:1:9: error: domain 'shop' is already in an earlier file [duplicate-domain]
   1 | domain: shop
     |         ^^^^
   hint: with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain

@@ -12,7 +12,7 @@ descriptors:
     answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found 0.5 [wrong-type]
   4 |     rate_limit: { unit: minute, requests_per_unit: 0.5 }
     |                                                    ^^^
-  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for a fraction take a longer unit
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for a fraction use a longer unit
 failed: 1 error: 1 file
 `,
   },
@@ -68,7 +68,7 @@ descriptors:
     answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found -1 [wrong-type]
   4 |     rate_limit: { unit: minute, requests_per_unit: -1 }
     |                                                    ^^
-  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited is unlimited: true
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for no limit write unlimited: true
 failed: 1 error: 1 file
 `,
   },
@@ -110,7 +110,7 @@ descriptors:
     answer: `rules.yaml:4:25: error: unknown unit '10s' [invalid-unit]
   4 |     rate_limit: { unit: 10s, requests_per_unit: 5 }
     |                         ^^^
-  hint: a length of that kind is a window: write window: 10s in place of unit
+  hint: write this duration as window: 10s in place of unit
 failed: 1 error: 1 file
 `,
   },
@@ -125,7 +125,7 @@ descriptors:
     answer: `rules.yaml:4:5: error: the limit has no unit [invalid-unit]
   4 |     rate_limit:
     |     ^^^^^^^^^^
-  hint: write unit: minute, or window: 5m for other lengths
+  hint: write unit: minute, or window: 5m for other windows
 failed: 1 error: 1 file
 `,
   },
@@ -137,10 +137,10 @@ descriptors:
     rate_limit:
       unit: minute
 `,
-    answer: `rules.yaml:4:5: error: a limit of 0 refuses every request [limit-of-zero]
+    answer: `rules.yaml:4:5: error: a limit of 0 makes every request over limit [limit-of-zero]
   4 |     rate_limit:
     |     ^^^^^^^^^^
-  hint: a limit that does not say requests_per_unit is 0: write it, also where all shall be refused
+  hint: without requests_per_unit a limit is 0: write it, even to block all requests
 failed: 1 error: 1 file
 `,
   },
@@ -153,10 +153,10 @@ descriptors:
   - key: user
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:3:10: error: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing [no-effect]
+    answer: `rules.yaml:3:10: error: the rule has no limit, no rules below it, and takes no requests from other rules: it has no effect [no-effect]
   3 |   - key: plan
     |          ^^^^
-  hint: give it a rate_limit or descriptors, or leave it out
+  hint: give it a rate_limit or descriptors, or remove it
 failed: 1 error: 1 file
 `,
   },
@@ -198,7 +198,7 @@ descriptors:
     answer: `rules.yaml:4:55: error: burst is for algorithm token_bucket alone [burst-without-bucket]
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, burst: 10 }
     |                                                       ^^^^^
-  hint: write algorithm: token_bucket, or leave burst out
+  hint: write algorithm: token_bucket, or remove burst
 failed: 1 error: 1 file
 `,
   },
@@ -259,7 +259,7 @@ descriptors:
     answer: `rules.yaml:4:5: error: 'rate_limit' must be a mapping, found a list [wrong-type]
   4 |     rate_limit:
     |     ^^^^^^^^^^
-  hint: write one limit without a dash; several of them stand in rate_limits
+  hint: write one limit without a dash; write several in rate_limits
 failed: 1 error: 1 file
 `,
   },
@@ -323,7 +323,7 @@ descriptors:
     answer: `rules.yaml:7:7: error: key 'descriptors' has no effect here, it belongs to the top level or a descriptor [misplaced-key]
   7 |       descriptors:
     |       ^^^^^^^^^^^
-  hint: move descriptors out of rate_limit, to stand beside it
+  hint: move descriptors out of rate_limit, to the same level
 failed: 1 error: 1 file
 `,
   },
@@ -337,7 +337,7 @@ descriptors:
     answer: `rules.yaml:4:55: error: key 'shadow_mode' has no effect here, it belongs to a descriptor [misplaced-key]
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, shadow_mode: true }
     |                                                       ^^^^^^^^^^^
-  hint: move shadow_mode out of rate_limit, to stand beside it
+  hint: move shadow_mode out of rate_limit, to the same level
 failed: 1 error: 1 file
 `,
   },
@@ -385,7 +385,7 @@ descriptors:
     answer: `rules.yaml:4:36: error: 'unit' has no meaning beside unlimited [unit-when-unlimited]
   4 |     rate_limit: { unlimited: true, unit: minute, requests_per_unit: 5 }
     |                                    ^^^^
-  hint: leave it out, or unlimited
+  hint: remove it, or remove unlimited
 failed: 1 error: 1 file
 `,
   },
@@ -399,7 +399,7 @@ descriptors:
     answer: `rules.yaml:4:52: error: requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 50000000000000000 [wrong-type]
   4 |     rate_limit: { unit: minute, requests_per_unit: 50000000000000000 }
     |                                                    ^^^^^^^^^^^^^^^^^
-  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited is unlimited: true
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for no limit write unlimited: true
 failed: 1 error: 1 file
 `,
   },
@@ -410,7 +410,7 @@ descriptors:
   - key: plan
     rate_limit: { window: 1h30m, unit: hour, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:4:27: error: window takes the place of unit and unit_multiplier, found unit beside it [invalid-window]
+    answer: `rules.yaml:4:27: error: window replaces unit and unit_multiplier, found unit beside it [invalid-window]
   4 |     rate_limit: { window: 1h30m, unit: hour, requests_per_unit: 5 }
     |                           ^^^^^
   hint: leave unit out, or window
@@ -424,7 +424,7 @@ descriptors:
   - key: plan
     rate_limit: { window: 5 min, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:4:27: error: the window '5 min' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y [invalid-window]
+    answer: `rules.yaml:4:27: error: the window '5 min' is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y [invalid-window]
   4 |     rate_limit: { window: 5 min, requests_per_unit: 5 }
     |                           ^^^^^
   hint: write window: 5m

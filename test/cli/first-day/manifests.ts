@@ -74,7 +74,7 @@ spec:
     answer: `rules.yaml:9:54: error: field 'shadowMode' has no meaning here, it belongs to a descriptor [unknown-key]
   9 |       rateLimit: { unit: minute, requestsPerUnit: 5, shadowMode: true }
     |                                                      ^^^^^^^^^^
-  hint: move shadowMode out of rateLimit, to stand beside it
+  hint: move shadowMode out of rateLimit, to the same level
 failed: 1 error: 1 file
 `,
   },
@@ -275,7 +275,7 @@ spec:
     answer: `rules.yaml:9:7: error: 'rateLimit' must be an object, found a list [wrong-type]
   9 |       rateLimit:
     |       ^^^^^^^^^
-  hint: write one limit without a dash; several of them stand in rateLimits
+  hint: write one limit without a dash; write several in rateLimits
 failed: 1 error: 1 file
 `,
   },
@@ -296,7 +296,7 @@ spec:
     answer: `rules.yaml:10:7: error: duplicated mapping key [syntax]
   10 |       value: silver
      |       ^^^^^
-  hint: leave one of the two out
+  hint: remove one of the two
 failed: 1 error: 1 file
 `,
   },
@@ -315,7 +315,7 @@ spec:
     answer: `rules.yaml:9:1: error: a tab indents the line [syntax]
   9 | \t  rateLimit: { unit: minute, requestsPerUnit: 5 }
     | ^^^
-  hint: YAML is indented by spaces alone: write spaces for tabs
+  hint: YAML allows only spaces for indentation: replace the tabs by spaces
 failed: 1 error: 1 file
 `,
   },
@@ -419,7 +419,7 @@ spec:
     answer: `rules.yaml:2:7: error: 'kind' must be RateLimitConfig or RateLimitOverride, found RateLimit [wrong-type]
   2 | kind: RateLimit
     |       ^^^^^^^^^
-  hint: write kind: RateLimitConfig, or what the object is
+  hint: write kind: RateLimitConfig, or the kind of the object
 failed: 1 error: 1 file
 `,
   },
@@ -432,7 +432,7 @@ metadata:
 `,
     answer: `rules.yaml: warning: holds no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
-ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object passed over (networking.istio.io/v1 EnvoyFilter)
+ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (networking.istio.io/v1 EnvoyFilter)
 `,
   },
   {
@@ -500,7 +500,7 @@ data:
 `,
     answer: `rules.yaml: warning: holds no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
-ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object passed over (v1 ConfigMap)
+ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (v1 ConfigMap)
 `,
   },
   {
@@ -534,15 +534,15 @@ spec:
     answer: `rules.yaml:4:1: error: 'match' is required [wrong-type]
   4 | spec:
     | ^^^^
-  hint: name the entries that it is for: match: [{ key: remote_address, value: 203.0.113.7 }]
+  hint: write the entries that it applies to: match: [{ key: remote_address, value: 203.0.113.7 }]
 rules.yaml:4:1: error: 'reason' is required [wrong-type]
   4 | spec:
     | ^^^^
-  hint: say why, for those who find it: reason: batch import, INC-4711
+  hint: write a reason for people who find it: reason: batch import, INC-4711
 rules.yaml:5:3: error: 'spec' must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none [wrong-type]
   5 |   domain: shop
     |   ^^^^^^
-  hint: write requestsPerUnit: 100, or what else it does, once
+  hint: write requestsPerUnit: 100, or another effect, but only one
 rules.yaml:5:3: error: 'spec' must have exactly one of expiresAt, for, permanent, found none [wrong-type]
   5 |   domain: shop
     |   ^^^^^^
@@ -565,7 +565,7 @@ spec:
     answer: `rules.yaml:5:3: error: 'spec' must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none [wrong-type]
   5 |   domain: shop
     |   ^^^^^^
-  hint: write requestsPerUnit: 100, or what else it does, once
+  hint: write requestsPerUnit: 100, or another effect, but only one
 rules.yaml:7:10: error: 'limit' must be a string, found 100 [wrong-type]
   7 |   limit: 100
     |          ^^^

@@ -32,7 +32,7 @@ descriptors:
 rules.yaml:6:5: error: key 'rate_limit' is repeated, the last one counts [duplicate-key]
   6 |     rate_limit: { unit: hour, requests_per_unit: 5 }
     |     ^^^^^^^^^^
-  hint: leave one out; several limits of a rule stand in rate_limits
+  hint: remove one; write several limits of a rule in rate_limits
 failed: 2 errors: 1 file
 `,
   },
@@ -51,7 +51,7 @@ descriptors:
     answer: `rules.yaml:5:1: error: only the first document of a rule file is read, this one has no effect [unread-document]
   5 | ---
     | ^^^
-  hint: put each domain into a file of its own
+  hint: write each domain into its own file
 failed: 1 error: 1 file
 `,
   },
@@ -111,7 +111,7 @@ descriptors:
     answer: `rules.yaml:3:5: error: the rule has no key [empty-key]
   3 |   - value: gold
     |     ^^^^^
-  hint: each rule needs "key:"; it is what a request's entry is looked up by
+  hint: each rule needs "key:", the key of the request's entry
 failed: 1 error: 1 file
 `,
   },
@@ -156,7 +156,7 @@ descriptors:
     answer: `rules.yaml:5:5: error: key 'value' is repeated, the last one counts [duplicate-key]
   5 |     value: silver
     |     ^^^^^
-  hint: leave one of the two out
+  hint: remove one of the two
 failed: 1 error: 1 file
 `,
   },
@@ -169,10 +169,10 @@ descriptors:
   - key: plan
     rate_limit: { unit: hour, requests_per_unit: 50 }
 `,
-    answer: `rules.yaml:5:10: error: there is an earlier rule 'shop.plan' [duplicate-descriptor]
+    answer: `rules.yaml:5:10: error: an earlier rule exists 'shop.plan' [duplicate-descriptor]
   5 |   - key: plan
     |          ^^^^
-  hint: leave one out: key and value, joined by _, name one rule of a level; several limits of a rule stand in rate_limits
+  hint: remove one: a level has only one rule for a key and value, joined by _; write several limits of a rule in rate_limits
 failed: 1 error: 1 file
 `,
   },
@@ -182,10 +182,10 @@ failed: 1 error: 1 file
 descriptors:
   - key: plan
 `,
-    answer: `rules.yaml:3:10: error: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing [no-effect]
+    answer: `rules.yaml:3:10: error: the rule has no limit, no rules below it, and takes no requests from other rules: it has no effect [no-effect]
   3 |   - key: plan
     |          ^^^^
-  hint: give it a rate_limit or descriptors, or leave it out
+  hint: give it a rate_limit or descriptors, or remove it
 failed: 1 error: 1 file
 `,
   },
@@ -263,10 +263,10 @@ descriptors:
   4 |     value: ^/api/.*$
     |            ^^^^^^^^^
   hint: mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead
-rules.yaml:4:12: warning: '^/api/.*$' looks like a regular expression and is taken as it is written [taken-as-written]
+rules.yaml:4:12: warning: '^/api/.*$' looks like a regular expression but is compared literally [taken-as-written]
   4 |     value: ^/api/.*$
     |            ^^^^^^^^^
-  hint: * stands for any text, all else for itself
+  hint: * stands for any text, and all other characters for themselves
 ok with 2 warnings: 1 file, 1 domain, 1 rule
 `,
   },
@@ -278,10 +278,10 @@ descriptors:
     value: 10.0.0.0/8
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:4:12: warning: '10.0.0.0/8' looks like a range of addresses and is taken as it is written [taken-as-written]
+    answer: `rules.yaml:4:12: warning: '10.0.0.0/8' looks like a range of addresses but is compared literally [taken-as-written]
   4 |     value: 10.0.0.0/8
     |            ^^^^^^^^^^
-  hint: addresses come one by one; Envoy's masked_remote_address sends their range, for a rule of that key
+  hint: each request has a single address; to limit ranges, use Envoy's masked_remote_address and a rule with that key
 ok with 1 warning: 1 file, 1 domain, 1 rule
 `,
   },
@@ -296,10 +296,10 @@ descriptors:
     value: /api/images*
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:7:12: error: 'path_/api/images*' never takes effect: 'path_/api*' stands before it and matches all that it matches (line 3) [shadowed-wildcard]
+    answer: `rules.yaml:7:12: error: 'path_/api/images*' never takes effect: 'path_/api*' comes before it and matches all its values (line 3) [shadowed-wildcard]
   7 |     value: /api/images*
     |            ^^^^^^^^^^^^
-  hint: of several patterns the first one counts: put the narrower one first
+  hint: the first matching pattern applies: write the narrower one first
 failed: 1 error: 1 file
 `,
   },
@@ -327,7 +327,7 @@ descriptors:
     answer: `rules.yaml:4:74: error: replaces 'per_client', and no limit in the domain 'shop' has that name [replaces-nothing]
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, replaces: [{ name: per_client }] }
     |                                                                          ^^^^^^^^^^
-  hint: names of limits count within their domain; case counts
+  hint: names of limits are unique within their domain, and case-sensitive
 failed: 1 error: 1 file
 `,
   },
@@ -392,7 +392,7 @@ rate_limits:
 rules.yaml:3:5: error: unknown key 'actions' [unknown-key]
   3 |   - actions:
     |     ^^^^^^^
-  hint: actions are Envoy's, in its routes: a rule has the key and the value that they send
+  hint: actions belong into the routes of Envoy; a rule has the key and the value that they send
 failed: 2 errors: 1 file
 `,
   },

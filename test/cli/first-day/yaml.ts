@@ -12,7 +12,7 @@ descriptors:
     answer: `rules.yaml:3:1: error: a tab indents the line [syntax]
   3 | \t- key: plan
     | ^
-  hint: YAML is indented by spaces alone: write spaces for tabs
+  hint: YAML allows only spaces for indentation: replace the tabs by spaces
 failed: 1 error: 1 file
 `,
   },
@@ -26,7 +26,7 @@ descriptors:
     answer: `rules.yaml:4:1: error: a tab indents the line [syntax]
   4 | \t  value: gold
     | ^^^
-  hint: YAML is indented by spaces alone: write spaces for tabs
+  hint: YAML allows only spaces for indentation: replace the tabs by spaces
 failed: 1 error: 1 file
 `,
   },
@@ -37,7 +37,7 @@ descriptors:
   - key:plan
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:3:5: error: there is no space behind the colon [syntax]
+    answer: `rules.yaml:3:5: error: a space is missing after the colon [syntax]
   3 |   - key:plan
     |     ^^^^^^^^
   hint: write "key: plan"
@@ -53,7 +53,7 @@ descriptors:
       unit:minute
       requests_per_unit: 5
 `,
-    answer: `rules.yaml:5:7: error: there is no space behind the colon [syntax]
+    answer: `rules.yaml:5:7: error: a space is missing after the colon [syntax]
   5 |       unit:minute
     |       ^^^^^^^^^^^
   hint: write "unit: minute"
@@ -67,7 +67,7 @@ descriptors:
   -key: plan
    rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:3:3: error: there is no space behind the dash [syntax]
+    answer: `rules.yaml:3:3: error: a space is missing after the dash [syntax]
   3 |   -key: plan
     |   ^^^^
   hint: write "- key:"
@@ -99,10 +99,10 @@ descriptors:
     unit: minute
     requests_per_unit: 5
 `,
-    answer: `rules.yaml:4:3: error: 'rate_limit' stands beside the dashes of the list, and begins with none [syntax]
+    answer: `rules.yaml:4:3: error: 'rate_limit' is in the column of the list's dashes, but has no dash [syntax]
   4 |   rate_limit:
     |   ^^^^^^^^^^
-  hint: indent it as the first field of its rule, which stands behind the dash
+  hint: indent it like the first field of its rule, after the dash
 failed: 1 error: 1 file
 `,
   },
@@ -114,10 +114,10 @@ descriptors:
      value: gold
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:4:6: error: the line is indented deeper than the one above, which is complete [syntax]
+    answer: `rules.yaml:4:6: error: the line is indented deeper than the complete line above it [syntax]
   4 |      value: gold
     |      ^^^^^
-  hint: fields of one mapping begin in one column: indent this line as its neighbors
+  hint: all fields of a mapping begin in the same column: indent this line like its neighbors
 failed: 1 error: 1 file
 `,
   },
@@ -188,10 +188,10 @@ descriptors:
   - key: plan
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:1:9: error: a template stands here, which nothing has filled in [key-not-a-string]
+    answer: `rules.yaml:1:9: error: this is a template that is not rendered [key-not-a-string]
   1 | domain: {{ .Values.domain }}
     |         ^^^^^^^^^^^^^^^^^^^^
-  hint: check what is rendered: helm template <chart> | weir check -
+  hint: check the rendered chart: helm template <chart> | weir check -
 failed: 1 error: 1 file
 `,
   },
@@ -203,10 +203,10 @@ descriptors:
   - key: {{ .key }}
 {{- end }}
 `,
-    answer: `rules.yaml:3:1: error: a template stands here, which nothing has filled in [syntax]
+    answer: `rules.yaml:3:1: error: this is a template that is not rendered [syntax]
   3 | {{- range .Values.rules }}
     | ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: check what is rendered: helm template <chart> | weir check -
+  hint: check the rendered chart: helm template <chart> | weir check -
 failed: 1 error: 1 file
 `,
   },
@@ -219,7 +219,7 @@ descriptors:
     answer: `rules.yaml:1:9: error: found unexpected end of stream [syntax]
   1 | domain: "shop
     |         ^^^^^
-  hint: the quote that begins here is not closed: write the other one where the text ends
+  hint: the quote that begins here is not closed: write the closing quote at the end of the text
 failed: 1 error: 1 file
 `,
   },
@@ -231,10 +231,10 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5
   - key: user
 `,
-    answer: `rules.yaml:4:17: error: { is not closed, or a comma is missing in it [syntax]
+    answer: `rules.yaml:4:17: error: { is not closed, or has a missing comma [syntax]
   4 |     rate_limit: { unit: minute, requests_per_unit: 5
     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: write } where it ends, or the comma that is missing
+  hint: write } at its end, or the missing comma
 failed: 1 error: 1 file
 `,
   },
@@ -250,10 +250,10 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 6 }
 >>>>>>> more
 `,
-    answer: `rules.yaml:3:1: error: a conflict of a merge is not resolved [syntax]
+    answer: `rules.yaml:3:1: error: a merge conflict is not resolved [syntax]
   3 | <<<<<<< HEAD
     | ^^^^^^^^^^^^
-  hint: keep one of the two sides, and take the lines <<<<<<<, ======= and >>>>>>> out
+  hint: keep one of the two sides, and remove the lines <<<<<<<, ======= and >>>>>>>
 failed: 1 error: 1 file
 `,
   },

@@ -17,7 +17,7 @@ const allow: FaultCase = {
 
 const deny: FaultCase = {
   name: 'mode-deny',
-  what: 'The same under `STORE_FAILURE_MODE=deny`: requests are refused meanwhile',
+  what: 'The same under `STORE_FAILURE_MODE=deny`: requests are denied meanwhile',
   guardedBy: 'mode-allow',
   needs,
   bounds: { ...bounds, minByMode: 1 },

@@ -53,7 +53,7 @@ const cut: FaultCase = {
 
 const refused: FaultCase = {
   name: 'connection-refused',
-  what: 'The connection to Redis is reset and new ones are refused, then taken',
+  what: 'The connection to Redis is reset, and new connections are refused until the end of the fault',
   guardedBy: 'redis-killed',
   needs,
   bounds: { slowestMs, minErrors: 1, minOpened: 1 },

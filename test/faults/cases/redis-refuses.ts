@@ -9,7 +9,7 @@ const needs = [redisProgram];
 
 const full: FaultCase = {
   name: 'redis-full',
-  what: 'Redis reaches its `maxmemory` under `noeviction` and refuses writes, then has room again. Exhausted limits refuse hits meanwhile without counting them',
+  what: 'Redis reaches its `maxmemory` under `noeviction` and rejects writes, then has room again. Exhausted limits reject hits meanwhile without counting them',
   needs,
   bounds: { slowestMs, minErrors: 1, opened: 0 },
   refusesUncounted: true,
@@ -59,7 +59,7 @@ async function untilInfo({ port }: RedisServer, text: string): Promise<void> {
 
 const demoted: FaultCase = {
   name: 'redis-read-only',
-  what: 'Redis exchanges its role with its replica (`FAILOVER`) and refuses writes, then becomes the master again, with `REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true`',
+  what: 'Redis exchanges its role with its replica (`FAILOVER`) and rejects writes, then becomes the master again, with `REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true`',
   needs,
   bounds: { slowestMs, minErrors: 1 },
   prepare: demotedMaster,

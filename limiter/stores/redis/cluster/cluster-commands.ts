@@ -88,7 +88,7 @@ export class ClusterCommands implements KeyedCommands {
 }
 
 function noNode(): StoreError {
-  const text = 'no node of the Redis Cluster takes writes for the slot of this key';
+  const text = 'no node of the Redis Cluster accepts writes for the slot of this key';
   return new StoreError(text, { transient: true, notCounted: true });
 }
 

@@ -50,7 +50,7 @@ export class ClusterNode {
       unanswered: () =>
         new StoreError(`node ${name} did not answer in time (STORE_BREAKER_SILENCE)`, { transient: true }),
       unsent: () =>
-        new StoreError(`node ${name} is not asked until it answers again`, {
+        new StoreError(`node ${name} does not get calls until it answers again`, {
           transient: true,
           notCounted: true,
         }),

@@ -30,7 +30,7 @@ describe('parseClusterAddress', () => {
     ['', 'Redis URL is empty'],
     [',', 'Redis URL is empty'],
     ['a:7000,b', 'Redis URL "b" is not host:port'],
-    ['redis://a:7000/2', 'Redis URL "redis://a:7000/2" names a database, of which a cluster has only 0'],
+    ['redis://a:7000/2', 'Redis URL "redis://a:7000/2" names a database, but a cluster has only database 0'],
   ])('refuses %j', (url, message) => {
     expect(() => parse(url)).toThrow(message);
   });

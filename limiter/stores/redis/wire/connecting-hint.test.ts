@@ -8,12 +8,16 @@ const tls = { tls: true, wasConnected: false };
 
 describe('connectingHint', () => {
   it.each([
-    ['ECONNRESET', plain, ' (if it speaks TLS, set REDIS_TLS=true)'],
+    ['ECONNRESET', plain, ' (if it uses TLS, set REDIS_TLS=true)'],
     ['ECONNRESET', { ...plain, wasConnected: true }, ''],
     ['ECONNREFUSED', plain, ''],
     ['ETIMEDOUT', plain, ''],
-    ['ETIMEDOUT', tls, ' (no connection, or no answer to TLS: is it a port that speaks TLS?)'],
-    ['SELF_SIGNED_CERT_IN_CHAIN', tls, ' (REDIS_TLS_CACERT names authorities to trust)'],
+    ['ETIMEDOUT', tls, ' (no connection, or no TLS handshake: does the port support TLS?)'],
+    [
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      tls,
+      ' (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
+    ],
     ['ECONNRESET', tls, ''],
   ])('of %s with %j is "%s"', (code, given, text) => expect(hint(code, given)).toBe(text));
 });

@@ -181,7 +181,7 @@ export function parseSentinelAddress(settings: SentinelAddressSettings): Sentine
   const withDb = parsed.find(({ db }) => db !== 0);
   if (withDb !== undefined) {
     throw new Error(
-      `Redis URL "${withDb.label}" has a database, which a sentinel has not; the master counts in 0`,
+      `Redis URL "${withDb.label}" has a database, which sentinels do not support; the master counts in database 0`,
     );
   }
   const sentinels = parsed.map(({ endpoint }) => endpoint as NodePlace);
@@ -208,7 +208,7 @@ export function parseClusterAddress(settings: { url: string; auth: string }): Cl
   const [first] = addresses;
   if (first === undefined) throw new Error('Redis URL is empty');
   if (addresses.some(({ db }) => db !== 0))
-    throw new Error(`Redis URL "${label}" names a database, of which a cluster has only 0`);
+    throw new Error(`Redis URL "${label}" names a database, but a cluster has only database 0`);
   const seeds = addresses.map(({ endpoint }) => endpoint as NodePlace);
   return { seeds, username: first.username, password: first.password, label };
 }

@@ -74,7 +74,7 @@ export class RedisConnection {
     const { address, timeoutMs, tls, onRefusal, onNeedlessPassword } = options;
     this.#options = options;
     const onReadOnly =
-      options.closeOnReadOnly === true ? () => this.#leave('the server takes no writes') : undefined;
+      options.closeOnReadOnly === true ? () => this.#leave('the server accepts no writes') : undefined;
     this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRefusal });
     if ('sentinels' in address)
       this.#sentinels = new Sentinels({ address, timeoutMs, tls, onNeedlessPassword });

@@ -15,7 +15,7 @@ describe('RedisErrors', () => {
     [new ReplyError('READONLY You can not write'), 'Redis answered: READONLY You can not write', true],
     [
       new ReplyError("ERR unknown command 'AUTH', 'hunter2'"),
-      'Redis answered: ERR (the rest is not shown: it repeats the password)',
+      'Redis answered: ERR (the rest is hidden because it contains the password)',
       false,
     ],
     [new Error('Command timed out'), 'Redis did not answer within 250 ms', true],
@@ -42,12 +42,12 @@ describe('RedisErrors', () => {
   it('words a wait for a place, and none', () => {
     const { message, transient, notCounted, unheard } = errors.noPlace(50);
     expect({ message, transient, notCounted, unheard }).toEqual({
-      message: 'no place for a call to Redis was free within 50 ms (REDIS_POOL_SIZE)',
+      message: 'too many calls to Redis were open within 50 ms (REDIS_POOL_SIZE)',
       transient: true,
       notCounted: true,
       unheard: true,
     });
-    expect(errors.noPlace(0).message).toBe('no place for a call to Redis was free (REDIS_POOL_SIZE)');
+    expect(errors.noPlace(0).message).toBe('too many calls to Redis were open (REDIS_POOL_SIZE)');
     expect(errors.noPlace(undefined).message).toBe('Redis store is closed');
   });
 
@@ -72,7 +72,7 @@ describe('RedisErrors', () => {
     reporting.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
     expect(reported).toEqual([]);
     reporting.fromCommand(new ReplyError('ERR wrong hunter2'));
-    expect(reported).toEqual([['ERR', 'ERR (the rest is not shown: it repeats the password)']]);
+    expect(reported).toEqual([['ERR', 'ERR (the rest is hidden because it contains the password)']]);
   });
 
   it.each(['n', 'o', 'unknown', 'ERR'])(
@@ -81,7 +81,7 @@ describe('RedisErrors', () => {
       const errors = new RedisErrors({ timeoutMs: 1, password });
       const { message } = errors.fromOwnCommand(new ReplyError('ERR unknown command'));
       const start = password === 'ERR' ? '' : 'ERR ';
-      expect(message).toBe(`Redis answered: ${start}(the rest is not shown: it repeats the password)`);
+      expect(message).toBe(`Redis answered: ${start}(the rest is hidden because it contains the password)`);
     },
   );
 

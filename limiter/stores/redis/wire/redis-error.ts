@@ -47,7 +47,7 @@ export class RedisErrors {
   noPlace(waitedMs: number | undefined): StoreError {
     if (waitedMs === undefined) return this.closed();
     const within = waitedMs === 0 ? '' : ` within ${waitedMs} ms`;
-    const text = `no place for a call to Redis was free${within} (REDIS_POOL_SIZE)`;
+    const text = `too many calls to Redis were open${within} (REDIS_POOL_SIZE)`;
     return new StoreError(text, { transient: true, notCounted: true, unheard: true });
   }
 
@@ -116,7 +116,7 @@ export class RedisErrors {
     // Asterisks in place of a short password, or of a word, would reveal it to readers who know the text around them.
     const [code = ''] = shown.split(' ', 1);
     const start = code.includes(this.#password) ? '' : `${code} `;
-    return `${start}(the rest is not shown: it repeats the password)`;
+    return `${start}(the rest is hidden because it contains the password)`;
   }
 }
 
@@ -217,17 +217,17 @@ export function refusalHint(
   const { prefix, isCluster } = given;
   if ((code === 'MOVED' || code === 'ASK') && !isCluster)
     return `it is a node of a Redis Cluster: set ${prefix}TYPE=cluster`;
-  if (code === 'NOAUTH') return `it asks for a password: set ${prefix}AUTH`;
+  if (code === 'NOAUTH') return `it requires a password: set ${prefix}AUTH`;
   return hints.get(code);
 }
 
 const hints: ReadonlyMap<string, string> = new Map([
   [
     'OOM',
-    'it is at its maxmemory: raise that, or set maxmemory-policy volatile-lru (budgets: a Redis of their own with noeviction)',
+    'it has reached maxmemory: raise it, or set maxmemory-policy volatile-lru (for budgets, use a separate Redis with noeviction)',
   ],
-  ['NOPERM', "the user's ACL forbids it: see docs/store.md for what a limiter needs"],
-  ['READONLY', 'it is a replica: REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true connects anew'],
+  ['NOPERM', "the user's ACL denies it: docs/store.md lists the rights of a limiter"],
+  ['READONLY', 'it is a replica: REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true opens a new connection'],
   ['MISCONF', 'it cannot save to its disk'],
 ]);
 
@@ -248,9 +248,11 @@ export function connectingHint(error: unknown, given: { tls: boolean; wasConnect
   if (!(error instanceof Error)) return '';
   const { code } = error as { code?: unknown };
   if (given.tls) {
-    if (code === 'ETIMEDOUT') return ' (no connection, or no answer to TLS: is it a port that speaks TLS?)';
-    return unknownSigner.has(String(code)) ? ' (REDIS_TLS_CACERT names authorities to trust)' : '';
+    if (code === 'ETIMEDOUT') return ' (no connection, or no TLS handshake: does the port support TLS?)';
+    return unknownSigner.has(String(code))
+      ? ' (set REDIS_TLS_CACERT to authorities that the limiter should trust)'
+      : '';
   }
   const wasHungUp = code === 'ECONNRESET' || code === 'EPIPE' || isClosed(error);
-  return wasHungUp && !given.wasConnected ? ' (if it speaks TLS, set REDIS_TLS=true)' : '';
+  return wasHungUp && !given.wasConnected ? ' (if it uses TLS, set REDIS_TLS=true)' : '';
 }

@@ -6,11 +6,11 @@ describe('refusalHint', () => {
     ['MOVED', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
     ['ASK', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
     ['MOVED', true, undefined],
-    ['NOAUTH', false, 'it asks for a password: set REDIS_AUTH'],
+    ['NOAUTH', false, 'it requires a password: set REDIS_AUTH'],
     [
       'OOM',
       true,
-      'it is at its maxmemory: raise that, or set maxmemory-policy volatile-lru (budgets: a Redis of their own with noeviction)',
+      'it has reached maxmemory: raise it, or set maxmemory-policy volatile-lru (for budgets, use a separate Redis with noeviction)',
     ],
     ['WRONGTYPE', false, undefined],
   ])('of %s, in a cluster: %s', (code, isCluster, hint) => {

@@ -51,7 +51,7 @@ describe('parseSentinelAddress', () => {
     ['redis://u:secret@s1:1,s2:2', `${format}"redis://*****@s1:1,s2:2"`],
     [
       'mymaster,redis://s1:1/3',
-      'Redis URL "redis://s1:1/3" has a database, which a sentinel has not; the master counts in 0',
+      'Redis URL "redis://s1:1/3" has a database, which sentinels do not support; the master counts in database 0',
     ],
     ['mymaster,s1', 'Redis URL "s1" is not host:port'],
     [

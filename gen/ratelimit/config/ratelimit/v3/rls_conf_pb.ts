@@ -317,7 +317,7 @@ export type RateLimitReserve = Message<"ratelimit.config.ratelimit.v3.RateLimitR
   ttlSeconds: number;
 
   /**
-   * What is reserved where a request does not say how much; not there: its hits.
+   * What is reserved if a request has no amount; not there: its hits.
    *
    * @generated from field: optional uint64 estimate = 2;
    */
