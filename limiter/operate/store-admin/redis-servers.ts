@@ -1,7 +1,7 @@
 /** The servers of one Redis that hold keys, on connections of the store admin's own. Each is addressed directly or by its keys. */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
-import { Cluster } from '../../stores/redis/cluster/cluster.ts';
+import { RedisClusterClient } from '../../stores/redis/cluster/cluster.ts';
 import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/wire/redis-address.ts';
 import { placeName } from '../../stores/redis/wire/redis-address.ts';
 import type { KeyedCommands } from '../../stores/redis/wire/redis-connection.ts';
@@ -89,7 +89,7 @@ class OneServer implements RedisServers {
 class ClusterServers implements RedisServers {
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];
-  readonly #cluster: Cluster;
+  readonly #cluster: RedisClusterClient;
 
   constructor(address: ClusterAddress, options: RedisServersOptions) {
     const { username, password } = address;
@@ -97,7 +97,12 @@ class ClusterServers implements RedisServers {
     this.options = options;
     this.login = { username, password, db: 0 };
     // Callers here can wait: the timeout detects a node that hangs.
-    this.#cluster = new Cluster({ ...options, address, silenceMs: timeoutMs, probeIntervalMs: timeoutMs });
+    this.#cluster = new RedisClusterClient({
+      ...options,
+      address,
+      silenceMs: timeoutMs,
+      probeIntervalMs: timeoutMs,
+    });
   }
 
   get errors(): RedisErrors {

@@ -8,7 +8,7 @@ import type { PlainCounting } from '../plain-counting.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
 import type { ConnectionCounts, KeyedCommands } from '../wire/redis-connection.ts';
 import { isTryAgain } from '../wire/redis-error.ts';
-import { Cluster } from './cluster.ts';
+import { RedisClusterClient } from './cluster.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 import type { NodeSilence } from './cluster-nodes.ts';
 import { submitToSlots } from './cluster-reservations.ts';
@@ -32,7 +32,7 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
  * the program if a slot needs a script, all of one node together.
  */
 export class RedisClusterStore extends GatheringStore {
-  readonly #cluster: Cluster;
+  readonly #cluster: RedisClusterClient;
   protected override readonly commands: KeyedCommands;
   readonly #plain: PlainCounting;
   readonly #keysOver: ClusterKeysOver | undefined;
@@ -41,7 +41,7 @@ export class RedisClusterStore extends GatheringStore {
   constructor(options: RedisClusterStoreOptions) {
     const { address, keepsReservations = true, parallelism, onNodeChange, onChange } = options;
     const { timers = attendedTimers, silenceMs = 700, probeIntervalMs = 250 } = options;
-    const cluster = new Cluster({
+    const cluster = new RedisClusterClient({
       ...options,
       timers,
       silenceMs,

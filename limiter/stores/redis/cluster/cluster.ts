@@ -15,7 +15,7 @@ export interface ClusterOptions extends Omit<RedisConnectionOptions, 'address' |
 }
 
 /** The way to a Redis Cluster: its nodes, and the commands to them. */
-export class Cluster {
+export class RedisClusterClient {
   readonly errors: RedisErrors;
   readonly nodes: ClusterNodes;
   readonly topology: ClusterTopology;
