@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { type BucketCase, bucketCases } from '../../test/stores/algorithm-cases.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { CounterState } from './bound.ts';
+import { TokenBucket } from './token-bucket.ts';
 
 /** A token bucket in whole numbers without a bound. Times are parts of a microsecond, `requests` of the limit to each. */
 class ExactBucket {
@@ -126,5 +128,26 @@ describe('a token bucket computes what whole numbers without a bound give', () =
       }
       expect(BigInt(bound.untilUnusedMicros(held, nowMicros))).toBe(exact.untilUnused(exact.time(held)));
     });
+  });
+
+  it('as its room around the moment when a token is back, with numbers of any size', () => {
+    const sizes = fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 10_000_000 }));
+    const windows = fc.integer({ min: 1, max: 40_000_000 }).map((seconds) => seconds * 1_000_000);
+    const numbers = fc
+      .record({ requests: sizes, burst: sizes, windowMicros: windows })
+      .filter((one) => isExactBucket(one));
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(numbers, share, fc.constantFrom(-1n, 0n, 1n), (one, freeShare, laterParts) => {
+        const bound = new TokenBucket(one);
+        const [parts, token] = [BigInt(one.requests), BigInt(one.windowMicros)];
+        const full = BigInt(one.burst) * token;
+        const free = BigInt(Math.floor(freeShare * one.burst)) * token;
+        const time = most(0n, least(full, full - free + laterParts));
+        const held: CounterState = [Number(time / parts), Number(time % parts), one.requests];
+        expect(BigInt(bound.room(held, 0))).toBe((full - time) / token);
+      }),
+      { numRuns: caseCount(2000) },
+    );
   });
 });

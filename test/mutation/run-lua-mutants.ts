@@ -17,7 +17,7 @@ const ofReservations = [
   'redis-full',
 ];
 const ofCounters = [
-  ...['counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'],
+  ...['redis-store', 'counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'],
   ...ofReservations,
 ];
 /** The first of them takes a second, and finds most of what is wrong in the formulas. */

@@ -68,18 +68,26 @@ interface BucketTime {
   rest: number;
   /** Parts of a microsecond that another limit had more. */
   others: number;
+  /** Rounds to the moment at which a token is back, and so many parts of a microsecond later. Ignores `rest` and `others`. */
+  edge: number | undefined;
 }
 
 const time: fc.Arbitrary<BucketTime> = fc.record({
   share: fc.oneof(fc.double({ min: 0, max: 1.3, noNaN: true }), fc.constantFrom(0, 1)),
   rest: fc.double({ min: 0, max: 0.999, noNaN: true }),
   others: fc.constantFrom(0, 0, 0, 1, 5),
+  edge: fc.option(fc.constantFrom(-1, 0, 1), { nil: undefined }),
 });
 
+const size = fc.oneof(
+  fc.nat(20),
+  fc.integer({ min: 1, max: 10_000 }),
+  fc.integer({ min: 1, max: 10_000_000 }),
+);
 const bucketNumbers = fc
   .record({
-    requests: fc.oneof(fc.nat(20), fc.integer({ min: 1, max: 10_000 })),
-    burst: fc.oneof(fc.nat(20), fc.integer({ min: 1, max: 10_000 })),
+    requests: size,
+    burst: size,
     length: seconds,
   })
   .map(({ requests, burst, length }) => ({ requests, burst, windowMicros: length * 1_000_000 }))
@@ -100,11 +108,13 @@ export const bucketCases: fc.Arbitrary<BucketCase> = fc
     const parts = Math.max(1, numbers.requests);
     const bound = new TokenBucket(numbers);
     const full = bound.untilUnusedMicros(bound.take([0, 0, parts], bound.capacity), 0);
-    const timeOf = ({ share, rest, others: more }: BucketTime): CounterState => [
-      Math.floor(full * share),
-      Math.floor(rest * (parts + more)),
-      parts + more,
-    ];
+    const timeOf = ({ share, rest, others: more, edge }: BucketTime): CounterState => {
+      if (edge === undefined)
+        return [Math.floor(full * share), Math.floor(rest * (parts + more)), parts + more];
+      const tokens = Math.floor(share * bound.capacity);
+      const time = BigInt(tokens) * BigInt(numbers.windowMicros) + BigInt(tokens > 0 ? edge : 0);
+      return [Number(time / BigInt(parts)), Number(time % BigInt(parts)), parts];
+    };
     const at = ([whole, rest, ofParts]: CounterState): CounterState => [start + whole, rest, ofParts];
     const before = timeOf(returnedBefore);
     const since = timeOf(returnedSince);

@@ -13,6 +13,7 @@ import { eventually } from '../support/eventually.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
+import { bookProblems } from '../support/reservation-books.ts';
 import {
   lookCall,
   noteOf,
@@ -336,10 +337,15 @@ describeWithBothRedis('reservations in Redis', (path) => {
   });
 
   describe('as every store', () => {
-    reservationStoreSuite(async () => {
+    const open = async () => {
       const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: suiteBounds });
       return store;
-    });
+    };
+    const expectSoundBooks = async (pattern?: string) => {
+      const options = { recordMs: suiteBounds.recordMs, nowMs: Date.now(), isClockOfServer: true };
+      expect(await bookProblems(client, options, pattern)).toEqual([]);
+    };
+    reservationStoreSuite(open, { expectSoundBooks });
   });
 });
 
