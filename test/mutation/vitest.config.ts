@@ -31,6 +31,7 @@ class NearestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const longestFirst = await super.sort(files);
     const nearness = ({ moduleId }: TestSpecification): number => {
+      if (formulas.some((file) => moduleId.endsWith(file))) return 2;
       if (moduleId.includes('/test/')) return 0;
       return moduleId.includes(`/${folder}/`) ? 2 : 1;
     };
