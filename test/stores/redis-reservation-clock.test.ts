@@ -9,7 +9,13 @@ import { ManualClock } from '../support/manual-clock.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { bookProblems } from '../support/reservation-books.ts';
-import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
+import {
+  lookCall,
+  reserveCall,
+  reservedCounter,
+  settleCall,
+  submitCall,
+} from '../support/reservation-calls.ts';
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
 describeWithEachRedis('reservations in Redis, by a clock that the test sets', (path) => {
@@ -69,6 +75,25 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     const most = isMarker ? 5 : Math.ceil((60 + 750) / 30) + 2;
     expect(await client.hlen(`weir:reserve:${stem}3600:`)).toBeLessThanOrEqual(most);
     expect(await client.zcard(`weir:reserve-due:${stem}3600:`)).toBeLessThanOrEqual(most);
+  });
+
+  it('forgets any number of records once nobody may ask for them', async () => {
+    const store = await open();
+    onTestFinished(() => store.close());
+    const stem = '1{forgotten}';
+    const of = (amount: number) => [reservedCounter({ stem, amount, ttlMs: 60_000 })];
+    for (let i = 0; i < 230; i += 1) {
+      const id = `forgotten-${i}`;
+      await submitCall(store, reserveCall({ id, counters: of(2) }));
+      await submitCall(store, settleCall({ id, counters: of(0) }));
+    }
+    // When their TTL is over, they join those that wait to be forgotten. A call forgets a hundred.
+    for (const laterMs of [60_000, 2 * suiteBounds.recordMs, 1, 1]) {
+      clock.ms += laterMs;
+      await submitCall(store, lookCall(of(0)));
+    }
+    expect(await client.hkeys(`weir:reserve:${stem}3600:`)).toEqual(['h']);
+    expect(await client.exists(`weir:reserve-due:${stem}3600:`)).toBe(0);
   });
 
   reservationStoreSuite(open, { clock, expectSoundBooks });

@@ -25,7 +25,7 @@ interface StoredRecord {
 const closed = 2 ** 52;
 const anyReservedKey = 'weir:reserve-any';
 /** Between the script and this check. */
-const graceMs = 5_000;
+const graceMs = 30_000;
 
 /** One sentence for each thing that does not agree. `pattern` names hashes as KEYS does. */
 export async function bookProblems(
