@@ -6,6 +6,7 @@
 import { newLeaseTerms, newOperation, type Operation, plainCounter } from '../stores/operation.ts';
 import type { ClaimSums } from './fair-level.ts';
 import { ledgerKeyOf } from './ledger.ts';
+import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import type { SharedLimit, SharedWindow } from './terms.ts';
 
 /** The ledger of the counter in one window. */
@@ -25,12 +26,12 @@ export class Account {
   granted = 0;
   othersCharged = 0;
   othersHungry = 0;
-  reportedMs = 0;
+  reportedMs = longAgoMs;
 
-  constructor(window: SharedWindow) {
+  constructor(window: SharedWindow, times: PoolTimes) {
     this.window = window;
-    this.startMs = window.startSeconds * 1000;
-    this.endMs = window.endSeconds * 1000;
+    this.startMs = times.of(window.startSeconds * 1000);
+    this.endMs = times.of(window.endSeconds * 1000);
   }
 
   /** Whether the ledger knows what is charged. `isLast`: no message follows, so the ledger must have no grant that it may take back. */
@@ -62,24 +63,26 @@ export class Account {
 const weightParts = 1000;
 
 /** A limit, with an account for its current window, and one for each later window in which assignments can be used. */
-export class WindowedLimit implements ClaimSums {
+export class AccountedLimit implements ClaimSums {
   readonly terms: SharedLimit;
   /** The accounts in the order of their windows, the current one first. An array, because there are few of them in each of many pools. */
   accounts: readonly Account[];
   /** False if one counter counts without end. */
   readonly hasEnd: boolean;
+  readonly #times: PoolTimes;
   /** The fair level, and the sums of this limiter's clients. */
   level = Number.POSITIVE_INFINITY;
   charged = 0;
   hungry = 0;
 
   /** `former`: accounts of the limit before, which continue if their windows are the same. */
-  constructor(terms: SharedLimit, nowMs: number, former: readonly Account[] = []) {
+  constructor(terms: SharedLimit, times: PoolTimes, epochMs: number, former: readonly Account[] = []) {
     this.terms = terms;
-    this.hasEnd = terms.windowAt(nowMs).endSeconds !== Number.POSITIVE_INFINITY;
-    this.accounts = former.filter(({ window, startMs, endMs }) => {
-      const { key, startSeconds, endSeconds } = this.#windowAt(startMs, nowMs);
-      return key === window.key && startSeconds * 1000 === startMs && endSeconds * 1000 === endMs;
+    this.#times = times;
+    this.hasEnd = terms.windowAt(epochMs).endSeconds !== Number.POSITIVE_INFINITY;
+    this.accounts = former.filter(({ window, startMs }) => {
+      const { key, startSeconds, endSeconds } = this.#windowAt(startMs, startMs);
+      return key === window.key && startSeconds === window.startSeconds && endSeconds === window.endSeconds;
     });
   }
 
@@ -96,7 +99,7 @@ export class WindowedLimit implements ClaimSums {
     let atMs = nowMs;
     while (atMs < untilMs) {
       const known = this.accounts.find(({ startMs, endMs }) => startMs <= atMs && atMs < endMs);
-      const account = known ?? new Account(this.#windowAt(atMs, nowMs));
+      const account = known ?? new Account(this.#windowAt(atMs, nowMs), this.#times);
       accounts.push(account);
       atMs = account.endMs;
     }
@@ -106,14 +109,15 @@ export class WindowedLimit implements ClaimSums {
 
   /** Returns the window of a time. A counter without end has windows of its own for this. */
   #windowAt(atMs: number, nowMs: number): SharedWindow {
-    const window = this.terms.windowAt(atMs);
+    const epochMs = this.#times.epochOf(atMs);
+    const window = this.terms.windowAt(epochMs);
     // The counter must live from now until the end of its window.
     const aheadSeconds = Math.ceil((atMs - nowMs) / 1000);
     if (this.hasEnd) return { ...window, ttlSeconds: window.ttlSeconds + aheadSeconds };
     const length = this.terms.lengthSeconds;
-    const startSeconds = Math.floor(atMs / 1000 / length) * length;
+    const startSeconds = Math.floor(epochMs / 1000 / length) * length;
     const endSeconds = startSeconds + length;
-    const ttlSeconds = endSeconds - Math.floor(nowMs / 1000) + 1;
+    const ttlSeconds = endSeconds - Math.floor(this.#times.epochOf(nowMs) / 1000) + 1;
     return { key: `${window.key}:shares:${startSeconds}`, startSeconds, endSeconds, ttlSeconds };
   }
 

@@ -27,6 +27,7 @@
 import type { Clock } from '../../process/time/clock.ts';
 import type { Store } from '../stores/store.ts';
 import { Pool, type PoolOptions } from './pool.ts';
+import { PoolTimes } from './pool-times.ts';
 import type { Holder, PoolTerms, Share } from './terms.ts';
 
 /** The interval at which the caller calls `Allocator.tick`. */
@@ -53,19 +54,20 @@ export class Allocator {
   /** The position at which an unfinished tick continues. */
   #ticked: Iterator<[string, Pool], undefined> | undefined;
 
-  constructor({ settleMs = 6_000, ttlSeconds = 15, ...options }: AllocatorOptions) {
+  constructor({ settleMs = 6_000, ttlSeconds = 15, clock, ...options }: AllocatorOptions) {
     const nextSequence = (): number => {
       this.#sequence += 1;
       return this.#sequence;
     };
-    this.#options = { ...options, settleMs, ttlSeconds, nextSequence };
+    const times = new PoolTimes(clock);
+    this.#options = { ...options, times, settleMs, ttlSeconds, nextSequence };
   }
 
   /** Opens a share of the pool with this key. The pool has these terms from now on. */
   open(key: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
-    const pool = this.#pools.getOrInsertComputed(key, () => new Pool(terms, this.#options));
+    const pool = this.#pools.getOrInsertComputed(key, () => new Pool(terms, this.#options, nowMs));
     pool.change(terms, nowMs);
-    return pool.open(holder, nowMs);
+    return pool.open(holder, this.#options.times.of(nowMs));
   }
 
   /**
@@ -88,11 +90,12 @@ export class Allocator {
    */
   tick(nowMs: number, mostShares = Number.POSITIVE_INFINITY): boolean {
     this.#ticked ??= this.#pools.entries();
+    const atMs = this.#options.times.of(nowMs);
     let left = mostShares;
     for (let { value } = this.#ticked.next(); value !== undefined; { value } = this.#ticked.next()) {
       const [key, pool] = value;
-      if (pool.dueMs > nowMs) continue;
-      pool.tick(nowMs);
+      if (pool.dueMs > atMs) continue;
+      pool.tick(atMs);
       if (pool.isOver) this.#pools.delete(key);
       left -= pool.members.size + 1;
       if (left <= 0) return false;
@@ -106,6 +109,7 @@ export class Allocator {
    * afterwards.
    */
   async drain(nowMs: number): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.drain(nowMs)));
+    const atMs = this.#options.times.of(nowMs);
+    await Promise.all([...this.#pools.values()].map((pool) => pool.drain(atMs)));
   }
 }

@@ -1,5 +1,5 @@
 /** What the clients of a pool need, and the fair level of each limit that follows. */
-import type { WindowedLimit } from './account.ts';
+import type { AccountedLimit } from './account.ts';
 import { fairLevel, type ShareClaim } from './fair-level.ts';
 import type { Grants } from './grants.ts';
 import type { PoolClient } from './pool-client.ts';
@@ -18,7 +18,7 @@ type Proposed = GrantedBucket | undefined;
 /** A pool, as demand and forms see it. */
 export interface SharedPool {
   readonly members: ReadonlySet<PoolClient>;
-  readonly limits: readonly WindowedLimit[];
+  readonly limits: readonly AccountedLimit[];
   readonly rules: FormRules;
   /** The weight of all members. */
   readonly weight: number;
@@ -30,22 +30,22 @@ export interface SharedPool {
 export interface FormRules {
   readonly refills: boolean;
   /** Returns how many hits of the current window may be charged by now. */
-  released(limit: WindowedLimit, nowMs: number): number;
+  released(limit: AccountedLimit, nowMs: number): number;
   /** Returns what a client needs. `most`: an equal share. `leftSeconds`: until the window ends. */
   need(perSecond: number, most: number, leftSeconds: number): number;
   /** Returns the hits of the current window that meet a need. */
-  claim(need: number, rate: number, limit: WindowedLimit, released: number, nowMs: number): number;
+  claim(need: number, rate: number, limit: AccountedLimit, released: number, nowMs: number): number;
   /**
    * Returns the bucket to propose; undefined if the member has enough, or if no hits are available. `newest`: its newest one that
    * lasts until another one arrives. `isChanged`: the limits have changed, and the member may have too many hits.
    */
   bucketFor(pool: SharedPool, member: PoolClient, newest: Newest, need: number, isChanged: boolean): Proposed;
   /** Reduces a bucket to the free hits; undefined if the newest one is worth more. */
-  within(bucket: GrantedBucket, newest: Newest, limits: readonly WindowedLimit[]): Proposed;
+  within(bucket: GrantedBucket, newest: Newest, limits: readonly AccountedLimit[]): Proposed;
   /** Returns the time from which clients are denied everything for a moment; infinite if they are not. */
-  clearsFromMs(limits: readonly WindowedLimit[]): number;
+  clearsFromMs(limits: readonly AccountedLimit[]): number;
   /** Whether it is this client's moment. */
-  clears(member: PoolClient, limits: readonly WindowedLimit[], nowMs: number): boolean;
+  clears(member: PoolClient, limits: readonly AccountedLimit[], nowMs: number): boolean;
 }
 
 /** Claims for the level that is being computed. They are reused: with many clients, new ones would be most of the garbage. */

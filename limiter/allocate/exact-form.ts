@@ -3,7 +3,7 @@
  * up and report it. Hits that clients may have left at the end are also charged to the next window, if it is unknown in which of the
  * two a hit was used.
  */
-import type { WindowedLimit } from './account.ts';
+import type { AccountedLimit } from './account.ts';
 import { exactBucket, nothing } from './buckets.ts';
 import { type FormRules, reportMs } from './demand.ts';
 
@@ -88,6 +88,6 @@ export const exactForm: FormRules = {
 };
 
 /** Whether some clients need more than is available, by the last computed level. */
-function isShort(limits: readonly WindowedLimit[]): boolean {
+function isShort(limits: readonly AccountedLimit[]): boolean {
   return limits.some(({ level }) => level < Number.POSITIVE_INFINITY);
 }

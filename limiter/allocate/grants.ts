@@ -1,3 +1,4 @@
+import { longAgoMs } from './pool-times.ts';
 import type { GrantedBucket, Used } from './terms.ts';
 
 /**
@@ -133,8 +134,8 @@ export class Grants {
    * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
    * reported in the window: `used`, if known. `proposal`: as if this was sent as well, until that time.
    */
-  mayUseIn(startMs: number, endMs: number, used?: number, proposal?: Proposal, untilMs = 0): number {
-    const renewedMs = proposal === 'renew' ? untilMs : 0;
+  mayUseIn(startMs: number, endMs: number, used?: number, proposal?: Proposal, untilMs = longAgoMs): number {
+    const renewedMs = proposal === 'renew' ? untilMs : longAgoMs;
     const next = proposal === 'renew' ? undefined : proposal;
     if (this.#refills) return this.#flowsIn(startMs, endMs, used, next, renewedMs);
     let left = next?.tokens ?? 0;

@@ -1,11 +1,13 @@
 /** One client of a pool: its grants, its uses and its need. */
 import type { Account } from './account.ts';
 import type { Grants, Proposal } from './grants.ts';
+import type { PoolTimes } from './pool-times.ts';
 import type { Form, HitKind, Holder, Share, ShareView, Used } from './terms.ts';
 
 /** The pool of a member. */
 interface Owner {
   readonly form: Form;
+  readonly times: PoolTimes;
   report(member: PoolClient, used: Used, nowMs: number, cameMs: number): number;
   close(member: PoolClient): void;
 }
@@ -34,8 +36,8 @@ export class PoolClient implements Share {
   returned = 0;
   overReported = 0;
   grants: Grants;
-  /** The time at which the last assignment ends; 0: nothing was sent. */
-  endsMs = 0;
+  /** The time at which the last assignment ends, if one was sent. */
+  endsMs: number | undefined;
   reportedMs: number;
   /** Whether a proposal for it is being charged. */
   isPending = false;
@@ -61,11 +63,12 @@ export class PoolClient implements Share {
   }
 
   report(used: Used, nowMs: number, cameMs: number = nowMs): number {
-    return this.isClosed ? 0 : this.#owner.report(this, used, nowMs, cameMs);
+    const { times } = this.#owner;
+    return this.isClosed ? 0 : this.#owner.report(this, used, times.of(nowMs), times.of(cameMs));
   }
 
   arrived(sentMs: number): void {
-    this.grants.arrived(sentMs);
+    this.grants.arrived(this.#owner.times.of(sentMs));
   }
 
   close(): void {
@@ -73,10 +76,11 @@ export class PoolClient implements Share {
   }
 
   view(): ShareView {
-    const { assigned, used, denied, returned, overReported, sinceMs, endsMs } = this;
-    const { form } = this.#owner;
+    const { assigned, used, denied, returned, overReported } = this;
+    const { form, times } = this.#owner;
     return {
-      ...{ assigned, used, denied, returned, overReported, sinceMs, endsMs },
+      ...{ assigned, used, denied, returned, overReported, sinceMs: times.epochOf(this.sinceMs) },
+      endsMs: this.endsMs === undefined ? 0 : times.epochOf(this.endsMs),
       ...{ form, weight: this.holder.weight, demand: this.#rate ?? 0 },
       mayUse: form === 'exact' ? this.grants.left : this.#mostKept,
     };

@@ -3,21 +3,21 @@
  * share follows from the fair level of the current windows. Everything to be sent within a quarter of a second is charged by one
  * message to each ledger: those of the current windows, and those of later windows in which the assignments can still be used.
  */
-import type { Clock } from '../../process/time/clock.ts';
 import { newOperation, type Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
-import { type Account, WindowedLimit } from './account.ts';
+import { type Account, AccountedLimit } from './account.ts';
 import { nothing } from './buckets.ts';
 import { type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
 import { exactForm } from './exact-form.ts';
 import { Grants, type Proposal } from './grants.ts';
 import { countOf, PoolClient } from './pool-client.ts';
+import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import { refillingForm } from './refilling-form.ts';
 import { type Form, type Holder, type PoolTerms, sameTerms, type Used } from './terms.ts';
 
 export interface PoolOptions {
   readonly store: Store;
-  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly times: PoolTimes;
   readonly random: () => number;
   readonly limiter: string;
   readonly settleMs: number;
@@ -37,24 +37,24 @@ const answerMs = 2_000;
 
 export class Pool implements SharedPool {
   readonly members = new Set<PoolClient>();
-  limits: readonly WindowedLimit[];
+  limits: readonly AccountedLimit[];
   weight = 0;
   readonly #options: PoolOptions;
   #terms: PoolTerms;
-  #levelsMs = 0;
+  #levelsMs = longAgoMs;
   #proposals: Map<PoolClient, Proposal> | undefined;
   #isAsking = false;
-  #askedMs = 0;
+  #askedMs = longAgoMs;
   /** The time at which `tick` has something to do, unless something happens before. */
-  dueMs = 0;
-  #sweptMs = 0;
+  dueMs = longAgoMs;
+  #sweptMs = longAgoMs;
   #isDraining = false;
   #onDrained: (() => void) | undefined;
 
-  constructor(terms: PoolTerms, options: PoolOptions) {
+  constructor(terms: PoolTerms, options: PoolOptions, epochMs: number) {
     this.#options = options;
     this.#terms = terms;
-    this.limits = terms.limits.map((limit) => new WindowedLimit(limit, options.clock.nowMs()));
+    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, options.times, epochMs));
   }
 
   get form(): Form {
@@ -63,6 +63,10 @@ export class Pool implements SharedPool {
 
   get rules(): FormRules {
     return forms[this.form];
+  }
+
+  get times(): PoolTimes {
+    return this.#options.times;
   }
 
   get random(): () => number {
@@ -74,7 +78,7 @@ export class Pool implements SharedPool {
   }
 
   open(holder: Holder, nowMs: number): PoolClient {
-    this.dueMs = 0;
+    this.dueMs = longAgoMs;
     const member = new PoolClient(this, holder, this.#newGrants(nowMs), nowMs);
     this.#enter(nowMs);
     this.members.add(member);
@@ -83,7 +87,7 @@ export class Pool implements SharedPool {
   }
 
   report(member: PoolClient, reported: Used, nowMs: number, cameMs: number): number {
-    this.dueMs = 0;
+    this.dueMs = longAgoMs;
     this.#enter(nowMs);
     const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];
     let windowMs = Number.POSITIVE_INFINITY;
@@ -112,7 +116,7 @@ export class Pool implements SharedPool {
   }
 
   close(member: PoolClient): void {
-    this.dueMs = 0;
+    this.dueMs = longAgoMs;
     member.isClosed = true;
     member.spend();
     this.members.delete(member);
@@ -120,14 +124,15 @@ export class Pool implements SharedPool {
     this.weight -= member.holder.weight;
   }
 
-  change(terms: PoolTerms, nowMs: number): void {
-    const isSame = sameTerms(this.#terms, terms, nowMs);
+  change(terms: PoolTerms, epochMs: number): void {
+    const nowMs = this.times.of(epochMs);
+    const isSame = sameTerms(this.#terms, terms, epochMs);
     const isOther = this.form !== terms.form;
     this.#terms = terms;
     if (isSame) return;
-    this.dueMs = 0;
-    this.#askedMs = 0;
-    this.#levelsMs = 0;
+    this.dueMs = longAgoMs;
+    this.#askedMs = longAgoMs;
+    this.#levelsMs = longAgoMs;
     if (isOther) {
       for (const member of this.members) {
         member.spend();
@@ -135,7 +140,7 @@ export class Pool implements SharedPool {
       }
     }
     const former = this.limits.flatMap(({ accounts }) => accounts);
-    this.limits = terms.limits.map((limit) => new WindowedLimit(limit, nowMs, former));
+    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, this.times, epochMs, former));
     this.#forget(former);
     this.#enter(nowMs);
     for (const member of this.members) this.#propose(member, nowMs, true);
@@ -143,7 +148,7 @@ export class Pool implements SharedPool {
   }
 
   reset(keys: ReadonlySet<string>): void {
-    this.dueMs = 0;
+    this.dueMs = longAgoMs;
     for (const { current } of this.limits) {
       if (!keys.has(current.window.key)) continue;
       current.forget();
@@ -182,7 +187,7 @@ export class Pool implements SharedPool {
 
   #nextMs(nowMs: number): number {
     let nextMs = this.rules.clearsFromMs(this.limits);
-    if (this.#hasProposals || !this.#isQuiet(nowMs) || nextMs <= nowMs) return 0;
+    if (this.#hasProposals || !this.#isQuiet(nowMs) || nextMs <= nowMs) return longAgoMs;
     const isEmpty = this.members.values().some((member) => member.isEmpty);
     if (isEmpty) nextMs = Math.min(nextMs, this.#sweptMs + 4 * askMs);
     for (const { current } of this.limits)
@@ -219,10 +224,10 @@ export class Pool implements SharedPool {
     const before = this.limits.map(({ accounts }) => accounts[0]);
     this.#reach(nowMs, nowMs + 1);
     if (this.limits.every(({ current }, n) => current === before[n])) return;
-    this.#levelsMs = 0;
+    this.#levelsMs = longAgoMs;
     if (this.rules.refills || before[0] === undefined) return;
     for (const member of this.members) this.#propose(member, nowMs);
-    this.#askedMs = 0;
+    this.#askedMs = longAgoMs;
   }
 
   /** Opens accounts for all windows until a time, and leaves those of windows that have ended. */
@@ -252,7 +257,7 @@ export class Pool implements SharedPool {
     if (used === 0) return;
     for (const { terms, current, hasEnd } of this.limits) {
       if (hasEnd) continue;
-      const { key, ttlSeconds } = terms.windowAt(current.startMs);
+      const { key, ttlSeconds } = terms.windowAt(this.times.epochOf(current.startMs));
       const add = newOperation(terms.counter, key, 'add', used, ttlSeconds);
       this.#options.store.submit([add], countAll, () => {});
     }
@@ -276,15 +281,15 @@ export class Pool implements SharedPool {
     this.#findLevels(nowMs);
     const need = needOf(this, member, nowMs);
     const bucket = this.rules.bucketFor(this, member, isLasting ? newest : undefined, need, isChanged);
-    const renewsFromMs = member.endsMs - this.#options.ttlSeconds * 1000 + 0.8 * reportMs;
+    const lastsMs = (member.endsMs ?? nowMs) - nowMs;
     if (bucket !== undefined) this.#proposed(member, bucket);
     else if (newest === undefined || !isLasting) this.#proposed(member, nothing);
-    else if (nowMs > renewsFromMs) this.#proposed(member, 'renew');
+    else if (lastsMs < this.#options.ttlSeconds * 1000 - 0.8 * reportMs) this.#proposed(member, 'renew');
   }
 
   /** Whether a message sent now arrives before the current assignment has ended. A bucket that arrives later begins full. */
   #isLasting({ endsMs }: PoolClient, nowMs: number): boolean {
-    return endsMs - nowMs > this.#options.settleMs + answerMs;
+    return endsMs !== undefined && endsMs - nowMs > this.#options.settleMs + answerMs;
   }
 
   /** Reports to the ledgers and asks for the proposed hits. */
@@ -310,10 +315,10 @@ export class Pool implements SharedPool {
       countAll,
       () => {
         this.#isAsking = false;
-        this.dueMs = 0;
+        this.dueMs = longAgoMs;
         for (const member of proposals.keys()) member.isPending = false;
-        if (this.members.size <= fewMembers) this.#levelsMs = 0;
-        const answeredMs = this.#options.clock.nowMs();
+        if (this.members.size <= fewMembers) this.#levelsMs = longAgoMs;
+        const answeredMs = this.times.now();
         const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
         this.#assign(isLate ? new Map() : proposals, asked, answeredMs);
       },
@@ -345,7 +350,7 @@ export class Pool implements SharedPool {
     return !this.limits.some((limit) => limit.accounts.some((one) => this.#isDue(limit, one, nowMs)));
   }
 
-  #isDue({ current }: WindowedLimit, account: Account, nowMs: number): boolean {
+  #isDue({ current }: AccountedLimit, account: Account, nowMs: number): boolean {
     if (!account.isReported(this.members.size === 0)) return true;
     return account === current && nowMs - account.reportedMs >= refreshMs;
   }

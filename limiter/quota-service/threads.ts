@@ -1,5 +1,6 @@
 /** The quota service of each thread: each thread that answers callers has its own clients, and all of them share the store. */
 import { randomBytes } from 'node:crypto';
+import { setFlagsFromString } from 'node:v8';
 import { inTime } from '../../process/time/clock.ts';
 import { Allocator, tickMs } from '../allocate/allocator.ts';
 import type {
@@ -22,12 +23,19 @@ import { UnassignedRules } from './unassigned-rules.ts';
 /** Chosen: a store that does not answer delays the end of a limiter by at most this time. */
 const drainMs = 2_000;
 
+/**
+ * V8 collects garbage when the heap has grown by this percentage, not when it has about doubled: most of the heap are buckets, which
+ * stay. Chosen: 1,000 streams with 100 buckets then take some 90 MB less.
+ */
+const heapGrowingPercent = 40;
+
 export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
   routes: () => [assignmentRoute(threads.of<AssignmentMessages>())],
 });
 
 export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
   const { settings, clock, timers, random, registry, log, worker } = context;
+  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
   let service: QuotaService | undefined;
   let unassigned: UnassignedRules | undefined;
   let stop = (): void => {};

@@ -58,7 +58,7 @@ export const longTestDefects = {
   quota: {
     defect: 'each limiter shares out the whole limit',
     file: 'limiter/allocate/account.ts',
-    within: 'WindowedLimit.message',
+    within: 'AccountedLimit.message',
     search: 'const { key, ttlSeconds } = account.window;',
     replace: 'const { ttlSeconds } = account.window; const key = account.window.key + limiter;',
   },

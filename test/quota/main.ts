@@ -1,5 +1,6 @@
 /** `npm run quota`: measures limits that three Envoys share through the quota service. Takes 12 minutes. */
 import { parseArgs } from 'node:util';
+import { endScript } from '../support/end-script.ts';
 import { envoyProgram, programPath, redisProgram } from '../support/find-server.ts';
 import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
@@ -78,6 +79,7 @@ if (isExceeded) {
   console.error('a limit was exceeded');
   process.exitCode = 1;
 }
+endScript();
 
 function printRun(run: QuotaRun, figures: QuotaFigures): void {
   const { over, used, emptySeconds, jain, firstMs, firstRefused } = figures;
