@@ -94,8 +94,8 @@ function pathPlacer(text: string): DecodedFile['placeOf'] {
 export interface RuleReading {
   /** One source for each file, in the order of the files. Empty if there is an error. */
   sources: RuleSource[];
-  /** The places of the values of each source. */
-  places: ReadonlyMap<RuleSource, DecodedFile['placeOf']>;
+  /** The sources with the places of their values. */
+  located: { source: RuleSource; file: string; placeOf: DecodedFile['placeOf'] }[];
   /** The first is the one that the Go service would report: what cannot be read, then what makes no sense. */
   errors: RuleError[];
   /** The number of errors, listed or not. */
@@ -135,7 +135,7 @@ export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOp
   });
   return {
     sources: errors.count === 0 ? sources : [],
-    places: new Map([...bySource].map(([source, { placeOf }]) => [source, placeOf])),
+    located: [...bySource].map(([source, { placeOf }]) => ({ source, file: source.name, placeOf })),
     errors: errors.errors,
     errorCount: errors.count,
     warnings: warnings.errors,

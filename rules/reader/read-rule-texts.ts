@@ -128,22 +128,14 @@ class TextsReader {
       else rules.push(file);
     }
     const named = rules.map(({ path, text }) => ({ name: path, text }));
-    const { sources, places, errors, errorCount, warnings } = readRuleFiles(named, this.#options);
+    const { located, errors, errorCount, warnings } = readRuleFiles(named, this.#options);
     for (const error of errors) this.errors.add(error);
     this.errors.addUnlisted(errorCount - errors.length);
     for (const warning of [...warnings, ...rules.flatMap(unreadDocuments)]) this.warnings.add(warning);
-    for (const source of sources) {
-      const placeOf = places.get(source)!;
-      const file = source.name;
-      this.sources.push({
-        kind: 'rule-file',
-        file,
-        load,
-        source,
-        fleet: undefined,
-        object: undefined,
-        placeOf,
-      });
+    if (errorCount > 0) return;
+    for (const { source, file, placeOf } of located) {
+      const object = undefined;
+      this.sources.push({ kind: 'rule-file', file, load, source, fleet: undefined, object, placeOf });
     }
   }
 

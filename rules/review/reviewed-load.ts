@@ -93,18 +93,12 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
 
 /** `said`: the text that distinguishes it from others of its rule. */
 function loadWarning(
-  {
-    code,
-    source,
-    text,
-    line,
-    column,
-    hint,
-  }: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
+  warning: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
   rules: RuleSource | undefined,
   path: readonly (string | number)[],
   said: readonly unknown[],
 ): LoadWarning {
+  const { code, source, text, line, column, hint } = warning;
   const rule = ruleName(rules, path);
   const identity = JSON.stringify([code, source, rule, ...said]);
   return { identity, domain: rules?.domain ?? '', source, text, line, column, rule, hint };

@@ -127,14 +127,12 @@ export function loadRules({
   if (fileErrors.some((error) => error.code === 'too-large')) {
     return failed(fileErrors, fileErrors.length);
   }
-  const { sources, places, errors, errorCount, warnings } = readRuleFiles(contents.files, {
-    mergeDomains,
-    support,
-  });
+  const read = readRuleFiles(contents.files, { mergeDomains, support });
+  const { sources, located, errors, errorCount, warnings } = read;
   const total = fileErrors.length + errorCount;
   if (total > 0) return failed([...fileErrors, ...errors], total);
   const reviewed = (): ReviewedLoad => ({
-    sources: sources.map((source) => ({ source, file: source.name, placeOf: places.get(source)! })),
+    sources: located,
     warnings: [
       ...listing.warnings,
       ...passedOverRules(listing.others, '*.yaml and *.yml'),
