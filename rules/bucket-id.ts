@@ -45,9 +45,12 @@ type Traits = Pick<MatchedRule, 'limits'> | Pick<Rule, 'limits'>;
 const ofRules: [string, FieldRow][] = Object.entries(ruleFields);
 const ofLimits: [string, FieldRow][] = Object.entries(limitFields);
 
-/** The fields with this meaning for quota clients that say something of the rule. */
-function saying(rows: readonly [string, FieldRow][], owner: object, meaning: 'pass' | 'form'): unknown {
-  const found = rows.find(([name, row]) => row.forQuotaClients === meaning && isSaid(owner, name, row));
+const passingFields = ofRules.filter(([, { forQuotaClients }]) => forQuotaClients === 'pass');
+const formFields = ofRules.filter(([, { forQuotaClients }]) => forQuotaClients === 'form');
+
+/** The value of the first of these fields that says something of the rule. */
+function saidBy(rows: readonly [string, FieldRow][], owner: object): unknown {
+  const found = rows.find(([name, row]) => isSaid(owner, name, row));
   return found && Reflect.get(owner, found[0]);
 }
 
@@ -75,11 +78,11 @@ export function whyUnassignable(rule: Traits): { field: string; why: string } | 
 
 /** Returns whether all requests pass, whatever the limits of the rule are. */
 export function passesAll(rule: Traits): boolean {
-  return saying(ofRules, rule, 'pass') === true;
+  return saidBy(passingFields, rule) === true;
 }
 
 /** The form of assignments that a rule wants; undefined: as its limits suggest. */
 export function wantedForm(rule: Traits): 'exact' | 'refilling' | undefined {
-  const form = saying(ofRules, rule, 'form');
+  const form = saidBy(formFields, rule);
   return form === 'exact' || form === 'refilling' ? form : undefined;
 }

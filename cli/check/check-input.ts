@@ -182,10 +182,13 @@ export function readings<Reading>(
 
 /** Reports other files in a folder of rules. A limiter reads every file there as rules and rejects all of them if one is not. */
 function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: LinesOf): Finding[] {
+  const others = [...callersFiles, ...profilesFiles];
+  // Nearly all folders hold nothing else, and to look at rules is to parse them.
+  if (others.length === 0) return [];
   const ofRules = texts.filter(({ text }) => looksLikeRules(text));
   const folders = new Set(ofRules.map(({ path }) => dirname(path)));
   const what = 'is in a folder of rule files: a limiter would load it as a rule file, and reject all files';
-  return [...callersFiles, ...profilesFiles].flatMap(({ path: source }) => {
+  return others.flatMap(({ path: source }) => {
     if (!folders.has(dirname(source))) return [];
     const found = { code: 'misplaced-file', source, text: what, line: undefined, column: undefined };
     return [findingOf('warning', found, 'move it out of the folder of rules', linesOf)];

@@ -31,12 +31,15 @@ export class Containment {
   readonly #given: string;
   readonly #roots: readonly string[];
   readonly #isFolder: boolean;
+  /** The folder with links resolved. Undefined if it is a file or missing. */
+  readonly #folder: string | undefined;
 
   /** `given` is a file or a folder; `roots` are resolved, and empty without `--root`. */
   constructor(given: string, roots: readonly string[]) {
     this.#given = given;
     this.#roots = roots;
     this.#isFolder = statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false;
+    this.#folder = this.#isFolder ? realPath(given) : undefined;
   }
 
   /** Returns why the argument itself must not be read. A missing file is reported by the code that reads it. */
@@ -52,9 +55,9 @@ export class Containment {
 
   /** Returns why a file in the folder must not be read. */
   problemOf(file: string): string | undefined {
-    const [real, folder] = [realPath(file), realPath(this.#given)];
-    if (!this.#isFolder || real === undefined || folder === undefined) return undefined;
-    if (isWithin(folder, real, relative(this.#given, file))) return undefined;
+    const real = this.#folder === undefined ? undefined : realPath(file);
+    if (this.#folder === undefined || real === undefined) return undefined;
+    if (isWithin(this.#folder, real, relative(this.#given, file))) return undefined;
     return `is a symbolic link that leads out of ${this.#given}, so it is not read: put the file itself there`;
   }
 }
@@ -78,7 +81,7 @@ function hasGitFolder(path: string): boolean {
 
 function realPath(path: string): string | undefined {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return undefined;
   }

@@ -60,8 +60,8 @@ export function readInput(path: string, options: InputOptions): RuleInput {
   const known = kinds === undefined ? all : (kinds.get('rules') ?? []);
   const envoyFiles = kinds === undefined ? [] : envoyFilesBeside(known, path);
   const files = known.filter((file) => !envoyFiles.includes(file));
-  const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
-  const others = files.filter((file) => !rules.includes(file));
+  const isRules = (file: RuleText): boolean => file.path === path || path === '-' || !isOtherJson(file);
+  const { rules = [], others = [] } = Object.groupBy(files, (file) => (isRules(file) ? 'rules' : 'others'));
   const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
   const reading = readRuleTexts(texts, options);
   return {
@@ -134,8 +134,8 @@ function envoyFilesBeside(files: readonly RuleText[], given: string): RuleText[]
 
 function isEnvoyConfig(content: RuleText['text']): boolean {
   const text = decodeYaml(content);
-  if (typeof text !== 'string' || looksLikeRules(text)) return false;
-  return /^(?:static_resources|dynamic_resources)[ \t]*:/m.test(text);
+  if (typeof text !== 'string' || !/^(?:static_resources|dynamic_resources)[ \t]*:/m.test(text)) return false;
+  return !looksLikeRules(text);
 }
 
 /** Returns the kind of a file by its first key. */

@@ -10,7 +10,8 @@ export const mostFileBytes = 256 * 1024 * 1024;
 /** Chosen: a shell starts the program that writes to a pipe before the one that reads, or right after it. */
 const writerWaitMs = 2_000;
 const pauseMs = 2;
-const chunkBytes = 256 * 1024;
+/** Read into and copied from at once: most files are smaller by far. */
+const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
 /** The file exists but must not be read, or not to its end. */
 export class FileBoundError extends Error {
@@ -89,11 +90,10 @@ class Source {
   }
 
   read(): Buffer | 'later' | 'end' {
-    const buffer = Buffer.allocUnsafe(chunkBytes);
     try {
-      const count = readSync(this.#fd, buffer);
+      const count = readSync(this.#fd, scratch);
       if (count > 0) this.#hasWriter = true;
-      if (count > 0) return buffer.subarray(0, count);
+      if (count > 0) return Buffer.from(scratch.subarray(0, count));
     } catch (error) {
       if (systemErrorCode(error) !== 'EAGAIN') throw error;
       this.#hasWriter = true;

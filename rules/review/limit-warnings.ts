@@ -110,11 +110,12 @@ function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
 function neverAssigned(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap((one) => {
     const form = wantedForm(one.rule);
+    if (form === undefined) return [];
     const bucket = one.rule.limits.find((limit) => algorithmOf(limit).hasBurst);
     const why =
       whyUnassignable(one.rule)?.why ??
       (form === 'exact' && bucket !== undefined ? `a ${algorithmTitle(bucket)} always refills` : undefined);
-    if (form === undefined || why === undefined) return [];
+    if (why === undefined) return [];
     const text = `assign: ${form} has no effect: ${why}`;
     return [warningAt(one, ['assign'], { code: 'never-assigned', text, hint: 'remove assign' })];
   });
