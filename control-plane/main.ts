@@ -7,7 +7,7 @@ import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
-import { holdTlsFloor } from '../process/net/tls-floor.ts';
+import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
 import { loadBacking } from './backing.ts';
@@ -39,7 +39,7 @@ export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  if (holdTlsFloor(host.env)) verificationStays(log);
+  if (enforceMinimumTls(host.env)) verificationStays(log);
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   return run(host, { settings, log, clock });
 }

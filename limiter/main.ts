@@ -9,7 +9,7 @@ import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type ConnectionMemory, sharedCells } from '../process/net/connection-memory.ts';
-import { holdTlsFloor } from '../process/net/tls-floor.ts';
+import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
@@ -86,7 +86,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  if (holdTlsFloor(host.env)) verificationStays(log);
+  if (enforceMinimumTls(host.env)) verificationStays(log);
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   try {
     const modules = await loadOptionalModules(settings);

@@ -4,7 +4,7 @@ import { Algorithm } from './algorithms/registry.ts';
 import { readCalendar } from './calendar.ts';
 import { limitWords } from './describe.ts';
 import type { calendarFields } from './language/fields.ts';
-import { type Calendar, makeLimit, mostRequests, type Rule, type Written, wholeFrom } from './model.ts';
+import { type Calendar, makeLimit, mostRequests, type Rule, readWholeNumber, type Written } from './model.ts';
 import { readRuleFiles } from './reader/read-rule-files.ts';
 import { readReserve, reserveWords } from './reserve.ts';
 import type { RuleSupport } from './validate-limits.ts';
@@ -281,6 +281,6 @@ describe('numbers that may be texts', () => {
     ['1e3', undefined],
     [null, undefined],
   ])('%j is %s', (given, read) => {
-    expect(wholeFrom(given)).toBe(read);
+    expect(readWholeNumber(given)).toBe(read);
   });
 });

@@ -34,11 +34,11 @@ export const maxUint32 = 0xffff_ffff;
 export const mostRequests = Number.MAX_SAFE_INTEGER;
 
 /** The pattern of a number of hits that is written as text. */
-export const wholePattern = '^[0-9]{1,16}$';
-const wholeText = new RegExp(wholePattern);
+export const wholeNumberPattern = '^[0-9]{1,16}$';
+const wholeText = new RegExp(wholeNumberPattern);
 
 /** A number up to `mostRequests`, which may be a text where what it came through keeps fewer digits; undefined for anything else. */
-export function wholeFrom(value: unknown): number | undefined {
+export function readWholeNumber(value: unknown): number | undefined {
   const number = typeof value === 'string' && wholeText.test(value) ? Number(value) : value;
   return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
 }

@@ -18,7 +18,7 @@ import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { apiVersion, fleetKind, kind, overrideKind } from '../rules/language/kinds.ts';
 import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
-import { wholePattern } from '../rules/model.ts';
+import { wholeNumberPattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
   mostProfiles,
@@ -165,7 +165,7 @@ function conditionOrNull(schema: Schema): Schema {
 function ofRuleFile(schema: Schema): Schema {
   const { maxLength, ...own } = schema;
   // Only objects may have numbers as texts.
-  if (own['pattern'] === wholePattern) {
+  if (own['pattern'] === wholeNumberPattern) {
     delete own['pattern'];
     delete own['anyOf'];
     own['type'] = 'integer';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { rolldown } from 'rolldown';
-import { carriedFiles } from '../process/files/package-file.ts';
+import { packagedFiles } from '../process/files/package-file.ts';
 import { mustRun, projectRoot } from './commands.ts';
 
 /** Begins the program under the name that it was called by: a link named kubectl-weir makes it a plugin of kubectl. */
@@ -60,7 +60,7 @@ async function makeExecutable(output: string, node: string | undefined): Promise
     // Its name stands in the program: that of the folder would make each build another.
     const main = 'weir.cjs';
     await writeBundle(join(folder, main));
-    const assets = Object.fromEntries(carriedFiles.map((path) => [path, join(projectRoot, path)]));
+    const assets = Object.fromEntries(packagedFiles.map((path) => [path, join(projectRoot, path)]));
     const config = {
       main,
       output,

@@ -20,7 +20,7 @@ import {
 } from '../rules/language/fields.ts';
 import { overrideSpecFields, specFields } from '../rules/language/kinds.ts';
 import { effectFields, endFields, enumName, ruleFileName } from '../rules/language/tables.ts';
-import { maxUint32, mostRequests, wholePattern } from '../rules/model.ts';
+import { maxUint32, mostRequests, wholeNumberPattern } from '../rules/model.ts';
 import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
 
 export type Schema = { [word: string]: unknown };
@@ -81,7 +81,7 @@ function text(row: ValueFacts): Schema {
 }
 
 function whole({ least = 0, most = mostRequests, description }: ValueFacts): Schema {
-  return { ...numberOrText, pattern: wholePattern, minimum: least, maximum: most, description };
+  return { ...numberOrText, pattern: wholeNumberPattern, minimum: least, maximum: most, description };
 }
 
 type Facts = Omit<FieldRow, 'kind'> & Pick<OverrideRow, 'says'>;

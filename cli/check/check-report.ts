@@ -2,7 +2,7 @@ import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { activeCharacters } from '../shared/active-characters.ts';
-import { escaped, type Paint, UsageError } from '../shared/flags.ts';
+import { escaped, type TextStyler, UsageError } from '../shared/flags.ts';
 import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
 
@@ -158,7 +158,7 @@ function columnsOf(character: string): number {
 }
 
 /** Formats a finding for people, with its line and what to do, as compilers do. */
-export function findingText(finding: Finding, paint: Paint): string {
+export function findingText(finding: Finding, paint: TextStyler): string {
   const { severity, message, code } = finding;
   const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
   return withExcerpt(
@@ -169,7 +169,7 @@ export function findingText(finding: Finding, paint: Paint): string {
 }
 
 /** Formats a finding in the words of the Go program, for tools that read its output. */
-export function goFindingText(finding: Finding, paint: Paint): string {
+export function goFindingText(finding: Finding, paint: TextStyler): string {
   const { severity, message, code } = finding;
   const label =
     severity === 'error'
@@ -182,7 +182,7 @@ function placeText({ file, line, column }: Finding): string {
   return line === undefined ? escaped(file) : `${escaped(file)}:${line}:${column ?? 1}`;
 }
 
-function withExcerpt(first: string, { hint, excerpt }: Finding, paint: Paint): string {
+function withExcerpt(first: string, { hint, excerpt }: Finding, paint: TextStyler): string {
   const lines = [first];
   if (excerpt !== undefined) {
     const [text, carets] = excerptLines(excerpt);
@@ -206,7 +206,7 @@ export function byPlace(files: readonly string[]): (a: Finding, b: Finding) => n
 const mostOfKind = 50;
 
 /** Returns the findings and one line that sums them up; with `isQuiet`, only errors. */
-export function checkText(inputs: readonly CheckedInput[], paint: Paint, isQuiet = false): string {
+export function checkText(inputs: readonly CheckedInput[], paint: TextStyler, isQuiet = false): string {
   const { errors, warnings, allowed } = sumsOf(inputs);
   const found = [errors > 0 ? count(errors, 'error') : '', warnings > 0 ? count(warnings, 'warning') : ''];
   const reported = found.filter((text) => text !== '').join(' and ');

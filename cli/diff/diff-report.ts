@@ -1,7 +1,7 @@
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
 import { unwrittenWords } from '../../rules/describe.ts';
 import { defaultFleet } from '../../rules/language/kinds.ts';
-import { escaped, type Paint } from '../shared/flags.ts';
+import { escaped, type TextStyler } from '../shared/flags.ts';
 
 const marks = {
   added: ['+', 'green'],
@@ -11,7 +11,7 @@ const marks = {
 } as const;
 
 /** Formats changes for people, in the words of the rule language, with their effect. */
-export function diffText(changes: readonly RuleChange[], paint: Paint): string {
+export function diffText(changes: readonly RuleChange[], paint: TextStyler): string {
   if (changes.length === 0) return 'no changes\n';
   const lines = changes.flatMap((change) => changeLines(change, paint));
   return `${[...lines, summary(changes)].join('\n')}\n`;
@@ -22,7 +22,7 @@ export function diffJson(changes: readonly RuleChange[], more: object): string {
   return `${JSON.stringify({ changes, effects: effectCounts(changes), ...more }, undefined, 2)}\n`;
 }
 
-function changeLines(change: RuleChange, paint: Paint): string[] {
+function changeLines(change: RuleChange, paint: TextStyler): string[] {
   const { kind, domain, rule, fields, effect, notes } = change;
   const [mark, style] = marks[kind];
   const lines = [paint(style, escaped(`${mark} ${domain}${placeWords(change)}: ${rule.join(' > ')}`))];

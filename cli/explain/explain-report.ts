@@ -13,7 +13,7 @@ import {
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { secondsOfLimit, windowTextOf } from '../../rules/window.ts';
-import { escaped, hintOf, type Paint } from '../shared/flags.ts';
+import { escaped, hintOf, type TextStyler } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
@@ -54,11 +54,11 @@ const mostPassedOver = 5;
 /** Writes an explanation for people, with a tree for each descriptor. */
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
-  readonly #paint: Paint;
+  readonly #paint: TextStyler;
   readonly #defaultLease: number;
 
   /** `defaultLease` applies to rules without a lease of their own. */
-  constructor(sources: readonly LoadedSource[], paint: Paint, defaultLease: number) {
+  constructor(sources: readonly LoadedSource[], paint: TextStyler, defaultLease: number) {
     this.#sources = sources;
     this.#paint = paint;
     this.#defaultLease = defaultLease;

@@ -260,9 +260,12 @@ export function handleWriteErrors(
 }
 
 /** Colors a text for a stream. Returns it unchanged if the stream is not a terminal, or with NO_COLOR. */
-export type Paint = (style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim', text: string) => string;
+export type TextStyler = (
+  style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim',
+  text: string,
+) => string;
 
-export function paintFor(stream: Writable): Paint {
+export function paintFor(stream: Writable): TextStyler {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 

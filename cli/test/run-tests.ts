@@ -24,7 +24,7 @@ import { ExplainReport } from '../explain/explain-report.ts';
 import { explainRequest } from '../explain/explain-request.ts';
 import { checkOptions, readReplaySettings, replaySettingNames } from '../replay/replay-command.ts';
 import { Containment } from '../shared/contained-files.ts';
-import { hintOf, type Paint, UsageError } from '../shared/flags.ts';
+import { hintOf, type TextStyler, UsageError } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import {
   type InputOptions,
@@ -50,7 +50,7 @@ export interface RunOptions {
   /** The folders of `--root`, resolved. */
   roots: readonly string[];
   served: ServedBy;
-  paint: Paint;
+  paint: TextStyler;
 }
 
 /** The result of one test. A file that cannot be run has one result for all of its tests. */

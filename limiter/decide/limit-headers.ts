@@ -96,7 +96,7 @@ function policyItem(plan: LimitPlan, name: string, unit: string): string {
 }
 
 /** Returns an item of structured fields that ends with the number of used hits, if known. */
-export function identityForm(plan: LimitPlan, key: string): HeaderForm {
+export function identityHeaderForm(plan: LimitPlan, key: string): HeaderForm {
   const { rule, limit, override, texts } = plan;
   if (texts.identity === undefined) {
     const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;

@@ -4,7 +4,7 @@ import { asksForHits, type Verb } from '../stores/operation.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
 import {
   fieldInteger,
-  identityForm,
+  identityHeaderForm,
   ietfHeaders,
   isNamed,
   warningHeader,
@@ -237,7 +237,9 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
     if (plan !== undefined && isNamed(plan)) {
       if (options.identityMetadata) response.decidedBy = chosen;
       if (identityHeader !== undefined)
-        headers = joined(headers, [identityForm(plan, identityHeader).header(fieldInteger(chosen.used!))]);
+        headers = joined(headers, [
+          identityHeaderForm(plan, identityHeader).header(fieldInteger(chosen.used!)),
+        ]);
     }
     if (options.ietfUnit !== undefined)
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));

@@ -30,12 +30,12 @@ export interface WindowOptions {
 }
 
 /** The part of a limit that determines its windows. */
-export interface WindowedLimit extends Pick<Limit, 'unit' | 'unitMultiplier'> {
+export interface WindowTerms extends Pick<Limit, 'unit' | 'unitMultiplier'> {
   readonly calendar?: Calendar | undefined;
 }
 
 /** Returns the window that contains a time. */
-export function windowAt(limit: WindowedLimit, nowSeconds: number, options: WindowOptions): Window {
+export function windowAt(limit: WindowTerms, nowSeconds: number, options: WindowOptions): Window {
   const { counterKeys } = options;
   if (limit.calendar !== undefined) {
     const { startSeconds, endSeconds } = calendarWindow(limit.calendar, nowSeconds);
@@ -54,7 +54,7 @@ export function windowAt(limit: WindowedLimit, nowSeconds: number, options: Wind
 }
 
 /** Returns the length of a limit's windows. For a calendar, it is the typical length: a month has 30 days. */
-export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
+export function lengthOf({ unit, unitMultiplier }: WindowTerms): number {
   const length = windowSeconds(unit, unitMultiplier);
   if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
   return length;
@@ -74,7 +74,7 @@ export function boundOf(limit: Limit): Bound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
 
-export function isCalendarMonth({ unit, calendar }: WindowedLimit, options: WindowOptions): boolean {
+export function isCalendarMonth({ unit, calendar }: WindowTerms, options: WindowOptions): boolean {
   return unit === Unit.MONTH && calendar === undefined && options.useCalendarMonthRateLimit;
 }
 
@@ -82,7 +82,7 @@ export function isCalendarMonth({ unit, calendar }: WindowedLimit, options: Wind
  * Returns the unit with the length of a window, or UNKNOWN; for a calendar its own unit. 30 days are no month if months are calendar
  * months.
  */
-export function unitOfWindow(limit: WindowedLimit, options: WindowOptions): Unit {
+export function unitOfWindow(limit: WindowTerms, options: WindowOptions): Unit {
   if (limit.unitMultiplier === 1) return limit.unit;
   const unit = unitOfSeconds(lengthOf(limit));
   return unit === Unit.MONTH && options.useCalendarMonthRateLimit ? Unit.UNKNOWN : unit;

@@ -8,8 +8,8 @@ import {
 } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { LastGoodValue } from '../../process/net/last-good.ts';
+import { minimumTlsVersion } from '../../process/net/minimum-tls.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
-import { oldestTls } from '../../process/net/tls-floor.ts';
 
 /** Paths of PEM files. An empty path means none. */
 export interface ClientTlsFiles {
@@ -85,7 +85,7 @@ function settingOf({ settingPrefix }: ClientTlsFiles, name: string): string {
 function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
   const { certPath, caPath } = files;
   const authorities = {
-    minVersion: oldestTls,
+    minVersion: minimumTlsVersion,
     ...(caPath === '' ? {} : { ca: trustedAuthorities(ca, caPath, settingOf(files, 'CACERT')) }),
   } as const;
   if (certPath === '') return createSecureContext(authorities);

@@ -32,7 +32,7 @@ import { StoreError } from '../../limiter/stores/store-error.ts';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { loggerOf } from '../../process/log/logger.ts';
-import { inTime, looseTimers, systemClock, systemTimers } from '../../process/time/clock.ts';
+import { inTime, systemClock, systemTimers, unrefTimers } from '../../process/time/clock.ts';
 import { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
@@ -223,7 +223,7 @@ class ProcessLimiter implements Limiter {
     });
     const self = { name: 'library', instance: randomUUID() };
     this.#resets = new CounterResets({
-      ...{ storeAdmin: this.#storeAdmin, self, newId: randomUUID, clock: context.clock, timers: looseTimers },
+      ...{ storeAdmin: this.#storeAdmin, self, newId: randomUUID, clock: context.clock, timers: unrefTimers },
       // Limiters forget the counters when they read the order; the library does not wait for them.
       heartbeats: { living: async () => [self] },
       operate: async (order) => {
@@ -244,7 +244,7 @@ class ProcessLimiter implements Limiter {
     return {
       settings,
       clock: systemClock,
-      timers: looseTimers,
+      timers: unrefTimers,
       random: Math.random,
       registry: new StatsRegistry({ countsLeases: false }),
       health: new Health(),

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { getAsset, isSea } from 'node:sea';
 
 /** The files that the single executable contains; scripts/single-executable.ts adds them. */
-export const carriedFiles = [
+export const packagedFiles = [
   'package.json',
   'docs/openapi.json',
   // Files that `weir init` copies.

@@ -10,7 +10,7 @@ export function settingWarning(log: Logger, warning: string): void {
   log.warn(warning);
 }
 
-/** See `holdTlsFloor`. */
+/** See `enforceMinimumTls`. */
 export function verificationStays(log: Logger): void {
   log.warn('NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: the certificates of servers are verified');
 }

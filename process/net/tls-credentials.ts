@@ -5,7 +5,7 @@ import { createSecureContext, getCACertificates, type SecureContextOptions } fro
 import { watchFiles } from '../files/watched-files.ts';
 import { errorText, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
-import { oldestTls } from './tls-floor.ts';
+import { minimumTlsVersion } from './minimum-tls.ts';
 
 /** Names the file at fault without its path, which the reader adds. */
 class PemError extends Error {
@@ -166,7 +166,7 @@ export function listenerCredentials(credentials: SecureContextOptions): SecureCo
   const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
   return {
     ...credentials,
-    minVersion: oldestTls,
+    minVersion: minimumTlsVersion,
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
   };
 }

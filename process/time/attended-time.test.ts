@@ -3,7 +3,13 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
-import { attendedMs, attendedTimers, looseAttendedTimers, systemTimers, ticksAfterReading } from './clock.ts';
+import {
+  systemTimers,
+  ticksAfterReading,
+  unblockedMs,
+  unblockedTimers,
+  unrefUnblockedTimers,
+} from './clock.ts';
 
 function standStill(ms: number): void {
   const endMs = performance.now() + ms;
@@ -26,25 +32,25 @@ async function socketPair(): Promise<{ ours: Socket; theirs: Socket }> {
 
 describe('attended time', () => {
   it('goes on while the thread turns, and leaves out what it stood still', async () => {
-    const startMs = attendedMs();
+    const startMs = unblockedMs();
     const startedMs = performance.now();
     await sleep(120);
-    const turnedMs = attendedMs() - startMs;
+    const turnedMs = unblockedMs() - startMs;
     expect(turnedMs).toBeGreaterThan(80);
     expect(turnedMs).toBeLessThanOrEqual(performance.now() - startedMs);
-    const beforeMs = attendedMs();
+    const beforeMs = unblockedMs();
     standStill(1000);
-    expect(attendedMs() - beforeMs).toBeLessThanOrEqual(100);
+    expect(unblockedMs() - beforeMs).toBeLessThanOrEqual(100);
     await sleep(1);
-    expect(attendedMs() - beforeMs).toBeLessThan(500);
+    expect(unblockedMs() - beforeMs).toBeLessThan(500);
   });
 
   it('never goes backwards', async () => {
-    let lastMs = attendedMs();
+    let lastMs = unblockedMs();
     for (let i = 0; i < 20; i += 1) {
       if (i % 5 === 0) standStill(150);
       await sleep(7);
-      const nowMs = attendedMs();
+      const nowMs = unblockedMs();
       expect(nowMs).toBeGreaterThanOrEqual(lastMs);
       lastMs = nowMs;
     }
@@ -54,7 +60,7 @@ describe('attended time', () => {
     const { ours, theirs } = await socketPair();
     const heard: string[] = [];
     for (let round = 0; round < 5; round += 1) {
-      const callOff = attendedTimers.after(50, () => heard.push('nothing'));
+      const callOff = unblockedTimers.after(50, () => heard.push('nothing'));
       ours.once('data', () => {
         heard.push('an answer');
         callOff();
@@ -69,7 +75,7 @@ describe('attended time', () => {
   it('fires a timer once, not before its time', async () => {
     const fired: number[] = [];
     const startMs = performance.now();
-    attendedTimers.after(60, () => fired.push(performance.now() - startMs));
+    unblockedTimers.after(60, () => fired.push(performance.now() - startMs));
     // Time in which the thread stood still does not count, so a busy machine takes longer.
     await eventually(() => expect(fired).toHaveLength(1));
     await sleep(100);
@@ -80,11 +86,11 @@ describe('attended time', () => {
     const held = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     const before = held();
     let fired = false;
-    looseAttendedTimers.after(20, () => {
+    unrefUnblockedTimers.after(20, () => {
       fired = true;
     });
     expect(held()).toBe(before);
-    const callOff = attendedTimers.after(20, () => {});
+    const callOff = unblockedTimers.after(20, () => {});
     expect(held()).toBe(before + 1);
     callOff();
     await sleep(150);

@@ -43,7 +43,7 @@ function timersOfNode(isHeld: boolean): Timers {
 export const systemTimers = timersOfNode(true);
 
 /** The same timers without keeping the process alive. */
-export const looseTimers = timersOfNode(false);
+export const unrefTimers = timersOfNode(false);
 
 /** Returns the result of `work`, or `late` if that takes longer than `timeoutMs`. */
 export async function inTime<T, L>(
@@ -76,7 +76,7 @@ let countedMs = 0;
  * of Node's event loop comes after the one that reads sockets.
  * https://nodejs.org/en/learn/asynchronous-work/event-loop-timers-and-nexttick
  */
-export function attendedMs(): number {
+export function unblockedMs(): number {
   const nowMs = performance.now();
   if (beat === undefined) {
     lastMs = nowMs;
@@ -86,23 +86,23 @@ export function attendedMs(): number {
 }
 
 function look(): void {
-  countedMs = attendedMs();
+  countedMs = unblockedMs();
   lastMs = performance.now();
 }
 
 /** Timers for deciding that another party is silent. */
-export const attendedTimers: Timers = {
+export const unblockedTimers: Timers = {
   after: (delayMs, callback) => afterAttended(delayMs, callback, true),
   every: ticksAfterReading(systemTimers),
 };
 
 /** The same timers without keeping the process alive. */
-export const looseAttendedTimers: Pick<Timers, 'after'> = {
+export const unrefUnblockedTimers: Pick<Timers, 'after'> = {
   after: (delayMs, callback) => afterAttended(delayMs, callback, false),
 };
 
 function afterAttended(delayMs: number, callback: () => void, isHeld: boolean): () => void {
-  const dueMs = attendedMs() + delayMs;
+  const dueMs = unblockedMs() + delayMs;
   let timer: NodeJS.Timeout;
   let check: NodeJS.Immediate | undefined;
   const wait = (ms: number): void => {
@@ -110,7 +110,7 @@ function afterAttended(delayMs: number, callback: () => void, isHeld: boolean): 
     if (!isHeld) timer.unref();
   };
   function fire(): void {
-    const leftMs = dueMs - attendedMs();
+    const leftMs = dueMs - unblockedMs();
     // Timers of Node may fire a fraction of a millisecond early.
     if (leftMs >= 1) wait(leftMs);
     else check = setImmediate(callback);

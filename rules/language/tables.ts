@@ -33,7 +33,7 @@ const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = FieldPlace;
 /** A limit, alone or as an element of a list. */
 const LIMIT = FieldPlace.RATE_LIMIT | FieldPlace.RATE_LIMITS;
 /** Maps that envoyproxy/ratelimit does not know. */
-export const ownPlaces: number = FieldPlace.RATE_LIMITS | CALENDAR | RESERVE;
+export const weirOnlyPlaces: number = FieldPlace.RATE_LIMITS | CALENDAR | RESERVE;
 
 /** Returns, in words, the places where a field belongs. */
 export function placesInWords(places: number): string {
@@ -139,7 +139,7 @@ function fieldsByName(): Map<string, Field> {
   for (const { place, rows, fields: own } of tables) {
     for (const { name: manifestName, fileName: name } of own) {
       const places = (found.get(name)?.places ?? 0) | place;
-      const { kind, isOwn = (places & ownPlaces) === places } = rows[manifestName]!;
+      const { kind, isOwn = (places & weirOnlyPlaces) === places } = rows[manifestName]!;
       found.set(name, { name, manifestName, kind, places, isOwn });
     }
   }

@@ -3,9 +3,9 @@ import {
   type Field,
   type FieldTable,
   fields,
-  ownPlaces,
   placesInWords,
   type TableField,
+  weirOnlyPlaces,
 } from '../language/tables.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
 import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
@@ -267,7 +267,7 @@ export class DocumentWalk {
     const where = placesInWords(field.places);
     const node = this.tape.resolve(key);
     // Fields that the Go service ignores where they have no meaning are ignored here, too.
-    if (field.isOwn || (place & ownPlaces) !== 0)
+    if (field.isOwn || (place & weirOnlyPlaces) !== 0)
       this.log.key(node, 'misplaced-key', `config error, key '${name}' belongs to ${where}`);
     else
       this.log.warnKey(

@@ -18,9 +18,9 @@ import {
   type JsonObject,
   maxUint32,
   mostRequests,
+  readWholeNumber,
   unitFromText,
   type Written,
-  wholeFrom,
 } from '../model.ts';
 import { type RuleError, type RuleErrorCode, unknownWord } from '../rule-error.ts';
 import type { DocumentPath } from '../yaml/places.ts';
@@ -180,7 +180,7 @@ export class ManifestReader extends RuleReader<unknown> {
 
   protected override requests(value: unknown, { least = 0 }: FieldRow): number | undefined {
     const bounds = isNumberOrText(value) ? ` from ${least} to ${mostRequests}` : '';
-    const number = wholeFrom(value);
+    const number = readWholeNumber(value);
     if (number !== undefined && number >= least) return number;
     return this.#refuseType(`a whole number${bounds}`, value);
   }

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { schemaCommand, schemaKinds } from '../../cli/schema/schema-command.ts';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
-import { carriedFiles } from '../../process/files/package-file.ts';
+import { packagedFiles } from '../../process/files/package-file.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
 import { manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
@@ -106,7 +106,7 @@ describe.each(schemaKinds)('the schema of %s', (kind) => {
   it('is printed, and carried by every package', async () => {
     const { status, stdout } = await runCommand(schemaCommand, [kind]);
     expect([status, JSON.parse(stdout)]).toEqual([0, schemas[kind]]);
-    expect(carriedFiles).toContain(`schemas/${kind}.json`);
+    expect(packagedFiles).toContain(`schemas/${kind}.json`);
   });
 });
 

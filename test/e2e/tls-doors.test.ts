@@ -15,7 +15,7 @@ import { AdsTransport } from '../../limiter/config-source/xds/ads-credentials.ts
 import { ClientTls, dial } from '../../limiter/stores/client-tls.ts';
 import { bind } from '../../process/net/bind.ts';
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
-import { holdTlsFloor } from '../../process/net/tls-floor.ts';
+import { enforceMinimumTls } from '../../process/net/minimum-tls.ts';
 import { systemClock, systemTimers, type Timers } from '../../process/time/clock.ts';
 import {
   type CertificatePair,
@@ -364,7 +364,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const careless = (port: number): TLSSocket =>
         connectTls({ port, host: '127.0.0.1' }).on('error', () => {});
       expect(await offered(careless)).toContain('TLS 1.0');
-      holdTlsFloor({});
+      enforceMinimumTls({});
       expect(await offered(connect)).toEqual(['TLS 1.3', 'TLS 1.2']);
     });
 

@@ -9,7 +9,7 @@ import { ClusterNodes } from '../../limiter/stores/redis/cluster/cluster-nodes.t
 import { parseRedisAddress } from '../../limiter/stores/redis/wire/redis-address.ts';
 import { RedisConnection } from '../../limiter/stores/redis/wire/redis-connection.ts';
 import type { Store } from '../../limiter/stores/store.ts';
-import { attendedMs, attendedTimers } from '../../process/time/clock.ts';
+import { unblockedMs, unblockedTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -51,7 +51,7 @@ function behindBreaker(store: Store): { store: BreakerStore; changes: unknown[] 
   const changes: unknown[] = [];
   const breaker = new BreakerStore({
     store,
-    timers: attendedTimers,
+    timers: unblockedTimers,
     random: Math.random,
     silenceMs,
     probeIntervalMs: 100,
@@ -112,7 +112,7 @@ describeWithServer('standing still with Redis', redisProgram, (path) => {
         const address = parseRedisAddress({ socketType: 'tcp', url: `${host}:${port}`, auth: '' });
         return new RedisConnection({ address, timeoutMs, random, onChange });
       },
-      timers: attendedTimers,
+      timers: unblockedTimers,
       random,
       silenceMs: 10_000,
       probeIntervalMs: 10_000,
@@ -123,10 +123,10 @@ describeWithServer('standing still with Redis', redisProgram, (path) => {
     const node = nodes.at(place);
     await node.opening;
     await server.kill('SIGSTOP');
-    const askedMs = attendedMs();
+    const askedMs = unblockedMs();
     let tookMs = 0;
     const failure = node.send('get', ['a']).catch((error: Error) => {
-      tookMs = attendedMs() - askedMs;
+      tookMs = unblockedMs() - askedMs;
       return error.message;
     });
     nodes.keep(new Set());

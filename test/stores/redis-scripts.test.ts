@@ -7,7 +7,7 @@ import type { Operation } from '../../limiter/stores/operation.ts';
 import { needsScripts } from '../../limiter/stores/redis/bounded-steps.ts';
 import { maxKeysPerCall } from '../../limiter/stores/redis/gathered-calls.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
-import { attendedTimers } from '../../process/time/clock.ts';
+import { unblockedTimers } from '../../process/time/clock.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -125,7 +125,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
     withStore({ scripts: 'never', windowMs: 20 }, async (store) => {
       const breaker = new BreakerStore({
         store,
-        timers: attendedTimers,
+        timers: unblockedTimers,
         random: Math.random,
         silenceMs: 160,
         probeIntervalMs: 100,

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { carriedFiles } from '../../process/files/package-file.ts';
+import { packagedFiles } from '../../process/files/package-file.ts';
 import { bundle } from '../../scripts/bundle.ts';
 import { projectRoot } from '../../scripts/commands.ts';
 
@@ -26,7 +26,7 @@ export function threadProgram(source: URL): URL {
 /** Everything of a program but the bundle. */
 function programFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'weir-program-'));
-  for (const name of ['bin', ...carriedFiles]) {
+  for (const name of ['bin', ...packagedFiles]) {
     cpSync(join(projectRoot, name), join(folder, name), { recursive: true });
   }
   symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));

@@ -5,8 +5,8 @@ import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
 import { LastGoodValue } from '../../../process/net/last-good.ts';
+import { minimumTlsVersion } from '../../../process/net/minimum-tls.ts';
 import { readPemFile, trustedAuthorities } from '../../../process/net/tls-credentials.ts';
-import { oldestTls } from '../../../process/net/tls-floor.ts';
 import { ConfigSourceError } from '../config-source.ts';
 
 /** Paths of PEM files; an empty path means no file. */
@@ -56,7 +56,7 @@ export class AdsTransport {
 }
 
 function secureContext(tls: AdsTls): SecureContext {
-  return createSecureContext({ minVersion: oldestTls, ...authorities(tls), ...clientPair(tls) });
+  return createSecureContext({ minVersion: minimumTlsVersion, ...authorities(tls), ...clientPair(tls) });
 }
 
 /** Returns an empty object if no certificate is set. */

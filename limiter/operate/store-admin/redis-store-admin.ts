@@ -2,7 +2,7 @@
  * The store admin of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and also the Redis of limits per
  * second.
  */
-import { attendedMs, type Timers } from '../../../process/time/clock.ts';
+import { type Timers, unblockedMs } from '../../../process/time/clock.ts';
 import { largestExactNumber } from '../../algorithms/bound.ts';
 import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
 import { readCounter, removeCounter } from '../../stores/redis/stored-counters.ts';
@@ -256,7 +256,7 @@ export class RedisStoreAdmin implements StoreAdmin {
   /** Sends a command and notes if it is refused. Rejects with a StoreError. */
   async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
     const known = this.#missing.get(command);
-    if (known !== undefined && attendedMs() < known.againMs) throw refused(known.message);
+    if (known !== undefined && unblockedMs() < known.againMs) throw refused(known.message);
     try {
       const reply = await send().catch(async (error: unknown) => {
         if (!mayClose.has(command) || !isClosed(error)) throw error;
@@ -268,7 +268,7 @@ export class RedisStoreAdmin implements StoreAdmin {
       return reply;
     } catch (error) {
       if (mayClose.has(command) && isClosed(error)) {
-        this.#refused(command, closedAtIt, attendedMs() + refusedByClosingMs);
+        this.#refused(command, closedAtIt, unblockedMs() + refusedByClosingMs);
         throw refused(closedAtIt);
       }
       const reported = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);

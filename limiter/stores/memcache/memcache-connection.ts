@@ -10,7 +10,7 @@
  * While it connects for the first time, or again after it was lost, commands wait; nothing is sent twice.
  */
 import type { Socket } from 'node:net';
-import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
+import { unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
@@ -90,7 +90,7 @@ export class MemcacheConnection {
     else if (this.#sent.bytes + this.#unsent.bytes > maxWaitingBytes) command.onError(tooMuchWaiting());
     else if (this.#state === 'ready') this.#write(command);
     else {
-      this.#unsent.push(command, attendedMs());
+      this.#unsent.push(command, unblockedMs());
       this.#watch();
       this.open();
     }
@@ -123,7 +123,7 @@ export class MemcacheConnection {
     });
     socket.on('error', (error) => this.#lost(socket, reasonOf(error)));
     socket.on('close', () => this.#lost(socket, 'the node closed the connection'));
-    const callOff = attendedTimers.after(this.#options.timeoutMs, () => {
+    const callOff = unblockedTimers.after(this.#options.timeoutMs, () => {
       if (this.#state === 'connecting') this.#lost(socket, timedOut(this.#options.timeoutMs).message);
     });
     socket.once('close', callOff);
@@ -153,7 +153,7 @@ export class MemcacheConnection {
   }
 
   #write(command: MemcacheCommand): void {
-    this.#sent.push(command, attendedMs());
+    this.#sent.push(command, unblockedMs());
     this.#output += command.text;
     this.#watch();
     if (this.#isFlushing) return;
@@ -219,7 +219,7 @@ export class MemcacheConnection {
   /** Sets one timer, for the command that waits longest. */
   #watch(): void {
     if (this.#callOffDeadline !== undefined) return;
-    this.#callOffDeadline = attendedTimers.after(this.#options.timeoutMs, () => this.#expire());
+    this.#callOffDeadline = unblockedTimers.after(this.#options.timeoutMs, () => this.#expire());
   }
 
   #expire(): void {
@@ -227,9 +227,9 @@ export class MemcacheConnection {
     const sinceMs = Math.min(this.#sent.firstMs ?? Infinity, this.#unsent.firstMs ?? Infinity);
     if (sinceMs === Infinity) return;
     const { timeoutMs } = this.#options;
-    const leftMs = sinceMs + timeoutMs - attendedMs();
+    const leftMs = sinceMs + timeoutMs - unblockedMs();
     if (leftMs > 0) {
-      this.#callOffDeadline = attendedTimers.after(Math.ceil(leftMs), () => this.#expire());
+      this.#callOffDeadline = unblockedTimers.after(Math.ceil(leftMs), () => this.#expire());
       return;
     }
     const socket = this.#socket;

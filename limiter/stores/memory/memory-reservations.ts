@@ -14,11 +14,11 @@ import { ByteShares } from './byte-shares.ts';
 import { CounterTable, keyTooLong, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
+  type CounterReservations,
   type MemoryReservation,
   ReservationBook,
   type ReservationTerms,
   reservationBytes,
-  type Tally,
 } from './reservation-book.ts';
 
 export interface MemoryReservationsOptions extends ReservationBounds {
@@ -147,7 +147,7 @@ export class MemoryReservations implements Notes, Claims {
     const { verb, hold } = ops[0]!;
     const call = hold!.reservation;
     const sections = this.#sectionsOf(ops, verb === 'look' ? undefined : call.owner);
-    const expiredBefore: { hold: ReservationHold; tally: Tally; expired: number }[] = [];
+    const expiredBefore: { hold: ReservationHold; tally: CounterReservations; expired: number }[] = [];
     for (const { book, counters } of sections) {
       for (const counter of counters) {
         const hold = counter.hold!;

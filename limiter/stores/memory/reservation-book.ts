@@ -17,7 +17,7 @@ import { type CounterTable, type MemoryCounter, stateOf } from './counter-table.
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
 /** The reservations on one counter. */
-export interface Tally {
+export interface CounterReservations {
   readonly key: string;
   /** The counter that was charged last; undefined as long as nothing was charged. */
   counter: MemoryCounter | undefined;
@@ -43,7 +43,7 @@ interface Charged {
 
 interface CounterCharge extends Charge {
   readonly counter: MemoryCounter | undefined;
-  readonly tally: Tally;
+  readonly tally: CounterReservations;
   readonly bound: Bound;
 }
 
@@ -111,7 +111,7 @@ export class ReservationBook implements Expiring {
   #markerCount = 0;
   /** The number of markers that charged nothing. */
   #emptyMarkers = 0;
-  readonly #tallies = new Map<string, Tally>();
+  readonly #tallies = new Map<string, CounterReservations>();
   /** Reservations that wait for their TTL, whatever happens to them; in `#ends`, those that wait to be forgotten. */
   #due = new ExpiryQueue<MemoryReservation>(1);
   readonly #ends = new ExpiryQueue<MemoryReservation>(1);
@@ -135,7 +135,7 @@ export class ReservationBook implements Expiring {
     return this.#records.size === 0 && this.#markerCount === 0;
   }
 
-  tally(key: string): Tally | undefined {
+  tally(key: string): CounterReservations | undefined {
     return this.#tallies.get(key);
   }
 

@@ -1,5 +1,5 @@
 /** The common part of the stores in one Redis and in a cluster: gathering of submitted ops, and places for calls. */
-import { attendedMs, attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
+import { systemTimers, type Timers, unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -116,7 +116,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.places = new CallSlots<Batch>({
       ...calls,
       timeoutMs,
-      timers: timers ?? attendedTimers,
+      timers: timers ?? unblockedTimers,
       carrier: this,
     });
     this.#gathering = new TurnGathering({
@@ -226,7 +226,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       parallelism,
       timeoutMs: this.#timeoutMs,
       timedOut: () => this.#errors.timedOut(),
-      monotonicMs: attendedMs,
+      monotonicMs: unblockedMs,
     });
   }
 

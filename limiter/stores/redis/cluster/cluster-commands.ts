@@ -1,4 +1,4 @@
-import { attendedMs } from '../../../../process/time/clock.ts';
+import { unblockedMs } from '../../../../process/time/clock.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import type { KeyedCommands } from '../wire/redis-connection.ts';
@@ -65,12 +65,12 @@ export class ClusterCommands implements KeyedCommands {
   async #follow(sent: { error: unknown; node: ClusterNode; name: string; args: string[] }): Promise<unknown> {
     const { topology, errors, timeoutMs } = this.#options;
     const { name, args } = sent;
-    const endMs = attendedMs() + timeoutMs;
+    const endMs = unblockedMs() + timeoutMs;
     let { error, node } = sent;
     for (let redirections = 1; redirections <= maxRedirections; redirections += 1) {
       const redirection = parseRedirection(error, node.place);
       if (redirection === undefined) break;
-      if (attendedMs() >= endMs) throw errors.timedOut().marked(true);
+      if (unblockedMs() >= endMs) throw errors.timedOut().marked(true);
       node = topology.redirected(redirection);
       await node.opening;
       if (!node.connection.connected) throw nodeNotConnected(node);

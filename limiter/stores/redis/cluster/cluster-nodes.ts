@@ -1,4 +1,4 @@
-import { looseAttendedTimers, type Timers } from '../../../../process/time/clock.ts';
+import { type Timers, unrefUnblockedTimers } from '../../../../process/time/clock.ts';
 import { BreakerState, BreakerTimer, type BreakerTimes } from '../../failure/breaker-state.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
@@ -124,7 +124,7 @@ export interface ClusterNodesOptions
   ) => RedisConnection;
   /** Called at every change of a node's `reached`. */
   onChange: (place: NodePlace, reached: boolean, reason?: string) => void;
-  /** How long a node that is no longer needed may still answer, by `attendedMs`. At most twice as long. */
+  /** How long a node that is no longer needed may still answer, by `unblockedMs`. At most twice as long. */
   lingerMs: number;
 }
 
@@ -200,7 +200,7 @@ export class ClusterNodes {
 
   /** Closes a node later. If a command is still in progress then, waits once more: it was sent late, or is about to fail. */
   #linger(node: ClusterNode, onceMore: boolean): void {
-    const callOff = looseAttendedTimers.after(this.#options.lingerMs, () => {
+    const callOff = unrefUnblockedTimers.after(this.#options.lingerMs, () => {
       if (onceMore && !node.connection.isIdle) this.#linger(node, false);
       else this.#part(node);
     });

@@ -1,4 +1,4 @@
-import { attendedTimers } from '../../../../process/time/clock.ts';
+import { unblockedTimers } from '../../../../process/time/clock.ts';
 import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import type { StoreError } from '../../store-error.ts';
@@ -40,7 +40,7 @@ export class RedisClusterStore extends GatheringStore {
 
   constructor(options: RedisClusterStoreOptions) {
     const { address, keepsReservations = true, parallelism, onNodeChange, onChange } = options;
-    const { timers = attendedTimers, silenceMs = 700, probeIntervalMs = 250 } = options;
+    const { timers = unblockedTimers, silenceMs = 700, probeIntervalMs = 250 } = options;
     const cluster = new RedisClusterClient({
       ...options,
       timers,

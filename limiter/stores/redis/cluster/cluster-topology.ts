@@ -1,4 +1,4 @@
-import { attendedTimers } from '../../../../process/time/clock.ts';
+import { unblockedTimers } from '../../../../process/time/clock.ts';
 import { hashTagOf } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
@@ -176,7 +176,7 @@ async function withinPatience(reply: Promise<unknown>): Promise<unknown> {
   let callOff = (): void => {};
   const late = new Promise<never>((_, reject) => {
     const error = new StoreError(`Redis did not answer within ${patienceMs} ms`, { transient: true });
-    callOff = attendedTimers.after(patienceMs, () => reject(error));
+    callOff = unblockedTimers.after(patienceMs, () => reject(error));
   });
   return Promise.race([reply, late]).finally(() => callOff());
 }

@@ -1,4 +1,4 @@
-import { attendedTimers } from '../../../../process/time/clock.ts';
+import { unblockedTimers } from '../../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../../process/time/pacing.ts';
 import type { ClientTls } from '../../client-tls.ts';
@@ -121,7 +121,7 @@ export class RedisConnection {
       this.#leave(failure.message);
     };
     const callOff =
-      patienceMs < this.#options.timeoutMs ? attendedTimers.after(patienceMs, giveUp) : () => {};
+      patienceMs < this.#options.timeoutMs ? unblockedTimers.after(patienceMs, giveUp) : () => {};
     try {
       checkPong(await this.send('ping', []));
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { attendedMs, attendedTimers, looseAttendedTimers } from '../../../../process/time/clock.ts';
+import { unblockedMs, unblockedTimers, unrefUnblockedTimers } from '../../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import { type ClientTls, dial } from '../../client-tls.ts';
 import type { RedisAddress } from './redis-address.ts';
@@ -9,7 +9,7 @@ import { CommandWriter, type Reply, ReplyError, RespReader } from './resp.ts';
 
 /** A command that was sent, in the list of those that wait for their replies. */
 export interface SentCall {
-  /** The time at which it has waited too long, on the scale of `attendedMs`. The link writes it. */
+  /** The time at which it has waited too long, on the scale of `unblockedMs`. The link writes it. */
   dueMs: number;
   /** The command sent after it. The link writes it. */
   next: SentCall | undefined;
@@ -58,7 +58,7 @@ export class RedisLink {
     // One buffer for all reads, instead of a stream: https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
     const buffer = Buffer.allocUnsafeSlow(readBytes);
     this.#socket = dial(endpoint, tls, { buffer, callback: this.#received });
-    const callOff = attendedTimers.after(timeoutMs, () => this.#end(connectingTimedOut()));
+    const callOff = unblockedTimers.after(timeoutMs, () => this.#end(connectingTimedOut()));
     this.#socket.once(tls === undefined ? 'connect' : 'secureConnect', () => {
       callOff();
       this.#opened.resolve();
@@ -131,7 +131,7 @@ export class RedisLink {
 
   #await(call: SentCall): void {
     const { timeoutMs } = this.#options;
-    call.dueMs = attendedMs() + timeoutMs;
+    call.dueMs = unblockedMs() + timeoutMs;
     if (this.#oldest === undefined) this.#oldest = call;
     else this.#latest!.next = call;
     this.#latest = call;
@@ -186,15 +186,15 @@ export class RedisLink {
   /** Starts one timer for all commands, because they have the same timeout. */
   #watch(delayMs: number): void {
     this.#isWatching = true;
-    looseAttendedTimers.after(delayMs, () => {
+    unrefUnblockedTimers.after(delayMs, () => {
       this.#isWatching = false;
       if (this.#oldest === undefined || this.#failure !== undefined) return;
-      const leftMs = this.#oldest.dueMs - attendedMs();
+      const leftMs = this.#oldest.dueMs - unblockedMs();
       if (leftMs > 0) {
         this.#watch(leftMs);
         return;
       }
-      const nowMs = attendedMs();
+      const nowMs = unblockedMs();
       const late: SentCall[] = [];
       while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs) late.push(this.#shift()!);
       // The connection ends first, so that no caller sends commands that waited for one of these.

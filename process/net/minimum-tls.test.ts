@@ -1,6 +1,6 @@
 import tls from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
-import { holdTlsFloor, oldestTls } from './tls-floor.ts';
+import { enforceMinimumTls, minimumTlsVersion } from './minimum-tls.ts';
 
 it('holds the oldest version, and takes out what turns verification off', () => {
   const { DEFAULT_MIN_VERSION: before } = tls;
@@ -9,6 +9,6 @@ it('holds the oldest version, and takes out what turns verification off', () => 
   });
   tls.DEFAULT_MIN_VERSION = 'TLSv1';
   const environment = { NODE_TLS_REJECT_UNAUTHORIZED: '0', PATH: '/bin' };
-  expect([holdTlsFloor(environment), holdTlsFloor(environment)]).toEqual([true, false]);
-  expect([environment, tls.DEFAULT_MIN_VERSION]).toEqual([{ PATH: '/bin' }, oldestTls]);
+  expect([enforceMinimumTls(environment), enforceMinimumTls(environment)]).toEqual([true, false]);
+  expect([environment, tls.DEFAULT_MIN_VERSION]).toEqual([{ PATH: '/bin' }, minimumTlsVersion]);
 });
