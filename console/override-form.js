@@ -43,7 +43,7 @@ let linkedTo = '';
 /** The timer after which the entries are looked up. @type {ReturnType<typeof setTimeout> | undefined} */
 let due;
 const settledMs = 300;
-/** Why the form as it stands cannot be carried out. @type {Problem | undefined} */
+/** The reason why the form cannot be submitted yet. @type {Problem | undefined} */
 let problem;
 
 /** @param {Desk} desk */

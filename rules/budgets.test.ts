@@ -147,7 +147,7 @@ describe('a limit of a budget', () => {
     [
       'a sliding calendar',
       { limits: [{ ...monthly, algorithm: Algorithm.SLIDING_WINDOW }] },
-      'rate_limit.calendar invalid-calendar: calendar is only for algorithm fixed_window alone',
+      'rate_limit.calendar invalid-calendar: calendar is only for algorithm fixed_window',
     ],
     [
       'a multiplied calendar',

@@ -72,7 +72,7 @@ export function calendarProblem(limit: Limit): string | undefined {
   if (limit.calendar === undefined) return undefined;
   if (limit.unitMultiplier !== 1) return 'calendar replaces unit_multiplier, found both';
   const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
-  return hasWindows(limit) ? undefined : `calendar is only for algorithm ${names} alone`;
+  return hasWindows(limit) ? undefined : `calendar is only for algorithm ${names}`;
 }
 
 /** The window of a calendar that a moment is in, in whole seconds since 1970; `endSeconds` is the first that is no longer in it. */

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { basename } from 'node:path';
 
-/** Those of the C library, which the image's base has. */
+/** The files of the C library, which the base of the image contains. */
 const ofTheCLibrary = /^(?:ld-linux[^/]*|lib(?:c|m|dl|pthread|rt))\.so\.\d+$/;
 
 /** Paths of the shared libraries that a program needs besides the C library. */

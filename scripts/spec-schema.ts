@@ -172,7 +172,7 @@ export function ruleFileWord(value: unknown): unknown {
   return ruleFileSpelling.get(value) ?? value;
 }
 
-/** The words of manifests in those of rule files. */
+/** Replaces the words of manifests by those of rule files. */
 export function ruleFileWords(words: string): string {
   const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
   return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);

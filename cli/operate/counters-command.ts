@@ -321,7 +321,7 @@ function resetText({
   }
   for (const { command, message } of missing)
     lines.push(
-      `the store lets limiters not ${command}: ${escaped(message)} (docs/store.md has the rights)\n`,
+      `the store denies ${command} to limiters: ${escaped(message)} (docs/store.md has the rights)\n`,
     );
   return lines.join('');
 }

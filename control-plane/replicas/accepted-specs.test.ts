@@ -71,9 +71,7 @@ it.each<[reason: string, data: Record<string, string | null>, specs: string | nu
     'user',
   );
   await time.advance(100);
-  const skipped = telemetry.events.filter(
-    ([message]) => message === 'A spec that stays in force cannot be read',
-  );
+  const skipped = telemetry.events.filter(([message]) => message === 'Cannot read a stored spec');
   expect(skipped).toEqual([
     [expect.anything(), { name: metadata.name, reason: expect.stringContaining(reason) }],
   ]);

@@ -20,7 +20,7 @@ export interface ObjectSource {
   readonly objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, by class or labels, while their status still has the name of this control plane. */
   left(): readonly ConfigObject[];
-  /** Returns whether the object exists no longer, also not as one that is not ours. */
+  /** Returns whether the object no longer exists, not even as one of another class. */
   isGone(object: ConfigObject): boolean;
   /** Settles when nothing is running any more. The listener is not called after that. */
   close(): Promise<void>;

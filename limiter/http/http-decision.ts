@@ -43,7 +43,7 @@ export interface HttpDecision {
   headers: (readonly [name: string, value: string])[];
   /** Undefined: the request is within the bounds. */
   tooLarge?: string;
-  /** Undefined: nothing about the question looks like a mistake. */
+  /** Undefined if nothing in the request looks like a mistake. */
   warnings?: readonly string[];
 }
 

@@ -89,7 +89,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
 
   it('shows a change on its way, as it happens', async () => {
     await view('Rollout');
-    await page.getByText('Nothing yet').waitFor();
+    await page.getByText('No events yet').waitFor();
     put(7);
     await page.getByRole('log').getByText('a change: version').waitFor();
     for (const name of ['limiter-0', 'limiter-1']) {
