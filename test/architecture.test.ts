@@ -844,3 +844,56 @@ describe('the folders of the program', () => {
     );
   });
 });
+
+describe('tests whose time is not measured alone', () => {
+  /** What a busy machine fails: an upper bound, in a number of its own, on time that was read from the wall clock. */
+  function wallTimeBounds(text: string): string[] {
+    const read = String.raw`(?:performance|Date)\.now\(\)`;
+    const durations = text.matchAll(new RegExp(String.raw`\b(\w+)\s*[:=]\s*[^;{}\n]*${read}\s*-`, 'g'));
+    const measured = [read, ...Array.from(durations, ([, name]) => String.raw`\b${name}\b`)].join('|');
+    const upper = String.raw`expect\((?!Math\.abs\()[^;]*?(?:${measured})[^;]*?\)\s*\.toBeLessThan(?:OrEqual)?\([^;]*;`;
+    const ternary = String.raw`${read} - \w+ <=? [\d_]+ \?`;
+    return text.match(new RegExp(`${upper}|${ternary}`, 'g')) ?? [];
+  }
+
+  it.each([
+    ['a duration', 'expect(performance.now() - startMs).toBeLessThan(500);'],
+    [
+      'a duration with a name',
+      'const tookMs = performance.now() - startMs;\nexpect(tookMs).toBeLessThan(500);',
+    ],
+    [
+      'a duration in an object',
+      'all.push({ tookMs: Date.now() - startMs });\nexpect(tookMs)\n  .toBeLessThanOrEqual(5);',
+    ],
+    ['a choice', "return performance.now() - startMs < 1_800 ? 'soon' : 'late';"],
+  ])('are recognized by an upper bound on %s', (_, text) => {
+    expect(wallTimeBounds(text)).toHaveLength(1);
+  });
+
+  it.each([
+    ['a lower bound', 'expect(performance.now() - startMs).toBeGreaterThan(500);'],
+    ['a date', 'expect(Math.abs(Date.parse(endsAt) - Date.now())).toBeLessThan(60_000);'],
+    ['a virtual clock', 'expect(time.nowMs - brokenMs).toBeLessThan(12_000);'],
+  ])('may have %s', (_, text) => {
+    expect(wallTimeBounds(text)).toEqual([]);
+  });
+
+  it('have no upper bound on wall time: LoadedDeadline has, or a *.timing.test.ts', () => {
+    // It is about the relation of two clocks.
+    const excused = ['process/time/attended-time.test.ts'];
+    const files = [...roots, 'bench', 'console', 'packages', 'scripts', 'test'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter(
+          (name) => /\.(?:test|suite)\.ts$/.test(name) && !/node_modules|\.(?:timing|nightly)\./.test(name),
+        )
+        .map((name) => join(folder, name)),
+    );
+    const found = files
+      .filter((path) => !excused.includes(path) && path !== 'test/architecture.test.ts')
+      .flatMap((path) =>
+        wallTimeBounds(readFileSync(join(root, path), 'utf8')).map((bound) => `${path}: ${bound}`),
+      );
+    expect(found).toEqual([]);
+  });
+});

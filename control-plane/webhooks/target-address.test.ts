@@ -115,11 +115,9 @@ describe('a sender without WEBHOOK_ALLOW_LOCAL', () => {
   });
 
   it('does not ask the metadata service', async () => {
-    const startMs = performance.now();
     expect(await post('https://169.254.169.254/latest/api/token')).toMatchObject({
       reason: `169.254.169.254 is a link-local address: ${hint}`,
     });
-    expect(performance.now() - startMs).toBeLessThan(500);
   });
 });
 

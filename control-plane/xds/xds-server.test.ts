@@ -512,12 +512,11 @@ describe('the server', () => {
   });
 
   it('ends its streams at shutdown, so that limiters go elsewhere', async () => {
-    const running = await startXdsServer({ shutdownGraceMs: 20_000 });
+    // Longer than the test may take: who waits for the end of it fails.
+    const running = await startXdsServer({ shutdownGraceMs: 600_000 });
     running.server.serve(fleetsOf(v1));
     const client = closing(await startGoLikeClient({ port: running.port, reconnects: false }));
-    const started = performance.now();
     await running.server.shutdown();
-    expect(performance.now() - started).toBeLessThan(5_000);
     await eventually(() =>
       expect(client.ends).toEqual(['14 UNAVAILABLE: this replica of the control plane is shutting down']),
     );
@@ -529,10 +528,8 @@ describe('the server', () => {
     running.server.serve(fleetsOf(testSnapshot('default', ['a'], 1024 * 1024)));
     const { closed } = openWithoutReading(running.port);
     await eventually(() => expect(running.server.limiters()).toHaveLength(1));
-    const startedMs = performance.now();
     await running.server.shutdown();
     await closed;
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
   it('names the address that it cannot listen on', async () => {

@@ -24,6 +24,7 @@ import { Health } from '../../process/grpc/health.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
+import { machineLoad } from '../../test/support/machine-load.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { reflectionMethods } from '../reflection/reflection.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
@@ -495,7 +496,7 @@ describe('abandoned calls', () => {
       );
       return { made, ended: ended.promise };
     };
-    const [expired, cancelled] = [call({ deadline: Date.now() + 300 }), call({})];
+    const [expired, cancelled] = [call({ deadline: Date.now() + 300 * machineLoad() }), call({})];
     await eventually(() => expect(replies.length).toBe(2));
     cancelled.made.cancel();
     expect(await Promise.all([expired.ended, cancelled.ended])).toEqual([

@@ -10,6 +10,7 @@ import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
 import { eventually } from '../support/eventually.ts';
 import { envoyProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
+import { LoadedDeadline, machineLoad } from '../support/machine-load.ts';
 import { abandon, assign, PlayedQuotaServer, tokens } from '../support/played-quota-server.ts';
 import { quotaEnvoyConfig, refusedAfterwards, refusedAtFirst } from '../support/quota-envoy.ts';
 
@@ -229,9 +230,9 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
     });
 
     it('reports a new bucket at once and every one each 5 s, until it is abandoned', async ({ expect }) => {
-      const askedMs = performance.now();
+      const deadline = new LoadedDeadline(1_000);
       await open('reports');
-      expect(server.reportsOf('reports')[0]!.atMs - askedMs).toBeLessThan(1_000);
+      deadline.assertInTime();
       await send(assign('reports', tokens(3)));
       expect(await client.load('reports', 8)).toEqual({ admitted: 3, refused: 5 });
       const reports = await server.reported('reports', 4);
@@ -247,7 +248,8 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
         [third!, fourth!],
       ] as const) {
         const apartMs = later.atMs - earlier.atMs;
-        expect(Math.abs(apartMs - reportMs)).toBeLessThan(1_500);
+        expect(apartMs).toBeGreaterThan(reportMs - 1_500);
+        expect(apartMs).toBeLessThan((reportMs + 1_500) * machineLoad());
         expect(later.elapsed?.nanos).toBe(0);
       }
       await send(abandon('reports'));
@@ -280,11 +282,9 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
     await sleep(reportMs + 500);
     await server.start();
     expect(server.port).toBe(port);
-    const startedMs = performance.now();
     await eventually(() => expect(server.reportsOf('lost').length).toBeGreaterThan(before), {
-      timeoutMs: 15_000,
+      timeoutMs: reportMs + 1_000,
     });
-    expect(server.reportsOf('lost').at(-1)!.atMs - startedMs).toBeLessThan(reportMs + 1_000);
     const reported = server.reportsOf('lost').reduce((sum, { allowed }) => sum + allowed, 0);
     expect(reported).toBe(0);
   });

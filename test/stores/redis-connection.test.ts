@@ -11,6 +11,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
+import { LoadedDeadline } from '../support/machine-load.ts';
 import { RedisServer, type RedisServerOptions, startRedis } from '../support/redis-server.ts';
 import { connectStore, newRedisStore, openRedisStore } from '../support/redis-stores.ts';
 
@@ -42,7 +43,8 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     // Every write is on disk before it is answered, so what was counted outlives the kill.
     const server = await serverForTest({ path, args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 2000 });
-    const answered: { op: Operation; tookMs: number }[] = [];
+    const answered: Operation[] = [];
+    let late = 0;
     let stopped = false;
     onTestFinished(() => {
       stopped = true;
@@ -50,17 +52,18 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     const caller = async () => {
       while (!stopped) {
         const op = counterOp({ key: randomUUID(), ttlSeconds: 3600 });
-        const startedMs = performance.now();
+        const deadline = new LoadedDeadline(2_500);
         await submit(store, [op]);
-        answered.push({ op, tookMs: performance.now() - startedMs });
+        if (deadline.isOver) late += 1;
+        answered.push(op);
         if (op.error !== undefined) await sleep(5);
       }
     };
     const callers = Array.from({ length: 50 }, caller);
-    const succeeded = () => answered.filter(({ op }) => op.error === undefined).length;
+    const succeeded = () => answered.filter(({ error }) => error === undefined).length;
     await eventually(() => expect(succeeded()).toBeGreaterThan(500));
     await server.kill('SIGKILL');
-    await eventually(() => expect(answered.at(-1)?.op.error?.message).toMatch(/^Redis is not connected/));
+    await eventually(() => expect(answered.at(-1)?.error?.message).toMatch(/^Redis is not connected/));
     const before = succeeded();
     await server.start();
     await eventually(() => expect(succeeded()).toBeGreaterThan(before + 500));
@@ -68,15 +71,15 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     await Promise.all(callers);
 
     const client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
-    const held = await client.mget(answered.map(({ op }) => op.key));
+    const held = await client.mget(answered.map(({ key }) => key));
     client.disconnect();
-    for (const [i, { op, tookMs }] of answered.entries()) {
-      expect(tookMs).toBeLessThan(2500);
+    for (const [i, op] of answered.entries()) {
       if (op.error === undefined) expect([op.after, held[i]]).toEqual([1, '1']);
       else expect(held[i] ?? '1').toBe('1');
       expect(op.error?.transient ?? true).toBe(true);
     }
-    const texts = new Set(answered.flatMap(({ op }) => op.error?.message ?? []));
+    expect(late).toBe(0);
+    const texts = new Set(answered.flatMap(({ error }) => error?.message ?? []));
     texts.delete('connection to Redis was lost before it answered');
     expect(texts.size).toBeGreaterThan(0);
     // An attempt to connect again may have reported why by then.
@@ -88,10 +91,10 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     const server = await serverForTest({ path });
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 300 });
     await server.kill('SIGSTOP');
-    const startedMs = performance.now();
+    const deadline = new LoadedDeadline(600);
     const [op] = await submit(store, [counterOp({ key: 'hanging' })]);
     expect(op?.error?.message).toBe('Redis did not answer within 300 ms');
-    expect(performance.now() - startedMs).toBeLessThan(600);
+    deadline.assertInTime();
     const [next] = await submit(store, [counterOp({ key: 'hanging' })]);
     expect(next?.error?.message).toMatch(/^Redis (is not connected.*|did not answer within 300 ms)$/);
     await server.kill('SIGCONT');

@@ -37,6 +37,14 @@ export class LoadedDeadline {
     this.#load = Math.max(this.#load, machineLoad());
     return waitedMs > this.#timeoutMs * this.#load;
   }
+
+  /** For what has to be done by now. @throws where the deadline is over */
+  assertInTime(): void {
+    if (!this.isOver) return;
+    const tookMs = Math.round(performance.now() - this.#startMs);
+    const bound = `${this.#timeoutMs} ms, multiplied by the load of the machine, ${this.#load.toFixed(1)}`;
+    throw outOfTime(new Error(`took ${tookMs} ms: more than ${bound}`));
+  }
 }
 
 /** Asks every `intervalMs` until the answer is true. Throws `failure()` when `timeoutMs`, multiplied by the machine's load, is over. */
