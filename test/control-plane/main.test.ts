@@ -19,6 +19,7 @@ import {
   type InProcessControlPlaneOptions,
 } from '../support/in-process-control-plane.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { describeSettingRows } from '../support/setting-tests.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 import { verified, WebhookReceiver } from '../support/webhook-receiver.ts';
 import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../support/xds-client.ts';
@@ -836,56 +837,7 @@ describe('a control plane', () => {
   });
 });
 
-const withCluster = 'test/control-plane/settings.test.ts';
-const withWebhook = 'test/control-plane/admission.test.ts';
-const withOwners = 'test/control-plane/domain-owners.test.ts';
-
-/** Settings that only a cluster shows, and the tests that name them. */
-const elsewhere: Record<string, string> = {
-  WATCH_NAMESPACES: withCluster,
-  FLEET_SERVICES: withCluster,
-  LABEL_SELECTOR: withCluster,
-  DOMAIN_RELEASE_DELAY: withOwners,
-  DEBUG_TOKEN_FILE: 'test/control-plane/admin-api.test.ts',
-  DEBUG_ALLOWED_HOSTS: 'test/control-plane/admin-api.test.ts',
-  OVERRIDES_MAX_SECONDS: 'test/control-plane/overrides.test.ts',
-  KUBECONFIG: withCluster,
-  POD_NAMESPACE: withCluster,
-  LEASE_NAME: withCluster,
-  LEASE_DURATION: withCluster,
-  LEASE_RENEW_DEADLINE: withCluster,
-  LEASE_RETRY_PERIOD: withCluster,
-  REPLICA_LEASE_DURATION: withCluster,
-  XDS_TOKEN_AUDIENCE: withCluster,
-  XDS_TOKEN_REVIEWS_PER_SECOND: withCluster,
-  ADMISSION_HOST: withWebhook,
-  ADMISSION_PORT: withWebhook,
-  ADMISSION_TLS_CERT: withWebhook,
-  ADMISSION_TLS_KEY: withWebhook,
-};
-
-describe('these tests', () => {
-  const tabled = [...rows, ...tlsRows];
-
-  it('are there for every setting', () => {
-    const tested = new Set([...tabled.map(({ setting }) => setting), ...Object.keys(elsewhere)]);
-    const all = controlPlaneSettingGroups.flatMap(({ settings }) =>
-      Object.values(settings).map(({ name }) => name),
-    );
-    expect([...tested].sort()).toEqual(all.sort());
-  });
-
-  it('see each setting make a difference', () => {
-    for (const { setting, seen } of tabled) {
-      const different = new Set(Object.values(seen).map((one) => JSON.stringify(one)));
-      expect([setting, different.size]).toEqual([setting, Object.keys(seen).length]);
-      expect(different.size).toBeGreaterThan(1);
-    }
-  });
-
-  it.each(Object.entries(elsewhere))('leave %s to %s', (setting, file) => {
-    expect(readFileSync(join(import.meta.dirname, '../..', file), 'utf8')).toMatch(
-      new RegExp(`\\b${setting}\\b`),
-    );
-  });
+describeSettingRows([...rows, ...tlsRows], controlPlaneSettingGroups, {
+  file: 'test/control-plane/main.test.ts',
+  others: ['test/control-plane/*.test.ts'],
 });

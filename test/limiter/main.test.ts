@@ -1,7 +1,7 @@
 /** What every setting does to a whole limiter: the tests that notice a setting read, checked and then not handed on. */
 
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -9,15 +9,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { kuadrantMethods } from '../../limiter/kuadrant/kuadrant-service.ts';
 import { budgetOutcomes } from '../../limiter/service/decision.ts';
-import { accessSettings } from '../../limiter/settings/access-settings.ts';
-import { capabilities } from '../../limiter/settings/capabilities.ts';
-import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
-import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
-import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
-import { redisSettings } from '../../limiter/settings/redis-settings.ts';
 import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
-import { prometheusGroup } from '../../limiter/settings/stats-settings.ts';
-import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
 import { forwardAnswers } from '../../limiter/stats/registry/forward-auth-stats.ts';
 import { adminChanges } from '../../limiter/stats/registry/operator-stats.ts';
@@ -31,6 +23,7 @@ import { LimiterClient } from '../support/limiter-client.ts';
 import { limitersOfSuite } from '../support/limiters-of-suite.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { describeSettingRows } from '../support/setting-tests.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -1106,98 +1099,10 @@ describe('a limiter', () => {
   });
 });
 
-const names = (settings: Record<string, { name: string }>): string[] =>
-  Object.values(settings).map(({ name }) => name);
-
-/** Tests that name settings which only a process of its own shows, or which have one value. */
-const otherFiles: Record<string, string[]> = {
-  'test/stores/store-failure-mode.test.ts': names(storeFailureSettings),
-  'test/limiter/redis-batch-settings.test.ts': names(redisSettings).filter((name) =>
-    /_(?:PIPELINE|POOL|SCRIPTS)/.test(name),
-  ),
-  'test/e2e/budgets-api.test.ts': ['BUDGET_MAX_CALLER_RESERVATIONS'],
-  'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
-  'test/limiter/grpc-settings.test.ts': names(grpcSettings),
-  'test/limiter/xds-settings.test.ts': ['CONFIG_TYPE', ...names(xdsSettings)],
-  'test/limiter/memcache-settings.test.ts': names(memcacheSettings),
-  'test/limiter/prometheus-settings.test.ts': [...names(prometheusGroup.settings), 'PROMETHEUS_MAPPER_YAML'],
-  'limiter/settings/dogstatsd-settings.test.ts': ['USE_DOG_STATSD_MOGRIFIERS'],
-  'test/e2e/lifecycle.test.ts': ['FORCE_START_WITHOUT_INITIAL_CONFIG'],
-  'test/e2e/callers.test.ts': names(accessSettings).filter((name) => name !== 'HTTP_ALLOWED_HOSTS'),
-  'test/limiter/allowed-hosts.test.ts': ['HTTP_ALLOWED_HOSTS'],
-  'test/e2e/forward-auth.test.ts': ['PROFILES_FILE'],
-  'test/limiter/redis-settings.test.ts': [
-    'REDIS_TYPE',
-    'REDIS_SENTINEL_AUTH',
-    'REDIS_TLS',
-    'REDIS_TLS_CLIENT_CERT',
-    'REDIS_TLS_CLIENT_KEY',
-    'REDIS_TLS_CACERT',
-    'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
-    'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
-    'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
-    'REDIS_STARTUP_INITIAL_INTERVAL',
-    'REDIS_STARTUP_MAX_INTERVAL',
-    'REDIS_STARTUP_MAX_ELAPSED_TIME',
-    'REDIS_PERSECOND',
-    'REDIS_PERSECOND_SOCKET_TYPE',
-    'REDIS_PERSECOND_TYPE',
-    'REDIS_PERSECOND_URL',
-    'REDIS_PERSECOND_AUTH',
-    'REDIS_PERSECOND_SENTINEL_AUTH',
-    'REDIS_PERSECOND_TIMEOUT',
-    'REDIS_PERSECOND_TLS',
+describeSettingRows([...rows, ...redisRows], limiterSettingGroups, {
+  file: 'test/limiter/main.test.ts',
+  others: [
+    'test/{allocate,e2e,limiter,operate,stores}/**/*.test.ts',
+    'limiter/settings/dogstatsd-settings.test.ts',
   ],
-};
-/** Those of capabilities, by name. */
-const capabilityFiles: Record<string, string> = {
-  callers: 'test/e2e/callers.test.ts',
-  leases: 'test/limiter/leases.test.ts',
-  overrides: 'test/operate/overrides.test.ts',
-  reservations: 'test/limiter/budgets.test.ts',
-  'top-offenders': 'test/limiter/top-settings.test.ts',
-  refusals: 'test/limiter/top-settings.test.ts',
-  reflection: 'test/limiter/grpc-settings.test.ts',
-  tracing: 'test/e2e/tracing.test.ts',
-  'quota-service': 'test/limiter/quota-settings.test.ts',
-};
-const inOtherFiles = new Set(Object.values(otherFiles).flat());
-const elsewhere = [
-  ...Object.entries(otherFiles).flatMap(([file, settings]) =>
-    settings.map((setting) => [setting, file] as const),
-  ),
-  ...capabilities.flatMap((one) =>
-    'settings' in one
-      ? names(one.settings.rows)
-          .filter((setting) => !inOtherFiles.has(setting))
-          .map((setting) => [setting, capabilityFiles[one.name]!] as const)
-      : [],
-  ),
-];
-
-describe('these tests', () => {
-  const tabled = [...rows, ...redisRows];
-
-  it('are there for every setting', () => {
-    const tested = new Set([
-      ...tabled.map(({ setting }) => setting),
-      ...elsewhere.map(([setting]) => setting),
-    ]);
-    const all = limiterSettingGroups.flatMap(({ settings }) =>
-      Object.values(settings).map(({ name }) => name),
-    );
-    expect([...tested].sort()).toEqual(all.sort());
-  });
-
-  it('see each setting make a difference', () => {
-    for (const { setting, seen } of tabled) {
-      const different = new Set(Object.values(seen).map((one) => JSON.stringify(one)));
-      expect([setting, different.size]).toEqual([setting, Object.keys(seen).length]);
-      expect(different.size).toBeGreaterThan(1);
-    }
-  });
-
-  it.each(elsewhere)('leave %s to %s', (setting, file) => {
-    expect(readFileSync(join(import.meta.dirname, '../..', file), 'utf8')).toContain(setting);
-  });
 });

@@ -21,6 +21,7 @@ import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { limitersOfSuite } from '../support/limiters-of-suite.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
+import { describeSettingRows } from '../support/setting-tests.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
 let ads: AdsServer;
@@ -475,19 +476,7 @@ describe('a limiter with rules from an xDS server', () => {
   });
 });
 
-describe('these tests', () => {
-  const tabled = [...rows, ...tlsRows, totalRow, keepaliveRow];
-
-  it('are there for every setting of xDS', () => {
-    const names = Object.values(xdsSettings).map(({ name }) => name);
-    expect(tabled.map(({ setting }) => setting).sort()).toEqual(names.sort());
-  });
-
-  it('see each setting make a difference', () => {
-    for (const { setting, seen } of tabled) {
-      const different = new Set(Object.values(seen).map((one) => JSON.stringify(one)));
-      expect([setting, different.size]).toEqual([setting, Object.keys(seen).length]);
-      expect(different.size).toBeGreaterThan(1);
-    }
-  });
+describeSettingRows([...rows, ...tlsRows, totalRow, keepaliveRow], [{ settings: xdsSettings }], {
+  file: 'test/limiter/xds-settings.test.ts',
+  others: [],
 });
