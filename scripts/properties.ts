@@ -1,6 +1,6 @@
 /** `npm run properties`: the property, model and fuzz tests with many times their cases, round after round. */
 import { randomInt } from 'node:crypto';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -10,6 +10,8 @@ import {
   type TestCase,
   type TestModule,
 } from 'vitest/node';
+import { HangRecord, isEndOf } from '../test/support/hang-record.ts';
+import { gateTimes, leastSeconds, propertyTimesFile } from '../test/support/property-times.ts';
 import { FlagError, numberFlag, readOrExplain } from '../test/support/script-flags.ts';
 
 interface PropertiesOptions {
@@ -23,6 +25,7 @@ interface PropertiesOptions {
   name: string | undefined;
   /** Of the case, as fast-check reports it. */
   path: string | undefined;
+  writesTimes: boolean;
 }
 
 const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
@@ -36,6 +39,8 @@ Runs the property, model and fuzz tests with many times their cases, on two work
   --name <text>    only tests whose name has this (a regular expression)
   --path <path>    only this case of a property, as a failure reports it; for a test with one property. What the test says of
                    all its cases together is not true then
+  --write-times    one round with the cases of npm test, on a machine that does nothing else: writes the processor time of
+                   properties into test/support/property-times.json, from which their hang guard follows
 
 A failure is printed at once with its seed, path, smallest case and the command that repeats it: keep the case in its
 test, as one of the \`examples\` or as a test of its own.
@@ -54,15 +59,25 @@ function readOptions(args: readonly string[]): PropertiesOptions | undefined {
       seed: { type: 'string', default: String(randomInt(1_000_000)) },
       name: { type: 'string' },
       path: { type: 'string' },
+      'write-times': { type: 'boolean', default: false },
     },
   });
   if (values.help) return undefined;
   const { times, minutes, seed, name, path } = values;
   if (path !== undefined && !/^\d+(:\d+)*$/.test(path))
     throw new FlagError(`--path is numbers with colons between, not "${path}"`);
+  const writesTimes = values['write-times'];
+  if (
+    writesTimes &&
+    (positionals.length > 0 || name !== undefined || path !== undefined || minutes !== undefined)
+  )
+    throw new FlagError(
+      '--write-times runs all properties once: give it no path, --name, --path or --minutes',
+    );
   return {
+    writesTimes,
     paths: positionals,
-    times: numberFlag({ flag: '--times', text: times, least: 1, most: 10_000 }),
+    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, least: 1, most: 10_000 }),
     minutes:
       minutes === undefined
         ? undefined
@@ -97,13 +112,22 @@ function withoutPackages(stack: string): string {
     .join('\n');
 }
 
+/** The flag that selects a test by its whole name, for a shell. */
+function namePattern(fullName: string): string[] {
+  const name = fullName.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return ['--name', `'^${name.replaceAll("'", `'\\''`)}$'`];
+}
+
 /** Sums up what ran in all rounds, and prints what fails as soon as it does. */
 class Tally implements Reporter {
   cases = 0;
   readonly tests = new Set<string>();
   /** By the test's name: the command that repeats its first failure. */
   readonly failed = new Map<string, string>();
+  /** By file: what its most expensive property took of a processor. */
+  readonly seconds = new Map<string, number>();
   readonly #options: PropertiesOptions;
+  readonly #hangs = new HangRecord();
   seed = 0;
 
   constructor(options: PropertiesOptions) {
@@ -112,7 +136,8 @@ class Tally implements Reporter {
 
   onTestCaseResult(test: TestCase): void {
     const file = test.module.relativeModuleId;
-    const { cases } = test.meta();
+    const { cases, propertySeconds = 0 } = test.meta();
+    this.seconds.set(file, Math.max(this.seconds.get(file) ?? 0, propertySeconds));
     if (cases !== undefined) {
       this.cases += cases;
       this.tests.add(`${file} > ${test.fullName}`);
@@ -130,7 +155,14 @@ class Tally implements Reporter {
       if (errors.length > 0)
         this.#fail(module.relativeModuleId, errors, this.#command([module.relativeModuleId]));
     }
-    if (unhandled.length > 0) this.#fail('outside of a test', unhandled, this.#command(this.#options.paths));
+    const hangs = this.#hangs.read();
+    for (const { file, test, limitSeconds } of hangs) {
+      const message = `a case does not return: its property took more than ${limitSeconds} s of processor time`;
+      this.#fail(`${file} > ${test}`, [{ message }], this.#command([file, ...namePattern(test)]));
+    }
+    const unexpected = unhandled.filter((error) => !isEndOf(error, hangs));
+    if (unexpected.length > 0)
+      this.#fail('outside of a test', unexpected, this.#command(this.#options.paths));
   }
 
   #fail(name: string, errors: readonly SerializedError[], command: string): void {
@@ -146,14 +178,9 @@ class Tally implements Reporter {
 
   /** The very case, when fast-check says where it is. */
   #repeating(test: TestCase): string {
-    const name = test.fullName.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
     const reported = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
     const path = reported?.find((path) => path !== undefined);
-    const flags = [
-      '--name',
-      `'^${name.replaceAll("'", `'\\''`)}$'`,
-      ...(path === undefined ? [] : ['--path', path]),
-    ];
+    const flags = [...namePattern(test.fullName), ...(path === undefined ? [] : ['--path', path])];
     return this.#command([test.module.relativeModuleId, ...flags]);
   }
 
@@ -186,6 +213,14 @@ async function runRound(
   await vitest.close();
 }
 
+function writeTimes(seconds: ReadonlyMap<string, number>): void {
+  const rows = [...seconds]
+    .filter(([, most]) => most > leastSeconds)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([file, most]) => [file, Math.ceil(10 * most) / 10] as const);
+  writeFileSync(propertyTimesFile, `${JSON.stringify(Object.fromEntries(rows), undefined, 2)}\n`);
+}
+
 /** Rounds until the time is up or Ctrl-C. */
 async function runRounds(options: PropertiesOptions, files: string[]): Promise<void> {
   const startMs = performance.now();
@@ -211,6 +246,7 @@ async function runRounds(options: PropertiesOptions, files: string[]): Promise<v
   console.log(`properties: ${tally.tests.size} tests, ${tally.cases} cases, ${seeds}, ${seconds()}`);
   for (const [name, command] of tally.failed) console.log(`failed: ${name}\n  ${command}`);
   if (tally.failed.size === 0) console.log(tally.cases === 0 ? 'nothing ran' : 'nothing failed');
+  if (options.writesTimes && tally.failed.size === 0) writeTimes(tally.seconds);
   process.exit(tally.failed.size > 0 || tally.cases === 0 ? 1 : 0);
 }
 

@@ -3,8 +3,9 @@
  * by the environment: PROPERTY_TIMES, PROPERTY_SEED, PROPERTY_PATH (of one case), which `npm run properties` sets.
  */
 import fc from 'fast-check';
-import { beforeEach, type RunnerTestCase, type TestError, TestRunner } from 'vitest';
-import { guardAgainstHangs } from './hang-guard.ts';
+import { afterEach, beforeEach, type RunnerTestCase, type TestError, TestRunner } from 'vitest';
+import { endGuard, guardAgainstHangs } from './hang-guard.ts';
+import { gateTimes } from './property-times.ts';
 import { mayFailOnce, outlastedMinute } from './second-tries.ts';
 
 declare module 'vitest' {
@@ -23,7 +24,7 @@ const defaultCases = 100;
  * How many times the cases that a property names are run: half of them unless `npm run properties` says more. Chosen: the defects of
  * test/mutants are found by so many, and each night runs twenty times the whole number.
  */
-export const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 0.5);
+export const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? gateTimes);
 
 /** The seed of every property and fuzz test of this run. */
 export const propertySeed = Number(process.env['PROPERTY_SEED'] ?? 1);
@@ -47,7 +48,8 @@ fc.configureGlobal({
   ...(path !== undefined && { path, endOnFailure: true }),
   beforeEach: () => countCases(1),
 });
-guardAgainstHangs(propertyTimes);
+guardAgainstHangs(propertyTimes / gateTimes);
+afterEach(({ task }) => endGuard(task as RunnerTestCase));
 
 /** Where tests are tried again (vitest.config.ts), not each of them is. */
 beforeEach(({ task }) => {
