@@ -127,6 +127,16 @@ export class Chance {
     for (const { running } of this.#world.limiters) if (isPlayed(running)) await this.#accept(running);
   }
 
+  /** Those of the program that is given now take over. */
+  async replaceReplicas(): Promise<void> {
+    const { replicas } = this.#world;
+    await Promise.all(replicas.map((replica) => replica.stop('SIGTERM')));
+    for (const replica of replicas) {
+      replica.start(this.#options.nowMs());
+      this.#world.troubled(replica);
+    }
+  }
+
   async #end(nowMs: number): Promise<void> {
     const due = this.#endings.filter(({ atMs }) => atMs <= nowMs);
     this.#endings = this.#endings.filter(({ atMs }) => atMs > nowMs);

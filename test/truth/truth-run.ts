@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../fuzz/random.ts';
+import { withDefect } from '../mutants/long-test-defects.ts';
+import type { Defect } from '../mutants/mutant-source.ts';
 import { Chance, type Happened } from './events.ts';
 import { Oracle, type SeenObject, type Sight, unsettled } from './oracle.ts';
 import { leaderGraceMs, ownName, World } from './world.ts';
@@ -13,6 +15,8 @@ export interface TruthOptions {
   durationMs: number;
   /** A line a minute. */
   progress(line: string): void;
+  /** At the end of a run without violations replicas with this defect take over. */
+  defectAtEnd?: Defect;
 }
 
 export interface TruthReport {
@@ -28,6 +32,8 @@ export interface TruthReport {
   /** What every run has to have at least once. */
   happened: Happened & { elections: number };
   violations: string[];
+  /** What was found wrong under the defect. */
+  underDefect: string[];
   /** What happened before, and the statuses and answers at the end; empty without violations. */
   history: string[];
   /** Where the rest of it is; undefined without violations. */
@@ -40,6 +46,8 @@ const quietEveryMs = 60_000;
 const defaultRunMs = 120_000;
 /** How long everything may take to be as it must be when all is healed. */
 const settleMs = leaderGraceMs + 20_000;
+/** How long replicas with a defect may go undetected: an election, the grace of a leader, and a status that is late. */
+const mostDefectMs = 2 * settleMs;
 /** What the watcher takes for the usual delay of a timer. */
 const defaultLagMs = 50;
 /** What every run compares at least: a busy machine comes to it later. */
@@ -111,6 +119,8 @@ class TruthRun {
   readonly #oracle = new Oracle(ownName);
   readonly #stalls = new StallWatch();
   readonly #violations: string[] = [];
+  readonly #underDefect: string[] = [];
+  #isUnderDefect = false;
   #sight: Sight | undefined;
   #former = new Map<string, SeenObject>();
   #quietMoments = 0;
@@ -147,10 +157,21 @@ class TruthRun {
       }
       if (this.#violations.length === 0) await this.#waitForQuiet();
       if (this.#violations.length === 0) for (const what of this.#lacks) this.#violated(what);
+      const { defectAtEnd } = this.#options;
+      if (this.#violations.length === 0 && defectAtEnd !== undefined)
+        await withDefect(defectAtEnd, () => this.#lookForDefect());
     } finally {
       this.#isEnding = true;
       await looks;
     }
+  }
+
+  async #lookForDefect(): Promise<void> {
+    this.#isUnderDefect = true;
+    await this.#chance.replaceReplicas();
+    this.#report('replicas with a defect run');
+    const endMs = this.#nowMs() + mostDefectMs;
+    while (this.#underDefect.length === 0 && this.#nowMs() < endMs) await sleep(100);
   }
 
   get #happened(): TruthReport['happened'] {
@@ -182,6 +203,7 @@ class TruthRun {
       leadsLost: this.#world.leadsLost,
       happened: this.#happened,
       violations: this.#violations,
+      underDefect: this.#underDefect,
       history: isClean ? [] : history.slice(-100),
       folder,
     };
@@ -242,7 +264,7 @@ class TruthRun {
 
   #violated(text: string): void {
     this.#report(`VIOLATION ${text}`);
-    this.#violations.push(text);
+    (this.#isUnderDefect ? this.#underDefect : this.#violations).push(text);
   }
 
   #progressLine(): string {
