@@ -256,7 +256,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.start({ DEBUG_TOKEN_FILE: join(at.folder, 'token') });
       await at.page.getByLabel('Token').fill('wrong-horse-battery');
       await at.page.getByRole('button', { name: 'Go on' }).click();
-      await at.page.getByText('This token is not taken').waitFor();
+      await at.page.getByText('This token is not accepted').waitFor();
       await at.page.getByLabel('Token').fill('correct-horse-battery');
       await at.page.getByRole('button', { name: 'Go on' }).click();
       await at.page.getByText('Breaker', { exact: true }).waitFor();

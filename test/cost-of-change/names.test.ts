@@ -73,15 +73,15 @@ const project: Record<string, string> = {
     export const named = ['GRPC_PORT', 'PORT'];`,
   'control-plane/conditions.ts': `
     export const reasons = { Valid: { of: 1 }, FleetNotAllowed: { of: 1 } } as const satisfies object;
-    export const finding = (type: string, reason: keyof typeof reasons) => ({ type, reason });
+    export const newCondition = (type: string, reason: keyof typeof reasons) => ({ type, reason });
     export const settled = { type: 'Valid', status: 'True', reason: 'Settled' };`,
   'control-plane/decide.ts': `
     import { reasons } from './conditions.ts';
     export const refuse = () => reasons.FleetNotAllowed;
     export const isValid = (reason: string) => reason === 'Valid';`,
   'control-plane/accept.ts': `
-    import { finding } from './conditions.ts';
-    export const accepted = finding('Accepted', 'Valid');`,
+    import { newCondition } from './conditions.ts';
+    export const accepted = newCondition('Accepted', 'Valid');`,
   'control-plane/types.ts': `export const types = { type: 'Valid', other: 'Settled' };`,
   'cli/shared/flags.ts': `
     export const flags = { namespace: { type: 'string', short: 'n' } } as const;

@@ -239,7 +239,7 @@ describe('the validator of this test', () => {
       '.other: is not in the schema',
     ]);
     expect(problems({ type: ['string', 'null'] }, null)).toEqual([]);
-    expect(problems({ enum: ['a'] }, 'b')).toEqual([': "b" is none of a']);
+    expect(problems({ enum: ['a'] }, 'b')).toEqual([': "b" is not one of a']);
     expect(problems({ $ref: '#/components/schemas/Point' }, [1, 2, 3, 4, 'x'])).toEqual([
       '[4]: is string, not number',
     ]);

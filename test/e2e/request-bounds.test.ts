@@ -94,7 +94,7 @@ describe('a request beyond the bounds', () => {
     expect([beyond('REQUEST_MAX_BYTES'), beyond('HTTP_MAX_BODY_BYTES')]).toEqual([2, 2]);
     expect(stats.get('ratelimit.service.rate_limit.d.k.total_hits')).toBe(1);
     expect(stats.get('ratelimit.service.rate_limit.d.k.over_limit')).toBe(0);
-    expect(limiter.lines.filter((line) => line.includes('beyond a bound'))).toEqual([
+    expect(limiter.lines.filter((line) => line.includes('exceeds a bound'))).toEqual([
       expect.stringMatching(/ listener=gRPC peer="127\.0\.0\.1:\d+" reason="a descriptor .* times=1$/),
       expect.stringMatching(/ listener=gRPC .*REQUEST_MAX_DESCRIPTORS/),
       expect.stringMatching(/ listener=gRPC .*REQUEST_MAX_BYTES/),

@@ -198,11 +198,11 @@ describe('without a receiver', () => {
     const lines = (text: string): number => limiter.program.output.split(text).length - 1;
     await eventually(async () => {
       await caller.allowed('t', 'k', 'v');
-      expect(lines('Traces cannot be exported')).toBe(1);
+      expect(lines('Cannot export traces')).toBe(1);
     });
-    expect(limiter.program.output).toContain(`they can" url="http://127.0.0.1:${port}`);
+    expect(limiter.program.output).toContain(`it can" url="http://127.0.0.1:${port}`);
     for (let ask = 0; ask < 500; ask += 1) expect(await caller.allowed('t', 'k', 'v')).toBe(false);
-    expect(lines('Traces cannot be exported')).toBe(1);
+    expect(lines('Cannot export traces')).toBe(1);
     expect(lines('OpenTelemetry warns')).toBe(0);
 
     const receiver = await OtlpReceiver.http({ port });

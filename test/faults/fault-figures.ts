@@ -57,7 +57,7 @@ const troubledMs = 1500;
 
 /** Errors of requests that never left for the store. */
 const neverSent =
-  /^(?:the store does not get calls until it answers again|(?:Redis|node \S+) is not connected)/;
+  /^(?:the limiter does not ask the store until it answers again|(?:Redis|node \S+) is not connected)/;
 
 export function faultFigures(evidence: FaultEvidence): FaultFigures {
   const { sent, answers, held, openSpans, stalls, refusesUncounted } = evidence;

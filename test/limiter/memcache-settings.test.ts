@@ -151,7 +151,7 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
     ['deny', 'OVER_LIMIT'],
   ])('answers by STORE_FAILURE_MODE=%s, when it is set, while a node is away', async (mode, code) => {
     await start({ MEMCACHE_HOST_PORT: '127.0.0.1:1', STORE_FAILURE_MODE: mode });
-    const line = `trying again, STORE_FAILURE_MODE=${mode} holds" node="127.0.0.1:1"`;
+    const line = `trying again, STORE_FAILURE_MODE=${mode} applies" node="127.0.0.1:1"`;
     await eventually(() => expect(limiter?.lines.join('\n')).toContain(line));
     expect(await codeOf()).toBe(code);
     const answered = code === undefined ? 'redis_error' : 'store_failure_mode';
@@ -165,7 +165,7 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
     expect(await codeOf()).toBe('OK');
     await eventually(async () => expect(await node.valueOf(key)).toBe('1'));
     await node.kill('SIGKILL');
-    await eventually(() => expect(limiter?.lines.join('\n')).toContain('STORE_FAILURE_MODE=local holds'));
+    await eventually(() => expect(limiter?.lines.join('\n')).toContain('STORE_FAILURE_MODE=local applies'));
     expect([await codeOf(), await codeOf()]).toEqual(['OK', 'OVER_LIMIT']);
     await node.start();
     await eventually(async () => {

@@ -140,7 +140,7 @@ function step(
 const comment = `<!-- weir diff -->
 ### Rate limits: 1 stricter
 
-| effect | rule | change | what it means |
+| effect | rule | change | effect on requests |
 | --- | --- | --- | --- |
 | **stricter** | \`shop: remote_address\` | \`requests_per_unit: 5 -> 3\` | 3 per minute instead of 5 per minute |
 `;

@@ -145,7 +145,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
     expect((await ask(limiter, 'bad')).error).toMatch(/^Redis answered: NOPERM /);
     expect((await ask(limiter, 'good')).status).toBe(200);
     expect(about(limiter, 'scripts')).toEqual([]);
-    expect(about(limiter, 'hint="the user\'s ACL forbids it')).toHaveLength(1);
+    expect(about(limiter, 'hint="the user\'s ACL denies it')).toHaveLength(1);
     expect(await client.info('commandstats')).toContain('cmdstat_evalsha');
   });
 

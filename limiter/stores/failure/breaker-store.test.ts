@@ -299,7 +299,7 @@ describe('BreakerStore', () => {
     timers.advance(1_200);
     await refused;
     await expect(guarded.note(noteOf('a', 'text', 1_000))).rejects.toThrow(
-      'the limiter does not ask the store un…',
+      `the limiter does not ask the store until it answers again: ${silent}`,
     );
     expect(asked).toEqual(['recall', 'note', 'recall', 'recall', 'note']);
     expect(changes).toEqual([[true, silent]]);
