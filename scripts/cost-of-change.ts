@@ -26,7 +26,8 @@ const recordFile = join(projectRoot, recordName);
 const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
 
 Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json. Nothing may
-rise above what Git has of that file: where this branch began or, on the main branch, in the last commit.
+rise above what Git has of that file: where this branch began or, on the main branch, in the last commit. If BEFORE_PUSH names the
+last commit before a push to the main branch, it counts instead.
 Without a kind it prints the sum and the ten worst names of each kind; with one, all names of the kind.
 
   --files   the files of each name as well
@@ -68,7 +69,7 @@ function report(measured: Measurement, isWriting: boolean): boolean {
   const record = existsSync(recordFile)
     ? (JSON.parse(readFileSync(recordFile, 'utf8')) as CostRecord)
     : undefined;
-  const committed = committedText(projectRoot, recordName);
+  const committed = committedText(projectRoot, recordName, process.env['BEFORE_PUSH']);
   const base = committed === undefined ? record : (JSON.parse(committed) as CostRecord);
   const { problems, changes } =
     record === undefined ? { problems: [], changes: [] } : compare(record, base ?? record, measured);

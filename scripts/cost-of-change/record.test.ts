@@ -121,6 +121,60 @@ describe('a measurement', () => {
     expect(comparedWith(record, higher).problems[0]).toContain('field window: 7 -> 8');
   });
 
+  it('does not take a name for another one that still exists', () => {
+    const renames = [{ kind: 'field', from: 'unit', to: 'window' }] as const;
+    const record = recorded(before, { renames });
+    const both = measured({ field: { hideIdentity: 4, unit: 1, window: 7 }, setting: { GRPC_PORT: 2 } });
+    expect(comparedWith(record, both).problems).toContain(
+      'rename of field unit to window: 1 files touch unit',
+    );
+    // A name of another kind may be the same.
+    const other = measured({ field: { hideIdentity: 4, window: 7 }, setting: { GRPC_PORT: 2, unit: 1 } });
+    expect(comparedWith(record, other).problems).toEqual([]);
+  });
+
+  it('does not take two names for the same old one', () => {
+    const renames = [
+      { kind: 'field', from: 'unit', to: 'window' },
+      { kind: 'field', from: 'unit', to: 'period' },
+    ] as const;
+    const after = measured({ field: { window: 4, period: 7 }, setting: { GRPC_PORT: 2 } });
+    expect(comparedWith(recorded(before, { renames }), after).problems).toEqual([
+      'rename of field unit to period: window replaces unit already',
+    ]);
+  });
+
+  it.each([
+    ['unit', 1, '"before" is 1, but Git has 7'],
+    ['unit', 6, '"before" is 6, but Git has 7'],
+    ['fresh', 1, '"before" is 1, but Git does not have this name'],
+  ])('is not explained by a number of files before that Git does not have: %s %i', (name, files, text) => {
+    const explanations = [{ kind: 'field', name, before: files, count: 22, why }] as const;
+    const committed = recorded(before);
+    expect(comparedWith(recorded(before, { explanations }), before, committed).problems).toEqual([
+      `explanation of field ${name}: ${text}`,
+    ]);
+  });
+
+  it('is explained by the number of files that Git has, and still is when Git has the explanation', () => {
+    const explanations = [{ kind: 'field', name: 'unit', before: 7, count: 8, why }] as const;
+    const after = measured({ field: { hideIdentity: 3, unit: 8 }, setting: { GRPC_PORT: 2 } });
+    const record = recorded(after, { explanations });
+    expect(comparedWith(record, after, recorded(before)).problems).toEqual([]);
+    expect(comparedWith(record, after, record).problems).toEqual([]);
+    expect(comparedWith(record, after, recorded(after)).problems).toEqual([
+      'explanation of field unit: "before" is 7, but Git has 8',
+    ]);
+  });
+
+  it('of a renamed name is explained by the number of files that Git has of the old one', () => {
+    const explanations = [{ kind: 'field', name: 'window', before: 7, count: 8, why }] as const;
+    const renames = [{ kind: 'field', from: 'unit', to: 'window' }] as const;
+    const after = measured({ field: { hideIdentity: 3, window: 8 }, setting: { GRPC_PORT: 2 } });
+    const record = recorded(after, { explanations, renames });
+    expect(comparedWith(record, after, recorded(before)).problems).toEqual([]);
+  });
+
   it('that is lower, or lacks a name, is a change to record', () => {
     expect(
       comparedWith(recorded(before), measured({ field: { unit: 6 }, setting: { GRPC_PORT: 2 } })),

@@ -3,7 +3,7 @@ import type { Cycles } from './cycles.ts';
 import { type Kind, kinds, type Measured, type Touched } from './names.ts';
 
 /**
- * Permits a rise of one name to `count`. Written by hand. It applies while more files than `before` touch the name: `--write` lowers
+ * Permits a rise of one name to `count`. Written by hand, with what Git has as `before`. It applies while more files than `before` touch the name: `--write` lowers
  * `count` with the number of files, and removes the explanation when that number is `before` or less, or the name is gone.
  */
 export interface Explanation {
@@ -16,7 +16,10 @@ export interface Explanation {
   readonly why: string;
 }
 
-/** A name that replaces another one, and is compared with it. Written by hand; `--write` removes it once Git has the new name. */
+/**
+ * A name that replaces another one, which is gone, and is compared with it. Written by hand; `--write` removes it once Git has the new
+ * name.
+ */
 export interface Rename {
   readonly kind: Kind;
   readonly from: string;
@@ -65,6 +68,8 @@ export function compare(record: CostRecord, base: CostRecord, { touched, cycles 
   return {
     problems: [
       ...explanations.flatMap(vagueExplanation),
+      ...explanations.flatMap((one) => falseBefore(one, { ...base, renames }, base.explanations)),
+      ...renames.flatMap((one) => falseRename(one, renames, touched)),
       ...kinds.flatMap((kind) => problemsOf(kind, { ...base, explanations, renames }, touched[kind])),
       ...cycleProblems(base, cycles),
     ],
@@ -150,6 +155,30 @@ function vagueExplanation({ kind, name, before, count, why }: Explanation): stri
     ...(before < count
       ? []
       : [`explanation of ${kind} ${name}: "before" (${before}) is not below "count" (${count})`]),
+  ];
+}
+
+/** A `before` that Git does not have would permit a rise that nobody explained. `permitted`: the explanations that Git has. */
+function falseBefore(
+  { kind, name, before }: Explanation,
+  base: CostRecord,
+  permitted: readonly Explanation[],
+): string[] {
+  if (permitted.some((one) => one.kind === kind && one.name === name && one.before === before)) return [];
+  const files = recordedFiles(kind, name, base);
+  if (files?.length === before) return [];
+  const inGit = files === undefined ? 'does not have this name' : `has ${files.length}`;
+  return [`explanation of ${kind} ${name}: "before" is ${before}, but Git ${inGit}`];
+}
+
+/** Beside the name that it replaces, a name is new, and so is the second one that replaces the same name. */
+function falseRename(rename: Rename, renames: readonly Rename[], touched: Measured): string[] {
+  const { kind, from, to } = rename;
+  const title = `rename of ${kind} ${from} to ${to}`;
+  const first = renames.find((one) => one.kind === kind && one.from === from);
+  return [
+    ...(touched[kind].has(from) ? [`${title}: ${touched[kind].get(from)!.length} files touch ${from}`] : []),
+    ...(first === rename ? [] : [`${title}: ${first!.to} replaces ${from} already`]),
   ];
 }
 

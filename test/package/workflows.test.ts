@@ -25,7 +25,8 @@ interface Workflow {
       container?: string;
       needs?: string;
       'timeout-minutes'?: number;
-      steps?: { id?: string; if?: string; run?: string }[];
+      env?: Record<string, string>;
+      steps?: { id?: string; if?: string; run?: string; with?: Record<string, unknown> }[];
     }
   >;
 }
@@ -96,6 +97,17 @@ describe('the workflows', () => {
     ).toEqual([]);
     const scripts = commands.flatMap((text) => /^npm run ([\w:-]+)/.exec(text)?.[1] ?? []);
     for (const name of scripts) expect(own.scripts).toHaveProperty([name]);
+  });
+});
+
+describe('the gate', () => {
+  it('compares all commits of a push with the last one before, and fetches it', () => {
+    const { env, steps } = workflows['.github/workflows/gate.yml']!.jobs['gate']!;
+    const isOfMain = "github.ref == 'refs/heads/main'";
+    expect(env).toEqual({ BEFORE_PUSH: `\${{ ${isOfMain} && github.event.before || '' }}` });
+    expect(read('scripts/cost-of-change.ts')).toContain("process.env['BEFORE_PUSH']");
+    // All commits: nobody knows how many a push has.
+    expect(steps![0]!.with).toMatchObject({ 'fetch-depth': 0 });
   });
 });
 
