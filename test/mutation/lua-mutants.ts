@@ -1,4 +1,4 @@
-/** Mutants of the Lua scripts, which stand in template literals of TypeScript and are one string to other tools. Pure. */
+/** Mutants of the Lua in strings and template literals of TypeScript, each of which is one string to other tools. Pure. */
 import { parseAst } from 'rolldown/parseAst';
 
 export interface LuaMutant {
@@ -92,18 +92,38 @@ interface Node {
   start: number;
   end: number;
   quasis?: Node[];
+  /** Of a property. */
+  key?: { name?: string };
+  /** Of a property, a node; of a literal, what it is. */
+  value?: unknown;
 }
 
-/** The texts between the braces of template literals that have Lua in them. */
+/**
+ * The texts of Lua in the file: template literals that look like Lua, between their braces, and all strings of a property named `lua`,
+ * whose formulas may be too short to look like it.
+ */
 function luaParts(source: string): { start: number; text: string }[] {
-  const parts: { start: number; text: string }[] = [];
-  visit(parseAst(source, { lang: 'ts' }) as unknown as Node, (node) => {
-    if (node.type !== 'TemplateLiteral') return;
-    if (!/\blocal [a-zA-Z]|\bend\n/.test(source.slice(node.start, node.end))) return;
-    for (const { start, end } of node.quasis ?? []) parts.push({ start, text: source.slice(start, end) });
+  const file = parseAst(source, { lang: 'ts' }) as unknown as Node;
+  // By their start, because a template literal of a property named `lua` may also look like Lua.
+  const parts = new Map<number, string>();
+  const add = (start: number, end: number): unknown => parts.set(start, source.slice(start, end));
+  const addTemplate = ({ quasis }: Node): void => {
+    for (const { start, end } of quasis ?? []) add(start, end);
+  };
+  visit(file, (node) => {
+    if (node.type === 'TemplateLiteral' && looksLikeLua.test(source.slice(node.start, node.end))) {
+      addTemplate(node);
+    }
+    if (node.type !== 'Property' || node.key?.name !== 'lua') return;
+    visit(node.value, (inner) => {
+      if (inner.type === 'TemplateLiteral') addTemplate(inner);
+      if (inner.type === 'Literal' && typeof inner.value === 'string') add(inner.start + 1, inner.end - 1);
+    });
   });
-  return parts.sort((a, b) => a.start - b.start);
+  return [...parts].map(([start, text]) => ({ start, text })).sort((a, b) => a.start - b.start);
 }
+
+const looksLikeLua = /\blocal [a-zA-Z]|\bend\n/;
 
 function visit(node: unknown, act: (node: Node) => void): void {
   if (typeof node !== 'object' || node === null) return;

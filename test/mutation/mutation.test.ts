@@ -1,7 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { algorithmsLua } from '../../limiter/algorithms/registry.ts';
+import { projectRoot } from '../../scripts/commands.ts';
 import { chosenLua, luaMutants, withLuaMutants } from './lua-mutants.ts';
 import { sampled } from './sample.ts';
-import { lineOf, scoreLines, survivorsIn } from './score.ts';
+import { lineOf, scoreLines, shortfall, survivorsIn } from './score.ts';
 
 describe('mutants of Lua', () => {
   const changes = (lua: string): string[] => {
@@ -55,6 +59,59 @@ describe('mutants of Lua', () => {
       [3, '*', '/'],
       [3, '3', '4'],
     ]);
+  });
+
+  it('stand in every string of a property named lua, in each once', () => {
+    const source = [
+      "const other = { take: 'return a + 1' };",
+      'const algorithm = {',
+      "  text: 'a + 1',",
+      '  lua: {',
+      "    kind: 'fixed',",
+      "    room: 'return a - hits',",
+      '    take: `return a * hits`,',
+      '    back: `local b = a % hits`,',
+      '  },',
+      '};',
+    ].join('\n');
+    const mutants = luaMutants(source);
+    expect(mutants.map(({ line, text, replacement }) => [line, text, replacement])).toEqual([
+      [6, '-', '+'],
+      [7, '*', '/'],
+      [8, '%', '*'],
+    ]);
+    const changed = withLuaMutants(source, [...mutants.entries()]);
+    expect(chosenLua(changed, undefined)).toBe(source);
+    expect(chosenLua(changed, 0)).toBe(source.replace('a - hits', 'a + hits'));
+  });
+
+  it('stand in each formula of the algorithms that computes', () => {
+    const formulas = { fixed: 'fixed-window', sliding: 'sliding-window', bucket: 'token-bucket' };
+    for (const { kind, helpers: _, ...lua } of algorithmsLua) {
+      const file = `limiter/algorithms/${formulas[kind as keyof typeof formulas]}.ts`;
+      const source = readFileSync(join(projectRoot, file), 'utf8');
+      const changed = withLuaMutants(source, [...luaMutants(source).entries()]);
+      for (const [name, formula] of Object.entries(lua)) {
+        const isOnlyACall = /^return \w+\([\w, ]+\)$/.test(formula);
+        expect([file, name, changed.includes(formula)]).toEqual([file, name, isOnlyACall]);
+      }
+    }
+  });
+});
+
+describe('a score', () => {
+  const killed = { place: 'a.ts:1:2', change: 'x', is: 'killed' } as const;
+  const survived = { ...killed, is: 'survived' } as const;
+
+  it('is reached by enough killed mutants', () => {
+    expect(shortfall('a', [killed, survived], 50)).toBeUndefined();
+    expect(shortfall('a', [killed, survived], 51)).toBe('a: 50.0% is below the least score of 51%');
+    expect(shortfall('a', [survived], 0)).toBeUndefined();
+  });
+
+  it('is not reached by a sample without mutants', () => {
+    expect(shortfall('a', [], 1)).toBe('a: the sample has no mutants, so it has no score');
+    expect(shortfall('a', [], 0)).toBeUndefined();
   });
 });
 

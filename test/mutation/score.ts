@@ -24,9 +24,21 @@ export function survivorsIn(output: string): string[] {
 export function scoreLines(kind: string, reports: readonly MutantReport[]): string[] {
   const survivors = reports.filter(({ is }) => is === 'survived');
   const killed = reports.length - survivors.length;
-  const share = reports.length === 0 ? 0 : (100 * killed) / reports.length;
   return [
     ...survivors.map((report) => `survived: ${lineOf(report)}`),
-    `${kind}: ${killed} of ${reports.length} mutants killed, ${share.toFixed(1)}%`,
+    `${kind}: ${killed} of ${reports.length} mutants killed, ${shareKilled(reports).toFixed(1)}%`,
   ];
+}
+
+/** Why the least score, in percent, is not reached; undefined when it is. */
+export function shortfall(kind: string, reports: readonly MutantReport[], least: number): string | undefined {
+  if (shareKilled(reports) >= least) return undefined;
+  if (reports.length === 0) return `${kind}: the sample has no mutants, so it has no score`;
+  return `${kind}: ${shareKilled(reports).toFixed(1)}% is below the least score of ${least}%`;
+}
+
+/** In percent. Without mutants it is 0, so that an empty sample reaches no score. */
+function shareKilled(reports: readonly MutantReport[]): number {
+  if (reports.length === 0) return 0;
+  return (100 * reports.filter(({ is }) => is === 'killed').length) / reports.length;
 }
