@@ -11,6 +11,7 @@ import {
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { opensslProgram } from '../support/find-server.ts';
+import { machineLoad } from '../support/machine-load.ts';
 import { serveLimiter } from './served-limiter.ts';
 
 const atOnce = 1_000;
@@ -45,7 +46,7 @@ class GrpcJsClient {
         (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
         toBinary(RateLimitRequestSchema, request),
         metadata,
-        { deadline: Date.now() + 20_000 },
+        { deadline: Date.now() + 20_000 * machineLoad() },
         (error: ServiceError | null, response) =>
           resolve({ code: response?.overallCode, status: error?.code ?? Status.OK }),
       );

@@ -17,6 +17,7 @@ import { eventually } from '../support/eventually.ts';
 import { opensslProgram, redisProgram } from '../support/find-server.ts';
 import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { machineLoad } from '../support/machine-load.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -105,7 +106,7 @@ class Caller {
         pass,
         bytes,
         metadata,
-        { deadline: Date.now() + 20_000 },
+        { deadline: Date.now() + 20_000 * machineLoad() },
         (error: ServiceError | null, answer?: Buffer) => (error ? reject(error) : resolve(answer!)),
       );
     });
@@ -116,7 +117,7 @@ class Caller {
     const pass = (buffer: Uint8Array): Buffer => Buffer.from(buffer);
     const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
     const stream = this.#client.makeBidiStreamRequest(path, pass, pass, new Metadata(), {
-      deadline: Date.now() + 20_000,
+      deadline: Date.now() + 20_000 * machineLoad(),
     });
     return new Promise((resolve, reject) => {
       stream.on('data', (answer: Buffer) => resolve(answer.toString('latin1')));

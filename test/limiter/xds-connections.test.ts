@@ -2,6 +2,7 @@ import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { listenInTest } from '../support/listen-in-test.ts';
+import { LoadedDeadline } from '../support/machine-load.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { steadyBackoff, WatchedXdsSource } from '../support/watched-xds-source.ts';
 
@@ -31,7 +32,8 @@ describe('the connections of an xDS source', () => {
   }
 
   async function until(isSo: () => boolean): Promise<void> {
-    for (let turn = 0; turn < 1_000 && !isSo(); turn++) await sleep(5);
+    const deadline = new LoadedDeadline(5_000);
+    while (!isSo() && !deadline.isOver) await sleep(5);
   }
 
   beforeEach(() => {

@@ -20,6 +20,7 @@ import {
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { machineLoad } from './machine-load.ts';
 import { outOfTime } from './second-tries.ts';
 
 const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
@@ -231,7 +232,7 @@ class Queue<T> {
       const timer = setTimeout(() => {
         this.#takers.splice(this.#takers.indexOf(taker), 1);
         reject(outOfTime(new Error(`no ${this.#what} came`)));
-      }, waitMs);
+      }, waitMs * machineLoad());
       this.#takers.push(taker);
     });
   }

@@ -1,4 +1,6 @@
 import { BlockingWorker } from './blocking-worker.ts';
+import { machineLoad } from './machine-load.ts';
+import { outOfTime } from './second-tries.ts';
 
 export interface BlockingQuestion {
   url: string;
@@ -18,10 +20,10 @@ export interface BlockingAnswer {
 }
 
 /** It keeps its connections, so that an answer takes a millisecond. */
-const asker = new BlockingWorker<BlockingQuestion, BlockingAnswer>(`
+const asker = new BlockingWorker<BlockingQuestion & { patienceMs: number }, BlockingAnswer | 'no answer'>(`
   const { request, Agent } = require('node:https');
   const agent = new Agent({ keepAlive: true });
-  answer = ({ url, headers, ca, method, body }) => new Promise((resolve, reject) => {
+  answer = ({ url, headers, ca, method, body, patienceMs }) => new Promise((resolve, reject) => {
     const asked = request(url, { headers, ca, method, agent }, (response) => {
       const chunks = [];
       response.on('data', (chunk) => chunks.push(chunk));
@@ -33,12 +35,18 @@ const asker = new BlockingWorker<BlockingQuestion, BlockingAnswer>(`
       }));
     });
     asked.on('error', (error) => reject(new Error(url + ': ' + error.message)));
-    asked.setTimeout(30_000, () => asked.destroy(new Error('no answer in 30 s')));
+    asked.setTimeout(patienceMs, () => {
+      resolve('no answer');
+      asked.destroy();
+    });
     asked.end(body);
   });
 `);
 
-/** Asks, and keeps this thread until the answer is there. */
-export function blockingAsk(question: BlockingQuestion): BlockingAnswer {
-  return asker.ask(question);
+/** Asks, and keeps this thread until the answer is there, for `timeoutMs` at most, multiplied by the machine's load. */
+export function blockingAsk(question: BlockingQuestion, timeoutMs = 30_000): BlockingAnswer {
+  const patienceMs = Math.round(timeoutMs * machineLoad());
+  const answer = asker.ask({ ...question, patienceMs });
+  if (answer === 'no answer') throw outOfTime(new Error(`${question.url}: no answer in ${patienceMs} ms`));
+  return answer;
 }

@@ -1,6 +1,8 @@
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { machineLoad } from './machine-load.ts';
+import { outOfTime } from './second-tries.ts';
 
-/** Chosen: a guard against hangs. */
+/** Chosen: a guard against hangs, on a machine with nothing else to do. */
 const patienceMs = 60_000;
 
 /**
@@ -21,7 +23,10 @@ export class BlockingWorker<Question, Answer> {
   ask(question: Question): Answer {
     this.#ask ??= this.#start();
     const reported = this.#ask(question);
-    if (reported === undefined) throw new Error(`a thread did not answer within ${patienceMs / 1000} s`);
+    if (reported === undefined) {
+      const bound = `${patienceMs} ms, multiplied by the load of the machine`;
+      throw outOfTime(new Error(`a thread did not answer within ${bound}`));
+    }
     if ('error' in reported) throw new Error(reported.error);
     return reported.answer;
   }
@@ -59,7 +64,7 @@ export class BlockingWorker<Question, Answer> {
     return (question) => {
       Atomics.store(signal, 0, 0);
       port1.postMessage(question);
-      Atomics.wait(signal, 0, 0, patienceMs);
+      Atomics.wait(signal, 0, 0, patienceMs * machineLoad());
       return receiveMessageOnPort(port1)?.message;
     };
   }

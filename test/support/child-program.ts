@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LoadedDeadline } from './machine-load.ts';
+import { LoadedDeadline, untilTrue } from './machine-load.ts';
 import { PrintedText } from './printed-text.ts';
 
 export interface ChildProgramOptions {
@@ -74,6 +74,22 @@ export class ChildProgram {
   /** Waits until the output matches; rejects with the output when the program ends first, or time is up, multiplied by the machine's load. */
   printed(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray> {
     return this.#printed.printed(pattern, timeoutMs);
+  }
+
+  /** Waits until it does `what`; rejects with the output when the program ends first, or time is up, multiplied by the machine's load. */
+  async startsTo(what: string, isReady: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+    const command = this.process.spawnfile;
+    await untilTrue(
+      async () => {
+        if (!this.running) throw new Error(`${command} ended before it could ${what}:\n${this.output}`);
+        return isReady();
+      },
+      {
+        timeoutMs,
+        intervalMs: 20,
+        failure: () => new Error(`${command} did not ${what} in time:\n${this.output}`),
+      },
+    );
   }
 
   /** Sends the signal and waits for the end; after 10 s, multiplied by the machine's load, it is killed. */

@@ -1,5 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 
 import {
   RateLimitRequestSchema,
@@ -13,6 +13,8 @@ import {
   type HealthCheckResponse,
   HealthCheckResponseSchema,
 } from '../../gen/grpc/health/v1/health_pb.ts';
+import { machineLoad } from './machine-load.ts';
+import { outOfTime } from './second-tries.ts';
 
 const method = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
@@ -27,9 +29,10 @@ export class LimiterClient {
     });
   }
 
+  /** Without `timeoutMs` an answer has 20 s, multiplied by the machine's load. */
   ask(
     request: MessageInitShape<typeof RateLimitRequestSchema>,
-    { timeoutMs = 20_000 }: { timeoutMs?: number } = {},
+    { timeoutMs = 20_000 * machineLoad() }: { timeoutMs?: number } = {},
   ): Promise<RateLimitResponse> {
     return new Promise((resolve, reject) => {
       this.#client.makeUnaryRequest(
@@ -39,8 +42,9 @@ export class LimiterClient {
         toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request)),
         { deadline: Date.now() + timeoutMs },
         (error: ServiceError | null, response?: RateLimitResponse) => {
-          if (response === undefined) reject(error ?? new Error('no answer'));
-          else resolve(response);
+          if (response !== undefined) resolve(response);
+          else if (error?.code === status.DEADLINE_EXCEEDED) reject(outOfTime(error));
+          else reject(error ?? new Error('no answer'));
         },
       );
     });

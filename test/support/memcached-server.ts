@@ -3,7 +3,6 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ChildProgram } from './child-program.ts';
 import { freePort } from './free-port.ts';
 
@@ -47,10 +46,7 @@ export class MemcachedServer {
     const user = process.getuid?.() === 0 ? ['-u', name] : [];
     const program = new ChildProgram({ command: path, args: [...listen, ...user, '-t', '1', ...args] });
     this.#program = program;
-    for (let attempt = 0; !(await this.#accepts()); attempt += 1) {
-      if (!program.running || attempt > 500) throw new Error(`memcached did not start:\n${program.output}`);
-      await sleep(20);
-    }
+    await program.startsTo('accept connections', () => this.#accepts());
   }
 
   /** Sends a signal to this one process; resolves when it is gone, unless the signal only stops or continues it. */

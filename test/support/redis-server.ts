@@ -2,7 +2,6 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ChildProgram } from './child-program.ts';
 import { freePort } from './free-port.ts';
 import { checkKeyLifetimes, inspectorArguments, type KeyLifetimes } from './key-lifetimes.ts';
@@ -50,11 +49,7 @@ export class RedisServer {
       args: [...listen, ...socket, ...keepNothing, ...inspectorArguments, ...args],
     });
     this.#program = program;
-    for (let attempt = 0; !(await this.#accepts()); attempt += 1) {
-      if (!program.running || attempt > 500)
-        throw new Error(`redis-server did not start:\n${program.output}`);
-      await sleep(20);
-    }
+    await program.startsTo('accept connections', () => this.#accepts());
     this.#isChecked = true;
   }
 

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../fuzz/random.ts';
 import { withDefect } from '../mutants/long-test-defects.ts';
 import type { Defect } from '../mutants/mutant-source.ts';
+import { LoadedDeadline } from '../support/machine-load.ts';
 import { Chance, type Happened } from './events.ts';
 import { Oracle, type SeenObject, type Sight, unsettled } from './oracle.ts';
 import { leaderGraceMs, ownName, World } from './world.ts';
@@ -46,7 +47,7 @@ const quietEveryMs = 60_000;
 const defaultRunMs = 120_000;
 /** How long everything may take to be as it must be when all is healed. */
 const settleMs = leaderGraceMs + 20_000;
-/** How long replicas with a defect may go undetected: an election, the grace of a leader, and a status that is late. */
+/** How long replicas with a defect may go undetected on a machine with nothing else to do: an election, the grace of a leader, and a status that is late. */
 const mostDefectMs = 2 * settleMs;
 /** What the watcher takes for the usual delay of a timer. */
 const defaultLagMs = 50;
@@ -170,8 +171,8 @@ class TruthRun {
     this.#isUnderDefect = true;
     await this.#chance.replaceReplicas();
     this.#report('replicas with a defect run');
-    const endMs = this.#nowMs() + mostDefectMs;
-    while (this.#underDefect.length === 0 && this.#nowMs() < endMs) await sleep(100);
+    const deadline = new LoadedDeadline(mostDefectMs);
+    while (this.#underDefect.length === 0 && !deadline.isOver) await sleep(100);
   }
 
   get #happened(): TruthReport['happened'] {
