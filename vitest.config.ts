@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { defineConfig, type TestProjectConfiguration } from 'vitest/config';
+import { faultsProject } from './test/support/second-tries.ts';
 import { SlowFirst } from './test/support/slow-first.ts';
 
 // `npm run properties` says how many times the cases of property tests are run, and repeats a seed; else each run has a new
@@ -92,7 +93,7 @@ const projects: TestProjectConfiguration[] = [
     // They wait for what a fault takes, and leave most of a core to the tests before. Their bounds allow for a machine that is busy.
     extends: true,
     test: {
-      name: 'faults',
+      name: faultsProject,
       include: faults,
       exclude,
       globalSetup,

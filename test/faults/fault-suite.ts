@@ -1,5 +1,6 @@
 import { describe, type ExpectStatic, it } from 'vitest';
 import { findServer } from '../support/find-server.ts';
+import { compareTimes } from '../support/second-tries.ts';
 import type { FaultCase } from './fault-case.ts';
 import { breaches } from './fault-figures.ts';
 import { type FaultPace, type FaultReport, runFaultCase } from './fault-run.ts';
@@ -31,10 +32,12 @@ export function faultSuite(
       it.skipIf(isSkipped)(title, { timeout: 90_000, concurrent: true }, async ({ expect }) => {
         const report = await runFaultCase(faultCase, pace);
         const reported = JSON.stringify({ ...report, messages: [...report.messages] });
-        expect(breaches(report.figures, faultCase.bounds), reported).toEqual([]);
+        const inAnyTime = { ...faultCase.bounds, slowestMs: Number.POSITIVE_INFINITY };
+        expect(breaches(report.figures, inAnyTime), reported).toEqual([]);
         expect(report.internalFaults).toEqual([]);
         const mayGrow = Math.max(maxHeapGrowthBytes, report.figures.sent * maxHeapGrowthByRequest);
         expect(report.heapGrowthBytes, reported).toBeLessThan(mayGrow);
+        compareTimes(() => expect(breaches(report.figures, faultCase.bounds), reported).toEqual([]));
         check(report, expect);
       });
     }

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { longTestDefects, withDefect } from '../mutants/long-test-defects.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { envoyProgram, redisProgram } from '../support/find-server.ts';
+import { compareTimes } from '../support/second-tries.ts';
 import { runQuota } from './quota-run.ts';
 
 describeWithServer('three Envoys and two limiters', envoyProgram, (envoy) => {
@@ -14,10 +15,10 @@ describeWithServer('three Envoys and two limiters', envoyProgram, (envoy) => {
       const skew = [0.6, 0.25, 0.15];
       const figures = await runQuota({ ...run, skew, fault: 'limiter killed' }, { envoy, redis });
       expect(figures.over).toBe(0);
-      // Each Envoy has its first assignment at once, though one of them has the limit for itself for a moment.
-      expect(figures.firstMs).toBeLessThan(10_000);
       // Half of the last window is without the limiter of two Envoys.
       expect(figures.used).toBeGreaterThan(0.2);
+      // Each Envoy has its first assignment at once, though one of them has the limit for itself for a moment.
+      compareTimes(() => expect(figures.firstMs).toBeLessThan(10_000));
     });
 
     it('exceed it with a known defect, which is found', async () => {

@@ -16,18 +16,19 @@ export interface GateRun {
 /** Runs one test as the gate does; `body` may ask `isFirst`. `head` runs before the test is declared. */
 export async function gate(
   body: string,
-  { isSetUp = true, file = 'a.test.ts', args = [] as string[], head = '' } = {},
+  { isSetUp = true, file = 'a.test.ts', project = '', args = [] as string[], head = '' } = {},
 ): Promise<GateRun> {
   const folder = temporaryFolder();
   symlinkSync(modules, join(folder, 'node_modules'));
   const setup = isSetUp ? `setupFiles: [${JSON.stringify(join(support, 'property-cases.ts'))}],` : '';
-  const config = `export default { test: { ${setup} retry: 1, pool: 'forks', maxWorkers: 1,
+  const config = `export default { test: { name: ${JSON.stringify(project)}, ${setup} retry: 1, pool: 'forks', maxWorkers: 1,
     reporters: ['default', ${JSON.stringify(join(support, 'summary-reporter.ts'))}] } };`;
   writeFileSync(join(folder, 'vitest.config.ts'), config);
   const text = `import { appendFileSync, existsSync } from 'node:fs';
     import fc from 'fast-check';
     import { expect, it } from 'vitest';
     import { eventually } from ${JSON.stringify(join(support, 'eventually.ts'))};
+    import { compareTimes } from ${JSON.stringify(join(support, 'second-tries.ts'))};
     ${head}
     it('one', async () => {
       const isFirst = !existsSync('tries');

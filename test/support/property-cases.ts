@@ -58,7 +58,12 @@ beforeEach(({ task }) => {
     task.meta.outlastedMinute = outlastedMinute(startedAtMs, Date.now());
     const { cases } = task.meta;
     return mayFailOnce(
-      { file: task.file.filepath, cases, outlastedMinute: task.meta.outlastedMinute },
+      {
+        project: task.file.projectName,
+        file: task.file.filepath,
+        cases,
+        outlastedMinute: task.meta.outlastedMinute,
+      },
       failure,
     );
   };

@@ -4,6 +4,9 @@
  * failure is a defect, even if it happens only once.
  */
 
+/** Faults, attacks and long tests that happen by chance. What they find is a counterexample: only an error that is itself about time is excused. */
+export const faultsProject = 'faults';
+
 /** A longer test meets the end of a minute often, and has to allow for it. */
 const longestInOneMinuteMs = 30_000;
 
@@ -23,21 +26,36 @@ export interface Failure {
   outOfTime?: unknown;
 }
 
-/** Marks the error of who waited until the time was up. */
+/** Marks an error that is about time: a wait was in vain, or something took too long. */
 export function outOfTime(error: unknown): unknown {
   return error instanceof Error ? Object.assign(error, { outOfTime: true }) : error;
+}
+
+/** Compares times that were measured, or what was done in a time. Its failure is about time. */
+export function compareTimes(assertion: () => void): void {
+  try {
+    assertion();
+  } catch (error) {
+    throw outOfTime(error);
+  }
+}
+
+export interface TriedTest {
+  /** Of vitest.config.ts. */
+  project: string | undefined;
+  file: string;
+  cases: number | undefined;
+  outlastedMinute: boolean | undefined;
 }
 
 /**
  * Whether a test may fail once. property-cases.ts counts the `cases` of properties, and compares the clock with its
  * minute.
  */
-export function mayFailOnce(
-  test: { file: string; cases: number | undefined; outlastedMinute: boolean | undefined },
-  failure: Failure | undefined,
-): boolean {
+export function mayFailOnce(test: TriedTest, failure: Failure | undefined): boolean {
   if (test.cases !== undefined || failure === undefined) return false;
-  if (test.file.endsWith('.timing.test.ts') || test.outlastedMinute === true) return true;
+  const measuresTime = test.file.endsWith('.timing.test.ts');
+  if (test.project !== faultsProject && (measuresTime || test.outlastedMinute === true)) return true;
   if (failure.outOfTime === true || failure.cause?.message === 'Matcher did not succeed in time.')
     return true;
   return /^(?:Test|Hook) timed out in \d+ms/.test(failure.message);

@@ -1,6 +1,7 @@
 /** summary-reporter.nightly.test.ts has the other reasons. */
 import { describe, expect, it } from 'vitest';
 import { gate } from './gate-run.ts';
+import { faultsProject } from './second-tries.ts';
 
 const retried = 'passed only when tried again: ';
 
@@ -20,6 +21,19 @@ describe('a test that fails once', () => {
     expect(output).toContain(
       `\n${retried}a.test.ts > one (expected true to be false // Object.is equality)\nseed of the property tests: 77\n1 passed, 0 failed\n`,
     );
+  });
+
+  it('fails the run where it finds something among faults, whatever else happened', async () => {
+    const head = 'let nowMs = 58_000; Date.now = () => nowMs;';
+    const body = `if (isFirst) nowMs += 3000; expect(isFirst ? ['countedTwice is 1'] : []).toEqual([]);`;
+    const run = await gate(body, { head, project: faultsProject, file: 'a.timing.test.ts' });
+    expect(run).toMatchObject({ code: 1, tries: 1, output: expect.stringContaining('countedTwice is 1') });
+  });
+
+  it('is tried again among faults where a comparison of times failed', async () => {
+    const body = 'compareTimes(() => expect(isFirst ? 400 : 4).toBeLessThan(350));';
+    const run = await gate(body, { project: faultsProject, file: 'a.timing.test.ts' });
+    expect(run).toMatchObject({ code: 0, tries: 2, output: expect.stringContaining(retried) });
   });
 
   it('is tried again where a minute ended during a short test', async () => {

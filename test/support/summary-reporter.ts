@@ -142,6 +142,7 @@ function wasInterrupted(test: TestCase): boolean {
 function isExcused(test: TestCase): boolean {
   const failures = test.result().errors ?? [];
   const { cases, outlastedMinute } = test.meta();
-  const seen = { file: test.module.moduleId, cases, outlastedMinute };
+  const project = test.module.project.name;
+  const seen = { project, file: test.module.moduleId, cases, outlastedMinute };
   return failures.length > 0 && failures.every((one) => mayFailOnce(seen, one));
 }
