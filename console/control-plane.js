@@ -11,7 +11,7 @@ const spreadMs = 1_000;
 
 /** @param {any} limiter */
 function standing(limiter) {
-  if (limiter.refusal) return badge('bad', 'refused');
+  if (limiter.refusal) return badge('bad', 'rejected');
   if (limiter.isCurrent)
     return limiter.isTooOld ? badge('warn', 'in force as far as supported') : badge('good', 'in force');
   return badge('warn', limiter.sent ? 'sent' : 'behind');
@@ -144,7 +144,7 @@ function watch(all) {
       if (was !== undefined && was.accepted !== one.accepted && one.accepted)
         report(html`${shown(one.name)} has ${shown(one.accepted)} in force`);
       if (one.refusal && JSON.stringify(was?.refusal) !== JSON.stringify(one.refusal))
-        report(html`${shown(one.name)} ${badge('bad', 'refused')} ${shown(one.refusal.message)}`);
+        report(html`${shown(one.name)} ${badge('bad', 'rejected')} ${shown(one.refusal.message)}`);
     }
     for (const [id, { name }] of before.limiters) if (!limiters.has(id)) report(html`${shown(name)} went`);
   }
@@ -234,9 +234,9 @@ function summary(desk) {
     fleet.limiters.map((/** @type {any} */ one) => one),
   );
   const behind = limiters.filter((/** @type {any} */ { isCurrent }) => !isCurrent).length;
-  const refusing = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
+  const rejecting = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
   return html`<b>${shown(value.replica)}</b> ${value.leader === value.replica ? badge('plain', 'leads') : nothing}
-    ${refusing > 0 ? html`<a href=${addressOf('refusals')}>${badge('bad', `${refusing} refuse${refusing === 1 ? 's' : ''}`)}</a>` : behind > 0 ? html`<a href=${addressOf('change')}>${badge('warn', `${behind} behind`)}</a>` : badge('good', 'all have the newest version')}
+    ${rejecting > 0 ? html`<a href=${addressOf('refusals')}>${badge('bad', `${rejecting} reject${rejecting === 1 ? 's' : ''}`)}</a>` : behind > 0 ? html`<a href=${addressOf('change')}>${badge('warn', `${behind} behind`)}</a>` : badge('good', 'all have the newest version')}
     <span class="rate"><b>${number(value.fleets.length)}</b> fleet${value.fleets.length === 1 ? '' : 's'}, <b>${number(limiters.length)}</b> limiter${limiters.length === 1 ? '' : 's'}</span>`;
 }
 

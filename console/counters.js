@@ -78,7 +78,7 @@ function found(desk, question) {
     held,
     ({ counters: rows, cursor: next, scanned, notes: said }) => html`
     ${notes(said)}
-    ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'No counters in this part of the store.' : 'No counter is left here.')}
+    ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'No counters in this part of the store.' : 'There are no more counters.')}
     ${
       isExact
         ? (budgets ?? []).map(reservations)

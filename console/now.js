@@ -72,7 +72,7 @@ function chart(desk, history, domain) {
   const isWhole = remembered >= 3_600;
   return html`<section class="panel chart" aria-labelledby="hour">
     <div class="line"><div><h2 id="hour">The last hour, per second</h2>
-      ${isWhole ? nothing : html`<small class="faint">${remembered === 0 ? 'No history yet.' : html`${duration(remembered)} are stored, since ${moment(((points[0]?.[0] ?? 0) - stepSeconds) * 1_000)}.`}</small>`}</div>
+      ${isWhole ? nothing : html`<small class="faint">${remembered === 0 ? 'No history yet.' : html`The limiter stores the last ${duration(remembered)}, since ${moment(((points[0]?.[0] ?? 0) - stepSeconds) * 1_000)}.`}</small>`}</div>
       ${field(
         'Domain',
         html`<select @change=${(/** @type {any} */ event) => desk.go('now', { domain: event.target.value })}>

@@ -30,7 +30,7 @@ const effects = {
   requestsPerUnit: 'another limit',
   unlimited: 'no limit',
   shadow: 'count, but never over limit',
-  block: 'refuse all',
+  block: 'deny all requests',
 };
 const ends = { for: 'after', expiresAt: 'at', permanent: 'never' };
 const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
@@ -111,7 +111,7 @@ const ruleText = (limits) =>
   limits === undefined
     ? nothing
     : limits.length === 0
-      ? 'No rule limits this now.'
+      ? 'No rule limits these entries.'
       : html`In force: ${limits.map((limit, n) => html`${n === 0 ? nothing : '; '}${limitText(limit)}`)}`;
 
 /** Which limits count it: of a pattern, which matches many, that is unknown. @param {Desk} desk @param {string} domain @param {string[]} texts */

@@ -56,7 +56,7 @@ export function overrideTable(rows, change) {
       ...(change === undefined ? [] : [{ label: 'Change', cell: change }]),
     ],
     rows,
-    'No override changes the rules.',
+    'There are no overrides.',
   );
 }
 

@@ -21,7 +21,7 @@ import { moment } from './text.js';
  * @property {(desk: Desk) => unknown} draw
  */
 
-/** The address of a view, as a link has it. @param {string} view @param {Record<string, any>} [question] */
+/** Returns the link to a view. @param {string} view @param {Record<string, any>} [question] */
 export const addressOf = (view, question = {}) => {
   const text = query(question);
   return `#/${view}${text === '' ? '' : `?${text}`}`;
@@ -103,7 +103,7 @@ export function startConsole({ kind, views, summary }) {
       token.set(String(form.get('token')));
       live.refresh();
     })}>
-      <p>${token.get() === null ? html`This ${kind} requires a token: the one of <code>DEBUG_TOKEN_FILE</code>, or one of a caller in <code>CALLERS_FILE</code>.` : 'This token is not accepted. Enter another one.'}</p>
+      <p>${token.get() === null ? html`This ${kind} requires a token: the one in <code>DEBUG_TOKEN_FILE</code>, or the token of a caller in <code>CALLERS_FILE</code>.` : 'This token is not accepted. Enter another one.'}</p>
       ${field('Token', html`<input name="token" type="password" required autocomplete="off" autofocus>`, 'This tab stores it until you close it.')}
       <div class="buttons"><button class="does">Go on</button></div>
     </form>`;

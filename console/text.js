@@ -133,7 +133,7 @@ export function effectText({ words, requestsPerUnit, unit, unlimited, shadow, bl
   if (words !== undefined) return `${grouped(words)}${of}`;
   if (unlimited) return `no limit${of}`;
   if (shadow) return `counts, but never over limit${of}`;
-  if (block) return 'refuses all';
+  if (block) return 'denies all requests';
   if (grant !== undefined && grant !== null) return `${number(grant)} more, once${of}`;
   return `${number(requestsPerUnit)}${unit ? ` per ${unit}` : ' in place of the limit'}${of}`;
 }

@@ -4,7 +4,7 @@ import type { Entry, Limit, RuleTraits } from './model.ts';
 
 /** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
 export interface MatchedRule extends Readonly<RuleTraits> {
-  /** The limits of the rule, which must all allow a request. Empty exactly if the rule is unlimited. */
+  /** The limits of the rule, which must all allow a request. The list is empty only for an unlimited rule. */
   readonly limits: readonly Limit[];
   readonly unlimited: boolean;
   /** Names of limits of other rules that all its limits together replace. */
@@ -21,7 +21,7 @@ export interface MatchedRule extends Readonly<RuleTraits> {
 
 export interface RuleMatch {
   readonly rule: MatchedRule;
-  /** The domain, then a segment an entry, joined by `.`; not yet sanitised. */
+  /** The domain and one segment per entry, joined by `.`. The text is not sanitized yet. */
   readonly metricKey: string;
   /** True if a part of the metric key comes from the request, so that one rule has any number of metric keys. */
   readonly metricPerValue: boolean;

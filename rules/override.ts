@@ -98,7 +98,7 @@ export function overrideStateByTime({ endsMs }: Override, nowMs: number): Overri
   return { standing: endsMs !== undefined && endsMs <= nowMs ? 'Ended' : 'InForce', message: '' };
 }
 
-/** The one field of its effect, and `unit`. */
+/** Returns the field that sets the effect, and `unit`. */
 export function effectJson(effect: OverrideEffect): Record<string, unknown> {
   if (effect.kind === 'grant') return { grant: effect.hits };
   if (effect.kind !== 'limit') return { [effect.kind]: true };

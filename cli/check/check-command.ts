@@ -170,7 +170,7 @@ function checkReport(
 }
 
 function unlistedErrors(file: string, number: number): ReportedFinding {
-  const message = `and ${count(number, 'more error')}, that the list has no room for`;
+  const message = `and ${count(number, 'more error')} that are not listed`;
   return { severity: 'error', code: 'too-large', file, line: undefined, column: undefined, message };
 }
 

@@ -57,7 +57,7 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into \[\]config\.yamlReplaces/, replacesHint()],
   [/into map\[string]interface/, 'metadata is a mapping'],
   [/into bool/, 'write true or false, without quotes'],
-  [/into string/, 'write one text here, not a list or a mapping'],
+  [/into string/, 'write a string here, not a list or a mapping'],
 ];
 
 function defaultLimit(): string {

@@ -61,7 +61,7 @@ function convert(flags: ParsedFlags): number {
   if (target === 'manifest') refuseBadNames(flags);
   const [path, stray] = flags.positionals;
   if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
-  if (stray !== undefined) throw new UsageError(`convert takes one set of rules, "${stray}" is another`);
+  if (stray !== undefined) throw new UsageError(`convert accepts one set of rules: remove "${stray}"`);
   const mergeDomains = flags.on('merge-domain-configs');
   const input = readInput(path, { mergeDomains, roots: rootsOf(flags) });
   if (printInputErrors(input)) return 2;

@@ -130,10 +130,12 @@ function identityLosses(
   const what = target === 'rules' ? 'a rule file' : 'a resource';
   const losses: string[] = [];
   if (fleet !== undefined && fleet !== defaultFleet) {
-    losses.push(`${what} names no fleet: '${fleet}' of ${source.name} is lost`);
+    losses.push(`${what} cannot specify a fleet: the output omits the fleet '${fleet}' of ${source.name}`);
   }
   if (className !== defaultClass) {
-    losses.push(`${what} names no class: '${className}' of ${source.name} is lost`);
+    losses.push(
+      `${what} cannot specify a class: the output omits the class '${className}' of ${source.name}`,
+    );
   }
   const labels = Object.keys(object?.labels ?? {});
   if (labels.length > 0)

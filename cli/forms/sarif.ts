@@ -96,7 +96,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     mixed: ['note', 'Stricter in some cases, looser in others'],
     looser: ['note', 'More requests pass'],
     gone: ['note', 'Requests are no longer limited'],
-    same: ['note', 'As many requests pass; names of counters or metrics, or answers, change'],
+    same: ['note', 'The same requests pass, but names of counters or metrics, or answers, change'],
     'newly-limited': ['warning', 'Recorded requests would be newly limited'],
   },
   test: {

@@ -330,7 +330,7 @@ async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarg
   try {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(
-      () => late.reject(new Error(`no answer of DNS within ${timeoutMs} ms`)),
+      () => late.reject(new Error(`DNS did not answer within ${timeoutMs} ms`)),
       timeoutMs,
     );
     const found = await Promise.race([lookup(host, { all: true }), late.promise]).finally(() =>

@@ -89,7 +89,7 @@ export function allReady({ fleets, objects, overrides }: ObjectsReport): boolean
   return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
 }
 
-/** Chosen: to see more of them, use `kubectl get rlo`. */
+/** Chosen: the maximum number of overrides in the report. `kubectl get rlo` lists all. */
 const mostOverrides = 50;
 
 /** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */

@@ -19,7 +19,7 @@ export function rootsOf(flags: ParsedFlags): string[] {
     } catch (error) {
       throw new UsageError(`--root ${folder}: ${systemErrorReason(error)}`, { cause: error });
     }
-    throw new UsageError(`--root ${folder}: is no folder`);
+    throw new UsageError(`--root ${folder} is not a folder`);
   });
 }
 

@@ -67,7 +67,7 @@ describe('fleetStatus', () => {
   });
 
   const absent = [
-    { name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, capabilities, keptOut: new Set<string>() },
+    { name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, capabilities, rejected: new Set<string>() },
   ];
   const cases: [
     what: string,
@@ -101,7 +101,7 @@ describe('fleetStatus', () => {
             accepted: 2,
             hasNothing: false,
             capabilities,
-            keptOut: new Set<string>(),
+            rejected: new Set<string>(),
           },
         ],
       },

@@ -222,7 +222,7 @@ export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   #state: 'idle' | 'listing' | 'watching' | 'waiting' = 'idle';
   #items = new Map<string, T>();
-  /** The objects of the list under way. */
+  /** The objects of the list that is being read. */
   #listed = new Map<string, T>();
   /** Undefined if a list is next. */
   #resourceVersion: string | undefined;

@@ -179,7 +179,7 @@ export const fleetStatusModel = z
     limiters: z.string().meta({ description: 'Connected and expected limiters, such as 3/3.' }),
     expected: count('Number of limiters that should apply the rules.'),
     connected: count('Number of these that are connected.'),
-    current: count('Number of these that apply the newest version.'),
+    current: count('Number of connected limiters that apply the newest version.'),
     joining: count('Number of new limiters that have not answered yet.'),
     refusing: z
       .array(

@@ -358,7 +358,7 @@ export class ClaimResolver {
 /**
  * The owners of domains, as one line of text: `payments*=payments,platform; public=*; *=platform`.
  *
- * Entries stand between `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
+ * Entries are separated by `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
  * may use it, between commas. `*` stands for any characters in both. The first entry whose domain matches decides, so
  * the special ones come first; an entry that can never be the first one is an error. A domain that no entry matches is
  * free for all (`open`), or for nobody (`claimed`).

@@ -177,7 +177,7 @@ export interface AbsentLimiter {
   hasNothing: boolean;
   capabilities: Capabilities;
   /** Resources that it rejected from its version. */
-  keptOut: ReadonlySet<string>;
+  rejected: ReadonlySet<string>;
 }
 
 /** The limiters of a fleet, there or not. */
@@ -232,7 +232,7 @@ export class FleetRollout {
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
   /** Resources that some limiter rejects from a snapshot that it has in force. */
-  readonly #keptOut: ReadonlySet<string>;
+  readonly #rejected: ReadonlySet<string>;
   readonly #answers = new Map<string, RolloutProgress>();
   /** Answers that are returned again while they hold, so that values derived from them also hold. */
   readonly #formerAnswers: ReadonlyMap<string, RolloutProgress>;
@@ -255,9 +255,9 @@ export class FleetRollout {
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
     // Limiters with equal rejections share one list.
     const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
-    this.#keptOut = new Set([
+    this.#rejected = new Set([
       ...[...refused].flatMap((resources) => [...(resources?.keys() ?? [])]),
-      ...absent.flatMap(({ keptOut }) => [...keptOut]),
+      ...absent.flatMap(({ rejected }) => [...rejected]),
     ]);
   }
 
@@ -272,12 +272,12 @@ export class FleetRollout {
    * limiter may reject a single one.
    */
   of(since: FirstSnapshot, resource = ''): RolloutProgress {
-    const isKeptOut = this.#keptOut.has(resource);
+    const isRejected = this.#rejected.has(resource);
     // Rules that all limiters have share the answer for 0, which all limiters have.
-    const isShared = !isKeptOut && since.number <= this.#leastAccepted;
+    const isShared = !isRejected && since.number <= this.#leastAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
-    const key = `${asked.number} ${needs.join()} ${isKeptOut ? resource : ''}`;
+    const key = `${asked.number} ${needs.join()} ${isRejected ? resource : ''}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
       answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(asked, resource));
@@ -297,7 +297,7 @@ export class FleetRollout {
       this.hasOthers === former.hasOthers &&
       this.#leastAccepted >= former.#leastAccepted &&
       supports(this.#supported, former.#supported) &&
-      this.#keptOut.isSubsetOf(former.#keptOut) &&
+      this.#rejected.isSubsetOf(former.#rejected) &&
       this.shared === former.shared
     );
   }
@@ -305,7 +305,7 @@ export class FleetRollout {
   /** Returns whether some limiter may run rules of this resource that are in no snapshot from this one on. */
   mayRun(resource: string, sinceNumber: number): boolean {
     const { connected, absent, isShort } = this.#limiters;
-    if (isShort || this.#keptOut.has(resource)) return true;
+    if (isShort || this.#rejected.has(resource)) return true;
     return [...connected, ...absent].some(
       ({ accepted, hasNothing }) => !hasNothing && accepted < sinceNumber,
     );
@@ -328,14 +328,14 @@ export class FleetRollout {
     let hasOlder = false;
     for (const limiter of this.#expected) {
       const { name, accepted, refusal, sinceMs } = limiter;
-      const keptOut = refusal?.resources?.get(resource);
+      const rejected = refusal?.resources?.get(resource);
       const isTooOld = !supports(limiter.capabilities, needs);
-      if (accepted >= since && keptOut === undefined && !isTooOld) continue;
+      if (accepted >= since && rejected === undefined && !isTooOld) continue;
       if (isTooOld) {
         tooOld.push({ name, sinceMs });
         hasOlder = true;
       } else if (refusal !== undefined && refusal.number >= since) {
-        const message = keptOut ?? refusal.message;
+        const message = rejected ?? refusal.message;
         refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message });
       } else {
         pending.push({ name, sinceMs: Math.max(servedMs, sinceMs) });
@@ -345,7 +345,7 @@ export class FleetRollout {
     const { absent, isShort, mayBeMore } = this.#limiters;
     const away = absent
       .filter(
-        (one) => one.accepted < since || one.keptOut.has(resource) || !supports(one.capabilities, needs),
+        (one) => one.accepted < since || one.rejected.has(resource) || !supports(one.capabilities, needs),
       )
       .map(({ name, sinceMs }) => ({ name, sinceMs }));
     const connected = this.#expected.length;

@@ -45,7 +45,13 @@ const defaultExpectation: FleetExpectation = {
   ignoresDisconnected: false,
 };
 
-const nobody = new FleetRollout({ connected: [], absent: [], coming: [], isShort: false, mayBeMore: false });
+const emptyFleet = new FleetRollout({
+  connected: [],
+  absent: [],
+  coming: [],
+  isShort: false,
+  mayBeMore: false,
+});
 
 /**
  * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
@@ -121,7 +127,7 @@ export class LimiterView {
 
   /** Returns a standing without limiters for a fleet to which none is connected. */
   fleet(name: string): FleetRollout {
-    return this.#fleets.get(name) ?? nobody;
+    return this.#fleets.get(name) ?? emptyFleet;
   }
 
   /** Returns connected limiters by fleet. Limiters that were connected before and are not now count as gone from now on. */
@@ -150,9 +156,9 @@ export class LimiterView {
     for (const [identity, known] of this.#lastKnown) {
       const { report, accepted, hasAnswered } = known;
       if (lastKnown.has(identity) || !hasAnswered) continue;
-      const keptOutNames = new Set((report.refusal && keptOut(report.refusal))?.keys());
+      const rejectedNames = new Set((report.refusal && rejectedBy(report.refusal))?.keys());
       const { name, capabilities } = report;
-      const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, keptOut: keptOutNames };
+      const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, rejected: rejectedNames };
       this.#gone.set(identity, { report, known, name, capabilities, ...left });
     }
     for (const identity of lastKnown.keys()) this.#gone.delete(identity);
@@ -217,7 +223,7 @@ export class LimiterView {
       refusal:
         refusal === undefined || number === undefined
           ? undefined
-          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: keptOut(refusal) },
+          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: rejectedBy(refusal) },
       isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs, nowMs),
     };
   }
@@ -325,7 +331,7 @@ export class LimiterView {
         accepted: 0,
         hasNothing: false,
         capabilities: noCapabilities,
-        keptOut: new Set(),
+        rejected: new Set(),
       };
     return before === undefined ? 'coming' : absentPart(before);
   }
@@ -364,15 +370,15 @@ function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | u
 }
 
 /** Returns reasons by names. */
-function keptOut({ resources }: SnapshotNack): ReadonlyMap<string, string> | undefined {
+function rejectedBy({ resources }: SnapshotNack): ReadonlyMap<string, string> | undefined {
   if (resources === undefined) return undefined;
-  const found = keptOutOf.get(resources) ?? new Map(resources.map(({ name, message }) => [name, message]));
-  keptOutOf.set(resources, found);
+  const found = rejectedOf.get(resources) ?? new Map(resources.map(({ name, message }) => [name, message]));
+  rejectedOf.set(resources, found);
   return found;
 }
 
 /** Reasons by list. Limiters of a report with equal rejections share a list. */
-const keptOutOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
+const rejectedOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
 
 /** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {

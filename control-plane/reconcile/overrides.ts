@@ -384,7 +384,7 @@ function endOf(
     effect.kind === 'block' ||
     effect.kind === 'shadow' ||
     (effect.kind === 'limit' && effect.unit !== undefined);
-  const then = worksAlone ? 'it works by itself' : 'it has no effect until one has';
+  const then = worksAlone ? 'it works by itself' : 'it has no effect until one does';
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
 }
 

@@ -109,7 +109,7 @@ const decisions = {
     needs: [fromCluster],
     kind: duration({ min: 0, max: 24 * hourMs }),
     default: minuteMs,
-    summary: 'How long a domain that came free is held for the last namespace that had it; 0: not at all.',
+    summary: 'How long the control plane reserves a released domain for its last namespace; 0: not reserved.',
   },
   overridesMaxSeconds: {
     name: 'OVERRIDES_MAX_SECONDS',

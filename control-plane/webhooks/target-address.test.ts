@@ -131,7 +131,7 @@ describe('a sender', () => {
     onTestFinished(() => void redirecting.close());
     const { port } = redirecting.address() as AddressInfo;
     expect(await post(`http://127.0.0.1:${port}/`, true)).toMatchObject({
-      reason: 'answered 307, a redirect, which is not followed',
+      reason: 'answered 307: webhooks do not follow redirects, so configure the final URL',
     });
     expect(receiver.deliveries).toEqual([]);
   });

@@ -96,7 +96,9 @@ function resultOf(response: Response, nowMs: number): AttemptResult {
   return {
     outcome: 'failed',
     side: isEventsFault(status) ? 'event' : 'endpoint',
-    reason: isRedirect ? `answered ${status}, a redirect, which is not followed` : `answered ${status}`,
+    reason: isRedirect
+      ? `answered ${status}: webhooks do not follow redirects, so configure the final URL`
+      : `answered ${status}`,
     retryAfterMs: parseRetryAfterMs(headers.get('retry-after'), nowMs),
   };
 }

@@ -158,7 +158,9 @@ describe('openWebhooks', () => {
     const other = await startReceiver();
     const receiver = (await startReceiver()).answer({ status: 307, headers: { location: other.url } });
     (await open([receiver.url])).notify(event(1));
-    await hears('msg_1 failed: answered 307, a redirect, which is not followed, again in 500 ms');
+    await hears(
+      'msg_1 failed: answered 307: webhooks do not follow redirects, so configure the final URL, again in 500 ms',
+    );
     expect(other.deliveries).toEqual([]);
   });
 

@@ -90,7 +90,7 @@ describe('fleetRefusal', () => {
     );
     expect(fleetRefusal(allowed, tokenClient('edge'), 'red')).toBeUndefined();
     expect(fleetRefusal(allowed, tokenClient('other'), 'red')).toBe(
-      'the client "token:other" is bound to no fleet',
+      'the client "token:other" has no fleet: add it to XDS_CLIENT_FLEETS',
     );
   });
 
@@ -100,9 +100,9 @@ describe('fleetRefusal', () => {
     );
   });
 
-  it('names a certificate that is bound to no fleet', () => {
+  it('names a certificate that has no fleet', () => {
     expect(fleetRefusal(allowed, shows('DNS:x, DNS:y'), 'blue')).toBe(
-      'the certificate of "x", "y" is bound to no fleet',
+      'the certificate of "x", "y" has no fleet: add it to XDS_CLIENT_FLEETS',
     );
   });
 

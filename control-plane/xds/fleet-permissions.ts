@@ -60,7 +60,9 @@ export function fleetRefusal(
   if (names.length === 0) return 'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet';
   const listed = names.map((name) => JSON.stringify(name)).join(', ');
   const who = kind === 'certificate' ? `the certificate of ${listed}` : `the client ${listed}`;
-  return fleets.length === 0 ? `${who} is bound to no fleet` : `${who} is not bound to the fleet "${fleet}"`;
+  return fleets.length === 0
+    ? `${who} has no fleet: add it to XDS_CLIENT_FLEETS`
+    : `${who} is not bound to the fleet "${fleet}"`;
 }
 
 /**

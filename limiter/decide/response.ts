@@ -269,7 +269,7 @@ function joined(headers: Header[], more: Header[]): Header[] {
 const retryAfter = new HeaderForm('Retry-After', '');
 
 /** The limit that refuses a request, and for how long. */
-interface RefusingLimit {
+interface ExceededLimit {
   status: DescriptorStatus;
   /** The waiting time; infinity if waiting does not help. */
   seconds: number;
@@ -283,9 +283,9 @@ function longestRefusal(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
-): RefusingLimit | undefined {
-  let longest: RefusingLimit | undefined;
-  let firstQuota: RefusingLimit | undefined;
+): ExceededLimit | undefined {
+  let longest: ExceededLimit | undefined;
+  let firstQuota: ExceededLimit | undefined;
   let anyQuotaPasses = false;
   for (let index = 0; index < statuses.length; index++) {
     const status = statuses[index]!;
@@ -312,10 +312,10 @@ export function decisive(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   { quotaMode }: ResponseOptions,
-): { status: DescriptorStatus | undefined; refusedSeconds: number | undefined } {
+): { status: DescriptorStatus | undefined; retrySeconds: number | undefined } {
   return {
     status: decidingStatus(plans, statuses, quotaMode),
-    refusedSeconds: longestRefusal(plans, statuses, quotaMode)?.seconds,
+    retrySeconds: longestRefusal(plans, statuses, quotaMode)?.seconds,
   };
 }
 

@@ -29,7 +29,7 @@ const WIRE_32_BIT = 5;
 const recursionLimit = 100;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-const mendingUtf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+const lenientUtf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const noBytes = new Uint8Array(0);
 
 /**
@@ -293,7 +293,7 @@ export class WireReader {
       return utf8.decode(bytes);
     } catch {
       this.invalidUtf8Values += 1;
-      return mendingUtf8.decode(bytes);
+      return lenientUtf8.decode(bytes);
     }
   }
 

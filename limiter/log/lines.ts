@@ -257,7 +257,7 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
   );
 }
 
-/** Logged for the first refusal, and again after the command worked in between. */
+/** Logs the first denied command, and the next one after a success. */
 export function redisStoreAdminRefused(log: Logger, missing: { command: string; message: string }): void {
   log.warn('Redis denies a command for operators: counting continues', {
     command: missing.command,

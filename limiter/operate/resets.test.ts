@@ -213,7 +213,7 @@ describe('CounterResets', () => {
     const { limiters, missing } = await one.resets.reset(counters('a'));
     expect(limiters).toEqual([{ name: 'one', instance: 'one-1', confirmed: true, afterMs: 0 }]);
     expect(missing).toEqual([
-      { command: 'PUBLISH', message: expect.stringContaining('memcached carries no messages') },
+      { command: 'PUBLISH', message: expect.stringContaining('memcached cannot notify other limiters') },
     ]);
   });
 

@@ -58,7 +58,7 @@ type News =
   | ({ is: 'confirmed'; id: string } & LimiterName);
 
 const cannotSay =
-  'memcached carries no messages: other limiters keep their caches of counters until the windows end';
+  'memcached cannot notify other limiters, so they use their cached counters until the windows end';
 
 export class CounterResets {
   readonly #options: CounterResetsOptions;

@@ -148,7 +148,7 @@ export class BudgetService implements Budgets {
         : { domain, id: this.#ids.inStore(domain, id), isMarker: false, descriptors, unknown };
     const settle = (): void =>
       this.#parts.reserving.settle(planned.holds, settling, asker, (settled) =>
-        done(settleAnswer(settled, { id, nowMs: this.#parts.clock.nowMs() })),
+        done(commitAnswer(settled, { id, nowMs: this.#parts.clock.nowMs() })),
       );
     if (holdsNothing || planned.holds.length > 0) settle();
     else
@@ -260,7 +260,7 @@ export class BudgetService implements Budgets {
     const { outcome, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
     if (outcome === 'conflict') {
-      const message = `the reservation ${JSON.stringify(id)} has another amount, ttl or descriptors, or was made by other rules`;
+      const message = `the reservation ${JSON.stringify(id)} has another amount, ttl or descriptors, or was made under other rules: use another reservationId`;
       return { failure: 'conflict', message };
     }
     const nowMs = this.#parts.clock.nowMs();
@@ -362,7 +362,7 @@ function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   return copies;
 }
 
-function settleAnswer(
+function commitAnswer(
   { call, held, error }: ReservingResult,
   { id, nowMs }: { id: string; nowMs: number },
 ): EndReservationAnswer | BudgetFailure {

@@ -17,7 +17,7 @@ export class Commit {
 
   /** Commits them whatever the outcome of the request. `done` is called once. */
   settle(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
-    const calls = holdsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
+    const calls = holdsById(decision.marked!.settling, decision, committedAmount, this.#isQuota);
     callInTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
@@ -77,12 +77,12 @@ export function callInTurn(
 }
 
 /** Undefined if the request has no amount: then the reserved amount is charged. */
-function settledAmount({ descriptors, hitsAddend }: RateLimitRequest, index: number): number | undefined {
+function committedAmount({ descriptors, hitsAddend }: RateLimitRequest, index: number): number | undefined {
   return descriptors[index]!.hitsAddend ?? (hitsAddend > 0 ? hitsAddend : undefined);
 }
 
 /** The amount of the request, else the estimate of the rule, else one hit. */
 export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
-  const said = settledAmount(request, index);
+  const said = committedAmount(request, index);
   return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);
 }

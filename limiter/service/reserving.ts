@@ -186,7 +186,7 @@ export class Reserving {
       this.#noteGivenBack(ops);
       this.#report('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
       for (const one of held) this.#answerHit(one, error);
-      if (error === undefined) this.#countSettled(held);
+      if (error === undefined) this.#countCommitted(held);
       done({ call, held, error });
     });
   }
@@ -381,7 +381,7 @@ export class Reserving {
   }
 
   /** A charge above the held amount counts as hits that no limit could refuse. A returned amount counts as refunded hits. */
-  #countSettled(held: readonly HoldWithHits[]): void {
+  #countCommitted(held: readonly HoldWithHits[]): void {
     const { stats, warnings } = this.#options;
     // A single descriptor shares its counters with no other.
     const counted = held.length > 1 ? new Set<CountedHit>() : undefined;

@@ -24,7 +24,7 @@ export const accessSettings = {
     needs: overTls,
     kind: text(),
     summary:
-      'PEM file with its key. The limiter reads certificate, key and authorities again when they change. Not in the Go service.',
+      'PEM file with the private key of HTTP_SERVER_TLS_CERT. The limiter reads certificate, key and authorities again when they change. Not in the Go service.',
   },
   httpClientTlsCaCert: {
     name: 'HTTP_CLIENT_TLS_CACERT',

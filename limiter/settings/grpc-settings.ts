@@ -91,7 +91,7 @@ export const grpcSettings = {
     needs: overTls,
     kind: text(),
     summary:
-      'PEM file with its key. The limiter reads certificate, key and authorities again when they change.',
+      'PEM file with the private key of GRPC_SERVER_TLS_CERT. The limiter reads certificate, key and authorities again when they change.',
   },
   grpcClientTlsCaCert: {
     name: 'GRPC_CLIENT_TLS_CACERT',

@@ -143,7 +143,7 @@ mappings:
 describe('an empty mapper file', () => {
   it('maps nothing', () => {
     const { mapping, warnings } = readMapperText('', 'f');
-    expect(warnings).toEqual(['f: is empty, so every statistic keeps its name']);
+    expect(warnings).toEqual(['f is empty, so every statistic keeps its name']);
     expect(new Mapper(mapping).map('a.b', 'counter')).toMatchObject({ name: 'a_b', isMapped: false });
   });
 });

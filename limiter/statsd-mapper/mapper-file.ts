@@ -60,7 +60,7 @@ export function readMapperText(text: string, file: string): MapperFile {
   }
   const { mapping, problems, warnings } = readMapping(parsed.data);
   if (problems.length > 0) throw refusal(problems);
-  const empty = value === undefined ? [`${file}: is empty, so every statistic keeps its name`] : [];
+  const empty = value === undefined ? [`${file} is empty, so every statistic keeps its name`] : [];
   return { mapping, warnings: [...empty, ...reported(warnings)] };
 }
 

@@ -27,7 +27,7 @@ export const topSettings = {
     kind: integer({ min: 4 * mebibyte, max: 1024 * mebibyte }),
     default: 16 * mebibyte,
     summary:
-      'Memory for the keys of all domains in `/top`, in each thread that answers callers. Domains that were over limit longest ago make room. Not in the Go service.',
+      'Memory for the keys of all domains in `/top`, in each thread that answers callers. When it is full, the limiter drops the domains that were over limit least recently. Not in the Go service.',
   },
 } as const;
 

@@ -42,13 +42,13 @@ export async function topPage(
   if (reporter === undefined) return textPage(404, ['/top is off: STATS_TOP_KEYS is 0']);
   const report = await reporter.report(question);
   if (question.domain !== undefined && report.domains.length === 0)
-    return nobodyOver(question, question.domain, report);
+    return noneOverLimit(question, question.domain, report);
   if (question.format === 'text') return textPage(200, textLines(report));
   return { status: 200, contentType: 'application/json', lines: [JSON.stringify(topJson(report))] };
 }
 
 /** A domain without rules looks the same: nobody was over its limits. */
-function nobodyOver({ format }: TopPageQuery, domain: string, { sinceMs }: TopReport): TopPage {
+function noneOverLimit({ format }: TopPageQuery, domain: string, { sinceMs }: TopReport): TopPage {
   const since = new Date(sinceMs).toISOString();
   const problem = `no key is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;
   if (format === 'text') return textPage(404, [problem]);

@@ -24,9 +24,9 @@ export function decisionOf(
   const { overallCode, statuses, responseHeadersToAdd } = response;
   const perDescriptor = statuses.map((status, index) => descriptorDecision(status, plans[index]!, observed));
   const allowed = overallCode !== Code.OVER_LIMIT;
-  const { status, refusedSeconds } = decisive(plans, statuses, observed.options);
+  const { status, retrySeconds } = decisive(plans, statuses, observed.options);
   const first = perDescriptor[status === undefined ? 0 : statuses.indexOf(status)]!;
-  const seconds = allowed ? undefined : refusedSeconds;
+  const seconds = allowed ? undefined : retrySeconds;
   const { rule, limit, remaining, resetMs } = first;
   return {
     allowed,

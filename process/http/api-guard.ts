@@ -138,7 +138,7 @@ export class ApiGuard {
     return actor(request, found.name, { read: may('read'), admin: may('admin') });
   }
 
-  /** Refuses an unknown caller. Guessing has to wait longer each time; the right token is never delayed. */
+  /** Rejects an unknown caller. Each wrong token increases the delay of the next answer. The right token is never delayed. */
   #unknown(request: IncomingMessage, authorization: string, detail: string): never {
     const { remoteAddress = 'unknown' } = request.socket;
     const nowMs = this.#options.clock.monotonicMs();

@@ -32,8 +32,8 @@ async function socketPair(): Promise<{ ours: Socket; theirs: Socket }> {
 
 describe('attended time', () => {
   it('goes on while the thread turns, and leaves out what it stood still', async () => {
-    const startMs = unblockedMs();
     const startedMs = performance.now();
+    const startMs = unblockedMs();
     await sleep(120);
     const turnedMs = unblockedMs() - startMs;
     expect(turnedMs).toBeGreaterThan(80);

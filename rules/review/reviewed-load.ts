@@ -41,7 +41,7 @@ export interface CollisionsSummary {
   identity: string;
   /** The number of pairs: `7` or `at least 7`. */
   count: string;
-  /** The words for the first five findings, with their places. */
+  /** The first five findings in words, with their locations. */
   first: string;
 }
 

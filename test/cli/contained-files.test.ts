@@ -151,7 +151,7 @@ describe('other files of a command', () => {
 describe('--root', () => {
   it('is a folder', () => {
     expect(runWeir(['check', at('mount'), '--root', at('nothing')]).stderr).toContain('--root');
-    expect(runWeir(['check', at('mount'), '--root', at('linked.yaml')]).stderr).toContain('is no folder');
+    expect(runWeir(['check', at('mount'), '--root', at('linked.yaml')]).stderr).toContain('is not a folder');
   });
 
   it('leaves streams of the shell alone', () => {

@@ -112,7 +112,7 @@ descriptors:
       'spec:\n  className: edge\n  domain: d\n',
     );
     expect(runWeir(['convert', path, '--to', 'rules']).stderr).toContain(
-      "a rule file names no class: 'edge' of default/a is lost",
+      "a rule file cannot specify a class: the output omits the class 'edge' of default/a",
     );
     const given = runWeir(['convert', path, '--to', 'manifest', '--class', 'inner']);
     expect(given.stdout).toContain('className: inner\n');

@@ -124,8 +124,8 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
     await view('Rejections');
     await row('limiter-2').filter({ hasText: words }).waitFor();
     await view('Fleets');
-    await row('limiter-2').filter({ hasText: 'refused' }).waitFor();
-    await page.getByRole('banner').getByText('1 refuses').waitFor();
+    await row('limiter-2').filter({ hasText: 'rejected' }).waitFor();
+    await page.getByRole('banner').getByText('1 rejects').waitFor();
   });
 
   it('fits a phone, every view of it, in the dark', async () => {

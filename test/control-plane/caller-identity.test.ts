@@ -120,7 +120,10 @@ describe('a token of the file', () => {
       { token: edgeToken, fleet: 'green' },
       '7 PERMISSION_DENIED: the client "token:edge" is not bound to the fleet "green"',
     ],
-    [{ token: otherToken }, '7 PERMISSION_DENIED: the client "token:other" is bound to no fleet'],
+    [
+      { token: otherToken },
+      '7 PERMISSION_DENIED: the client "token:other" has no fleet: add it to XDS_CLIENT_FLEETS',
+    ],
     [{ token: `${edgeToken}x` }, '16 UNAUTHENTICATED: the token is not known'],
     [
       { authorization: () => `Basic ${edgeToken}` },
@@ -216,7 +219,7 @@ describe('a service account', () => {
       'another account',
       {},
       reviewed({ user: `${account}x` }),
-      `7 PERMISSION_DENIED: the client "${account}x" is bound to no fleet`,
+      `7 PERMISSION_DENIED: the client "${account}x" has no fleet: add it to XDS_CLIENT_FLEETS`,
     ],
     [
       'an unknown token',

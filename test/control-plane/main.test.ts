@@ -607,7 +607,8 @@ const tlsRows: Row[] = [
     seen: {
       unset: ['blue'],
       'limiter=green': '7 PERMISSION_DENIED: the certificate of "limiter" is not bound to the fleet "blue"',
-      'stranger=blue': '7 PERMISSION_DENIED: the certificate of "limiter" is bound to no fleet',
+      'stranger=blue':
+        '7 PERMISSION_DENIED: the certificate of "limiter" has no fleet: add it to XDS_CLIENT_FLEETS',
     },
     observe: limiterOf('blue', 'limiter'),
   },

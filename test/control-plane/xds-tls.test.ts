@@ -165,8 +165,16 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
           fleet: 'green',
           text: 'the certificate of "limiter.blue.example" is not bound to the fleet "green"',
         },
-        { pair: unknown, fleet: 'blue', text: 'the certificate of "unknown" is bound to no fleet' },
-        { pair: posing, fleet: 'blue', text: 'the certificate of "x.example" is bound to no fleet' },
+        {
+          pair: unknown,
+          fleet: 'blue',
+          text: 'the certificate of "unknown" has no fleet: add it to XDS_CLIENT_FLEETS',
+        },
+        {
+          pair: posing,
+          fleet: 'blue',
+          text: 'the certificate of "x.example" has no fleet: add it to XDS_CLIENT_FLEETS',
+        },
       ];
       for (const { pair, fleet, text } of refused) {
         const client = connectAs(port, authority.caFile, fleet, pair);

@@ -374,7 +374,7 @@ describeWithServer('a reset in memcache', memcachedProgram, (path) => {
     const answer = await reset(limiter, 'domain=r&entry=few=v');
     expect([answer.body.reset, confirmations(answer)]).toEqual([1, [true]]);
     expect(answer.body.missing).toEqual([
-      { command: 'PUBLISH', message: expect.stringContaining('memcached carries no messages') },
+      { command: 'PUBLISH', message: expect.stringContaining('memcached cannot notify other limiters') },
     ]);
     expect([await code(limiter, 'few'), await code(other, 'few')]).toEqual(['OK', 'OVER_LIMIT']);
     expect((await reset(limiter, 'domain=r&all=true')).status).toBe(501);

@@ -124,7 +124,7 @@ describe('a hostile server', () => {
         ),
       );
       await stream.ended;
-      const problem = `its ${what} has 100000 characters, and 4096 are the most`;
+      const problem = `its ${what} has 100000 characters; the maximum is 4096`;
       await eventually(() =>
         expect(watched.reported).toContain(
           `lost: the server sent something other than a DeltaDiscoveryResponse: ${problem}`,

@@ -459,7 +459,7 @@ export class XdsConfigSource implements ConfigSource {
 function checkLengths(texts: Record<string, string>): void {
   for (const [what, { length }] of Object.entries(texts))
     if (length > longestText)
-      throw new Error(`its ${what} has ${length} characters, and ${longestText} are the most`);
+      throw new Error(`its ${what} has ${length} characters; the maximum is ${longestText}`);
 }
 
 /** A response, split into rules and overrides. */

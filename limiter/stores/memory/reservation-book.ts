@@ -26,7 +26,7 @@ export interface CounterReservations {
   /** The amount that they charged to the counter. */
   reserved: number;
   returned: ReturnedTotal;
-  /** Hits that may still be returned, of reservations that are open or expired with their charge kept. */
+  /** Hits that reservations may still return: open ones, and expired ones that stay charged. */
   returnable: number;
   /** The sum that expired reservations have returned to the counter. */
   expired: number;

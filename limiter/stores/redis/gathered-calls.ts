@@ -345,7 +345,7 @@ export interface TurnGatheringOptions {
  */
 const turnsOfOne = 16;
 
-/** Chosen: ops join a batch that waits for a place for this long. Its wait is bounded, and theirs is at most this much shorter. */
+/** Chosen: how long a waiting batch accepts more operations. It bounds how much longer the first one waits than the others. */
 const joinMs = 5;
 
 /** Gathers ops that arrive in one turn of the event loop, or in a window, into as few batches as possible. */

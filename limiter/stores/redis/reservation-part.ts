@@ -227,14 +227,14 @@ function outcomeOf(letter: number): ReservationHold['outcome'] | undefined {
 }
 
 const reserveOutcomes = ['reserved', 'repeated', 'refused', 'conflict', 'full'] as const;
-const settleOutcomes = ['settled', 'late', 'repeated', 'unknown', 'partial'] as const;
+const commitOutcomes = ['settled', 'late', 'repeated', 'unknown', 'partial'] as const;
 
 /** Writes the outcome of the call. Returns false for a word that the script never gives. */
 function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
   call.hasMore = word === 'more' && verb !== 'commit';
   if (verb === 'look') return word === 'looked' || call.hasMore;
   if (verb === 'commit') {
-    const settled = settleOutcomes.find((one) => one === word);
+    const settled = commitOutcomes.find((one) => one === word);
     if (settled !== undefined) call.settled = settled;
     return settled !== undefined;
   }
