@@ -1,6 +1,7 @@
 /** The interfaces of a version as names and schemas, to compare with those of a later version. Descriptions are left out. */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { load } from 'js-yaml';
 import { programs } from '../../cli/main.ts';
 import { type Command, helpFlag } from '../../cli/shared/flags.ts';
@@ -22,18 +23,24 @@ function settingsOf(groups: readonly { settings: SettingsTable }[]): Json {
   );
 }
 
-/** Without what is for readers alone; `true` in place of what a name stands for there. */
-function plain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plain);
+/** Schemas that have the names of fields as keys, which a keyword may be, too. */
+const fieldsByName = /^(properties|patternProperties)$/;
+
+/** Keywords for readers alone. */
+const metadata =
+  /^(description|summary|title|\$id|\$comment|examples?|defaultSnippets|additionalPrinterColumns|app\.kubernetes\.io\/version)$/;
+
+/** Each CEL rule of a resource definition as its expression. */
+const celRules = 'x-kubernetes-validations';
+
+/** Removes texts for readers, examples, and the version of the product. Keeps fields of the same names. */
+export function plain(value: unknown, name = '', areFields = false): unknown {
+  if (Array.isArray(value)) return value.map((one) => (name === celRules ? one.rule : plain(one)));
   if (!isObject(value)) return value;
+  const isMetadata = (key: string): boolean => metadata.test(key) || (name === 'info' && key === 'version');
   return Object.fromEntries(
-    Object.entries(value).flatMap(([name, own]) =>
-      (/^(description|summary|title|\$id|\$comment)$/.test(name) && typeof own === 'string') ||
-      /^(examples?|defaultSnippets|x-kubernetes-validations|additionalPrinterColumns|version|info|app\.kubernetes\.io\/version)$/.test(
-        name,
-      )
-        ? []
-        : [[name, plain(own)]],
+    Object.entries(value).flatMap(([key, own]) =>
+      !areFields && isMetadata(key) ? [] : [[key, plain(own, key, !areFields && fieldsByName.test(key))]],
     ),
   );
 }
@@ -120,39 +127,57 @@ export async function interfaces(): Promise<Json> {
 const mayRise = /^(maximum|maxLength|maxItems|maxProperties)$/;
 const mayFall = /^(minimum|minLength|minItems|minProperties)$/;
 
-/** Keywords of a schema that narrow what it accepts. A property may have such a name, and is an object. */
+/** Keywords of a schema that narrow what it accepts. */
 const narrows =
-  /^(enum|const|pattern|format|multipleOf|uniqueItems|(exclusive)?(Max|Min)imum|(max|min)(imum|Length|Items|Properties))$/i;
+  /^(type|enum|const|pattern|format|multipleOf|uniqueItems|(exclusive)?(Max|Min)imum|(max|min)(imum|Length|Items|Properties))$/i;
+const restricts =
+  /^(not|allOf|oneOf|anyOf|if|dependent(Required|Schemas)|dependencies|propertyNames|patternProperties|items|contains|x-kubernetes-validations)$/;
 
+/** Keywords whose schema accepts less if their value accepts more, or after any change. */
+const inverted = /^(not|if|dependent(Required|Schemas)|dependencies)$/;
+
+/** Whether a keyword that a schema did not have makes it accept less. */
 function isNewBound(name: string, value: unknown): boolean {
-  return (narrows.test(name) && !isObject(value)) || (name === 'additionalProperties' && value === false);
+  if (name === 'additionalProperties') return value !== true;
+  if (name === 'required') return value === true || (Array.isArray(value) && value.length > 0);
+  return narrows.test(name) || restricts.test(name);
+}
+
+/** Whether a keyword that a schema does not have any more makes it accept more. */
+function isFormerBound(name: string): boolean {
+  return name === 'required' || name === celRules || mayRise.test(name) || mayFall.test(name);
+}
+
+const isIn = (list: readonly unknown[], one: unknown): boolean =>
+  list.some((other) => lost(one, other).length === 0);
+
+function lostOfList(name: string, old: readonly unknown[], now: readonly unknown[]): string[] {
+  // A field that is no longer required takes what was accepted; one that is required now does not. CEL rules are the same.
+  if (name === 'required' || name === celRules) return now.filter((one) => !old.includes(one)).map(String);
+  const gone = old.filter((one) => !isIn(now, one));
+  // All of these apply, so another one narrows.
+  const added = name === 'allOf' ? now.filter((one) => !old.some((other) => isIn([one], other))) : [];
+  return [...gone, ...added].map((one) => JSON.stringify(one));
 }
 
 /** What a later version has lost or narrowed: a path each. Additions are fine. */
-export function lost(old: unknown, now: unknown, path = ''): string[] {
+export function lost(old: unknown, now: unknown, path = '', areFields = false): string[] {
   const name = path.slice(path.lastIndexOf('.') + 1);
   if (Array.isArray(old)) {
     if (!Array.isArray(now)) return [path];
-    // A field that is no longer required takes what was accepted; one that is required now does not.
-    if (name === 'required') return now.filter((one) => !old.includes(one)).map((one) => `${path}: ${one}`);
-    return old.flatMap((one) => {
-      const isThere = now.some((other) => lost(one, other, path).length === 0);
-      return isThere ? [] : [`${path}: ${JSON.stringify(one)}`];
-    });
+    return lostOfList(name, old, now).map((one) => `${path}: ${one}`);
   }
   if (isObject(old)) {
     if (!isObject(now)) return [path];
-    const newlyRequired =
-      old['required'] === undefined && Array.isArray(now['required']) && 'properties' in old;
-    const own = newlyRequired && (now['required'] as unknown[]).length > 0 ? [`${path}.required`] : [];
     return [
-      ...own,
       ...Object.keys(now).flatMap((key) =>
-        !(key in old) && isNewBound(key, now[key]) ? [`${path}.${key}`] : [],
+        !areFields && !(key in old) && isNewBound(key, now[key]) ? [`${path}.${key}`] : [],
       ),
       ...Object.entries(old).flatMap(([key, value]) => {
-        if (key in now) return lost(value, now[key], `${path}.${key}`);
-        return key === 'required' || mayRise.test(key) || mayFall.test(key) ? [] : [`${path}.${key}`];
+        const own = `${path}.${key}`;
+        if (!(key in now)) return !areFields && isFormerBound(key) ? [] : [own];
+        if (!areFields && inverted.test(key)) return isDeepStrictEqual(value, now[key]) ? [] : [own];
+        return lost(value, now[key], own, !areFields && fieldsByName.test(key));
       }),
     ];
   }

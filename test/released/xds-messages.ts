@@ -2,25 +2,38 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import type { Any } from '@bufbuild/protobuf/wkt';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
+import type { ObjectRow } from '../../control-plane/http/snapshot-page.ts';
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import {
   DeltaDiscoveryRequestSchema,
+  type DeltaDiscoveryResponse,
+  DeltaDiscoveryResponseSchema,
   DiscoveryRequestSchema,
+  type DiscoveryResponse,
+  DiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
+import { resourceHead } from '../../rules/xds/resource.ts';
 import { AdsServer } from '../support/ads-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
 import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
-import { rule } from '../support/rule-builder.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** What a limiter sends at first, as it accepts, and as it rejects; and what a control plane sends at first. */
+export type XdsForm = 'world' | 'delta';
+
+/**
+ * A limiter's first request, its answers to the resources of `controlPlaneOfShop`, to damaged ones, and to a damaged override among
+ * them. A control plane's first response to a limiter with all capabilities, and to a limiter without capabilities.
+ */
 export interface XdsMessages {
-  limiter: Record<'world' | 'delta', { subscribe: string; accept: string; reject: string }>;
-  controlPlane: Record<'world' | 'delta', string>;
+  limiter: Record<XdsForm, { subscribe: string; accept: string; reject: string; rejectOverride: string }>;
+  controlPlane: Record<XdsForm, { all: string; fallback: string }>;
 }
 
 export const methods = {
@@ -31,7 +44,7 @@ export const methods = {
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 
 /** A stream of raw messages to a control plane, until the test ends. */
-export function rawStream(port: number, form: keyof typeof methods): ClientDuplexStream<Buffer, Buffer> {
+export function rawStream(port: number, form: XdsForm): ClientDuplexStream<Buffer, Buffer> {
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
   const call: ClientDuplexStream<Buffer, Buffer> = client.makeBidiStreamRequest(
     methods[form],
@@ -46,25 +59,93 @@ export function rawStream(port: number, form: keyof typeof methods): ClientDuple
   return call;
 }
 
-/** A control plane with one object; `apply` changes it. */
+/** Rules that need the capability `algorithms`. */
+export const slidingDay = (requestsPerUnit: number) => ({
+  rateLimit: { unit: 'day', requestsPerUnit, algorithm: 'SlidingWindow' },
+});
+
+/**
+ * A control plane with rules of `shop` for all limiters, rules of `zone` that not every limiter supports, with an older generation for
+ * the others, and an override of `shop`, which has none. `apply` changes `shop`, and `applySale` the
+ * override.
+ */
 export async function controlPlaneOfShop() {
   const folder = temporaryFolder();
+  const write = (name: string, text: string): void => writeFileSync(join(folder, `${name}.yaml`), text);
   const apply = (requests: number, more = {}): void =>
-    writeFileSync(
-      join(folder, 'shop.yaml'),
-      rateLimitConfigText({ name: 'shop', domain: 'shop', requests, rule: more }),
-    );
+    write('shop', rateLimitConfigText({ name: 'shop', domain: 'shop', requests, rule: more }));
+  const applyZone = (requests: number, more = {}): void =>
+    write('zone', rateLimitConfigText({ name: 'zone', domain: 'zone', requests, rule: more }));
   apply(3);
+  applyZone(2);
   const plane = await InProcessControlPlane.start({
     env: { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: folder },
   });
   onTestFinished(async () => void (await plane.stop()));
-  return { plane, apply };
+  const objectsAre = (wanted: [name: string, needs: string[], fallback: number | null][]) =>
+    eventually(async () => {
+      const objects: ObjectRow[] = (await plane.snapshot()).fleets[0].objects;
+      expect(objects.map(({ name, served }) => [name, served?.needs, served?.fallbackGeneration])).toEqual(
+        wanted,
+      );
+    });
+  await objectsAre([
+    ['default/shop', [], null],
+    ['default/zone', [], null],
+  ]);
+  applyZone(4, slidingDay(4));
+  const applySale = (requestsPerUnit: number): void => {
+    const match = [{ key: 'key', value: 'sale' }];
+    const spec = { domain: 'shop', match, requestsPerUnit, permanent: true, reason: 'a sale' };
+    const metadata = { name: 'sale', namespace: 'default' };
+    const apiVersion = 'ratelimit.weir.dev/v1alpha1';
+    write('sale', JSON.stringify({ apiVersion, kind: 'RateLimitOverride', metadata, spec }));
+  };
+  applySale(5);
+  await objectsAre([
+    ['default/shop', [], null],
+    ['default/zone', ['algorithms'], 1],
+    ['override/default/sale', ['overrides'], null],
+  ]);
+  return { plane, apply, applySale };
 }
 
-const shop = { name: 'shop', domain: 'shop', descriptors: [rule({ key: 'key' })] };
+type Response = DiscoveryResponse | DeltaDiscoveryResponse;
 
-async function limiterMessages(form: 'world' | 'delta') {
+export function responseIn(message: string, form: XdsForm): Response {
+  const bytes = Buffer.from(message, 'base64');
+  return form === 'delta'
+    ? fromBinary(DeltaDiscoveryResponseSchema, bytes)
+    : fromBinary(DiscoveryResponseSchema, bytes);
+}
+
+/** The next response after this one: the same resources with other values. Its version is its nonce. */
+export function damaged(
+  response: Response,
+  nonce: string,
+  damage: (value: Uint8Array) => Uint8Array = () => new Uint8Array([10]),
+): Uint8Array {
+  const changed = (resource: Any): Any => ({ ...resource, value: damage(resource.value) });
+  if (response.$typeName === 'envoy.service.discovery.v3.DiscoveryResponse') {
+    const resources = response.resources.map(changed);
+    return toBinary(DiscoveryResponseSchema, { ...response, resources, versionInfo: nonce, nonce });
+  }
+  const resources = response.resources.map((one) => ({
+    ...one,
+    version: nonce,
+    resource: changed(one.resource!),
+  }));
+  return toBinary(DeltaDiscoveryResponseSchema, { ...response, resources, nonce });
+}
+
+/** An override without an effect, in place of each override. */
+function withoutEffect(value: Uint8Array): Uint8Array {
+  if (!resourceHead(value).isOverride) return value;
+  const { name, domain } = fromBinary(RateLimitConfigSchema, value);
+  return toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, { name, domain, override: {} }));
+}
+
+async function recordedMessages(form: XdsForm) {
   const server = await AdsServer.start({ incremental: form === 'delta' });
   onTestFinished(() => server.stop());
   const starting = startLimiterHere({
@@ -75,36 +156,32 @@ async function limiterMessages(form: 'world' | 'delta') {
       POD_NAME: 'limiter-0',
     },
   });
-  const bad = {
-    typeUrl: 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig',
-    value: Buffer.from([10]),
+  const stream = await (form === 'delta' ? server.deltaStream() : server.stream());
+  const next = async (): Promise<string> => {
+    const request = await stream.request();
+    return base64(
+      request.$typeName === 'envoy.service.discovery.v3.DiscoveryRequest'
+        ? toBinary(DiscoveryRequestSchema, request)
+        : toBinary(DeltaDiscoveryRequestSchema, request),
+    );
   };
-  const messages: Uint8Array[] = [];
-  if (form === 'world') {
-    const stream = await server.stream();
-    const next = async () => messages.push(toBinary(DiscoveryRequestSchema, await stream.request()));
-    await next();
-    stream.respond({ version: '1', sources: [shop] });
-    await next();
-    stream.respond({ version: '2', resources: [bad] });
-    await next();
-  } else {
-    const stream = await server.deltaStream();
-    const next = async () => messages.push(toBinary(DeltaDiscoveryRequestSchema, await stream.request()));
-    await next();
-    // Under the name that a control plane gives it: the limiter repeats that name when it rejects the resource.
-    stream.respond({ version: '1', resources: { 'default/shop': ['1', shop] } });
-    await next();
-    stream.respond({ version: '2', resources: { 'default/shop': ['2', bad.value] } });
-    await next();
-  }
+  const answerTo = (bytes: Uint8Array): Promise<string> => {
+    stream.send(bytes);
+    return next();
+  };
+  const subscribe = await next();
+  const all = await controlPlaneMessage(form, subscribe);
+  const fallback = await controlPlaneMessage(form, withoutCapabilities(subscribe, form));
+  const response = responseIn(all, form);
+  const accept = await answerTo(Buffer.from(all, 'base64'));
+  const reject = await answerTo(damaged(response, 'damaged'));
+  const rejectOverride = await answerTo(damaged(response, 'without-effect', withoutEffect));
   const limiter = await starting;
   await limiter.stop();
-  const [subscribe = '', accept = '', reject = ''] = messages.map(base64);
-  return { subscribe, accept, reject };
+  return { limiter: { subscribe, accept, reject, rejectOverride }, controlPlane: { all, fallback } };
 }
 
-async function controlPlaneMessage(form: 'world' | 'delta', subscribe: string): Promise<string> {
+async function controlPlaneMessage(form: XdsForm, subscribe: string): Promise<string> {
   const { plane } = await controlPlaneOfShop();
   const call = rawStream(plane.ports.xds, form);
   const first = new Promise<Buffer>((resolve) => call.once('data', resolve));
@@ -113,25 +190,23 @@ async function controlPlaneMessage(form: 'world' | 'delta', subscribe: string): 
 }
 
 export async function makeXdsMessages(): Promise<XdsMessages> {
-  const limiter = { world: await limiterMessages('world'), delta: await limiterMessages('delta') };
+  const world = await recordedMessages('world');
+  const delta = await recordedMessages('delta');
   return {
-    limiter,
-    controlPlane: {
-      world: await controlPlaneMessage('world', limiter.world.subscribe),
-      delta: await controlPlaneMessage('delta', limiter.delta.subscribe),
-    },
+    limiter: { world: world.limiter, delta: delta.limiter },
+    controlPlane: { world: world.controlPlane, delta: delta.controlPlane },
   };
 }
 
 /** The same message of a limiter that reports nothing of what it can do, as envoyproxy/ratelimit and other builds do. */
-export function withoutCapabilities(message: string, form: keyof typeof methods): string {
+export function withoutCapabilities(message: string, form: XdsForm): string {
   return withMetadata(message, form, (given) =>
     Object.fromEntries(Object.entries(given).filter(([name]) => name === 'pod' || name === 'instance')),
   );
 }
 
 /** The same message of an earlier Weir, which supports the first of the capabilities alone. */
-export function withFirstCapability(message: string, form: keyof typeof methods): string {
+export function withFirstCapability(message: string, form: XdsForm): string {
   return withMetadata(message, form, (given) => ({
     ...given,
     capabilities: (given['capabilities'] as string[]).slice(0, 1),
@@ -140,11 +215,7 @@ export function withFirstCapability(message: string, form: keyof typeof methods)
 
 type Metadata = NonNullable<Node['metadata']>;
 
-function withMetadata(
-  message: string,
-  form: keyof typeof methods,
-  change: (given: Metadata) => Metadata,
-): string {
+function withMetadata(message: string, form: XdsForm, change: (given: Metadata) => Metadata): string {
   const changed = (node: Node | undefined) =>
     node && (node.metadata === undefined ? node : { ...node, metadata: change(node.metadata) });
   const bytes = Buffer.from(message, 'base64');
