@@ -1,6 +1,6 @@
 /**
- * `npm run release`: makes the files of a release from the commit that is checked out, and pushes them with the image. All
- * that is made is made of an export of that commit, so twice the same commit is twice the same bytes.
+ * `npm run release`: makes the files of a release from the commit that is checked out, and pushes them with the image. It uses only
+ * an export of that commit, so the same commit always gives the same bytes.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -31,16 +31,16 @@ interface ReleaseOptions {
   /** The name of the image without a tag. Registries allow only lowercase letters. */
   image: string;
   out: string;
-  /** Node's names of those that the command line is made for; it may be for none. */
+  /** The processors that it makes the command line for, by Node's names. May be empty. */
   processors: readonly string[];
 }
 
 interface Release extends ReleaseOptions {
   version: string;
   commit: string;
-  /** When the commit was made: the time of all that is made of it. */
+  /** The time of the commit, which all files of the release get. */
   epochSeconds: number;
-  /** Of the commit, with the names of the release in them. */
+  /** The folder with the files of the commit, in which the names of the release replace the placeholder. */
   sources: string;
 }
 
@@ -52,7 +52,7 @@ interface Step {
   env?: Record<string, string>;
 }
 
-/** What stops a release, in words for who started it. */
+/** Stops a release, with a message for the user. */
 class ReleaseError extends Error {
   override readonly name = 'ReleaseError';
 }
@@ -61,27 +61,31 @@ const defaultOut = join(projectRoot, 'dist-release');
 
 const knownProcessors = ['x64', 'arm64'];
 
-/** What the sources call a repository that has none: documents, chart and alerts. */
+/** The name of the repository in documents, chart and alerts before a release replaces it. */
 const placeholder = 'example/weir';
 
 const help = `Usage: npm run release -- [flags]
 
-Makes npm tarballs (weir, and the library @weir-limits/limiter), chart, command line for Linux (x64 and arm64, without Node), bill of
-materials and SHA256SUMS of the commit that is checked out; then pushes the image for linux/amd64 and linux/arm64 and the chart to its registry, and creates the release on
-GitHub. Refuses before all of that unless nothing is uncommitted, the commit has the tag v<version>, CHANGELOG.md has a
-section "## <version>", and docker with buildx, podman or buildah (signed in to the registry), gh and helm are there.
+Releases the commit that is checked out. The command makes these files: the npm tarballs (weir, and the library
+@weir-limits/limiter), the chart, the command line for Linux (x64 and arm64, with Node in it), the bill of materials and SHA256SUMS.
+Then it pushes the image for linux/amd64 and linux/arm64, pushes the chart to the same registry, and creates the release on GitHub.
 
-It stops after it has written test/released/<version>.json if that is missing: what tests of later versions compare with.
+It stops before it creates anything if there are uncommitted changes, if the commit has no tag v<version>, or if CHANGELOG.md has no
+section "## <version>". It also stops if a program is missing. It needs gh, helm, and one of docker with buildx, podman and buildah,
+which must be signed in to the registry.
 
-The repository in package.json names it all: image, chart, and what documents and alerts point to. A fork changes that line.
+Tests of later versions compare with test/released/<version>.json. If that file is missing, the command writes it and stops, so that
+you can commit it.
 
-  --dry-run              makes the files, says what would refuse the release, and prints the commands that push
-  --repository <name>    <owner>/<name> on GitHub, in place of that of package.json
-  --image <name>         where the image goes, without a tag (default: ghcr.io/<owner>/<name>); the chart goes below it
-  --processors <list>    those of the command line (default: x64,arm64); none leaves it out
-  --out <folder>         for the files, empty or new (default: dist-release, which is emptied)
+The field repository in package.json determines the names of image and chart, and the links in documents and alerts. In a fork, change it.
 
-Exit status: 0 when all is done, 1 when something was refused or failed, 2 for a wrong command line.
+  --dry-run              makes the files, prints what would stop the release, and prints the commands that push
+  --repository <name>    <owner>/<name> on GitHub (default: the repository in package.json)
+  --image <name>         name of the image, without a tag (default: ghcr.io/<owner>/<name>); the chart goes below it
+  --processors <list>    processors to make the command line for (default: x64,arm64); "none" makes no command line
+  --out <folder>         an empty or new folder for the files (default: dist-release, which the command empties)
+
+Exit status: 0 after a complete release or dry run, 1 when something stopped the release or failed, 2 for a wrong command line.
 `;
 
 /** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
@@ -102,15 +106,15 @@ function readOptions(args: readonly string[]): ReleaseOptions | undefined {
   const repository = values.repository ?? ownRepository();
   if (!dryRun && repository === placeholder) {
     throw new FlagError(
-      `to push, the repository in package.json (or --repository) has to be yours, not ${placeholder}`,
+      `the repository is still ${placeholder}: to push, set the repository in package.json or --repository to yours`,
     );
   }
   if (!/^[\w.-]+\/[\w.-]+$/.test(repository)) {
-    throw new FlagError(`--repository is <owner>/<name>, not "${repository}"`);
+    throw new FlagError(`--repository must be <owner>/<name>, not "${repository}"`);
   }
   const image = values.image ?? `ghcr.io/${repository.toLowerCase()}`;
   if (!/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)+$/.test(image)) {
-    throw new FlagError(`--image is <registry>/<name> in small letters and without a tag, not "${image}"`);
+    throw new FlagError(`--image must be <registry>/<name> in lowercase and without a tag, not "${image}"`);
   }
   const processors = values.processors === 'none' ? [] : values.processors.split(',');
   const unknown = processors.find((name) => !knownProcessors.includes(name));
@@ -118,7 +122,7 @@ function readOptions(args: readonly string[]): ReleaseOptions | undefined {
     throw new FlagError(`--processors takes ${knownProcessors.join(',')}, not "${unknown}"`);
   const out = values.out === undefined ? defaultOut : resolve(values.out);
   if (out !== defaultOut && existsSync(out) && readdirSync(out).length > 0) {
-    throw new FlagError(`--out is an empty or a new folder, and ${out} has files`);
+    throw new FlagError(`--out must be an empty or new folder, but ${out} has files`);
   }
   return { dryRun, repository, image, out, processors };
 }
@@ -156,22 +160,23 @@ function readRelease(options: ReleaseOptions, folder: string): Release {
   return { ...options, version, commit, epochSeconds, sources };
 }
 
-/** All at once, so that they can be corrected together. */
+/** All reasons that stop the release, so that you can correct them together. */
 function refusals({ version, sources }: Release): string[] {
   const reasons: string[] = [];
   const changed = printed('git', ['status', '--porcelain']).split('\n').filter(Boolean);
   if (changed.length > 0) {
     const names = changed.map((line) => line.trim().split(' ').at(-1));
     const shown = `${names.slice(0, 5).join(', ')}${names.length > 5 ? ', ...' : ''}`;
-    reasons.push(`not committed, and so in no file of the release: ${shown} (${names.length} in all)`);
+    reasons.push(`${names.length} uncommitted changes (${shown}): commit or remove them`);
   }
   const tags = printed('git', ['tag', '--points-at', 'HEAD']).split('\n');
   if (!tags.includes(`v${version}`))
-    reasons.push(`the commit has no tag v${version}, the version of package.json`);
-  if (changesOf(sources, version) === undefined) reasons.push(`CHANGELOG.md has no section "## ${version}"`);
+    reasons.push(`the commit has no tag v${version} (the version in package.json): run git tag v${version}`);
+  if (changesOf(sources, version) === undefined)
+    reasons.push(`CHANGELOG.md has no section "## ${version}": add one`);
   if (imageBuilder() === undefined)
-    reasons.push('none of docker with buildx, podman and buildah is on this machine');
-  if (!works('gh', '--version')) reasons.push('gh is not on this machine');
+    reasons.push('there is no docker with buildx, podman or buildah: install one of them');
+  if (!works('gh', '--version')) reasons.push('gh is missing: install it');
   return reasons;
 }
 
@@ -180,12 +185,12 @@ function recordRelease({ version, dryRun }: Release): void {
   const record = `test/released/${version}.json`;
   if (existsSync(join(projectRoot, record))) return;
   if (dryRun) {
-    console.log(`would write ${record}, and stop until it is committed`);
+    console.log(`would write ${record} and stop, so that you can commit it`);
     return;
   }
   const args = ['run', '--project', 'tests', 'test/released/released.test.ts', '-t', 'records'];
   mustRun({ title: record, command: 'vitest', args, cwd: projectRoot, env: { RECORD_RELEASE: version } });
-  throw new ReleaseError(`${record} is new: commit it, and tag that commit`);
+  throw new ReleaseError(`${record} is new: commit it, and move the tag to that commit`);
 }
 
 function works(command: string, ...args: string[]): boolean {
@@ -234,7 +239,7 @@ function nameRelease({ sources, repository, image, epochSeconds }: Release, helm
     '\n  repository: weir\n',
   );
   if (after === undefined || more.length > 0)
-    throw new ReleaseError('values.yaml does not say "repository: weir" once');
+    throw new ReleaseError('values.yaml must contain "repository: weir" exactly once');
   writeFileSync(join(chart, 'values.yaml'), `${before}\n  repository: ${image}\n${after}`);
   const env = { WEIR_HELM: helm };
   mustRun({ title: 'chart', command: process.execPath, args: ['scripts/chart.ts'], cwd: sources, env });
@@ -409,8 +414,9 @@ function makeRelease(options: ReleaseOptions, folder: string): void {
   const { version, commit, out, dryRun } = release;
   console.log(`weir ${version} of commit ${commit}`);
   const reasons = refusals(release);
-  if (reasons.length > 0 && !dryRun) throw new ReleaseError(`refused\n  ${reasons.join('\n  ')}`);
-  for (const reason of reasons) console.log(`would refuse: ${reason}`);
+  if (reasons.length > 0 && !dryRun)
+    throw new ReleaseError(`stopped before it created anything\n  ${reasons.join('\n  ')}`);
+  for (const reason of reasons) console.log(`would stop: ${reason}`);
   recordRelease(release);
   if (out === defaultOut) rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });

@@ -7,7 +7,7 @@ import {
   type TextlintRuleModule,
 } from '@textlint/kernel';
 import terminologyRule from 'textlint-rule-terminology';
-import { cellLength, lineLength, plainText, sentenceLength } from './sentence-rules.ts';
+import { cellLength, lineLength, plainText, repeatedWords, sentenceLength } from './sentence-rules.ts';
 import { bySense, retired, spelling, type Term, terminology } from './terms.ts';
 import type { ProseText } from './texts.ts';
 
@@ -44,6 +44,7 @@ const rules = {
   spelling: termRule(spelling),
   'long sentence': { rule: sentenceLength, options: { words: 30 } },
   'long cell': { rule: cellLength, options: { words: 30 } },
+  'repeated words': { rule: repeatedWords, options: {} },
   'long line': { rule: lineLength, options: { characters: 140 } },
   'word by sense': termRule(bySense),
   'passive voice': writeGoodRule('passive'),

@@ -3,18 +3,18 @@ import { projectRoot } from '../commands.ts';
 import { compareCounts, countsOf } from '../prose.ts';
 import { findingsOf, kinds } from './lint.ts';
 import { countWords, sentencesOf } from './sentence-rules.ts';
-import { descriptionsIn, helpParagraphs, messagesIn, messageTexts } from './texts.ts';
+import { descriptionsIn, failuresIn, helpParagraphs, messagesIn, messageTexts } from './texts.ts';
 
 async function kindsIn(markdown: string, source = 'docs/a.md'): Promise<string[]> {
   return (await findingsOf([{ source, markdown }])).map(({ kind, line }) => `${line} ${kind}`);
 }
 
-const words = (count: number) => `It has${' ox'.repeat(count - 2)}.`;
+const words = (count: number) => `It has${' o,'.repeat(count - 2)}.`;
 
 describe('the linter of prose', () => {
   it('allows sentences of 30 words, over lines and with code as one word', async () => {
     expect(await kindsIn(`${words(30)}\n${words(30)}`)).toEqual([]);
-    expect(await kindsIn(`# T\n\n${words(31).replaceAll(' ox ox', '\nox ox')}`)).toEqual(['3 long sentence']);
+    expect(await kindsIn(`# T\n\n${words(31).replaceAll(' o, o', '\no, o')}`)).toEqual(['3 long sentence']);
     expect(await kindsIn(`${words(29).slice(0, -1)} \`a b c d e\`.`)).toEqual([]);
     expect(await kindsIn(`${words(20)} \`a\` is${words(20)}`)).toEqual([]);
   });
@@ -26,7 +26,7 @@ describe('the linter of prose', () => {
   });
 
   it('finds long lines outside of tables, code and links', async () => {
-    const long = 'abcdefghijklm '.repeat(11).trim();
+    const long = 'abcdefghijklm, '.repeat(11).trim();
     expect(await kindsIn(`Short.\n${long}.`)).toEqual(['1 long line']);
     expect(await kindsIn(`\`\`\`\n${long}\n\`\`\``)).toEqual([]);
     expect(await kindsIn(`[${long}](a.md)`)).toEqual([]);
@@ -42,6 +42,8 @@ describe('the linter of prose', () => {
     ['It uses 5 % less.', 'spelling'],
     ['The file is read.', 'passive voice'],
     ['It is very fast.', 'filler'],
+    ['It reads the The file.', 'repeated words'],
+    ['It stays in force in force, and ends.', 'repeated words'],
   ])('finds in "%s": %s', async (text, kind) => {
     expect(await kindsIn(text)).toEqual([`1 ${kind}`]);
   });
@@ -78,6 +80,12 @@ describe('texts for readers', () => {
       list: [{ summary: 'Three.' }],
     };
     expect(descriptionsIn(schema)).toEqual(['One.', 'Two.', 'Three.']);
+  });
+
+  it('are the messages with which the chart rejects values', () => {
+    const template =
+      '{{- fail "a.b is set: remove it" -}} {{- fail (printf "%s has \\"%d\\"" .a .b) -}} {{ print "no message" }}';
+    expect(failuresIn(template)).toEqual(['`x` is set: remove it', '`x` has "`x`"']);
   });
 
   it('are the messages of a source file', () => {

@@ -56,6 +56,16 @@ export const cellLength: TextlintRuleModule<{ words?: number }> = (context, { wo
   },
 });
 
+/** Finds up to three words that are written twice, such as "in force in force". Neighboring pieces of code are no repetition. */
+export const repeatedWords: TextlintRuleModule = (context) => ({
+  [context.Syntax.Paragraph](node) {
+    for (const [, words] of plainText(node).matchAll(/(?<![\w'-])((?:[a-z]+ ){0,2}[a-z]+) \1(?![\w'-])/gi)) {
+      if (!/\bcode\b/.test(words ?? ''))
+        context.report(node, new context.RuleError(`"${words}" is written twice`));
+    }
+  },
+});
+
 /** Checks the lines of documents. Lines with a link or long code may have any length. */
 export const lineLength: TextlintRuleModule<{ characters?: number }> = (
   context,

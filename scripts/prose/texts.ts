@@ -1,6 +1,6 @@
 /**
  * What the linter reads: the documents, and what programs show and the documents do not repeat: the descriptions of the API
- * and of the schemas (which are made from the table of fields), the help of commands, and every message in the sources.
+ * and of the schemas (which are made from the table of fields), the help of commands, and every message in the sources and the chart.
  * The texts of others that schemas/frozen-names.json lists are left out.
  */
 import { globSync, readFileSync } from 'node:fs';
@@ -25,6 +25,8 @@ const described = [
   'charts/weir/values.schema.json',
   'charts/weir/alerts/*.yaml',
   'crds/*.yaml',
+  'action.yml',
+  '.github/ISSUE_TEMPLATE/*.yml',
 ];
 
 /** The sources of the programs. Each text in them with several words is a message, a description, or text of a page. */
@@ -148,6 +150,18 @@ export function messageTexts(root: string): ProseText[] {
   });
 }
 
+/** The messages with which a template of the chart rejects values. Names of values are code. */
+export function failuresIn(template: string): string[] {
+  return [...template.matchAll(/\bfail \(?(?:printf )?"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) =>
+    markdownOf(
+      text
+        .replaceAll('\\"', '"')
+        .replaceAll(/(?:[\w-]+|%s)(?:[.=](?:\w+|%s))+/g, placeholder)
+        .replaceAll(/%[sdq]/g, placeholder),
+    ),
+  );
+}
+
 export async function proseTexts(root: string): Promise<ProseText[]> {
   const ofDocuments = filesOf(root, documents).map((source) => {
     return { source, markdown: readFileSync(join(root, source), 'utf8') };
@@ -155,10 +169,19 @@ export async function proseTexts(root: string): Promise<ProseText[]> {
   const seen = new Set<string>();
   const ofSchemas = filesOf(root, described).map((source) => {
     const text = readFileSync(join(root, source), 'utf8');
-    const all = descriptionsIn(source.endsWith('.yaml') ? load(text) : JSON.parse(text));
+    const all = descriptionsIn(/\.ya?ml$/.test(source) ? load(text) : JSON.parse(text));
     const fresh = [...new Set(all)].filter((one) => !seen.has(one));
     for (const one of fresh) seen.add(one);
     return { source, markdown: fresh.join('\n\n') };
   });
-  return [...ofDocuments, ...ofSchemas, ...messageTexts(root), ...(await helpTexts(helpParagraphs))];
+  const ofTemplates = filesOf(root, ['charts/weir/templates/**/*.tpl']).map((source) => {
+    return { source, markdown: failuresIn(readFileSync(join(root, source), 'utf8')).join('\n\n') };
+  });
+  return [
+    ...ofDocuments,
+    ...ofSchemas,
+    ...ofTemplates,
+    ...messageTexts(root),
+    ...(await helpTexts(helpParagraphs)),
+  ];
 }

@@ -3,13 +3,16 @@ import type { Values } from '../support/helm-chart.ts';
 const redis = { url: 'redis:6379' };
 const profile = { domain: 'shop', rate_limits: [{ actions: [{ remote_address: {} }] }] };
 
-/** Values that are refused, with what is said. */
+/** Values that the chart rejects, with the message. */
 export const refusedValues: readonly [said: string, values: Values][] = [
   [
-    'redis.url or redis.existingSecret is needed; to try the chart without Redis set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1',
+    'redis.url or redis.existingSecret is needed; to try the chart without Redis, set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1',
     {},
   ],
-  ['redis.url and redis.existingSecret exclude each other', { redis: { url: 'a:1', existingSecret: 'b' } }],
+  [
+    'redis.url and redis.existingSecret exclude each other: remove one of them',
+    { redis: { url: 'a:1', existingSecret: 'b' } },
+  ],
   [
     'redis.perSecond.url or redis.perSecond.existingSecret is needed',
     { redis: { ...redis, perSecond: { enabled: true } } },
@@ -31,7 +34,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, certManager: { enabled: true }, limiter: { xdsTls: { enabled: true } } },
   ],
   [
-    'certManager.enabled has nothing to make certificates for: limiters take their rules from files',
+    'certManager.enabled has no effect when limiters read their rules from files: set certManager.enabled=false',
     {
       redis,
       certManager: { enabled: true },
@@ -64,7 +67,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, certManager: { enabled: true }, limiter: { xdsToken: { existingSecret: 'token' } } },
   ],
   [
-    'which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa',
+    'which needs controlPlane.xds.serviceAccounts=true and no controlPlane.xds.tls.clientCa',
     {
       redis,
       certManager: { enabled: true },
@@ -121,7 +124,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, networkPolicy: { egress: { enabled: true } } },
   ],
   [
-    'networkPolicy.egress.enabled needs networkPolicy.egress.store: limiters could not reach the store',
+    'networkPolicy.egress.enabled needs networkPolicy.egress.store: without it, limiters cannot reach the store',
     { redis, networkPolicy: { enabled: true, egress: { enabled: true } } },
   ],
   [
@@ -136,31 +139,34 @@ export const refusedValues: readonly [said: string, values: Values][] = [
       controlPlane: { webhooks: { urlsSecret: 'a', signingSecret: 'a' } },
     },
   ],
-  ['helmTest.domain and helmTest.descriptor go together', { redis, helmTest: { domain: 'shop' } }],
+  [
+    'helmTest.domain and helmTest.descriptor need each other: set both or neither',
+    { redis, helmTest: { domain: 'shop' } },
+  ],
   [
     'helmTest.tlsSecret needs limiter.grpcTls.clientCa=true',
     { redis, helmTest: { tlsSecret: 'caller-tls' } },
   ],
   ['memcache.hostPort or memcache.srv is needed with store.type=memcache', { store: { type: 'memcache' } }],
   [
-    'memcache.hostPort and memcache.srv exclude each other',
+    'memcache.hostPort and memcache.srv exclude each other: remove one of them',
     { store: { type: 'memcache' }, memcache: { hostPort: 'a:1', srv: 'b' } },
   ],
   ['redis is set, but store.type is memory: remove one of them', { store: { type: 'memory' }, redis }],
   [
-    'store.type=memory needs limiter.workers=1: a limit would hold for each thread',
+    'store.type=memory needs limiter.workers=1: otherwise each thread counts on its own',
     { store: { type: 'memory' }, limiter: { workers: 'auto' } },
   ],
   [
-    'limiters have no rules: with controlPlane.enabled=false set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress',
+    'limiters have no rules: with controlPlane.enabled=false, set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress',
     { redis, controlPlane: { enabled: false } },
   ],
   [
-    'with limiter.rules or limiter.existingRulesConfigMap set controlPlane.enabled=false',
+    'with limiter.rules or limiter.existingRulesConfigMap, set controlPlane.enabled=false',
     { redis, limiter: { existingRulesConfigMap: 'rules' } },
   ],
   [
-    'limiter.rules and limiter.existingRulesConfigMap exclude each other',
+    'limiter.rules and limiter.existingRulesConfigMap exclude each other: remove one of them',
     {
       redis,
       controlPlane: { enabled: false },
@@ -172,11 +178,11 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': '' }, xdsAddress: 'b:1' } },
   ],
   [
-    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together',
+    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret need each other',
     { redis, limiter: { xdsTls: { enabled: true } } },
   ],
   [
-    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together',
+    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret need each other',
     { redis, controlPlane: { xds: { tls: { existingSecret: 'tls' } } } },
   ],
   [
@@ -204,7 +210,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { grpcTls: { clientCa: true } } },
   ],
   [
-    'limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it callers show no certificate',
+    'limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it, limiters do not request a certificate',
     { redis, limiter: { grpcTls: { existingSecret: 'tls', clientName: 'a' } } },
   ],
   [
@@ -212,11 +218,11 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { httpTls: { clientCa: true } } },
   ],
   [
-    'limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it callers show no certificate',
+    'limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it, limiters do not request a certificate',
     { redis, limiter: { httpTls: { existingSecret: 'tls', clientName: 'a' } } },
   ],
   [
-    'limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other',
+    'limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other: keep one of them',
     { redis, limiter: { callers: { existingConfigMap: 'a', existingSecret: 'b' } } },
   ],
   [
@@ -233,7 +239,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { callers: { entries: [{ name: 'a', token_sha256: 1e63, domains: ['a'] }] } } },
   ],
   [
-    'limiter.profiles and limiter.existingProfilesConfigMap exclude each other',
+    'limiter.profiles and limiter.existingProfilesConfigMap exclude each other: remove one of them',
     { redis, limiter: { profiles: { shop: profile }, existingProfilesConfigMap: 'a' } },
   ],
   [
@@ -257,11 +263,11 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },
   ],
   [
-    'controlPlane.xds.clientFleets has "a=b", which needs controlPlane.xds.tls.clientCa=true: without it the control plane asks for no certificates',
+    'controlPlane.xds.clientFleets has "a=b", which needs controlPlane.xds.tls.clientCa=true: without it, the control plane does not request certificates',
     { redis, controlPlane: { xds: { clientFleets: 'system:serviceaccount:c:d=e, a=b' } } },
   ],
   [
-    'controlPlane.xds.clientFleets has "system:serviceaccount:c:d=e", which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa',
+    'controlPlane.xds.clientFleets has "system:serviceaccount:c:d=e", which needs controlPlane.xds.serviceAccounts=true and no controlPlane.xds.tls.clientCa',
     {
       redis,
       controlPlane: {
@@ -274,21 +280,21 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, controlPlane: { xds: { clientFleets: 'token:a=b' } } },
   ],
   [
-    'controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, token:edge=edge: the others are bound to fleets, too',
+    'controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, such as token:edge=edge: all other limiters are bound to fleets, too',
     { redis, controlPlane: { xds: { tokensSecret: 'x' } } },
   ],
   ...[{ redis, controlPlane: { xds: { serviceAccounts: false } } }, { limiter: { enabled: false } }].map(
     (values): [string, Values] => [
-      'limiters could not prove who they are: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true',
+      'limiters have no way to authenticate: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true',
       values,
     ],
   ),
   [
-    'limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: the limiters could not prove who they are',
+    'limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: otherwise limiters cannot authenticate',
     { redis, controlPlane: { xds: { tokenAudience: 'other' } } },
   ],
   [
-    'controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true if others on the network may read token and secret',
+    'controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or controlPlane.secretLookup.allowPlain=true if others on the network may read the token and the secret',
     { redis, controlPlane: { webhooks: { signingSecret: 'a' }, secretLookup: { tokenSecret: 'a' } } },
   ],
   [
@@ -302,19 +308,19 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     },
   ],
   [
-    'controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned',
+    'controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: the control plane posts only signed events',
     { redis, controlPlane: { webhooks: { urlsSecret: 'a' } } },
   ],
   [
-    'controlPlane.secretLookup needs controlPlane.webhooks.signingSecret, which it looks up',
+    'controlPlane.secretLookup needs controlPlane.webhooks.signingSecret: it serves that secret',
     { redis, controlPlane: { secretLookup: { tokenSecret: 'a' } } },
   ],
   [
-    'controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: that listener does not open without a token',
+    'controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: its listener opens only with a token',
     { redis, controlPlane: { secretLookup: { tlsSecret: 'a' } } },
   ],
   [
-    'limiter.terminationGracePeriodSeconds must be at least 35 more than limiter.drainDelaySeconds: pods would be killed with calls under way',
+    'limiter.terminationGracePeriodSeconds must be at least 35 more than limiter.drainDelaySeconds: otherwise Kubernetes kills pods while calls are still running',
     { redis, limiter: { drainDelaySeconds: 26 } },
   ],
   [
@@ -330,7 +336,7 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { replicas: 5 } },
   ],
   [
-    'store.type=memory with up to 10 limiters: every limit would hold in each of them; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true if that is what you want',
+    'store.type=memory with up to 10 limiters: each limiter would count on its own; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true to accept this',
     { store: { type: 'memory' } },
   ],
   [
@@ -341,11 +347,11 @@ export const refusedValues: readonly [said: string, values: Values][] = [
   ['redis.url must be host:port or redis://host:port/db', { redis: { url: 'redis' } }],
   ['redis.url must be host:port or redis://host:port/db', { redis: { url: 'a:1,b:2' } }],
   [
-    'redis.url has rediss://: write redis:// and set redis.tls.enabled=true',
+    'redis.url starts with rediss://: use redis:// and set redis.tls.enabled=true',
     { redis: { url: 'rediss://a:1' } },
   ],
   [
-    'redis.perSecond.url has rediss://: write redis:// and set redis.perSecond.tls=true',
+    'redis.perSecond.url starts with rediss://: use redis:// and set redis.perSecond.tls=true',
     { redis: { ...redis, perSecond: { enabled: true, url: 'rediss://a:1' } } },
   ],
   [
@@ -354,47 +360,47 @@ export const refusedValues: readonly [said: string, values: Values][] = [
   ],
   ['redis.url must be host:port,... with redis.type=CLUSTER', { redis: { type: 'CLUSTER', url: 'a:1,b' } }],
   [
-    'serviceMonitor.enabled needs limiter.metrics.enabled=true: limiters would have nothing to scrape',
+    'serviceMonitor.enabled needs limiter.metrics.enabled=true: without it, limiters have no metrics to scrape',
     { redis, serviceMonitor: { enabled: true }, limiter: { metrics: { enabled: false } } },
   ],
   [
-    'prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts ask for metrics of limiters',
+    'prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts use the metrics of limiters',
     { redis, prometheusRule: { enabled: true }, limiter: { metrics: { enabled: false } } },
   ],
   [
-    'serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: Prometheus could not reach the port of metrics',
+    'serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: without it, Prometheus cannot reach the metrics port',
     { redis, serviceMonitor: { enabled: true }, networkPolicy: { enabled: true } },
   ],
   [
-    'limiter.autoscaling has nothing to scale by: set targetCPUUtilizationPercentage or metrics',
+    'limiter.autoscaling has no metric to scale by: set limiter.autoscaling.targetCPUUtilizationPercentage or limiter.autoscaling.metrics',
     { redis, limiter: { autoscaling: { targetCPUUtilizationPercentage: 0 } } },
   ],
   [
-    'limiter.autoscaling by CPU needs limiter.resources.requests.cpu, of which it reckons the percent',
+    'limiter.autoscaling.targetCPUUtilizationPercentage needs limiter.resources.requests.cpu: the target is a percentage of that request',
     { redis, limiter: { resources: { requests: { cpu: null } } } },
   ],
   [
-    'limiter.extraEnv has USE_STATSD: statistics go to one place, so set limiter.metrics.enabled=false',
+    'limiter.extraEnv has USE_STATSD, but limiters send statistics to one place only: remove it, or set limiter.metrics.enabled=false',
     { redis, limiter: { extraEnv: [{ name: 'USE_STATSD', value: 'true' }] } },
   ],
   [
-    'controlPlane.domainOwners: the entry "a = c" never applies: the entry for "a" before it matches the same domains',
+    'the entry "a = c" of controlPlane.domainOwners never applies, because the earlier entry for "a" matches the same domains: remove one of them, or change their order',
     { redis, controlPlane: { domainOwners: 'a=b;\r\na = c' } },
   ],
   [
-    'limiter.rules has "shop": the name of a rule file is of letters, digits, "-", "_" and ".", and ends in .yaml or .yml',
+    'limiter.rules has "shop": the name of a rule file may contain only letters, digits, "-", "_" and ".", and must end in .yaml or .yml',
     { redis, controlPlane: { enabled: false }, limiter: { rules: { shop: 'domain: shop' } } },
   ],
   [
-    'limiter.rules has "a.yaml", which is no rule file: error converting YAML to JSON',
+    'the file "a.yaml" in limiter.rules is not a rule file: error converting YAML to JSON',
     { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': 'domain: [' } } },
   ],
   [
-    'limiter.rules has "a.yaml", which has no domain',
+    'the file "a.yaml" in limiter.rules has no domain: add the field domain',
     { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': 'descriptors: []' } } },
   ],
   [
-    'limiter.rules has "b.yaml", which has no domain',
+    'the file "b.yaml" in limiter.rules has no domain: add the field domain',
     {
       redis,
       controlPlane: { enabled: false },
@@ -402,11 +408,11 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     },
   ],
   [
-    'limiter.service.headless needs limiter.service.type=ClusterIP: a LoadBalancer has an address of its own',
+    'limiter.service.headless needs limiter.service.type=ClusterIP: a LoadBalancer Service has an address of its own',
     { redis, limiter: { service: { type: 'LoadBalancer', headless: true } } },
   ],
   [
-    'limiter.service.headless needs limiter.service.type=ClusterIP: a NodePort has an address of its own',
+    'limiter.service.headless needs limiter.service.type=ClusterIP: a NodePort Service has an address of its own',
     { redis, limiter: { service: { type: 'NodePort', headless: true } } },
   ],
   [

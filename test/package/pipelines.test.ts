@@ -304,7 +304,7 @@ describe('the action', () => {
     program('gh', 'exit 1');
     expect(first()).toMatchObject({
       status: 0,
-      stdout: expect.stringMatching(/^::warning::The comment cannot/),
+      stdout: expect.stringMatching(/^::warning::The action cannot write the comment/),
     });
     program('gh', `touch ${folder}/asked`);
     expect(step('comment', { ...given, NUMBER: '' }).status).toBe(0);

@@ -212,7 +212,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
         writeFileSync(join(bin, name), `#!/bin/sh\nexit ${status}\n`, { mode: 0o755 });
       writeFileSync(join(clone, 'left-over.txt'), '');
       const { status, stdout } = run(clone, 'second', { PATH: `${bin}${delimiter}${process.env['PATH']}` });
-      expect([status, stdout]).toEqual([0, expect.stringContaining('would refuse: not committed')]);
+      expect([status, stdout]).toEqual([0, expect.stringContaining('would stop: 1 uncommitted changes')]);
       const sums = (out: string) =>
         readFileSync(join(folder, out, 'SHA256SUMS'), 'utf8')
           .trim()

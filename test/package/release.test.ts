@@ -1,4 +1,4 @@
-/** What a release refuses, and what it would push. Each night release.nightly.test.ts makes the files. */
+/** What stops a release, and what it would push. Each night release.nightly.test.ts makes the files. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
@@ -54,11 +54,14 @@ describeWithServer('npm run release', helmProgram, (helm) => {
 
   it('refuses a wrong command line with status 2', () => {
     const cases = [
-      { given: [], message: 'the repository in package.json (or --repository) has to be yours' },
-      { given: ['--dry-run', '--image', 'Weir:1'], message: '--image is <registry>/<name> in small letters' },
+      { given: [], message: 'set the repository in package.json or --repository to yours' },
+      {
+        given: ['--dry-run', '--image', 'Weir:1'],
+        message: '--image must be <registry>/<name> in lowercase',
+      },
       { given: ['--dry-run', '--processors', 'x86'], message: '--processors takes x64,arm64, not "x86"' },
-      { given: ['--repository', 'weir'], message: '--repository is <owner>/<name>, not "weir"' },
-      { given: ['--dry-run', '--out', clone], message: '--out is an empty or a new folder' },
+      { given: ['--repository', 'weir'], message: '--repository must be <owner>/<name>, not "weir"' },
+      { given: ['--dry-run', '--out', clone], message: '--out must be an empty or new folder' },
       { given: ['--push'], message: "Unknown option '--push'" },
     ];
     for (const { given, message } of cases) {
@@ -67,7 +70,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
     }
   });
 
-  it('refuses what is not ready, with all that is missing, before it makes a file', () => {
+  it('stops before it makes a file, and reports everything that is missing', () => {
     const own = join(clone, 'package.json');
     writeFileSync(own, readFileSync(own, 'utf8').replace(`"version": "${version}"`, `"version": "${next}"`));
     git('commit', '--quiet', '--all', '--message', 'Version');
@@ -81,12 +84,12 @@ describeWithServer('npm run release', helmProgram, (helm) => {
     expect([status, stderr.trim().split(/\n\s*/)]).toEqual([
       1,
       [
-        'release: refused',
-        'not committed, and so in no file of the release: left-over.txt (1 in all)',
-        `the commit has no tag v${next}, the version of package.json`,
-        `CHANGELOG.md has no section "## ${next}"`,
-        'none of docker with buildx, podman and buildah is on this machine',
-        'gh is not on this machine',
+        'release: stopped before it created anything',
+        '1 uncommitted changes (left-over.txt): commit or remove them',
+        `the commit has no tag v${next} (the version in package.json): run git tag v${next}`,
+        `CHANGELOG.md has no section "## ${next}": add one`,
+        'there is no docker with buildx, podman or buildah: install one of them',
+        'gh is missing: install it',
       ],
     ]);
     expect(existsSync(join(clone, 'dist-release'))).toBe(false);

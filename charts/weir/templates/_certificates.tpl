@@ -67,19 +67,19 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- define "weir.checks.admission" -}}
 {{- $admission := .Values.admission -}}
 {{- if not .Values.controlPlane.enabled -}}
-{{- fail "admission.enabled needs controlPlane.enabled=true: nobody would answer" -}}
+{{- fail "admission.enabled needs controlPlane.enabled=true: without a control plane, nothing answers the API server" -}}
 {{- end -}}
 {{- if not (or $admission.tlsSecret .Values.certManager.enabled) -}}
 {{- fail "admission.enabled needs a certificate: set admission.tlsSecret and admission.caBundle, or certManager.enabled=true" -}}
 {{- end -}}
 {{- if and $admission.tlsSecret (not $admission.caBundle) (not $admission.annotations) -}}
-{{- fail "admission.tlsSecret needs admission.caBundle, or an annotation in admission.annotations by which it comes: the API server would not know the certificate" -}}
+{{- fail "admission.tlsSecret needs admission.caBundle, or an annotation in admission.annotations that adds it: otherwise the API server does not trust the certificate" -}}
 {{- end -}}
 {{- if and $admission.caBundle (not $admission.tlsSecret) -}}
-{{- fail "admission.caBundle needs admission.tlsSecret: cert-manager adds the authority of its own certificate" -}}
+{{- fail "admission.caBundle needs admission.tlsSecret: without it, cert-manager adds the authority of its own certificate, so remove admission.caBundle" -}}
 {{- end -}}
 {{- if and $admission.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $admission.caBundle)) -}}
-{{- fail "admission.caBundle is not a certificate in PEM: --set-file admission.caBundle=ca.crt reads it from a file" -}}
+{{- fail "admission.caBundle is not a certificate in PEM: use --set-file admission.caBundle=ca.crt to read it from a file" -}}
 {{- end -}}
 {{- end -}}
 
@@ -87,18 +87,18 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- $server := .Values.controlPlane.xds.tls -}}
 {{- $client := .Values.limiter.xdsTls -}}
 {{- if or $server.existingSecret $server.clientCa $client.enabled $client.existingSecret $client.clientCertificate -}}
-{{- fail "certManager.enabled sets up TLS between limiters and control plane: remove controlPlane.xds.tls, and limiter.xdsTls but for serverName" -}}
+{{- fail "certManager.enabled sets up TLS between limiters and control plane: remove controlPlane.xds.tls, and everything in limiter.xdsTls except serverName" -}}
 {{- end -}}
 {{- if and .Values.limiter.enabled (or .Values.limiter.rules .Values.limiter.existingRulesConfigMap) -}}
-{{- fail "certManager.enabled has nothing to make certificates for: limiters take their rules from files" -}}
+{{- fail "certManager.enabled has no effect when limiters read their rules from files: set certManager.enabled=false" -}}
 {{- end -}}
 {{- if and (not .Values.controlPlane.enabled) (not .Values.certManager.issuerRef.name) -}}
-{{- fail "certManager.enabled without a control plane needs certManager.issuerRef.name: the control plane elsewhere knows no authority of this release" -}}
+{{- fail "certManager.enabled without a control plane needs certManager.issuerRef.name: set it to the issuer of the other release, because its control plane does not trust an authority of this release" -}}
 {{- end -}}
 {{- if .Values.controlPlane.secretLookup.allowPlain -}}
 {{- fail "controlPlane.secretLookup.allowPlain has no effect with certManager.enabled: remove one of them" -}}
 {{- end -}}
 {{- if .Values.limiter.xdsToken.existingSecret -}}
-{{- fail "limiter.xdsToken.existingSecret has no effect with certManager.enabled: certificates prove who limiters are" -}}
+{{- fail "limiter.xdsToken.existingSecret has no effect with certManager.enabled, because limiters authenticate with certificates: remove one of them" -}}
 {{- end -}}
 {{- end -}}

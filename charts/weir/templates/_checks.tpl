@@ -15,18 +15,18 @@
 {{- fail "limiter.autoscaling.minReplicas is greater than limiter.autoscaling.maxReplicas" -}}
 {{- end -}}
 {{- if and $limiter.autoscaling.enabled (not (int $limiter.autoscaling.targetCPUUtilizationPercentage)) (not $limiter.autoscaling.metrics) -}}
-{{- fail "limiter.autoscaling has nothing to scale by: set targetCPUUtilizationPercentage or metrics" -}}
+{{- fail "limiter.autoscaling has no metric to scale by: set limiter.autoscaling.targetCPUUtilizationPercentage or limiter.autoscaling.metrics" -}}
 {{- end -}}
 {{- if and $limiter.autoscaling.enabled (int $limiter.autoscaling.targetCPUUtilizationPercentage) (not (dig "requests" "cpu" "" (default dict $limiter.resources))) -}}
-{{- fail "limiter.autoscaling by CPU needs limiter.resources.requests.cpu, of which it reckons the percent" -}}
+{{- fail "limiter.autoscaling.targetCPUUtilizationPercentage needs limiter.resources.requests.cpu: the target is a percentage of that request" -}}
 {{- end -}}
 {{- range $limiter.extraEnv -}}
 {{- if and $limiter.metrics.enabled (has .name (list "USE_STATSD" "USE_PUSHSTATS" "USE_DOG_STATSD" "USE_TAGGEDSTATS")) -}}
-{{- fail (printf "limiter.extraEnv has %s: statistics go to one place, so set limiter.metrics.enabled=false" .name) -}}
+{{- fail (printf "limiter.extraEnv has %s, but limiters send statistics to one place only: remove it, or set limiter.metrics.enabled=false" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $limiter.profiles $limiter.existingProfilesConfigMap -}}
-{{- fail "limiter.profiles and limiter.existingProfilesConfigMap exclude each other" -}}
+{{- fail "limiter.profiles and limiter.existingProfilesConfigMap exclude each other: remove one of them" -}}
 {{- end -}}
 {{- range $limiter.extraEnv -}}
 {{- if and (eq .name "PROFILES_FILE") (or $limiter.profiles $limiter.existingProfilesConfigMap) -}}
@@ -34,20 +34,20 @@
 {{- end -}}
 {{- end -}}
 {{- if and $limiter.grpcTls.clientName (not $limiter.grpcTls.clientCa) -}}
-{{- fail "limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it callers show no certificate" -}}
+{{- fail "limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it, limiters do not request a certificate" -}}
 {{- end -}}
 {{- if and $limiter.grpcTls.clientCa (not $limiter.grpcTls.existingSecret) -}}
 {{- fail "limiter.grpcTls.clientCa needs limiter.grpcTls.existingSecret" -}}
 {{- end -}}
 {{- if and $limiter.httpTls.clientName (not $limiter.httpTls.clientCa) -}}
-{{- fail "limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it callers show no certificate" -}}
+{{- fail "limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it, limiters do not request a certificate" -}}
 {{- end -}}
 {{- if and $limiter.httpTls.clientCa (not $limiter.httpTls.existingSecret) -}}
 {{- fail "limiter.httpTls.clientCa needs limiter.httpTls.existingSecret" -}}
 {{- end -}}
 {{- $callers := $limiter.callers -}}
 {{- if gt (len (compact (list $callers.existingConfigMap $callers.existingSecret (ternary "entries" "" (not (empty $callers.entries)))))) 1 -}}
-{{- fail "limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other" -}}
+{{- fail "limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other: keep one of them" -}}
 {{- end -}}
 {{- if and $limiter.xdsTls.clientCertificate (not $limiter.xdsTls.existingSecret) -}}
 {{- fail "limiter.xdsTls.clientCertificate needs limiter.xdsTls.existingSecret" -}}
@@ -90,10 +90,10 @@
 {{- fail "memcache.hostPort or memcache.srv is needed with store.type=memcache" -}}
 {{- end -}}
 {{- if and .Values.memcache.hostPort .Values.memcache.srv -}}
-{{- fail "memcache.hostPort and memcache.srv exclude each other" -}}
+{{- fail "memcache.hostPort and memcache.srv exclude each other: remove one of them" -}}
 {{- end -}}
 {{- else if ne (.Values.limiter.workers | toString) "1" -}}
-{{- fail "store.type=memory needs limiter.workers=1: a limit would hold for each thread" -}}
+{{- fail "store.type=memory needs limiter.workers=1: otherwise each thread counts on its own" -}}
 {{- end -}}
 {{- if and (ne $type "redis") (or .Values.redis.url .Values.redis.existingSecret) -}}
 {{- fail (printf "redis is set, but store.type is %s: remove one of them" $type) -}}
@@ -102,10 +102,10 @@
 
 {{- define "weir.checks.redis" -}}
 {{- if and (not .redis.url) (not .redis.existingSecret) -}}
-{{- fail (printf "%s.url or %s.existingSecret is needed; to try the chart without Redis set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1" .name .name) -}}
+{{- fail (printf "%s.url or %s.existingSecret is needed; to try the chart without Redis, set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1" .name .name) -}}
 {{- end -}}
 {{- if and .redis.url .redis.existingSecret -}}
-{{- fail (printf "%s.url and %s.existingSecret exclude each other" .name .name) -}}
+{{- fail (printf "%s.url and %s.existingSecret exclude each other: remove one of them" .name .name) -}}
 {{- end -}}
 {{- /* With a socket type of its own it may be a path. */ -}}
 {{- if and .redis.url (not .ownSocketType) -}}
@@ -118,26 +118,26 @@
 {{- $files := or $limiter.rules $limiter.existingRulesConfigMap -}}
 {{- range $file, $_ := $limiter.rules -}}
 {{- if not (regexMatch "^[A-Za-z0-9][-_.A-Za-z0-9]*\\.ya?ml$" $file) -}}
-{{- fail (printf "limiter.rules has %q: the name of a rule file is of letters, digits, \"-\", \"_\" and \".\", and ends in .yaml or .yml" $file) -}}
+{{- fail (printf "limiter.rules has %q: the name of a rule file may contain only letters, digits, \"-\", \"_\" and \".\", and must end in .yaml or .yml" $file) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $limiter.rules $limiter.existingRulesConfigMap -}}
-{{- fail "limiter.rules and limiter.existingRulesConfigMap exclude each other" -}}
+{{- fail "limiter.rules and limiter.existingRulesConfigMap exclude each other: remove one of them" -}}
 {{- end -}}
 {{- if and $files .Values.controlPlane.enabled -}}
-{{- fail "limiters take rules from files or from the control plane: with limiter.rules or limiter.existingRulesConfigMap set controlPlane.enabled=false" -}}
+{{- fail "limiters read rules either from files or from the control plane: with limiter.rules or limiter.existingRulesConfigMap, set controlPlane.enabled=false" -}}
 {{- end -}}
 {{- if and $files (or $limiter.xdsAddress $limiter.xdsTls.enabled) -}}
-{{- fail "limiters take rules from files or from a control plane: remove limiter.xdsAddress and limiter.xdsTls, or the rules" -}}
+{{- fail "limiters read rules either from files or from a control plane: remove limiter.xdsAddress and limiter.xdsTls, or the rules" -}}
 {{- end -}}
 {{- if not (or $files .Values.controlPlane.enabled $limiter.xdsAddress) -}}
-{{- fail "limiters have no rules: with controlPlane.enabled=false set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress" -}}
+{{- fail "limiters have no rules: with controlPlane.enabled=false, set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress" -}}
 {{- end -}}
 {{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) (not .Values.certManager.enabled) (ne (ternary "yes" "no" $limiter.xdsTls.enabled) (ternary "no" "yes" (empty .Values.controlPlane.xds.tls.existingSecret))) -}}
-{{- fail "limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together: the limiters could not reach the control plane" -}}
+{{- fail "limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret need each other: with only one of them, limiters cannot reach the control plane" -}}
 {{- end -}}
 {{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) .Values.controlPlane.xds.tls.clientCa (not $limiter.xdsTls.clientCertificate) -}}
-{{- fail "controlPlane.xds.tls.clientCa needs limiter.xdsTls.clientCertificate=true: the limiters could not reach the control plane" -}}
+{{- fail "controlPlane.xds.tls.clientCa needs limiter.xdsTls.clientCertificate=true: without a certificate, limiters cannot reach the control plane" -}}
 {{- end -}}
 {{- end -}}
 
@@ -150,39 +150,39 @@
 {{- $clientCa := (fromYaml (include "weir.controlPlane.xdsTls" .)).clientCa -}}
 {{- $canProve := or $clientCa $xds.tokensSecret (include "weir.controlPlane.serviceAccounts" .) -}}
 {{- if not (or $canProve $xds.allowAnonymous) -}}
-{{- fail "limiters could not prove who they are: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true" -}}
+{{- fail "limiters have no way to authenticate: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true" -}}
 {{- end -}}
 {{- range $entry := splitList "," (default "" $xds.clientFleets) -}}
 {{- $entry = trim $entry -}}
 {{- if hasPrefix "system:serviceaccount:" $entry -}}
 {{- if or (not $xds.serviceAccounts) $clientCa -}}
-{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa" $entry) -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.serviceAccounts=true and no controlPlane.xds.tls.clientCa" $entry) -}}
 {{- end -}}
 {{- else if hasPrefix "token:" $entry -}}
 {{- if not $xds.tokensSecret -}}
 {{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tokensSecret" $entry) -}}
 {{- end -}}
 {{- else if and $entry (not $clientCa) -}}
-{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it the control plane asks for no certificates" $entry) -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it, the control plane does not request certificates" $entry) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $xds.tokensSecret (include "weir.controlPlane.clientFleets" .) (not (contains "token:" (default "" $xds.clientFleets))) -}}
-{{- fail "controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, token:edge=edge: the others are bound to fleets, too" -}}
+{{- fail "controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, such as token:edge=edge: all other limiters are bound to fleets, too" -}}
 {{- end -}}
 {{- if and .Values.limiter.enabled (not .Values.limiter.xdsAddress) (include "weir.controlPlane.serviceAccounts" .) (ne .Values.limiter.xdsToken.audience $xds.tokenAudience) (not .Values.limiter.xdsToken.existingSecret) -}}
-{{- fail "limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: the limiters could not prove who they are" -}}
+{{- fail "limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: otherwise limiters cannot authenticate" -}}
 {{- end -}}
 {{- if and $controlPlane.webhooks.urlsSecret (not $controlPlane.webhooks.signingSecret) -}}
-{{- fail "controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned" -}}
+{{- fail "controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: the control plane posts only signed events" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tokenSecret (not $controlPlane.webhooks.signingSecret) -}}
-{{- fail "controlPlane.secretLookup needs controlPlane.webhooks.signingSecret, which it looks up" -}}
+{{- fail "controlPlane.secretLookup needs controlPlane.webhooks.signingSecret: it serves that secret" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tlsSecret (not $controlPlane.secretLookup.tokenSecret) -}}
-{{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: that listener does not open without a token" -}}
+{{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: its listener opens only with a token" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tokenSecret (not (include "weir.controlPlane.apiTlsSecret" .)) (not $controlPlane.secretLookup.allowPlain) -}}
-{{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true if others on the network may read token and secret" -}}
+{{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or controlPlane.secretLookup.allowPlain=true if others on the network may read the token and the secret" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.allowPlain $controlPlane.secretLookup.tlsSecret -}}
 {{- fail "controlPlane.secretLookup.allowPlain has no effect with controlPlane.secretLookup.tlsSecret: remove one of them" -}}
@@ -191,7 +191,7 @@
 
 {{- define "weir.checks.grace" -}}
 {{- if lt (int .values.terminationGracePeriodSeconds) (add (int .values.drainDelaySeconds) 35) -}}
-{{- fail (printf "%s.terminationGracePeriodSeconds must be at least 35 more than %s.drainDelaySeconds: pods would be killed with calls under way" .name .name) -}}
+{{- fail (printf "%s.terminationGracePeriodSeconds must be at least 35 more than %s.drainDelaySeconds: otherwise Kubernetes kills pods while calls are still running" .name .name) -}}
 {{- end -}}
 {{- end -}}
 
@@ -204,7 +204,7 @@
 {{- $domain := trim (regexReplaceAll "=[^=]*$" $entry "") -}}
 {{- range $other := $before -}}
 {{- if regexMatch (printf "^%s$" ($other | regexQuoteMeta | replace "\\*" ".*")) $domain -}}
-{{- fail (printf "controlPlane.domainOwners: the entry %q never applies: the entry for %q before it matches the same domains" $entry $other) -}}
+{{- fail (printf "the entry %q of controlPlane.domainOwners never applies, because the earlier entry for %q matches the same domains: remove one of them, or change their order" $entry $other) -}}
 {{- end -}}
 {{- end -}}
 {{- $before = append $before $domain -}}

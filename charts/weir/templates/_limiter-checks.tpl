@@ -8,7 +8,7 @@
 {{- end -}}
 {{- $most := ternary (int $autoscaling.maxReplicas) (int $limiter.replicas) $autoscaling.enabled -}}
 {{- if and (eq .Values.store.type "memory") (gt $most 1) (not .Values.store.memoryPerPod) -}}
-{{- fail (printf "store.type=memory with up to %d limiters: every limit would hold in each of them; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true if that is what you want" $most) -}}
+{{- fail (printf "store.type=memory with up to %d limiters: each limiter would count on its own; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true to accept this" $most) -}}
 {{- end -}}
 {{- if and .Values.store.memoryPerPod (ne .Values.store.type "memory") -}}
 {{- fail "store.memoryPerPod needs store.type=memory" -}}
@@ -18,13 +18,13 @@
 {{- define "weir.checks.monitoring" -}}
 {{- $blind := and .Values.limiter.enabled (not .Values.limiter.metrics.enabled) -}}
 {{- if and .Values.serviceMonitor.enabled $blind -}}
-{{- fail "serviceMonitor.enabled needs limiter.metrics.enabled=true: limiters would have nothing to scrape" -}}
+{{- fail "serviceMonitor.enabled needs limiter.metrics.enabled=true: without it, limiters have no metrics to scrape" -}}
 {{- end -}}
 {{- if and .Values.prometheusRule.enabled $blind -}}
-{{- fail "prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts ask for metrics of limiters" -}}
+{{- fail "prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts use the metrics of limiters" -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}
-{{- fail "serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: Prometheus could not reach the port of metrics" -}}
+{{- fail "serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: without it, Prometheus cannot reach the metrics port" -}}
 {{- end -}}
 {{- end -}}
 
@@ -35,13 +35,13 @@
 {{- fail "networkPolicy.egress.enabled needs networkPolicy.enabled=true" -}}
 {{- end -}}
 {{- if and .Values.limiter.enabled (ne .Values.store.type "memory") (not $egress.store) -}}
-{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.store: limiters could not reach the store" -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.store: without it, limiters cannot reach the store" -}}
 {{- end -}}
 {{- if and .Values.controlPlane.enabled (not $egress.apiServer) -}}
-{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.apiServer: the control plane could not reach the API server" -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.apiServer: without it, the control plane cannot reach the API server" -}}
 {{- end -}}
 {{- if and .Values.controlPlane.enabled .Values.controlPlane.webhooks.urlsSecret (not $egress.controlPlane) -}}
-{{- fail "networkPolicy.egress.enabled with controlPlane.webhooks.urlsSecret needs networkPolicy.egress.controlPlane: webhooks could not reach their receivers" -}}
+{{- fail "networkPolicy.egress.enabled with controlPlane.webhooks.urlsSecret needs networkPolicy.egress.controlPlane: without it, webhooks cannot reach their receivers" -}}
 {{- end -}}
 {{- end -}}
 
@@ -51,7 +51,7 @@
 {{- $address := "(\\[[^\\]]+\\]|[^:@/,\\s]+):[0-9]+" -}}
 {{- if regexMatch "(?i)rediss://" $url -}}
 {{- $tls := ternary "redis.perSecond.tls" "redis.tls.enabled" (eq .name "redis.perSecond") -}}
-{{- fail (printf "%s.url has rediss://: write redis:// and set %s=true" .name $tls) -}}
+{{- fail (printf "%s.url starts with rediss://: use redis:// and set %s=true" .name $tls) -}}
 {{- end -}}
 {{- if eq .redis.type "SENTINEL" -}}
 {{- if not (regexMatch (printf "(?i)^\\s*[^,:/\\s]+\\s*(,\\s*(%s|redis://[^,\\s]+)\\s*)+$" $address) $url) -}}

@@ -3,10 +3,10 @@
 {{- $limiter := .Values.limiter -}}
 {{- $service := $limiter.service -}}
 {{- if and $service.headless (ne $service.type "ClusterIP") -}}
-{{- fail (printf "limiter.service.headless needs limiter.service.type=ClusterIP: a %s has an address of its own" $service.type) -}}
+{{- fail (printf "limiter.service.headless needs limiter.service.type=ClusterIP: a %s Service has an address of its own" $service.type) -}}
 {{- end -}}
 {{- if and $service.headless $service.trafficDistribution -}}
-{{- fail "limiter.service.trafficDistribution has no effect with limiter.service.headless: callers choose among all pods" -}}
+{{- fail "limiter.service.trafficDistribution has no effect with limiter.service.headless, because callers choose among all pods: remove one of them" -}}
 {{- end -}}
 {{- $listeners := $limiter.ports -}}
 {{- if not $limiter.metrics.enabled }}{{ $listeners = omit $listeners "metrics" }}{{ end -}}
@@ -40,10 +40,10 @@
 {{- range $file, $rules := .Values.limiter.rules -}}
 {{- if kindIs "string" $rules }}{{ $rules = fromYaml $rules }}{{ end -}}
 {{- if hasKey $rules "Error" -}}
-{{- fail (printf "limiter.rules has %q, which is no rule file: %s" $file (get $rules "Error")) -}}
+{{- fail (printf "the file %q in limiter.rules is not a rule file: %s" $file (get $rules "Error")) -}}
 {{- end -}}
 {{- if empty (get $rules "domain") -}}
-{{- fail (printf "limiter.rules has %q, which has no domain" $file) -}}
+{{- fail (printf "the file %q in limiter.rules has no domain: add the field domain" $file) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -16,10 +16,10 @@ rule is known: limiters take theirs from elsewhere, or the labels of a rule of o
 {{- define "weir.checks.helmTest" -}}
 {{- $test := .Values.helmTest -}}
 {{- if ne (empty $test.domain) (empty $test.descriptor) -}}
-{{- fail "helmTest.domain and helmTest.descriptor go together" -}}
+{{- fail "helmTest.domain and helmTest.descriptor need each other: set both or neither" -}}
 {{- end -}}
 {{- if and $test.tlsSecret (not .Values.limiter.grpcTls.clientCa) -}}
-{{- fail "helmTest.tlsSecret needs limiter.grpcTls.clientCa=true: without it limiters ask for no certificate" -}}
+{{- fail "helmTest.tlsSecret needs limiter.grpcTls.clientCa=true: without it, limiters do not request a certificate" -}}
 {{- end -}}
 {{- end -}}
 
