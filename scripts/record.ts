@@ -25,10 +25,11 @@ const story: readonly [comment: string, beginning: string, beforehand?: (site: S
     roomInMinute,
   ],
   ['Who was over limit, and by which rule?', 'bin/weir why'],
-  ['Raise the limit in the file. What does that change?', 'sed -i'],
+  ['Raise the limit in the file. What does that change?', 'perl -pi'],
   ['', 'git show HEAD'],
   ['The limiter has it already:', 'for i in 1 2', untilInForce],
   ['Which rule is it that applies?', 'bin/weir explain'],
+  ['Undo the change:', 'git checkout'],
 ];
 
 interface Site {
@@ -157,7 +158,7 @@ const picture = drawTerminal({
   title: 'The first minutes with Weir',
   description:
     'A terminal. The sixth request in a minute is answered 429; weir why names the rule; the limit is raised in the file, and weir ' +
-    'diff says that it is looser; requests pass; weir explain says which rule applies.',
+    'diff says that it is looser; requests pass; weir explain says which rule applies; git checkout undoes the change.',
   columns,
   steps: await play(),
 });

@@ -149,7 +149,9 @@ export function configLoadFailed(log: Logger, errors: readonly RuleError[], tota
 
 /** Logged with the errors of each load until one succeeds. */
 export function noRulesToDecideBy(log: Logger): void {
-  log.error('No rules are loaded yet: the limiter answers every request with an error until they are');
+  log.error(
+    'No rules are loaded yet: the limiter answers every request with an error until rules are loaded',
+  );
 }
 
 /**

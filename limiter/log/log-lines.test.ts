@@ -165,7 +165,7 @@ describe('log lines', () => {
       'what it means that no load was good yet',
       (log) => lines.noRulesToDecideBy(log),
       [
-        'level=error msg="No rules are loaded yet: the limiter answers every request with an error until they are"',
+        'level=error msg="No rules are loaded yet: the limiter answers every request with an error until rules are loaded"',
       ],
     ],
     [

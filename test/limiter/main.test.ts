@@ -1033,7 +1033,7 @@ describe('a limiter', () => {
     const limiter = await start({ RUNTIME_ROOT: join(folder, name) });
     expect(limiter.lines.join('\n')).toContain(`level=error msg="Error loading new configuration: ${reason}`);
     expect(limiter.lines).toContain(
-      'level=error msg="No rules are loaded yet: the limiter answers every request with an error until they are"',
+      'level=error msg="No rules are loaded yet: the limiter answers every request with an error until rules are loaded"',
     );
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.config_load_error')).toBe(1);
