@@ -25,7 +25,7 @@ manifests; - is standard input.
 
   --output rate_limits   only the list, for the RateLimitPerRoute of a route (default)
   --output filter        also the rate limit filter and the cluster of the limiter
-  --output bootstrap     a whole configuration to try the rules: Envoy on port 10000, in front of a service that answers hello
+  --output bootstrap     a complete configuration for a test: Envoy on port 10000, in front of a service that answers hello
   --output istio         EnvoyFilters for the ingress gateways of Istio
   --from <key>=<source>  where the value of the key comes from. Repeat the flag for several. Sources: header:<name>, query:<name>, path, method, host, generic (the value in the rule, set by the route), header_match:<name> (the value in the rule, if the request has this header), query_match:<name>
   --limiter <host:port>  the limiter's gRPC listener (default: 127.0.0.1:8081; for Istio

@@ -198,7 +198,7 @@ const namedRules = 3;
 const { namespace, key } = costMetadata;
 const costNote = `# FILL IN: a filter that sets ${key} in the dynamic metadata ${namespace} to what the request cost; until then no reservation is committed`;
 
-const queryNote = '# :path includes the query: /a?b=c is another value than /a';
+const queryNote = '# :path includes the query: /a?b=c and /a are different values';
 
 function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
   const more = rules.length > namedRules ? ` and ${rules.length - namedRules} more` : '';
@@ -218,7 +218,7 @@ export function guessWords({ key, source }: NeededRateLimit['guessed'][number]):
   const name = shortened(key);
   if (source.type === 'header_match' || source.type === 'query_match')
     return `which ${source.type === 'header_match' ? 'headers' : 'parameters'} make "${name}"`;
-  return `where "${name}" comes from; the header ${'name' in source ? source.name : ''} is taken, --from ${name}=... says it`;
+  return `where "${name}" comes from; Weir assumes the header ${'name' in source ? source.name : ''}; to use another source, pass --from ${name}=...`;
 }
 
 /** Shortens a text of a rule file to one line, for a comment or a terminal. */

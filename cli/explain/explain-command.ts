@@ -95,7 +95,7 @@ function withKnown(reported: ShownDescriptor, known: DescriptorFacts | undefined
 const help = `Usage: weir explain <rules> <domain> <key=value> ... [+ <key=value> ...] [flags]
        weir explain <rules> <domain> --bucket <key=value,...> [flags]
 
-Shows which rule applies to a request and why, level by level, with its counter and rules that nearly match. It counts
+Shows which rule applies to a request and why, level by level, with its counter and similar rules. It counts
 nothing. <rules> is a file, a folder, - for standard input, or host:port of the debug listener of a running limiter. A limiter
 also shows its overrides, and names counters by its settings. "kubectl weir explain" reads the objects of a cluster. Put a +
 between two descriptors of the request.

@@ -127,7 +127,7 @@ export class ExplainReport {
 
   #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
     const level = `level ${index + 1}, ${entryText(entry)}:`;
-    const none = levelSize === 1 ? 'the only rule here does not' : `none of the ${levelSize} rules here does`;
+    const none = `${levelSize} rule${levelSize === 1 ? '' : 's'} checked`;
     const text =
       found === undefined
         ? `${level} no rule matches (${none})`
@@ -139,7 +139,7 @@ export class ExplainReport {
       ...passedOver.slice(0, mostPassedOver).map(({ placed, how }) => ({
         text: `passed over: ${this.#ruleText(placed)} ${passedOverWords[how]}`,
       })),
-      ...near.map((placed) => unfit(found?.how === 'exact' ? 'not' : 'nearly', placed)),
+      ...near.map((placed) => unfit(found?.how === 'exact' ? 'not' : 'similar', placed)),
       ...others.map((placed) => unfit('not', placed)),
     ];
     const more = levelSize - below.length - (found === undefined ? 0 : 1);

@@ -50,7 +50,7 @@ function problemsOf({ ready, failing = [], rules = {}, store = {} }: Json): stri
     words.push(`the last load of rules failed: ${loadErrorText(rules.lastError)}`);
   if (store.breaker === 'open')
     words.push(
-      `the circuit breaker is open${store.openSince ? ` since ${store.openSince}` : ''}: the limiter does not ask the store`,
+      `the circuit breaker ${store.openSince ? `has been open since ${store.openSince}` : 'is open'}; the limiter does not call the store`,
     );
   else if (store.connected === false) words.push(`${store.type} is not connected`);
   return words;

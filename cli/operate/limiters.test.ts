@@ -206,7 +206,7 @@ describe('weir status', () => {
     ],
     [
       { store: { type: 'redis', breaker: 'open' } },
-      'the circuit breaker is open: the limiter does not ask the store',
+      'the circuit breaker is open; the limiter does not call the store',
     ],
     [{ store: { type: 'redis', connected: false } }, 'redis is not connected'],
   ])('ends with status 1 for %j', async (state, problem) => {

@@ -32,7 +32,7 @@ export const domainFields = {
     least: 1,
     most: 253,
     description:
-      'Domain of the requests that these rules apply to. Within a fleet, one object has it, unless the control plane merges domains.',
+      'Domain of the requests that these rules apply to. In a fleet, only one object can use a domain, unless the control plane merges domains.',
     example: 'shop',
   },
   descriptors: {
@@ -50,7 +50,7 @@ export const ruleFields = {
     isRequired: true,
     least: 1,
     most: 1024,
-    description: 'Key of the entry that this rule applies to, compared with its case.',
+    description: 'Key of the entry that this rule applies to. Case-sensitive.',
     example: 'path',
   },
   /** The value to match; it may contain `*`. Empty if any value matches. */
@@ -75,7 +75,7 @@ export const ruleFields = {
     insteadOf: ['rateLimit'],
     ...limitsOfRule,
     description:
-      'A list of limits in place of rateLimit. All must allow a request; hits over one limit count in none. Supported only by Weir.',
+      'A list of limits in place of rateLimit. A request must be within all limits; a rejected request does not count against any of them. Supported only by Weir.',
     element: 'One of the limits.',
     example: [limit, { unit: 'day', requestsPerUnit: 5000, name: 'daily' }],
   },
@@ -111,7 +111,7 @@ export const ruleFields = {
       unassignable: 'amounts are reserved against its limit, and quota clients cannot reserve',
     },
     description:
-      'Terms of reservations by the entries reservation_id and settle of a request. Supported only by Weir.',
+      'How Weir handles reservations that requests make with the entries reservation_id and settle. Supported only by Weir.',
     example: { ttl: '60s', estimate: 2000, onExpiry: 'Release' },
   },
   /** Undefined if the limits determine the form. */
@@ -136,7 +136,7 @@ export const ruleFields = {
     kind: 'boolean',
     forQuotaClients: 'pass',
     phrase: 'shadow mode: never over limit',
-    description: 'Whether to count and report, but never answer over limit.',
+    description: 'If true, the limiter counts and reports, but never rejects.',
     example: true,
   },
   quotaMode: {
@@ -170,8 +170,7 @@ export const ruleFields = {
     phrase: 'hidden: answers do not name the rule',
     change: { set: 'answers no longer name the rule', unset: 'answers may name the rule' },
     ifUnknown: 'ignore',
-    description:
-      'Whether answers never name this rule, even if the limiter is set to name rules. Supported only by Weir.',
+    description: 'If true, answers omit this rule. Supported only by Weir.',
     example: true,
   },
   /** Metadata that is copied into the dynamic metadata of a response. */
@@ -181,7 +180,8 @@ export const ruleFields = {
     isOptional: true,
     // Nested objects and lists. Limiters read at most 100 nested messages, and each level takes up to three.
     most: 16,
-    description: 'Any content. The limiter adds it to the dynamic metadata of answers if it is set to.',
+    description:
+      'Any content. The limiter adds it to the dynamic metadata of answers if RESPONSE_DYNAMIC_METADATA=true.',
     example: { team: 'search' },
   },
   descriptors: {
@@ -216,7 +216,7 @@ export const limitFields = {
     most: 32,
     pattern: '^([0-9]+(w|d|h|m|s|mo|y))+$',
     description:
-      'Window such as 30s, 1h30m, 2w, 1mo or 1y, in place of unit and unitMultiplier. At most ten years; 390w15h with hours, 6w3d12h15m with minutes, 18h12m15s with seconds. Only Weir.',
+      'Window such as 1h30m or 1mo. Replaces unit and unitMultiplier. At most ten years. If it includes hours, at most 390w15h; minutes, 6w3d12h15m; seconds, 18h12m15s. Supported only by Weir.',
     example: '1h30m',
   },
   /** A calendar in place of a window of the unit's length. `unit` is then the unit of the calendar. */
@@ -260,7 +260,7 @@ export const limitFields = {
     ifUnknown: 'ignore',
     words: hitsUnits,
     description:
-      'What one hit is, for people. It does not affect counting. Defaults to requests. Supported only by Weir.',
+      'Label for one hit, shown to people. It does not affect counting. Defaults to requests. Supported only by Weir.',
     example: 'tokens',
   },
   /** Percentages of the limit from which on responses carry a mark: 1 to 100, ascending, without repetition. */
@@ -272,7 +272,7 @@ export const limitFields = {
     ifUnknown: 'ignore',
     most: 8,
     description:
-      'Percentages of the limit, ascending. When one is reached, answers and logs have a warning. Supported only by Weir.',
+      'Percentages of the limit, ascending. When one is reached, the answer and the log contain a warning. Supported only by Weir.',
     element: 'A percentage of the limit.',
     example: [50, 80, 95],
   },
@@ -383,7 +383,7 @@ export const replacesFields = {
 
 /** An entry of `match` of an override. */
 export const entryFields = {
-  key: { ...ruleFields.key, description: 'Key of the entry, compared with its case.' },
+  key: { ...ruleFields.key, description: 'Key of the entry. Case-sensitive.' },
   value: {
     ...ruleFields.value,
     description: 'Value of the entry; * matches any text, anywhere and several times.',

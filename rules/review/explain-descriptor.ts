@@ -147,7 +147,7 @@ export function noLimitWords(outcome: Exclude<MatchOutcome, { kind: 'found' }>):
     case 'no-entries':
       return 'the descriptor has no entries';
     case 'no-rule':
-      return `no rule matches at level ${outcome.position + 1}, and the limiter does not try other rules at a level above`;
+      return `no rule matches at level ${outcome.position + 1}, and the limiter does not go back to a higher level`;
     case 'too-deep':
       return `there are no rules below it, and the descriptor has an entry for level ${outcome.position + 1}`;
     case 'rule-without-limit':

@@ -2,16 +2,19 @@
 import type { BudgetFigures } from './budget-ledger.ts';
 
 const rows: readonly [name: string, cell: (figures: BudgetFigures) => string][] = [
-  ['streams, and how many at once', ({ streams, mostAtOnce }) => `${count(streams)}, ${count(mostAtOnce)}`],
   [
-    'answered, refused, died',
+    'streams, and how many simultaneously',
+    ({ streams, mostAtOnce }) => `${count(streams)}, ${count(mostAtOnce)}`,
+  ],
+  [
+    'streams answered, over limit, failed',
     ({ answered, refused, died }) => [answered, refused, died].map(count).join(', '),
   ],
-  ['questions asked again', ({ retries }) => count(retries)],
-  ['the budget of all, in tokens', ({ limit }) => count(limit)],
-  ['charged to it', ({ charged }) => count(charged)],
-  ['of it beyond reservations, and after their TTL', ({ allowed }) => count(allowed)],
-  ['**overspent, of it**', ({ overspent }) => `**${count(overspent)}**`],
+  ['calls retried', ({ retries }) => count(retries)],
+  ['total budget, in tokens', ({ limit }) => count(limit)],
+  ['charged', ({ charged }) => count(charged)],
+  ['charged beyond a reservation, or after it expired', ({ allowed }) => count(allowed)],
+  ['**overspent**', ({ overspent }) => `**${count(overspent)}**`],
   [
     '**budgets that were overspent**',
     ({ overspentBudgets, budgets }) => `**${count(overspentBudgets)} of ${count(budgets)}**`,

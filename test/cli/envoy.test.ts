@@ -50,8 +50,8 @@ describe('weir envoy', () => {
   - actions:
       - remote_address: {}
   # for path=/search*, plan; path=/search*, plan=gold
-  # FILL IN: where "plan" comes from; the header x-plan is taken, --from plan=... says it
-  # :path includes the query: /a?b=c is another value than /a
+  # FILL IN: where "plan" comes from; Weir assumes the header x-plan; to use another source, pass --from plan=...
+  # :path includes the query: /a?b=c and /a are different values
   - actions:
       - request_headers:
           header_name: ":path"
@@ -60,14 +60,14 @@ describe('weir envoy', () => {
           header_name: x-plan
           descriptor_key: plan
   # for path=/checkout
-  # :path includes the query: /a?b=c is another value than /a
+  # :path includes the query: /a?b=c and /a are different values
   - actions:
       - request_headers:
           header_name: ":path"
           descriptor_key: path
 `);
     expect(stderr).toBe(
-      'weir: fill in where "plan" comes from; the header x-plan is taken, --from plan=... says it\n',
+      'weir: fill in where "plan" comes from; Weir assumes the header x-plan; to use another source, pass --from plan=...\n',
     );
     expect(status).toBe(0);
   });
@@ -152,7 +152,7 @@ describeWithServer('weir envoy, with Envoy', envoyProgram, (envoyPath) => {
     return seen;
   };
 
-  it('writes a whole configuration, which asks for every rule', async () => {
+  it('writes a complete configuration, which asks for every rule', async () => {
     const envoy = await startEnvoy(envoyPath, written('bootstrap'));
     try {
       expect(await statuses('/search/a', { 'x-level': 'free' }, 3)).toEqual([200, 200, 429]);

@@ -14,7 +14,7 @@ describe('weir explain', () => {
       status: 0,
       stdout: `shop: path=/search/x, plan=gold
 ├─ level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that matches
-│  ├─ nearly: path=/checkout (1000 per hour, examples/rules/shop.yaml:26), another value
+│  ├─ similar: path=/checkout (1000 per hour, examples/rules/shop.yaml:26), another value
 │  ├─ not: remote_address (5 per minute, examples/rules/shop.yaml:5), another key
 │  └─ not: remote_address=192.0.2.1 (unlimited, examples/rules/shop.yaml:34), another key
 ├─ level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has exactly this value
@@ -31,9 +31,9 @@ describe('weir explain', () => {
   it('says of a descriptor without a rule where it failed, with status 1', () => {
     const { status, stdout } = runWeir(['explain', 'examples/manifests', 'shop', 'path=/a,b']);
     expect(stdout).toContain('shop: path="/a,b"\n');
-    expect(stdout).toContain('├─ level 1, path="/a,b": no rule matches (none of the 4 rules here does)\n');
+    expect(stdout).toContain('├─ level 1, path="/a,b": no rule matches (4 rules checked)\n');
     expect(stdout).toContain(
-      'no limit: no rule matches at level 1, and the limiter does not try other rules at a level above',
+      'no limit: no rule matches at level 1, and the limiter does not go back to a higher level',
     );
     expect(status).toBe(1);
     const unknown = runWeir(['explain', 'examples/rules', 'shops', 'a=b']);

@@ -182,7 +182,7 @@ describeWithBareApiServer('RateLimitConfigs on the API server', (api) => {
 
   it('are explained', () => {
     expect(api().mustKubectl(['explain', 'rlc.spec.descriptors'])).toMatch(
-      /key\s+<string> -required-\n.*compared with its case/,
+      /key\s+<string> -required-\n.*Case-sensitive/,
     );
     expect(api().mustKubectl(['explain', 'rlc.spec'])).toContain('Rules nest at most 8');
   });

@@ -237,7 +237,7 @@ describe.skipIf(!canRun)('four nights', () => {
       expect(output).not.toMatch(/remote_address/);
     });
     await passesFor(client, 10_000);
-    expect(run(explain).output).toMatch(/nearly: remote_adress/);
+    expect(run(explain).output).toMatch(/similar: remote_adress/);
 
     put(manifest('remote_address', 2));
     await untilRefused(client);
