@@ -14,6 +14,8 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { releasesOn } from '../chart/releases.ts';
+import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { commandsToRun } from '../support/documents.ts';
 import { helmProgram } from '../support/find-server.ts';
@@ -126,27 +128,65 @@ describeWithServer('npm run release', helmProgram, (helm) => {
     expect(first.stdout).toMatch(/dry run: nothing was pushed\n$/);
   });
 
-  it.each([
-    { tarball: `weir-${version}.tgz`, program: `import 'weir/package.json' with { type: 'json' };` },
-    { tarball: `weir-limits-limiter-${version}.tgz`, program: `import '@weir-limits/limiter';` },
-  ])(
-    'makes $tarball, which npm installs',
-    ({ tarball, program }) => {
-      const project = mkdtempSync(join(folder, 'project-'));
-      writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n');
-      const install = [
-        'install',
-        '--silent',
-        '--no-audit',
-        '--no-fund',
-        '--omit=dev',
-        join(folder, 'first', tarball),
-      ];
-      execFileSync('npm', install, { cwd: project });
-      execFileSync(process.execPath, ['--input-type=module', '--eval', program], { cwd: project });
+  /** A project with what npm installs of a tarball. */
+  const installed = (tarball: string): string => {
+    const project = mkdtempSync(join(folder, 'project-'));
+    writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n');
+    const path = join(folder, 'first', tarball);
+    const flags = ['--silent', '--no-audit', '--no-fund', '--omit=dev'];
+    execFileSync('npm', ['install', ...flags, path], { cwd: project });
+    return project;
+  };
+
+  it(
+    'makes a tarball whose command checks the examples in it',
+    () => {
+      const project = installed(`weir-${version}.tgz`);
+      const weir = (...args: string[]) =>
+        execFileSync('node_modules/.bin/weir', args, { cwd: project, encoding: 'utf8' });
+      expect(weir('--version')).toMatch(new RegExp(`^weir ${RegExp.escape(version)} `));
+      expect(weir('check', 'node_modules/weir/examples/rules')).toMatch(/^ok: [1-9]\d* files, /m);
     },
     patience,
   );
+
+  it(
+    'makes a tarball of the library that decides',
+    () => {
+      const project = installed(`weir-limits-limiter-${version}.tgz`);
+      const program = `
+        import { createLimiter } from '@weir-limits/limiter';
+        const rule = { key: 'user', rate_limit: { unit: 'year', requests_per_unit: 1 } };
+        const limiter = await createLimiter({ rules: { domain: 'shop', descriptors: [rule] } });
+        for (const user of ['ann', 'ann', 'bob']) console.log((await limiter.check('shop', { user })).allowed);
+        await limiter.close();`;
+      const args = ['--input-type=module', '--eval', program];
+      expect(execFileSync(process.execPath, args, { cwd: project, encoding: 'utf8' })).toBe(
+        'true\nfalse\ntrue\n',
+      );
+    },
+    patience,
+  );
+
+  describeWithBareApiServer('the chart on a real API server', (api) => {
+    it(
+      'installs with its image, and uninstalls',
+      () => {
+        api().createNamespace('shop');
+        const { helm, uninstall } = releasesOn(api);
+        const chart = join(folder, 'first', `weir-chart-${version}.tgz`);
+        helm(['install', 'weir', chart], { redis: { url: 'redis:6379' }, controlPlane: { enabled: true } });
+        const image = 'jsonpath={.spec.template.spec.containers[0].image}';
+        for (const name of ['weir-limiter', 'weir-control-plane']) {
+          const get = ['get', 'deployment', name, '-n', 'shop', '-o', image];
+          expect(api().mustKubectl(get)).toBe(`ghcr.io/acme/weir:${version}`);
+        }
+        uninstall();
+        expect(api().mustKubectl(['get', 'deployments', '-n', 'shop', '-o', 'name'])).toBe('');
+      },
+      patience,
+    );
+  });
 
   it('makes the command line for both processors', () => {
     const machine = (processor: string) => {
