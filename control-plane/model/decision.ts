@@ -90,7 +90,7 @@ export interface SpecGeneration {
 
 /** The last spec of an object that was accepted: it stays in force while a newer one is not. */
 export interface LastAcceptedSpec extends SpecGeneration {
-  /** An earlier generation that was accepted and needs less, if there is one: see `fallbackOf`. */
+  /** An earlier generation that was accepted and needs less, if there is one: see `fallbacksOf`. */
   fallback?: SpecGeneration | undefined;
 }
 

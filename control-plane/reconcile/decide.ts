@@ -190,13 +190,13 @@ function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>
 }
 
 /**
- * Returns the fallback for limiters that do not support a claim. Of the earlier generations that some of them support, it is the
- * one that most support, or the newest of several. So every limiter that had a generation of the object before still has one.
+ * Returns the possible fallbacks for limiters that do not support a claim: the earlier generations that some of them support. The
+ * one that most support is first, or the newest of several. So every limiter that had a generation of the object before still has one.
  */
-function fallbackOf(candidate: Candidate, { rules }: DomainClaim): Fallback | undefined {
+function fallbacksOf(candidate: Candidate, { rules }: DomainClaim): Fallback[] {
   return acceptedBefore(candidate)
     .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
-    .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs))[0];
+    .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs));
 }
 
 /** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
@@ -425,7 +425,7 @@ export class Decider {
     const { uids, places } = this.#settled.settle(claims);
     this.#served.serve(places, (claim) => {
       const candidate = this.#candidates.get(claim.object.uid);
-      return candidate && fallbackOf(candidate, claim);
+      return candidate === undefined ? [] : fallbacksOf(candidate, claim);
     });
     const holders = new Map<string, readonly string[] | undefined>();
     for (const place of places) {

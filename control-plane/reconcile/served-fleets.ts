@@ -13,6 +13,8 @@ export interface Fallback {
   rules: ReadRules;
 }
 
+type FallbacksOf = (claim: DomainClaim) => readonly Fallback[];
+
 /** The resource for one domain of a fleet. */
 interface ServedPlace {
   claims: ReadonlySet<DomainClaim>;
@@ -135,14 +137,14 @@ export class ServedFleets {
     return this.#placeOf(place)?.resource;
   }
 
-  /** Serves the results of these places. */
-  serve(places: ResolvedClaims['places'], fallbackOf: (claim: DomainClaim) => Fallback | undefined): void {
+  /** Serves the results of these places. `fallbacksOf` returns the possible fallbacks of a claim, the best one first. */
+  serve(places: ResolvedClaims['places'], fallbacksOf: FallbacksOf): void {
     const next = [...places].map(({ fleet, domain, holders }) => {
       const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
       this.#gatherings.set(fleet, gathering);
       const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
       const before = gathering.places.get(domain);
-      const served = claims.length === 0 ? undefined : servedPlace(claims, before, fallbackOf);
+      const served = claims.length === 0 ? undefined : servedPlace(claims, before, fallbacksOf);
       return { fleet, gathering, domain, served };
     });
     for (const { gathering, domain, served } of next) gathering.takeOut(domain, served);
@@ -167,9 +169,9 @@ export class ServedFleets {
 function servedPlace(
   claims: readonly DomainClaim[],
   before: ServedPlace | undefined,
-  fallbackOf: (claim: DomainClaim) => Fallback | undefined,
+  fallbacksOf: FallbacksOf,
 ): ServedPlace {
-  const fallbacks = fallbacksOf(claims, fallbackOf);
+  const fallbacks = chosenFallbacks(claims, fallbacksOf);
   const parts = claims.map((claim): Resource => {
     const { resource } = claim.rules;
     const fallback = fallbacks.get(claim)?.rules.resource;
@@ -182,15 +184,14 @@ function servedPlace(
   return { claims: new Set(claims), fallbacks, resource };
 }
 
-/** Returns fallbacks, without those that have no rule left because other objects have all of their top-level rules: see `resourceFor`. */
-function fallbacksOf(
+/**
+ * Returns for each claim the first of its possible fallbacks that has a rule left. The others have none, because other objects have
+ * all of their top-level rules: see `resourceFor`.
+ */
+function chosenFallbacks(
   claims: readonly DomainClaim[],
-  fallbackOf: (claim: DomainClaim) => Fallback | undefined,
+  fallbacksOf: FallbacksOf,
 ): Map<DomainClaim, Fallback> {
-  const found = claims.flatMap((claim) => {
-    const fallback = fallbackOf(claim);
-    return fallback === undefined ? [] : [[claim, fallback] as const];
-  });
   const takenBy = new Map<string, ReadonlySet<string>>();
   const taken = (has: Capabilities): ReadonlySet<string> => {
     const supported = claims.filter(({ rules }) => supports(has, rules.resource.needs));
@@ -198,10 +199,14 @@ function fallbacksOf(
     takenBy.set(has.join(), keys);
     return keys;
   };
+  const hasRuleLeft = ({ spec, rules }: Fallback): boolean => {
+    const keys = taken(spec.needs);
+    return rules.topKeys.some((key) => !keys.has(key));
+  };
   return new Map(
-    found.filter(([, { spec, rules }]) => {
-      const keys = taken(spec.needs);
-      return rules.topKeys.some((key) => !keys.has(key));
+    claims.flatMap((claim) => {
+      const fallback = fallbacksOf(claim).find(hasRuleLeft);
+      return fallback === undefined ? [] : [[claim, fallback] as const];
     }),
   );
 }
