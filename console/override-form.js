@@ -111,7 +111,7 @@ const ruleText = (limits) =>
   limits === undefined
     ? nothing
     : limits.length === 0
-      ? 'No rule limits these entries.'
+      ? 'No limit is in force.'
       : html`In force: ${limits.map((limit, n) => html`${n === 0 ? nothing : '; '}${limitText(limit)}`)}`;
 
 /** Which limits count it: of a pattern, which matches many, that is unknown. @param {Desk} desk @param {string} domain @param {string[]} texts */

@@ -110,7 +110,7 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
     it('labels the number with the unit that it is for', async () => {
       await at.page.getByLabel('Effect').selectOption('requestsPerUnit');
       await at.find('api', 'nobody=1');
-      await at.page.getByText('No rule limits these entries.').waitFor();
+      await at.page.getByText('No limit is in force.').waitFor();
       for (const unit of ['hour', 'minute']) {
         await at.page.locator('select[name=unit]').selectOption(unit);
         await at.page.getByLabel(`Requests per ${unit}`).waitFor();

@@ -218,7 +218,7 @@ describe.skipIf(!canRun)('four nights', () => {
       await ask();
       const { status, output } = run(command('Redis is down', 'weir status'));
       expect(status).toBe(1);
-      expect(output).toMatch(/breaker is open/);
+      expect(output).toMatch(/breaker has been open/);
     });
     await redis.start();
     let asked = 0;
