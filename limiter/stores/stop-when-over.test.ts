@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
+import { FixedWindow } from '../algorithms/fixed-window.ts';
 import { FoldedRun } from './folded-run.ts';
 import type { Operation } from './operation.ts';
 import { readThenCount } from './stop-when-over.ts';
@@ -46,6 +47,19 @@ describe('readThenCount', () => {
         [1, 3],
         [0, 5],
       ],
+    ]);
+  });
+
+  it('reads again the keys of a refund to bounds, each of its group, before it judges a request about one', () => {
+    const bound = new FixedWindow(9);
+    const refund = ['a', 'b'].map((key) => counterOp({ key, bound, verb: 'refund', groupSize: 2 }));
+    const { submitted } = counted([refund, [counterOp({ key: 'b', bound })]], { a: 5, b: 9 });
+    expect(submitted).toEqual([
+      ['add a 0', 'add b 0'],
+      ['refund a 1', 'refund b 1'],
+      ['add b 0'],
+      ['add b 1'],
+      ['done'],
     ]);
   });
 

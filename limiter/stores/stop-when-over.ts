@@ -115,8 +115,9 @@ function judge(
       const counts = applied > 0;
       for (const op of group) all.push({ op, copy: copyOperation(op, applied < hits ? 'peek' : verb, hits) });
       if (counts) for (const { key } of group) changed.add(key);
-      if (counts && verb === 'refund' && counter.bound !== undefined) refunded.add(group[0]!.key);
-      else if (counts) leave(group, looks);
+      if (!counts) continue;
+      if (verb === 'refund' && counter.bound !== undefined) for (const { key } of group) refunded.add(key);
+      else leave(group, looks);
     }
   }
   for (const { op } of all) if (!changed.has(op.key)) answer(op, looks.get(op.key)!);
