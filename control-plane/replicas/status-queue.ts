@@ -1,4 +1,5 @@
 /** The statuses that wait to be written, and their order. */
+import { FairQueue } from '../../process/time/loop-turns.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
@@ -17,49 +18,14 @@ const Rank = {
   other: 2,
 } as const;
 
-/** Waiting statuses of one rank. Namespaces take turns. Within a namespace, the status that waits longest is next. */
-class Turns {
-  readonly #entries = new Map<string, StatusEntry>();
-  /** Uids by namespace. The namespace whose turn it is comes first. */
-  readonly #namespaces = new Map<string, Set<string>>();
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  /** Replaces the status of the same object. */
-  set(entry: StatusEntry): void {
-    const { namespace, uid } = entry.object;
-    this.#entries.set(uid, entry);
-    this.#namespaces.set(namespace, (this.#namespaces.get(namespace) ?? new Set()).add(uid));
-  }
-
-  delete(uid: string): void {
-    const entry = this.#entries.get(uid);
-    if (entry === undefined) return;
-    const { namespace } = entry.object;
-    const uids = this.#namespaces.get(namespace)!;
-    this.#entries.delete(uid);
-    uids.delete(uid);
-    if (uids.size === 0) this.#namespaces.delete(namespace);
-  }
-
-  clear(): void {
-    this.#entries.clear();
-    this.#namespaces.clear();
-  }
-
-  /** Removes and returns the next status, and ends the turn of its namespace. */
-  take(): StatusEntry {
-    const [namespace, uids] = this.#namespaces.entries().next().value!;
-    const [uid] = uids;
-    const entry = this.#entries.get(uid!)!;
-    this.#namespaces.delete(namespace);
-    this.#namespaces.set(namespace, uids);
-    this.delete(entry.object.uid);
-    return entry;
-  }
+/** A waiting status. `group` is its namespace, because namespaces take turns. */
+interface WaitingStatus {
+  readonly group: string;
+  readonly rank: number;
+  entry: StatusEntry;
 }
+
+const newQueues = () => Object.values(Rank).map(() => new FairQueue<WaitingStatus>());
 
 /**
  * A queue of statuses to write, with one budget for all. First come objects whose status wrongly shows that they are ready, then
@@ -69,8 +35,10 @@ class Turns {
  */
 export class StatusQueue {
   readonly #budget: PacingTokenBucket;
-  /** Waiting statuses by rank. */
-  readonly #waiting = Object.values(Rank).map(() => new Turns());
+  /** Waiting statuses by rank. Within a namespace, the one that waits longest is first. */
+  #queues = newQueues();
+  /** Waiting statuses by uid. */
+  readonly #waiting = new Map<string, WaitingStatus>();
   /** Statuses that are being written, by uid. */
   readonly #inFlight = new Map<string, StatusEntry>();
   /** Statuses by uid that were offered while another one was being written. */
@@ -83,34 +51,42 @@ export class StatusQueue {
 
   /** The number of waiting statuses, without those that are being written. */
   get size(): number {
-    return this.#waitingCount + this.#held.size;
-  }
-
-  get #waitingCount(): number {
-    return this.#waiting.reduce((sum, { size }) => sum + size, 0);
+    return this.#waiting.size + this.#held.size;
   }
 
   /** Replaces a waiting status of the same object. `object` has the status that this one replaces. */
   offer(object: ConfigObject, status: ConfigStatus): void {
-    const { uid } = object;
+    const { uid, namespace } = object;
     const entry = { object, status };
     if (this.#inFlight.has(uid)) {
       this.#held.set(uid, entry);
       return;
     }
     const rank = rankOf(entry);
-    for (const [other, waiting] of this.#waiting.entries()) if (other !== rank) waiting.delete(uid);
-    this.#waiting[rank]!.set(entry);
+    const known = this.#waiting.get(uid);
+    if (known?.rank === rank) {
+      known.entry = entry;
+      return;
+    }
+    this.withdraw(uid);
+    const waiting = { group: namespace, rank, entry };
+    this.#waiting.set(uid, waiting);
+    this.#queues[rank]!.add(waiting);
   }
 
   /** Removes the waiting status of the object. */
   withdraw(uid: string): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.delete(uid);
+    const waiting = this.#waiting.get(uid);
+    if (waiting !== undefined) this.#queues[waiting.rank]!.remove(waiting);
+    this.#waiting.delete(uid);
+    this.#held.delete(uid);
   }
 
   /** Clears the queue when this process no longer leads. Running writes continue. */
   clear(): void {
-    for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
+    this.#queues = newQueues();
+    this.#waiting.clear();
+    this.#held.clear();
   }
 
   /**
@@ -118,10 +94,12 @@ export class StatusQueue {
    * failure.
    */
   next(nowMs: number): StatusEntry | undefined {
-    const waiting = this.#waiting.find(({ size }) => size > 0);
-    if (waiting === undefined || !this.#budget.take(nowMs)) return undefined;
-    const entry = waiting.take();
-    this.#inFlight.set(entry.object.uid, entry);
+    const queue = this.#queues.find(({ size }) => size > 0);
+    if (queue === undefined || !this.#budget.take(nowMs)) return undefined;
+    const { entry } = queue.next()!;
+    const { uid } = entry.object;
+    this.#waiting.delete(uid);
+    this.#inFlight.set(uid, entry);
     return entry;
   }
 
@@ -144,7 +122,7 @@ export class StatusQueue {
 
   /** Returns the milliseconds until `next` returns a status. Undefined if none waits, except those that are being written. */
   nextDueMs(nowMs: number): number | undefined {
-    return this.#waitingCount === 0 ? undefined : this.#budget.waitMs(nowMs);
+    return this.#waiting.size === 0 ? undefined : this.#budget.waitMs(nowMs);
   }
 }
 
