@@ -7,11 +7,6 @@ import type { GrantedBucket } from './terms.ts';
 
 /** Envoy's report interval. The limiter sends what a client needs until its next report, plus some extra for a delay. */
 export const reportMs = 5_000;
-/** The shortest time between questions to the ledgers, and the time for which levels are valid. */
-export const askMs = 250;
-/** Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. */
-export const fewMembers = 20;
-
 type Newest = Grants['newest'];
 type Proposed = GrantedBucket | undefined;
 

@@ -112,12 +112,14 @@ function judge(
         continue;
       }
       const { applied, hits, verb, counter } = group[0]!;
-      const counts = applied > 0;
       for (const op of group) all.push({ op, copy: copyOperation(op, applied < hits ? 'peek' : verb, hits) });
-      if (counts) for (const { key } of group) changed.add(key);
-      if (!counts) continue;
-      if (verb === 'refund' && counter.bound !== undefined) for (const { key } of group) refunded.add(key);
-      else leave(group, looks);
+      if (applied === 0) continue;
+      const isUnknown = verb === 'refund' && counter.bound !== undefined;
+      for (const { key } of group) {
+        changed.add(key);
+        if (isUnknown) refunded.add(key);
+      }
+      if (!isUnknown) leave(group, looks);
     }
   }
   for (const { op } of all) if (!changed.has(op.key)) answer(op, looks.get(op.key)!);

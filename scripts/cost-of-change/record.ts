@@ -3,8 +3,9 @@ import type { Cycles } from './cycles.ts';
 import { type Kind, kinds, type Measured, type Touched } from './names.ts';
 
 /**
- * Permits a rise of one name to `count`. Written by hand, with what Git has as `before`. It applies while more files than `before` touch the name: `--write` lowers
- * `count` with the number of files, and removes the explanation when that number is `before` or less, or the name is gone.
+ * Permits a rise of one name to `count`. Written by hand, with what Git has as `before`. It applies while more files than `before`
+ * touch the name. `--write` lowers `count` with the number of files, and removes the explanation when that number is `before` or
+ * less, or when the name is gone.
  */
 export interface Explanation {
   readonly kind: Kind;
