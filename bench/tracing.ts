@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
-import type { ThreadPart } from '../limiter/capabilities/capability.ts';
+import type { ThreadPart } from '../limiter/capabilities/parts.ts';
 import { withPrefix } from '../limiter/grpc/message-reader.ts';
 import { GrpcRequestHandler } from '../limiter/grpc/request-handler.ts';
 import { grpcMethods } from '../limiter/grpc/server.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { CapabilityThreads, ThreadPart } from '../capabilities/capability.ts';
+import type { CapabilityThreads } from '../capabilities/capability.ts';
 import { Threads } from '../capabilities/messages.ts';
+import type { ThreadPart } from '../capabilities/parts.ts';
 import { capabilities } from '../settings/capabilities.ts';
 import { type LimiterSettings, limiterSettingGroups, parseLimiterSettings } from '../settings/settings.ts';
 import type { Store } from '../stores/store.ts';

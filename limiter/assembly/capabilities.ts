@@ -3,16 +3,15 @@
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Override } from '../../rules/override.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type { Capability, LoadedCapability } from '../capabilities/capability.ts';
+import { type MessageCarrier, type SentMessage, Threads } from '../capabilities/messages.ts';
 import type {
-  Capability,
   DecisionObserver,
   Decisions,
-  LoadedCapability,
   MainContext,
   MainPart,
   ThreadPart,
-} from '../capabilities/capability.ts';
-import { type MessageCarrier, type SentMessage, Threads } from '../capabilities/messages.ts';
+} from '../capabilities/parts.ts';
 import type { GrpcMethod } from '../grpc/request-handler.ts';
 import type { CallerRoute } from '../http/caller-route.ts';
 import type { DebugPages } from '../http/debug-pages.ts';

@@ -2,7 +2,8 @@
 import { hostname } from 'node:os';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
-import type { CapabilityContext, LoadedCapability } from '../capabilities/capability.ts';
+import type { LoadedCapability } from '../capabilities/capability.ts';
+import type { CapabilityContext } from '../capabilities/parts.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';
 import type { OriginLines } from '../log/lines.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';

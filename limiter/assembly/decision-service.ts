@@ -1,7 +1,7 @@
 /** Creates the service from the settings of decisions, headers and counting. */
 
 import { unitOfHits } from '../../rules/describe.ts';
-import type { DecisionObserver } from '../capabilities/capability.ts';
+import type { DecisionObserver } from '../capabilities/parts.ts';
 import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';

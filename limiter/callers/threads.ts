@@ -8,7 +8,7 @@ import type {
   MainPart,
   ThreadContext,
   ThreadPart,
-} from '../capabilities/capability.ts';
+} from '../capabilities/parts.ts';
 import { Callers, type CallersInForce, type RefusedRequest } from './callers.ts';
 import { type CallerEntry, readCallersFile } from './callers-file.ts';
 import * as lines from './lines.ts';

@@ -1,4 +1,4 @@
-import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { createBudgets } from '../reservations/budget-service.ts';
 import { longestReservation } from '../reservations/settings.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';

@@ -3,7 +3,7 @@
  * unavailable.
  */
 import { randomBytes } from 'node:crypto';
-import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { LeaseStore } from './lease-store.ts';
 import type { LeaseSettings } from './settings.ts';

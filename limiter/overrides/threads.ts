@@ -1,7 +1,7 @@
 /** Overrides of this process from files, the API and a control plane. They are joined and published to the threads that serve. */
 import { join, resolve } from 'node:path';
 import type { Override } from '../../rules/override.ts';
-import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/capability.ts';
+import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/parts.ts';
 import { limitWithOverrides, overridable } from '../decide/limit-with-overrides.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import * as lines from './lines.ts';

@@ -1,5 +1,5 @@
 /** Profiles of the main thread and of each worker, which each takes itself. */
-import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { CpuProfiler } from './cpu-profile.ts';
 import { HeapSampler } from './heap-profile.ts';
 import type { ProfileMessages } from './messages.ts';

@@ -6,7 +6,7 @@ import {
   file_google_protobuf_descriptor,
 } from '@bufbuild/protobuf/wkt';
 import { describe, expect, it } from 'vitest';
-import { DescribedFiles } from './reflection.ts';
+import { DescribedFiles } from './described-files.ts';
 
 const extension = (name: string, number: number) => ({
   name,

@@ -1,5 +1,5 @@
 /** Each thread that answers callers stores its rate-limited requests. The main thread joins the rows that they find. */
-import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { RefusalMemory, type RefusalQuery, type RefusalsFound } from './refusal-memory.ts';
 import { refusalRoutes } from './refusal-routes.ts';

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import type { Decisions } from '../capabilities/capability.ts';
+import type { Decisions } from '../capabilities/parts.ts';
 import { marksReached } from '../decide/assess.ts';
 import { shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';

@@ -1,7 +1,7 @@
 /** Reservations in each thread that answers callers, and the state of budgets for operators. */
 
 import type { Entry } from '../../rules/model.ts';
-import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { type BudgetsAnswer, budgetEndpoints, budgetRoutes, budgetsNow } from './budget-endpoints.ts';
 import { createBudgets } from './budget-service.ts';
 import type { Budgets } from './budgets.ts';

@@ -1,5 +1,5 @@
 /** The main thread serves Prometheus, so it alone reads the file. */
-import type { MainContext, MainPart } from '../capabilities/capability.ts';
+import type { MainContext, MainPart } from '../capabilities/parts.ts';
 import { mapperWarning } from './lines.ts';
 import { readMapperFile } from './mapper-file.ts';
 import { type MapperSettings, mapperFileOf } from './settings.ts';

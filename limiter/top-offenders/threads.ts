@@ -1,7 +1,7 @@
 /** Each thread that answers callers has its own top offenders. The main thread joins and shows them. */
 import { type ApiCall, ApiProblem, checkDomain } from '../../process/http/api-route.ts';
 import { sendLines } from '../../process/http/text-response.ts';
-import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { TopMessages } from './messages.ts';
 import type { TopSettings } from './settings.ts';

@@ -4,7 +4,7 @@ import { packageVersion } from '../../process/files/package-file.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { inTime } from '../../process/time/clock.ts';
-import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from './call-tracers.ts';
 import * as lines from './lines.ts';
 import type { startOpenTelemetry as StartOpenTelemetry } from './open-telemetry.ts';

@@ -9,7 +9,7 @@ import { plainText } from '../../../process/log/error-text.ts';
 import { LogThrottle } from '../../../process/log/log-throttle.ts';
 import { isLoopback } from '../../../process/net/bind.ts';
 import { peerName, SocketPeer } from '../../../process/net/peer.ts';
-import type { OperatorGate } from '../../capabilities/capability.ts';
+import type { OperatorGate } from '../../capabilities/parts.ts';
 import * as lines from '../../log/lines.ts';
 import { createAdminStats } from '../../stats/registry/operator-stats.ts';
 import type { LimiterContext } from '../context.ts';

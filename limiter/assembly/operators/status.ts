@@ -3,7 +3,7 @@
 import { packageVersion } from '../../../process/files/package-file.ts';
 import type { ApiRoute } from '../../../process/http/api-route.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
-import type { OverridesHere } from '../../capabilities/capability.ts';
+import type { OverridesHere } from '../../capabilities/parts.ts';
 import type { RulesInForce } from '../../config-source/rules-in-force.ts';
 import { defaultLease } from '../../leases/settings.ts';
 import type { TakenLatencies } from '../../operate/latencies.ts';
