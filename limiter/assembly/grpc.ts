@@ -3,10 +3,9 @@ import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
 import * as lines from '../log/lines.ts';
-import type { Latencies } from '../operate/latencies.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { createGrpcCallStats } from '../stats/registry/limiter-stats.ts';
+import { createGrpcCallStats, type Latencies } from '../stats/registry/call-stats.ts';
 import { connectionListener, type ListenerParts, serverTls, shutdownGraceMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 

@@ -10,8 +10,8 @@ import {
   type HttpTlsListener,
 } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
-import type { Latencies } from '../operate/latencies.ts';
 import { accessSettings } from '../settings/access-settings.ts';
+import type { Latencies } from '../stats/registry/call-stats.ts';
 import { createHttpStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
 import { certificateListener, type ListenerParts, serverTls, shutdownGraceMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';

@@ -7,7 +7,6 @@ import type { MessageCarrier, SentMessage } from '../capabilities/messages.ts';
 import type { Decisions } from '../capabilities/parts.ts';
 import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
-import { Latencies } from '../operate/latencies.ts';
 import type { ThreadCommand, ThreadCommandHandlers } from '../operate/thread-commands.ts';
 import { ExcessResponses, type TooLargeOptions, TooLargeRequests } from '../service/over-without-limit.ts';
 import {
@@ -17,6 +16,7 @@ import {
 } from '../service/should-rate-limit.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
+import { Latencies } from '../stats/registry/call-stats.ts';
 import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';

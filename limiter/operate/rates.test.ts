@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { Latencies } from '../stats/registry/call-stats.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { Latencies, quantileMs } from './latencies.ts';
 import { RateSampler } from './rates.ts';
 
 function fixture() {
@@ -145,26 +145,5 @@ describe('the history', () => {
     count('shop.k_b', 3, 0, true);
     await pass(10);
     expect(sampler.history(1, anybody).points.map(([, allowed]) => allowed)).toEqual([5, 3]);
-  });
-});
-
-describe('a quantile', () => {
-  it('is in the bucket of what was recorded, from a microsecond to half an hour', () => {
-    for (let micros = 1; micros < 2 ** 31; micros = Math.ceil(micros * 1.37)) {
-      const latencies = new Latencies();
-      latencies.record(micros / 1000);
-      const [found] = [quantileMs([latencies.take()], 0.5)!];
-      expect(Math.abs((found * 1000) / micros - 1)).toBeLessThan(micros < 8 ? 1.01 : 0.2);
-    }
-  });
-
-  it('is of all threads, and none without anything', () => {
-    const [one, other] = [new Latencies(), new Latencies()];
-    for (let n = 0; n < 10; n++) one.record(1);
-    for (let n = 0; n < 30; n++) other.record(100);
-    expect(quantileMs([one.take(), other.take()], 0.5)).toBeGreaterThan(80);
-    expect(quantileMs([one.take(), other.take()], 0.5)).toBeNull();
-    one.record(1e12);
-    expect(quantileMs([one.take()], 0.99)).toBeGreaterThan(1e6);
   });
 });

@@ -5,9 +5,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
+import { quantileMs, type TakenLatencies } from '../stats/registry/call-stats.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { quantileMs, type TakenLatencies } from './latencies.ts';
 
 export const stepSeconds = 10;
 /** Chosen: an hour. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { createGrpcCallStats } from './call-stats.ts';
 import {
-  createGrpcCallStats,
   createLimiterStats,
   createRulesStats,
   createRuntimeStats,
@@ -128,26 +128,5 @@ describe('names of the service’s statistics', () => {
       'ratelimit.localcache.missCount: 5',
       'ratelimit.localcache.overwriteCount: 6',
     ]);
-  });
-});
-
-describe('createGrpcCallStats', () => {
-  it('counts calls and records whole milliseconds, cut off', () => {
-    const registry = new StatsRegistry();
-    const recorded: string[] = [];
-    registry.onTimer((timer, value) => recorded.push(`${timer.name}:${value}`));
-    const latencies: number[] = [];
-    const ofDecisions = { record: (ms: number) => void latencies.push(ms) };
-    const { onCall, show } = createGrpcCallStats(registry, { ShouldRateLimit: ofDecisions });
-    show(['ShouldRateLimit']);
-    onCall('ShouldRateLimit', 2.99);
-    onCall('ShouldRateLimit', 0.4);
-    onCall('SomethingElse', 1);
-    expect(recorded).toEqual([
-      'ratelimit_server.ShouldRateLimit.response_time:2',
-      'ratelimit_server.ShouldRateLimit.response_time:0',
-    ]);
-    expect([...registry.statsLines()]).toEqual(['ratelimit_server.ShouldRateLimit.total_requests: 2']);
-    expect(latencies).toEqual([2.99, 0.4]);
   });
 });

@@ -3,7 +3,7 @@ import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
 import type { OverrideEffect } from '../../../rules/override.ts';
 import type { Tags } from './metric-name.ts';
-import type { StatsRegistry, Timer } from './stats-registry.ts';
+import type { StatsRegistry } from './stats-registry.ts';
 
 const sizeBounds = [
   'REQUEST_MAX_DESCRIPTORS',
@@ -139,44 +139,6 @@ function countingIn(registry: StatsRegistry): (name: string) => () => void {
   return (name) => {
     const slot = registry.counter(name);
     return () => registry.add(slot, 1);
-  };
-}
-
-/** Records durations with a higher resolution than milliseconds. */
-interface Durations {
-  record(durationMs: number): void;
-}
-
-/** The statistics of one gRPC method. */
-interface MethodStats {
-  readonly requests: number;
-  readonly responseTime: Timer;
-  readonly durations: Durations | undefined;
-}
-
-/** Returns a function to call after every gRPC call. Calls are counted once `show` has their methods. */
-export function createGrpcCallStats(
-  registry: StatsRegistry,
-  durationsOf: { readonly [method in string]?: Durations } = {},
-): { show: (methods: readonly string[]) => void; onCall: (method: string, durationMs: number) => void } {
-  const byMethod = new Map<string, MethodStats>();
-  return {
-    show(methods) {
-      for (const method of methods) {
-        byMethod.set(method, {
-          requests: registry.counter(`ratelimit_server.${method}.total_requests`),
-          responseTime: registry.timer(`ratelimit_server.${method}.response_time`),
-          durations: durationsOf[method],
-        });
-      }
-    },
-    onCall(method, durationMs) {
-      const stats = byMethod.get(method);
-      if (stats === undefined) return;
-      registry.add(stats.requests, 1);
-      stats.responseTime.record(Math.trunc(durationMs));
-      stats.durations?.record(durationMs);
-    },
   };
 }
 

@@ -9,6 +9,7 @@ import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
 import { registerLeaseStats } from '../../leases/threads.ts';
 import { registerOverrideStats } from '../../overrides/threads.ts';
 import { QuotaStats } from '../../quota-service/quota-stats.ts';
+import { createGrpcCallStats } from './call-stats.ts';
 import { createForwardAuthStats, registerProfilesFile } from './forward-auth-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { registerHealthStats } from './limiter-stats.ts';
@@ -22,7 +23,7 @@ function namesOfTheProgram(): string[] {
   const registry = new StatsRegistry();
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
-  stats.createGrpcCallStats(registry).show(['<method>']);
+  createGrpcCallStats(registry).show(['<method>']);
   stats.createRefusalStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
   for (const prefix of ['certs', 'http_certs'] as const) {
     stats.createCertificateStats(registry, prefix, {

@@ -1,6 +1,40 @@
-/** The durations of decisions, in buckets that are a quarter of an octave wide: a quantile is at most 19% off. */
+/** The statistics of gRPC calls, and how long decisions take. */
+import type { StatsRegistry, Timer } from './stats-registry.ts';
 
-/** The buckets reach up to 2^31 microseconds. */
+/** The statistics of one gRPC method. */
+interface MethodStats {
+  readonly requests: number;
+  readonly responseTime: Timer;
+  readonly latencies: Latencies | undefined;
+}
+
+/** Returns a function to call after every gRPC call. Calls are counted once `show` has their methods. */
+export function createGrpcCallStats(
+  registry: StatsRegistry,
+  latenciesOf: { readonly [method in string]?: Latencies } = {},
+): { show: (methods: readonly string[]) => void; onCall: (method: string, durationMs: number) => void } {
+  const byMethod = new Map<string, MethodStats>();
+  return {
+    show(methods) {
+      for (const method of methods) {
+        byMethod.set(method, {
+          requests: registry.counter(`ratelimit_server.${method}.total_requests`),
+          responseTime: registry.timer(`ratelimit_server.${method}.response_time`),
+          latencies: latenciesOf[method],
+        });
+      }
+    },
+    onCall(method, durationMs) {
+      const stats = byMethod.get(method);
+      if (stats === undefined) return;
+      registry.add(stats.requests, 1);
+      stats.responseTime.record(Math.trunc(durationMs));
+      stats.latencies?.record(durationMs);
+    },
+  };
+}
+
+/** Each bucket is a quarter of an octave wide, so a quantile is at most 19% off. The buckets reach up to 2^31 microseconds. */
 const buckets = 128;
 
 /** The latencies of one thread since they were last taken. */
@@ -9,7 +43,7 @@ export interface TakenLatencies {
   readonly http: readonly number[];
 }
 
-/** Counts for one thread. */
+/** The durations of the decisions of one thread. */
 export class Latencies {
   #counts = new Uint32Array(buckets);
 
