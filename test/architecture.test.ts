@@ -491,7 +491,6 @@ const allowed: Record<string, string[]> = {
     'limiter/stores',
     'limiter/stores/redis',
     'limiter/stores/redis/cluster',
-    'limiter/stores/redis/lua',
     'limiter/stores/redis/wire',
     'process/time',
   ],

@@ -4,7 +4,6 @@
  */
 import { type Timers, unblockedMs } from '../../../process/time/clock.ts';
 import { largestExactNumber } from '../../algorithms/bound.ts';
-import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
 import { readCounter, removeCounter } from '../../stores/redis/stored-counters.ts';
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import {
@@ -62,17 +61,17 @@ const closedAtIt = 'the connection was closed, perhaps by a proxy that does not 
 const unknownPlace = 'the cursor is not from this limiter';
 
 /** ARGV: the field, the expected text, and the new text. */
-const exchangeScript = redisScript(`
+const exchangeScript = `
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
-`);
+`;
 
 /** ARGV: the field, and the expected text. */
-const removalScript = redisScript(`
+const removalScript = `
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 return redis.call('HDEL', KEYS[1], ARGV[1])
-`);
+`;
 
 export class RedisStoreAdmin implements StoreAdmin {
   readonly kind = 'redis';
@@ -230,16 +229,12 @@ export class RedisStoreAdmin implements StoreAdmin {
     return this.#try(command, main, () => send().then(read));
   }
 
-  async #scriptOnRecords(
-    script: ReturnType<typeof redisScript>,
-    table: RecordTable,
-    args: string[],
-  ): Promise<boolean> {
+  async #scriptOnRecords(script: string, table: RecordTable, args: string[]): Promise<boolean> {
     const { main } = this.#options;
     await main.ready();
     const key = this.#ownKey(table);
-    const run = () => runScript(main.commands, { key, script, args: ['1', key, ...args] });
-    return this.#try('EVALSHA', main, () => run().then(isOneOf('EVALSHA')));
+    const run = () => main.commands.send(key, 'eval', [script, '1', key, ...args]);
+    return this.#try('EVAL', main, () => run().then(isOneOf('EVAL')));
   }
 
   /** Sends all commands at once, so that they go out together. */

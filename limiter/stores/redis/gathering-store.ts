@@ -30,7 +30,6 @@ import {
   TurnGathering,
 } from './gathered-calls.ts';
 import { program } from './lua/program.ts';
-import { runScript } from './lua/scripts.ts';
 import { PlainCounting } from './plain-counting.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
@@ -239,21 +238,26 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     void this.count(batch).then(done);
   };
 
-  /** Counts a batch by one call of the program. Never rejects. */
-  protected async runProgram(batch: Batch): Promise<void> {
-    const args: string[] = [];
+  /** Counts a batch by one call of the program, which `by` sends by its name or its source. Never rejects. */
+  protected async runProgram(batch: Batch, by: 'evalsha' | 'eval' = 'evalsha'): Promise<void> {
+    const args = [by === 'eval' ? program.source : program.sha1];
     batch.pushArguments(args);
     try {
-      const reply = await runScript(this.commands, { key: batch.key, script: program, args });
-      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
+      const reply = await this.commands.send(batch.key, by, args);
+      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply(by.toUpperCase(), reply);
     } catch (error) {
-      if (isNoScript(error)) batch.fail(this.commands.translate(error));
+      // A server that has the source knows the program.
+      if (by === 'eval' && isNoScript(error)) batch.fail(this.commands.translate(error));
       else await this.countAgain(batch, error);
     }
   }
 
   /** Counts a batch again after an error, if Redis ran nothing and another way may succeed. Otherwise, fails it. Never rejects. */
   protected async countAgain(batch: Batch, error: unknown): Promise<void> {
+    if (isNoScript(error)) {
+      await this.runProgram(batch, 'eval');
+      return;
+    }
     const again = this.sentAgain(batch, error);
     if (again === undefined) batch.fail(this.commands.translate(error));
     else await Promise.all(again.map((one) => this.count(one)));
@@ -318,7 +322,6 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   /** Returns the batches to send after Redis rejected one with `error` and ran nothing. Undefined: the batch has failed. */
   protected sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
-    if (isNoScript(error)) return [batch];
     if (areScriptsRefused(error)) {
       if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
       this.withoutScripts = true;

@@ -1,6 +1,6 @@
 /** Tallies of reservations that limiters share in Redis. Each has one key, which ends with the last reservation that it counts. */
 import type { TallyChanges } from '../store.ts';
-import { luaBase, redisScript, runScript } from './lua/scripts.ts';
+import { luaBase, redisScript } from './lua/scripts.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 
 /**
@@ -35,10 +35,10 @@ export async function shareTally(
   changes: TallyChanges,
   nowMs: number,
 ): Promise<TallyChanges> {
-  const args = ['1', key, String(Math.floor(nowMs / 1000))];
+  const args = [tallyScript.source, '1', key, String(Math.floor(nowMs / 1000))];
   for (const [end, count] of changes) args.push(String(end), String(count));
   try {
-    const reply = await runScript(commands, { key, script: tallyScript, args });
+    const reply = await commands.send(key, 'eval', args);
     if (!(reply instanceof Buffer) && typeof reply !== 'string') throw reply;
     const pairs = String(reply).matchAll(/(\d+):(\d+)/g);
     return new Map([...pairs].map(([, end, count]) => [Number(end), Number(count)]));

@@ -1,6 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { KeyedCommands } from '../wire/redis-connection.ts';
-import { isNoScript } from '../wire/redis-error.ts';
 import { luaReportOver } from './reserved-keys-over.ts';
 
 export interface RedisScript {
@@ -156,15 +154,3 @@ ${luaCountKeys}
 ${luaReportOver}
 answer = out
 `;
-
-/** Runs a script where the key is. Rejects with the error of `send`. */
-export function runScript(
-  commands: KeyedCommands,
-  { key, script, args }: { key: string; script: RedisScript; args: string[] },
-): Promise<unknown> {
-  return commands.send(key, 'evalsha', [script.sha1, ...args]).catch((error: unknown) => {
-    // If Redis does not know the script, it ran nothing.
-    if (!isNoScript(error)) throw error;
-    return commands.send(key, 'eval', [script.source, ...args]);
-  });
-}
