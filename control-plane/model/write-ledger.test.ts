@@ -40,7 +40,7 @@ describe('an event is one of an own write', () => {
     expect(writes.isOwn(at('9', statusOf(1)))).toBe(false);
   });
 
-  it.each<WriteEnd['is']>(['outdated', 'gone', 'refused'])('and of none that was %s', (is) => {
+  it.each<WriteEnd['is']>(['gone', 'refused'])('and of none that was %s', (is) => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is });
     expect(writes.isOwn(at('6', statusOf(1)))).toBe(false);
@@ -106,6 +106,32 @@ describe('the newest status of an object', () => {
     begin(at('5'), 1)({ is: 'written', version: '7' });
     for (let rules = 2; rules < 11; rules++) begin(at('7'), rules)({ is: 'failed' });
     expect([2, 3, 10].map((rules) => writes.isOwn(at('8', statusOf(rules))))).toEqual([false, true, true]);
+  });
+
+  it.each(['after', 'before'])(
+    'is our own if its request arrived twice, and the watch shows it %s the conflict',
+    (order) => {
+      const { writes, begin } = setUp();
+      begin(at('5'), 1)({ is: 'written', version: '7' });
+      const end = begin(at('7'), 2);
+      const shown = at('8', statusOf(2));
+      if (order === 'before') expect(writes.look(shown)).toEqual({ known: shown });
+      end({ is: 'outdated' });
+      expect(writes.isOwn(shown)).toBe(true);
+      const entry = { object: at('7'), status: statusOf(2) };
+      expect(writes.look(shown)).toEqual({ known: shown, found: { is: 'written', entry } });
+      expect([writes.look(shown), writes.mayWrite(shown)]).toEqual([{ known: shown }, true]);
+    },
+  );
+
+  it('is somebody else’s if it is another one after a conflict', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    begin(at('7'), 2)({ is: 'outdated' });
+    const shown = at('8', statusOf(3));
+    expect(writes.isOwn(shown)).toBe(false);
+    expect(writes.look(shown)).toEqual({ known: shown, found: { is: 'overwritten', status: statusOf(1) } });
+    expect(writes.isOwn(at('9', statusOf(2)))).toBe(false);
   });
 
   it('reports after a conflict that a write had been done whose answer was lost', () => {

@@ -4,7 +4,8 @@
  * that the write created is this process's own.
  *
  *     sent -- done ------> confirmed: used instead of an older state of the watch, for at most a minute
- *          -- conflict --> outdated: nothing is written until the watch shows a newer version, for at most 10 s
+ *          -- conflict --> outdated: nothing is written until the watch shows a newer version, for at most 10 s. If that version
+ *                          has the same status, the write was applied, and its request arrived twice
  *          -- rejected --> as before
  *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
@@ -80,8 +81,10 @@ export class WriteLedger<Kind extends StatusOwner> {
       // The entry may have been forgotten in the meantime.
       if (is === 'failed' || this.#entries.get(uid) !== entry) return;
       const atMs = this.#options.clock.nowMs();
-      // After a write was applied, those before it can only conflict.
-      entry.unanswered = is === 'written' ? [] : entry.unanswered.filter((one) => one !== sent);
+      // After a write was applied, those before it can only conflict. A conflict may be one with the write itself: a proxy may
+      // send a request twice, and return the second answer.
+      if (is === 'written') entry.unanswered = [];
+      else if (is !== 'outdated') entry.unanswered = entry.unanswered.filter((one) => one !== sent);
       if (is === 'written') this.#outdated.delete(uid);
       else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + mostOutdatedMs });
       if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
