@@ -1,6 +1,4 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
-import { compareSources } from '../../rules/compare/compare-domain.ts';
-import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
@@ -23,8 +21,10 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import { compareSources } from './compare-domain.ts';
 import { type Comparison, diffReport, errorValue } from './diff-forms.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
+import type { RuleChange } from './limit-effect.ts';
 
 /** Words of `--fail-on`: effects, and the two kinds of looser change that let every request pass. */
 const failingWords = [...effectOrder, 'unlimited', 'shadow'] as const;

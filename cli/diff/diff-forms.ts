@@ -1,6 +1,5 @@
 /** The result of a comparison, for other programs and for reviewers of pull requests. */
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
-import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { Rule } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { ruleName } from '../../rules/review/explain-descriptor.ts';
@@ -9,6 +8,7 @@ import { findingsTable, markdownCode, markdownDocument, markdownText } from '../
 import type { Report, ReportedFinding } from '../forms/report.ts';
 import { limitedText } from '../replay/report-text.ts';
 import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-report.ts';
+import type { RuleChange } from './limit-effect.ts';
 
 export interface Comparison {
   changes: readonly RuleChange[];

@@ -1,7 +1,7 @@
-import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
 import { unwrittenWords } from '../../rules/describe.ts';
 import { defaultFleet } from '../../rules/language/kinds.ts';
 import { escaped, type TextStyler } from '../shared/flags.ts';
+import type { Effect, FieldChange, RuleChange } from './limit-effect.ts';
 
 const marks = {
   added: ['+', 'green'],

@@ -1,10 +1,10 @@
-import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
-import { calendarText } from '../calendar.ts';
-import { limitsWords } from '../describe.ts';
-import { compositeOf, type Limit, type Rule } from '../model.ts';
-import { covers, mostAtOnce } from '../review/limit-order.ts';
-import { sharedPattern } from '../sharing.ts';
-import { secondsOfLimit } from '../window.ts';
+import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
+import { calendarText } from '../../rules/calendar.ts';
+import { limitsWords } from '../../rules/describe.ts';
+import { compositeOf, type Limit, type Rule } from '../../rules/model.ts';
+import { covers, mostAtOnce } from '../../rules/review/limit-order.ts';
+import { sharedPattern } from '../../rules/sharing.ts';
+import { secondsOfLimit } from '../../rules/window.ts';
 import type { Sides } from './domain-side.ts';
 
 /** The effect of a change on the requests that the rule is for. */

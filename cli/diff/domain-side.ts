@@ -1,8 +1,8 @@
-import type { NameForm, RuleMatch } from '../match-result.ts';
-import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts';
-import { characterOutside, FirstPattern } from '../review/rule-level.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
+import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
+import { compositeOf, type Entry, type Rule, type RuleSource } from '../../rules/model.ts';
+import { characterOutside, FirstPattern } from '../../rules/review/rule-level.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 
 /** Finds rules of one level as the matcher does, and returns them as written. */
 export class IndexedLevel {

@@ -1,4 +1,4 @@
-import { compositeOf, type Entry, type Rule } from '../model.ts';
+import { compositeOf, type Entry, type Rule } from '../../rules/model.ts';
 import type { IndexedLevel } from './domain-side.ts';
 
 /** Chosen: patterns with this many stars, or this long, are rare, and have many merges. */

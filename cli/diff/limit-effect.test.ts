@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import type { Limit, Rule } from '../../rules/model.ts';
+import { covers, mostAtOnce } from '../../rules/review/limit-order.ts';
+import { secondsOfLimit } from '../../rules/window.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import { Algorithm } from '../algorithms/registry.ts';
-import type { Limit, Rule } from '../model.ts';
-import { covers, mostAtOnce } from '../review/limit-order.ts';
-import { secondsOfLimit } from '../window.ts';
 import { limitEffect } from './limit-effect.ts';
 
 function traits(requestsPerUnit: number, unit: string, more: Partial<Rule> = {}): Rule {

@@ -1,6 +1,6 @@
 /** Compares the rules of one domain in two versions, level by level. Rules are the same if the matcher cannot distinguish them. */
-import { changeWords, limitLabel, limitsWords, limitWords } from '../describe.ts';
-import { defaultNames, type NameForm, type RuleMatch } from '../match-result.ts';
+import { changeWords, limitLabel, limitsWords, limitWords } from '../../rules/describe.ts';
+import { defaultNames, type NameForm, type RuleMatch } from '../../rules/match-result.ts';
 import {
   arePlainLimits,
   compositeOf,
@@ -11,10 +11,10 @@ import {
   type Rule,
   type RuleSource,
   sortedValue,
-} from '../model.ts';
-import { ruleName } from '../review/explain-descriptor.ts';
-import { lengthInKeys } from '../window.ts';
-import { ruleValue } from '../write-rules.ts';
+} from '../../rules/model.ts';
+import { ruleName } from '../../rules/review/explain-descriptor.ts';
+import { lengthInKeys } from '../../rules/window.ts';
+import { ruleValue } from '../../rules/write-rules.ts';
 import { type Crossing, type CrossingEffect, Crossings, overtakenPatterns } from './crossing.ts';
 import { type DomainSide, Sides } from './domain-side.ts';
 import {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Entry, Rule } from '../../rules/model.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
-import type { Entry, Rule } from '../model.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
 import { compareSources } from './compare-domain.ts';
 
 function compare(before: Rule[], after: Rule[]): string[] {

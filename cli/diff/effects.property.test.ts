@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import { burstOf, compositeOf, type Entry, type Limit, type Rule } from '../../rules/model.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { Algorithm } from '../algorithms/registry.ts';
-import { burstOf, compositeOf, type Entry, type Limit, type Rule } from '../model.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
 import { compareSources } from './compare-domain.ts';
 import type { Effect } from './limit-effect.ts';
 

@@ -1,6 +1,6 @@
 /** Requests that match rules of different names in the two versions, and the effect on them. */
-import { compositeOf, type Rule } from '../model.ts';
-import { patternsOverlap } from '../review/rule-level.ts';
+import { compositeOf, type Rule } from '../../rules/model.ts';
+import { patternsOverlap } from '../../rules/review/rule-level.ts';
 import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
 import {
   isRefusing,
