@@ -1,10 +1,8 @@
 import { algorithmNumber } from '../algorithms/registry.ts';
 import {
   arePlainLimits,
-  burstOf,
-  isPlainLimit,
   type Limit,
-  maxUint32,
+  noLimits,
   type Rule,
   type RuleSource,
   Unit,
@@ -17,8 +15,8 @@ import {
   LimitWord,
   Node,
   NodeFlag,
+  otherFieldsText,
   packRuleTable,
-  rareFieldsText,
   rareTraitsText,
   ruleFlagsOf,
 } from './rule-table-format.ts';
@@ -126,16 +124,22 @@ export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
 
 type RuleRecords = Record<'nodes' | 'limits' | 'extras', Int32Array>;
 
+interface LimitRecords {
+  readonly limits: WordList;
+  /** The first record by the list of limits. */
+  readonly known: Map<readonly Limit[], number>;
+}
+
 function compileNodes(tree: NumberedTree, wildcards: WildcardCompiler): RuleRecords {
   const nodes = new WordList();
   const limits = new WordList();
   const extras = new WordList();
-  const plain = new Map<number, number>();
+  const known = new Map<readonly Limit[], number>();
   for (const [node, rule] of tree.rules.entries()) {
     nodes.push(tree.offsets.words[node]!);
     nodes.push(tree.lengths.words[node]!);
     nodes.push(rule === undefined ? 0 : nodeFlags(rule));
-    nodes.push(firstLimitOf(rule?.limits ?? [], { limits, plain, strings: tree.strings }));
+    nodes.push(firstLimitOf(rule?.limits ?? noLimits, { limits, known }, tree.strings));
     nodes.push(node === 0 ? 0 : wildcards.addLevel(wildcardChildren(tree, node)));
     nodes.push(rule === undefined ? -1 : addExtra(rule, extras, tree.strings));
     nodes.push(tree.firstChild.words[node]!);
@@ -149,60 +153,31 @@ function nodeFlags(rule: Rule): number {
   return ruleFlagsOf(rule) | limits.length | (arePlainLimits(limits) ? 0 : NodeFlag.ownKeys);
 }
 
-/**
- * Returns the number of the first limit. Rules whose only limit is the same plain one share its record. Of 100,000 rules, few
- * have a limit that no other rule has.
- */
-function firstLimitOf(
-  own: readonly Limit[],
-  { limits, plain, strings }: { limits: WordList; plain: Map<number, number>; strings: StringPool },
-): number {
-  const next = limits.length / LimitWord.words;
-  const only = own.length === 1 ? plainNumber(own[0]!) : undefined;
-  if (only !== undefined) {
-    const known = plain.get(only);
-    if (known !== undefined) return known;
-    plain.set(only, next);
+/** Returns the number of the first limit. Rules of one file share their lists, and so their records. */
+function firstLimitOf(own: readonly Limit[], { limits, known }: LimitRecords, strings: StringPool): number {
+  let first = known.get(own);
+  if (first === undefined) {
+    first = limits.length / LimitWord.words;
+    known.set(own, first);
+    for (const limit of own) addLimit(limit, limits, strings);
   }
-  for (const limit of own) addLimit(limit, limits, strings);
-  return next;
+  return first;
 }
 
-/** Returns a number for a limit with only a unit and a number of requests that leaves room for the unit. Undefined for other limits. */
-function plainNumber(limit: Limit): number | undefined {
-  const { unlimited, name, burst, requestsPerUnit } = limit;
-  if (unlimited || name !== '' || burst !== undefined || !isPlainLimit(limit)) return undefined;
-  const { unit } = limit;
-  if (unit === Unit.UNKNOWN || rareFieldsText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
-  return requestsPerUnit * 8 + unit;
-}
-
-/** Adds a limit. An unlimited one has no unit. */
 function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
-  const unit = limit.unlimited ? Unit.UNKNOWN : limit.unit;
-  if (unit === Unit.UNKNOWN && !limit.unlimited)
+  const { unit, unlimited, requestsPerUnit, algorithm } = limit;
+  if (unit === Unit.UNKNOWN && !unlimited)
     throw new RangeError(`cannot compile rate limit unit '${unitText(limit)}'`);
-  const { name, requestsPerUnit, unitMultiplier, algorithm } = limit;
-  // Pushes the words one by one. Lists of the words of so many rules would be garbage at the peak of a load.
-  limits.push(unit);
-  limits.push(unitMultiplier);
-  pushWhole(limits, requestsPerUnit);
-  limits.push(algorithmNumber(algorithm));
-  pushWhole(limits, burstOf(limit));
-  pushText(limits, name, strings);
-  pushText(limits, rareFieldsText(limit), strings);
+  algorithmNumber(algorithm);
+  limits.push(requestsPerUnit);
+  limits.push(Math.floor(requestsPerUnit / 0x1_0000_0000));
+  pushText(limits, otherFieldsText(limit), strings);
 }
 
 /** Pushes offset and length of a text. */
 function pushText(words: WordList, text: string, strings: StringPool): void {
   words.push(text === '' ? 0 : strings.add(text));
   words.push(text.length);
-}
-
-/** The low half, then the high one. */
-function pushWhole(limits: WordList, whole: number): void {
-  limits.push(whole);
-  limits.push(Math.floor(whole / 0x1_0000_0000));
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {
@@ -271,9 +246,9 @@ function hashLimits(
 ): void {
   const end = (first + count) * LimitWord.words;
   for (let at = first * LimitWord.words; at < end; at += LimitWord.words) {
-    for (let word = 0; word < LimitWord.name; word++) hash.addWord(limits[at + word]!);
-    hashText(hash, limits, at + LimitWord.name, units);
-    hashText(hash, limits, at + LimitWord.rare, units);
+    hash.addWord(limits[at + LimitWord.requestsPerUnit]!);
+    hash.addWord(limits[at + LimitWord.requestsPerUnit + 1]!);
+    hashText(hash, limits, at + LimitWord.others, units);
   }
 }
 

@@ -10,7 +10,7 @@
  *                  "declared first" means "smaller number".
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
- *  limits          one record (`LimitWord`) a limit; those of one rule have consecutive numbers
+ *  limits          one record (`LimitWord`) a limit; those of one rule have consecutive numbers, and rules with one list share them
  *  extras          offset and length of `rareTraitsText` of the rules that have any of it
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
@@ -27,19 +27,10 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
-import { algorithmNumber } from '../algorithms/registry.ts';
 import { limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, type RuleFlag, ruleFlags } from '../language/tables.ts';
 import type { MatchedRule } from '../match-result.ts';
-import {
-  isDefault,
-  type Limit,
-  makeLimit,
-  noTraits,
-  type Rule,
-  type RuleTraits,
-  type Unit,
-} from '../model.ts';
+import { isDefault, type Limit, makeLimit, noTraits, type Rule, type RuleTraits } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -123,30 +114,25 @@ export function ruleFlagsOf(rule: Rule): number {
   return flags;
 }
 
-/** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then those of the high half. */
+/** Words of a record in `limits`. Only requests have words, because each of 100,000 rules may have another number. */
 export const LimitWord = {
-  unit: 0,
-  unitMultiplier: 1,
-  requestsPerUnit: 2,
-  algorithm: 4,
-  burst: 5,
-  /** Offset and length of the name. */
-  name: 7,
-  /** Offset and length of `rareFieldsText`. */
-  rare: 9,
-  words: 11,
+  /** The uint32 bits of the low half, then those of the high half. */
+  requestsPerUnit: 0,
+  /** Offset and length of `otherFieldsText`. */
+  others: 2,
+  words: 4,
 } as const;
 
 const defaultLimit = makeLimit({});
 const rareTraits = namesOf(ruleFields).filter(isRareTrait);
-const rareFields = namesOf(limitFields).filter(isRareField);
+const otherFields = namesOf(limitFields).filter(isOtherField);
 
 function isRareTrait(name: keyof typeof ruleFields): name is Exclude<keyof RuleTraits, RuleFlag> {
   return name in noTraits && ruleFields[name].kind !== 'boolean';
 }
 
-function isRareField(name: keyof typeof limitFields): name is Exclude<keyof Limit, keyof typeof LimitWord> {
-  return name in defaultLimit && !(name in LimitWord);
+function isOtherField(name: keyof typeof limitFields): name is Exclude<keyof Limit, 'requestsPerUnit'> {
+  return name in defaultLimit && name !== 'requestsPerUnit';
 }
 
 /** Returns the traits of a rule that have no bit, as JSON. Empty if they equal `noTraits`, as in nearly all rules. */
@@ -154,9 +140,9 @@ export function rareTraitsText(rule: Rule): string {
   return differenceText(rareTraits, rule, noTraits);
 }
 
-/** Returns the fields of a limit that have no word, as JSON. Empty if they equal `makeLimit({})`, as in nearly all limits. */
-export function rareFieldsText(limit: Limit): string {
-  return differenceText(rareFields, limit, defaultLimit);
+/** Returns what a limit says besides its requests, as JSON. */
+export function otherFieldsText(limit: Limit): string {
+  return differenceText(otherFields, limit, defaultLimit);
 }
 
 function differenceText<Name extends string>(
@@ -316,20 +302,11 @@ export class RuleNodes {
   }
 
   #limit(number: number): Limit {
-    const { limits, strings } = this.#s;
+    const { limits } = this.#s;
     const at = number * LimitWord.words;
+    const others = this.#json(limits, at + LimitWord.others) as Partial<Limit> | undefined;
     const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
-    const burst = wholeAt(limits, at + LimitWord.burst);
-    return {
-      ...defaultLimit,
-      unit: limits[at + LimitWord.unit] as Unit,
-      unitMultiplier: limits[at + LimitWord.unitMultiplier]!,
-      requestsPerUnit,
-      algorithm: algorithmNumber(limits[at + LimitWord.algorithm]!),
-      burst: burst === requestsPerUnit ? undefined : burst,
-      name: readText(strings, limits[at + LimitWord.name]!, limits[at + LimitWord.name + 1]!),
-      ...(this.#json(limits, at + LimitWord.rare) as Partial<Limit> | undefined),
-    };
+    return { ...defaultLimit, ...others, requestsPerUnit };
   }
 
   /**

@@ -12,7 +12,7 @@ import {
   type RuleMatch,
   type RuleMatcher,
 } from '../../rules/match-result.ts';
-import { arePlainLimits, type Entry, type Limit, type Rule, type RuleSource } from '../../rules/model.ts';
+import { arePlainLimits, type Entry, type Rule, type RuleSource } from '../../rules/model.ts';
 
 /** "A rule with key and value is tried before a rule with the same key and no value." */
 interface Step {
@@ -219,13 +219,8 @@ function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path' | 'order'>
   const unlimited = limits[0]!.unlimited;
   return {
     ...traits,
-    limits: unlimited ? [] : limits.map(matchedLimit),
+    limits: unlimited ? [] : limits,
     unlimited,
     replaces: limits.flatMap(({ replaces }) => replaces),
   };
-}
-
-/** A burst of as many hits as the limit allows says nothing. */
-function matchedLimit(limit: Limit): Limit {
-  return limit.burst === limit.requestsPerUnit ? { ...limit, burst: undefined } : limit;
 }
