@@ -4,11 +4,9 @@
  * part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
  */
 
-import { isObject } from '../model.ts';
 import { documentTexts, readManifestDocument } from '../reader/read-manifests.ts';
-import type { DocumentPath, PathProblem } from '../yaml/places.ts';
-import { valuePlacer } from '../yaml/places.ts';
-import { type EnvoyPlace, type Fields, field, list, namedField, typed, typeUrl } from './proto-json.ts';
+import { type PathProblem, valuePlacer } from '../yaml/places.ts';
+import { type EnvoyPlace, ProtoValue } from './proto-json.ts';
 import { type QuotaFilter, quotaFilters } from './quota-filters.ts';
 import { type RateLimitConfig, readRateLimits } from './read-actions.ts';
 
@@ -133,16 +131,15 @@ class ConfigurationReader {
   readonly #problems: EnvoyConfiguration['problems'] = [];
   #hasAllClusters = false;
   #hasOtherClusters = false;
-  #placeOf: (path: DocumentPath) => EnvoyPlace = () => ({ file: '', line: 1, column: 1 });
 
   file(file: string, text: string): void {
     for (const document of documentTexts(text)) {
       const yaml = readManifestDocument(document.text);
       if (yaml.ok) {
         const placeOf = valuePlacer(yaml.tape, document.firstLine);
-        this.#placeOf = (path) => ({ file, ...placeOf(path) });
-        this.#any(yaml.value, []);
-        this.#quotaFilters.push(...quotaFilters(yaml.value, this.#placeOf));
+        const root = new ProtoValue(yaml.value, (path) => ({ file, ...placeOf(path) }));
+        this.#any(root);
+        this.#quotaFilters.push(...quotaFilters(root));
       } else if (!yaml.empty) {
         const place = { file, line: yaml.line + document.firstLine - 1, column: yaml.column };
         this.#problems.push({ place, code: 'syntax', text: yaml.text });
@@ -182,102 +179,82 @@ class ConfigurationReader {
     };
   }
 
-  #any(value: unknown, path: DocumentPath): void {
-    if (Array.isArray(value)) {
-      for (const [index, one] of value.entries()) this.#any(one, [...path, index]);
-      return;
-    }
-    if (!isObject(value)) return;
-    const type = String(value['@type'] ?? '');
-    if (value['kind'] === 'EnvoyFilter') this.#envoyFilter(value, path);
-    else if (Array.isArray(value['configs'])) this.#dump(value['configs'], [...path, 'configs']);
-    else if (list(value, 'http_filters').length > 0) this.#manager(value, path);
-    else if (list(value, 'virtual_hosts').length > 0)
-      this.#loose(this.#configurationSites(value, path), true, value['name']);
-    else if (isRateLimitFilter(value)) this.#filters.push(this.#filter(value, path));
-    else if (type.endsWith('.config.cluster.v3.Cluster')) this.#cluster(value, path);
-    else if (['rate_limits', 'typed_per_filter_config'].some((name) => field(value, name) !== undefined)) {
-      this.#loose([this.#fragment(value, path)], false);
-    } else {
-      for (const [name, one] of Object.entries(value)) this.#any(one, [...path, name]);
-    }
-    this.#resources(value, path);
+  #any(given: ProtoValue): void {
+    const isConfiguration = ['rate_limits', 'typed_per_filter_config'].some((name) => given.has(name));
+    if (given.get('kind') === 'EnvoyFilter') this.#envoyFilter(given);
+    else if (Array.isArray(given.get('configs'))) this.#dump(given.list('configs'));
+    else if (given.list('http_filters').length > 0) this.#manager(given);
+    else if (given.list('virtual_hosts').length > 0)
+      this.#loose(this.#configurationSites(given), true, given.get('name'));
+    else if (isRateLimitFilter(given)) this.#filters.push(this.#filter(given));
+    else if (given.typeUrl.endsWith('.config.cluster.v3.Cluster')) this.#cluster(given);
+    else if (isConfiguration) this.#loose([this.#fragment(given)], false);
+    else for (const one of given.members()) this.#any(one);
+    this.#resources(given);
   }
 
   /** Reads clusters and runtime, which can be beside other resources. */
-  #resources(value: Fields, path: DocumentPath): void {
-    const clusters = list(value, 'clusters');
-    for (const [index, one] of clusters.entries())
-      if (isObject(one)) this.#cluster(one, [...path, 'clusters', index]);
+  #resources(given: ProtoValue): void {
+    const clusters = given.list('clusters');
+    for (const one of clusters) this.#cluster(one);
     if (clusters.length > 0) this.#hasAllClusters = true;
-    if (field(value, 'dynamic_resources') !== undefined) this.#hasOtherClusters = true;
-    for (const layer of list(field(value, 'layered_runtime'), 'layers')) {
-      const fixed = field(layer, 'static_layer');
-      if (isObject(fixed)) this.#runtimeKeys(fixed, '');
-    }
+    if (given.has('dynamic_resources')) this.#hasOtherClusters = true;
+    for (const layer of given.field('layered_runtime').list('layers'))
+      this.#runtimeKeys(layer.field('static_layer'), '');
   }
 
-  #runtimeKeys(layer: Fields, before: string): void {
-    for (const [name, value] of Object.entries(layer)) {
-      if (isObject(value) && field(value, 'numerator') === undefined)
-        this.#runtimeKeys(value, `${before}${name}.`);
-      else this.#runtime.set(before + name, value);
+  #runtimeKeys(layer: ProtoValue, before: string): void {
+    for (const one of layer.members()) {
+      const name = `${before}${one.path.at(-1)}`;
+      if (one.isObject && !one.has('numerator')) this.#runtimeKeys(one, `${name}.`);
+      else this.#runtime.set(name, one.value);
     }
   }
 
   /** A dump says twice what is in the bootstrap: listeners and their routes. */
-  #dump(configs: readonly unknown[], path: DocumentPath): void {
-    const isOf = (config: unknown, name: string): boolean =>
-      isObject(config) && String(config['@type']).endsWith(`.${name}`);
+  #dump(configs: readonly ProtoValue[]): void {
+    const isOf = (config: ProtoValue, name: string): boolean => config.typeUrl.endsWith(`.${name}`);
     const hasListeners = configs.some((config) => isOf(config, 'ListenersConfigDump'));
     this.#hasOtherClusters = true;
-    for (const [index, config] of configs.entries()) {
-      if (!isObject(config)) continue;
-      const bootstrap = config['bootstrap'];
-      if (hasListeners && isObject(bootstrap)) {
-        this.#resources(bootstrap, [...path, index, 'bootstrap']);
+    for (const config of configs) {
+      const bootstrap = config.field('bootstrap');
+      if (hasListeners && bootstrap.isObject) {
+        this.#resources(bootstrap);
         continue;
       }
       const skipped = hasListeners && isOf(config, 'RoutesConfigDump') ? 'static_route_configs' : '';
-      for (const [name, one] of Object.entries(config))
-        if (name !== skipped) this.#any(one, [...path, index, name]);
+      for (const one of config.members()) if (one.path.at(-1) !== skipped) this.#any(one);
     }
   }
 
-  #envoyFilter(object: Fields, path: DocumentPath): void {
-    const [name] = namedField(object['spec'], 'config_patches');
-    for (const [index, one] of list(object['spec'], 'config_patches').entries()) {
-      const [applyTo, patch] = [field(one, 'apply_to'), field(one, 'patch')];
-      const below = [...path, 'spec', name, index, 'patch', 'value'];
-      const value = field(patch, 'value');
-      if (!isObject(value) || field(patch, 'operation') === 'REMOVE') continue;
-      if (applyTo === 'CLUSTER') this.#cluster(value, below);
-      else if (applyTo === 'HTTP_ROUTE') this.#loose(this.#routeSites(value, below, [], []));
-      else if (applyTo === 'VIRTUAL_HOST' && list(value, 'routes').length > 0)
-        this.#loose(this.#hostSites(value, below, []));
-      else if (applyTo === 'VIRTUAL_HOST') this.#loose([this.#fragment(value, below)]);
-      else this.#any(value, below);
+  #envoyFilter(object: ProtoValue): void {
+    for (const one of object.field('spec').list('config_patches')) {
+      const [applyTo, patch] = [one.get('apply_to'), one.field('patch')];
+      const value = patch.field('value');
+      if (!value.isObject || patch.get('operation') === 'REMOVE') continue;
+      if (applyTo === 'CLUSTER') this.#cluster(value);
+      else if (applyTo === 'HTTP_ROUTE') this.#loose(this.#routeSites(value, [], []));
+      else if (applyTo === 'VIRTUAL_HOST' && value.list('routes').length > 0)
+        this.#loose(this.#hostSites(value, []));
+      else if (applyTo === 'VIRTUAL_HOST') this.#loose([this.#fragment(value)]);
+      else this.#any(value);
     }
   }
 
-  #manager(value: Fields, path: DocumentPath): void {
-    const all = list(value, 'http_filters');
-    const [filtersName] = namedField(value, 'http_filters');
-    const filters = all.flatMap((one, index) =>
-      isObject(one) && isRateLimitFilter(one) ? [this.#filter(one, [...path, filtersName, index])] : [],
+  #manager(given: ProtoValue): void {
+    const all = given.objects('http_filters');
+    const filters = all.filter(isRateLimitFilter).map((one) => this.#filter(one));
+    const hasOthers = all.some(
+      (one) =>
+        !isRateLimitFilter(one) &&
+        (one.has('config_discovery') || /\.http\.ratelimit\.v3\./.test(JSON.stringify(one.value))),
     );
-    const hasOthers = all.some((one) => {
-      if (!isObject(one) || isRateLimitFilter(one)) return false;
-      return (
-        field(one, 'config_discovery') !== undefined || /\.http\.ratelimit\.v3\./.test(JSON.stringify(one))
-      );
-    });
-    const [inlineName, inline] = namedField(value, 'route_config');
-    const sites = isObject(inline) ? this.#configurationSites(inline, [...path, inlineName]) : [];
+    const inline = given.field('route_config');
+    const sites = inline.isObject ? this.#configurationSites(inline) : [];
     // The command `weir envoy` writes this form.
-    if (field(value, 'typed_per_filter_config') !== undefined) sites.push(this.#fragment(value, path));
-    const isComplete = sites.length > 0 && !hasOthers && field(inline, 'vhds') === undefined;
-    const routeName = field(field(value, 'rds'), 'route_config_name');
+    if (given.has('typed_per_filter_config')) sites.push(this.#fragment(given));
+    const isComplete = sites.length > 0 && !hasOthers && !inline.has('vhds');
+    const routeName = given.get('rds', 'route_config_name');
     this.#managers.push({
       ...{ filters, sites, isComplete, origin: 'manager' },
       routeName: typeof routeName === 'string' ? routeName : undefined,
@@ -288,60 +265,50 @@ class ConfigurationReader {
     this.#routes.push({ name: typeof name === 'string' ? name : undefined, sites, isWhole });
   }
 
-  #configurationSites(value: Fields, path: DocumentPath): RouteSite[] {
-    const perRoutes = this.#perRoutes(value, path);
-    const [name, hosts] = namedField(value, 'virtual_hosts');
-    return (Array.isArray(hosts) ? hosts : []).flatMap((host: unknown, index) =>
-      isObject(host) ? this.#hostSites(host, [...path, name, index], perRoutes) : [],
-    );
+  #configurationSites(given: ProtoValue): RouteSite[] {
+    const perRoutes = this.#perRoutes(given);
+    return given.objects('virtual_hosts').flatMap((host) => this.#hostSites(host, perRoutes));
   }
 
-  #hostSites(host: Fields, path: DocumentPath, above: PerRoute[]): RouteSite[] {
-    const limits = this.#rateLimits(host, path, false);
-    const perRoutes = [...this.#perRoutes(host, path), ...above];
-    const routes = list(host, 'routes');
-    if (routes.length === 0) return [{ ...this.#emptySite(path), host: limits, perRoutes }];
-    return routes.flatMap((route, index) =>
-      isObject(route) ? this.#routeSites(route, [...path, 'routes', index], limits, perRoutes) : [],
-    );
+  #hostSites(given: ProtoValue, above: PerRoute[]): RouteSite[] {
+    const host = this.#rateLimits(given, false);
+    const perRoutes = [...this.#perRoutes(given), ...above];
+    if (given.list('routes').length === 0) return [{ ...emptySite(given), host, perRoutes }];
+    return given.objects('routes').flatMap((route) => this.#routeSites(route, host, perRoutes));
   }
 
   /** A route, once for each of its weighted clusters that has something of its own. */
-  #routeSites(route: Fields, path: DocumentPath, host: PlacedRateLimit[], above: PerRoute[]): RouteSite[] {
-    const action = field(route, 'route');
+  #routeSites(route: ProtoValue, host: PlacedRateLimit[], above: PerRoute[]): RouteSite[] {
+    const action = route.field('route');
     const others = ['redirect', 'direct_response', 'non_forwarding_action', 'filter_action'];
-    const perRoutes = [...this.#perRoutes(route, path), ...above];
-    const below = [...path, 'route'];
-    const misplaced = this.#rateLimits(route, path, false);
-    if (field(route, 'rate_limits') !== undefined) {
-      const place = this.#placeOf([...path, namedField(route, 'rate_limits')[0]]);
+    const perRoutes = [...this.#perRoutes(route), ...above];
+    const misplaced = this.#rateLimits(route, false);
+    if (route.has('rate_limits')) {
+      const { place } = route.field('rate_limits');
       const text = 'a route has no rate_limits beside its match: they belong one level down, below "route:"';
       this.#problems.push({ place, code: 'invalid-rate-limit', text });
     }
-    // In a part of a route, as in an EnvoyFilter, the action may be elsewhere.
-    const isForwarded = isObject(action) || !others.some((name) => field(route, name) !== undefined);
     const site: RouteSite = {
-      isForwarded,
-      own: [...(isObject(action) ? this.#rateLimits(action, below, false) : []), ...misplaced],
+      // In a part of a route, as in an EnvoyFilter, the action may be elsewhere.
+      isForwarded: action.isObject || !others.some((name) => route.has(name)),
+      own: [...this.#rateLimits(action, false), ...misplaced],
       host,
-      includesHost: isSet(field(action, 'include_vh_rate_limits')),
+      includesHost: isSet(action.get('include_vh_rate_limits')),
       perRoutes,
-      place: this.#placeOf(path),
+      place: route.place,
     };
-    const [weightedName, weighted] = namedField(action, 'weighted_clusters');
-    const clusters = list(weighted, 'clusters').map((one, index) =>
-      isObject(one) ? this.#perRoutes(one, [...below, weightedName, 'clusters', index]) : [],
-    );
-    if (clusters.every((own) => own.length === 0)) return [site];
-    return clusters.map((own) => ({ ...site, perRoutes: [...own, ...perRoutes] }));
+    const clusters = action.field('weighted_clusters').list('clusters');
+    const ofClusters = clusters.map((one) => this.#perRoutes(one));
+    if (ofClusters.every((own) => own.length === 0)) return [site];
+    return ofClusters.map((own) => ({ ...site, perRoutes: [...own, ...perRoutes] }));
   }
 
   /** Reads a `rate_limits` or `typed_per_filter_config` that is separate. */
-  #fragment(value: Fields, path: DocumentPath): RouteSite {
-    const rateLimits = this.#rateLimits(value, path, false);
-    const perRoutes = this.#perRoutes(value, path);
-    const domain = this.#domain(value, path);
-    const site = this.#emptySite(path);
+  #fragment(given: ProtoValue): RouteSite {
+    const rateLimits = this.#rateLimits(given, false);
+    const perRoutes = this.#perRoutes(given);
+    const domain = domainOf(given);
+    const site = emptySite(given);
     if (domain === undefined) return { ...site, host: rateLimits, perRoutes };
     // A profile of forward auth, which sets its own domain.
     const { place } = site;
@@ -349,128 +316,118 @@ class ConfigurationReader {
     return { ...site, perRoutes: [profile, ...perRoutes] };
   }
 
-  #emptySite(path: DocumentPath): RouteSite {
-    const place = this.#placeOf(path);
-    return { isForwarded: true, own: [], host: [], includesHost: false, perRoutes: [], place };
-  }
-
-  #perRoutes(owner: Fields, path: DocumentPath): PerRoute[] {
-    const [fieldName, configs] = namedField(owner, 'typed_per_filter_config');
-    if (!isObject(configs)) return [];
-    return Object.entries(configs).flatMap(([filterName, given]) => {
-      const below = [...path, fieldName, filterName];
-      const wrapped = isObject(given) && String(given['@type']).endsWith('.route.v3.FilterConfig');
-      const isDisabled = wrapped && isSet(given['disabled']);
-      const [config, rest] = wrapped ? typed(given['config']) : typed(given);
-      const at = [...below, ...(wrapped ? ['config'] : []), ...rest];
-      const isOurs = isTyped(config, wrapped ? given['config'] : given, 'RateLimitPerRoute');
-      if (!isOurs && !(wrapped && isDisabled)) return [];
-      const option = field(config, 'vh_rate_limits');
+  #perRoutes(owner: ProtoValue): PerRoute[] {
+    const configs = owner.field('typed_per_filter_config');
+    if (!configs.isObject) return [];
+    return configs.members().flatMap((given) => {
+      const isWrapped = given.typeUrl.endsWith('.route.v3.FilterConfig');
+      const isDisabled = isWrapped && isSet(given.get('disabled'));
+      const own = isWrapped ? given.field('config') : given;
+      if (!isOfType(own, 'RateLimitPerRoute') && !isDisabled) return [];
+      const config = own.typed;
+      const option = config.get('vh_rate_limits');
       const names = ['OVERRIDE', 'INCLUDE', 'IGNORE'] as const;
       return [
         {
-          filterName,
+          filterName: String(given.path.at(-1)),
           isDisabled,
-          domain: this.#domain(config, at),
-          rateLimits: isObject(config) ? this.#rateLimits(config, at, true) : [],
+          domain: domainOf(config),
+          rateLimits: this.#rateLimits(config, true),
           hostOption: typeof option === 'number' ? names[option] : names.find((name) => name === option),
-          place: this.#placeOf(below),
+          place: given.place,
         },
       ];
     });
   }
 
-  #domain(config: unknown, path: DocumentPath): EnvoyText | undefined {
-    const text = field(config, 'domain');
-    if (typeof text !== 'string' || text === '') return undefined;
-    return { text, place: this.#placeOf([...path, 'domain']) };
-  }
-
-  #filter(given: Fields, path: DocumentPath): RateLimitFilter {
-    const [configName, own] = namedField(given, 'typed_config');
-    const [config, rest] = typed(own);
-    const at = [...path, configName, ...rest];
-    const [serviceName, service] = namedField(config, 'rate_limit_service');
-    const version = field(service, 'transport_api_version');
-    const grpc = field(field(service, 'grpc_service'), 'envoy_grpc');
-    const name = field(grpc, 'cluster_name');
+  #filter(given: ProtoValue): RateLimitFilter {
+    const config = given.field('typed_config').typed;
+    const service = config.field('rate_limit_service');
+    const grpc = service.field('grpc_service').field('envoy_grpc');
+    const name = grpc.get('cluster_name');
     const cluster = typeof name === 'string' ? name : undefined;
-    const hasAuthority = (field(grpc, 'authority') ?? '') !== '';
-    const servicePlace = this.#placeOf([...at, serviceName]);
-    const stage = Number(field(config, 'stage') ?? 0);
+    const hasAuthority = (grpc.get('authority') ?? '') !== '';
+    const version = service.get('transport_api_version');
     return {
-      name: String(given['name'] ?? ''),
-      domain: this.#domain(config, at),
-      stage,
-      rateLimits: isObject(config) ? this.#rateLimits(config, at, true) : [],
-      service: isObject(service) ? { version, cluster, hasAuthority, place: servicePlace } : undefined,
-      enabledPercent: percentOf(field(config, 'filter_enabled')),
-      enforcedPercent: percentOf(field(config, 'filter_enforced')),
-      place: this.#placeOf(path),
+      name: String(given.get('name') ?? ''),
+      domain: domainOf(config),
+      stage: Number(config.get('stage') ?? 0),
+      rateLimits: this.#rateLimits(config, true),
+      service: service.isObject ? { version, cluster, hasAuthority, place: service.place } : undefined,
+      enabledPercent: percentOf(config.field('filter_enabled')),
+      enforcedPercent: percentOf(config.field('filter_enforced')),
+      place: given.place,
     };
   }
 
   /** Returns the items. It reports items that Envoy would reject as problems and leaves them out. */
-  #rateLimits(owner: Fields, path: DocumentPath, isEmbedded: boolean): PlacedRateLimit[] {
-    const [name, items] = namedField(owner, 'rate_limits');
-    if (!Array.isArray(items)) return [];
-    return items.flatMap((item: unknown, index) => {
-      const at = [...path, name, index];
+  #rateLimits(owner: ProtoValue, isEmbedded: boolean): PlacedRateLimit[] {
+    return owner.list('rate_limits').flatMap((item) => {
       const problems: PathProblem[] = [];
-      const [config] = readRateLimits([item], [...path, name], problems);
-      for (const { path: found, message } of problems) {
-        const where = [...found];
-        // Reads each item as if it were the only one.
-        where[path.length + 1] = index;
-        const place = this.#placeOf(where);
-        this.#problems.push({ place, code: 'invalid-rate-limit', text: message });
-      }
+      const [config] = readRateLimits([item.value], [], problems);
+      for (const { path, message } of problems)
+        this.#problems.push({
+          place: item.placeOf(path.slice(1)),
+          code: 'invalid-rate-limit',
+          text: message,
+        });
       if (config === undefined || problems.length > 0) return [];
-      const placeOf = this.#placeOf;
-      const placeOfAction = (action: number): EnvoyPlace => placeOf([...at, 'actions', action]);
-      return [{ config, place: placeOf(at), placeOfAction, isEmbedded }];
+      const placeOfAction = (action: number): EnvoyPlace => item.placeOf(['actions', action]);
+      return [{ config, place: item.place, placeOfAction, isEmbedded }];
     });
   }
 
-  #cluster(value: Fields, path: DocumentPath): void {
-    if (typeof value['name'] !== 'string') return;
-    const options = field(value, 'typed_extension_protocol_options');
-    const http = isObject(options) ? Object.values(options).map((one) => typed(one)[0]) : [];
-    const isHttp2 = http.some((one) => {
-      const fixed = field(one, 'explicit_http_config');
-      return (
-        field(fixed, 'http2_protocol_options') !== undefined ||
-        ['auto_config', 'use_downstream_protocol_config'].some((name) => field(one, name) !== undefined)
-      );
-    });
-    const isOldHttp2 = field(value, 'http2_protocol_options') !== undefined;
+  #cluster(given: ProtoValue): void {
+    const name = given.get('name');
+    if (typeof name !== 'string') return;
+    const http = given
+      .field('typed_extension_protocol_options')
+      .members()
+      .map((one) => one.typed);
+    const isHttp2 = http.some(
+      (one) =>
+        one.field('explicit_http_config').has('http2_protocol_options') ||
+        ['auto_config', 'use_downstream_protocol_config'].some((option) => one.has(option)),
+    );
     const isIpv6Loopback =
-      ['STRICT_DNS', 'LOGICAL_DNS', 1, 2].some((type) => type === field(value, 'type')) &&
-      ['AUTO', 'V6_ONLY', 0, 2].some((family) => family === (field(value, 'dns_lookup_family') ?? 'AUTO')) &&
-      /"address":"localhost\.?"/i.test(JSON.stringify(field(value, 'load_assignment') ?? ''));
-    const place = this.#placeOf(path);
-    this.#clusters.set(value['name'], { isHttp2: isHttp2 || isOldHttp2, isIpv6Loopback, place });
+      ['STRICT_DNS', 'LOGICAL_DNS', 1, 2].some((type) => type === given.get('type')) &&
+      ['AUTO', 'V6_ONLY', 0, 2].some((family) => family === (given.get('dns_lookup_family') ?? 'AUTO')) &&
+      /"address":"localhost\.?"/i.test(JSON.stringify(given.get('load_assignment') ?? ''));
+    const { place } = given;
+    this.#clusters.set(name, {
+      isHttp2: isHttp2 || given.has('http2_protocol_options'),
+      isIpv6Loopback,
+      place,
+    });
   }
+}
+
+function emptySite({ place }: ProtoValue): RouteSite {
+  return { isForwarded: true, own: [], host: [], includesHost: false, perRoutes: [], place };
+}
+
+function domainOf(config: ProtoValue): EnvoyText | undefined {
+  const text = config.text('domain');
+  return text === undefined ? undefined : { text, place: config.field('domain').place };
 }
 
 function isSet(value: unknown): boolean {
   return value === true || value === 'true';
 }
 
-function isTyped(config: unknown, given: unknown, name: string): boolean {
-  return isObject(config) && typeUrl(given).endsWith(`.filters.http.ratelimit.v3.${name}`);
+function isOfType(given: ProtoValue, name: string): boolean {
+  return given.typed.isObject && given.typeUrl.endsWith(`.filters.http.ratelimit.v3.${name}`);
 }
 
-function isRateLimitFilter(value: Fields): boolean {
-  const given = field(value, 'typed_config');
-  return isTyped(typed(given)[0], given, 'RateLimit');
+function isRateLimitFilter(given: ProtoValue): boolean {
+  return isOfType(given.field('typed_config'), 'RateLimit');
 }
 
 /** The numerator of a RuntimeFractionalPercent that no runtime can change. */
-function percentOf(value: unknown): number | undefined {
-  const fraction = field(value, 'default_value');
-  if (!isObject(fraction) || field(value, 'runtime_key') !== undefined) return undefined;
+function percentOf(given: ProtoValue): number | undefined {
+  const fraction = given.field('default_value');
+  if (!fraction.isObject || given.has('runtime_key')) return undefined;
   const parts = { HUNDRED: 100, TEN_THOUSAND: 10_000, MILLION: 1_000_000 };
-  const denominator = String(field(fraction, 'denominator') ?? 'HUNDRED') as keyof typeof parts;
-  return (100 * Number(field(fraction, 'numerator') ?? 0)) / (parts[denominator] ?? 100);
+  const denominator = String(fraction.get('denominator') ?? 'HUNDRED') as keyof typeof parts;
+  return (100 * Number(fraction.get('numerator') ?? 0)) / (parts[denominator] ?? 100);
 }

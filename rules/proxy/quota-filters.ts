@@ -4,12 +4,10 @@
  */
 
 import { whyUnassignable } from '../bucket-id.ts';
-import { isObject } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { PlacedRule } from '../review/rule-level.ts';
-import type { DocumentPath } from '../yaml/places.ts';
 import { entryName, keysOf, type PossibleEntry, walk } from './possible-rules.ts';
-import { type EnvoyPlace, type Fields, field, namedField, typed, typeUrl } from './proto-json.ts';
+import type { EnvoyPlace, ProtoValue } from './proto-json.ts';
 
 /** A `rate_limit_quota` filter, or the configuration of a route in its place. */
 export interface QuotaFilter {
@@ -34,68 +32,55 @@ export interface QuotaBucket {
 export type QuotaFallback = 'allow' | 'deny' | 'bucket' | 'rate' | 'reuse';
 
 /** The objects of these types, wherever they stand; none is looked for within another one. */
-function objectsOf(
-  types: readonly string[],
-  value: unknown,
-  path: DocumentPath,
-): { object: Fields; path: DocumentPath }[] {
+function objectsOf(types: readonly string[], given: ProtoValue): ProtoValue[] {
   const prefix = '.filters.http.rate_limit_quota.v3.RateLimitQuota';
-  if (isObject(value) && types.some((type) => typeUrl(value).endsWith(prefix + type)))
-    return [{ object: value, path }];
-  const members = Array.isArray(value) ? value.entries() : isObject(value) ? Object.entries(value) : [];
-  return [...members].flatMap(([step, one]) => objectsOf(types, one, [...path, step]));
+  if (types.some((type) => given.typeUrl.endsWith(prefix + type))) return [given];
+  return given.members().flatMap((one) => objectsOf(types, one));
 }
 
 /** Returns all filters of a document. */
-export function quotaFilters(document: unknown, placeOf: (path: DocumentPath) => EnvoyPlace): QuotaFilter[] {
-  return objectsOf(['FilterConfig', 'Override'], document, []).map(({ object, path }) => {
-    const [config, rest] = typed(object);
-    const at = [...path, ...rest];
-    const domain = field(config, 'domain');
-    const [name, matchers] = namedField(config, 'bucket_matchers');
-    const buckets = objectsOf(['BucketSettings'], matchers, [...at, name]);
-    return {
-      domain: typeof domain === 'string' && domain !== '' ? domain : undefined,
-      place: placeOf(at),
-      buckets: buckets.map((bucket) => bucketOf(bucket.object, placeOf(bucket.path))),
-    };
-  });
+export function quotaFilters(document: ProtoValue): QuotaFilter[] {
+  return objectsOf(['FilterConfig', 'Override'], document).map(({ typed: config }) => ({
+    domain: config.text('domain'),
+    place: config.place,
+    buckets: objectsOf(['BucketSettings'], config.field('bucket_matchers')).map(bucketOf),
+  }));
 }
 
-function bucketOf(given: Fields, place: EnvoyPlace): QuotaBucket {
-  const [settings] = typed(given);
-  const builder = field(field(settings, 'bucket_id_builder'), 'bucket_id_builder');
-  const interval = field(settings, 'reporting_interval');
+function bucketOf(given: ProtoValue): QuotaBucket {
+  const { typed: settings, place } = given;
+  const builder = settings.field('bucket_id_builder').field('bucket_id_builder');
+  const interval = settings.field('reporting_interval');
   return {
     place,
-    entries: isObject(builder) ? Object.entries(builder).map(entryOf) : undefined,
-    first: fallbackOf(field(settings, 'no_assignment_behavior')),
-    expired: fallbackOf(field(settings, 'expired_assignment_behavior')),
-    interval: interval === undefined ? undefined : durationText(interval),
+    entries: builder.isObject ? builder.members().map(entryOf) : undefined,
+    first: fallbackOf(settings.field('no_assignment_behavior')),
+    expired: fallbackOf(settings.field('expired_assignment_behavior')),
+    interval: interval.value === undefined ? undefined : durationText(interval),
   };
 }
 
-function entryOf([key, value]: [string, unknown]): PossibleEntry {
-  const text = field(value, 'string_value');
+function entryOf(given: ProtoValue): PossibleEntry {
+  const text = given.get('string_value');
   const values = typeof text === 'string' ? { exact: text } : { patterns: ['*'] };
-  return { key, values, isOptional: false };
+  return { key: String(given.path.at(-1)), values, isOptional: false };
 }
 
-function fallbackOf(behavior: unknown): QuotaFallback | undefined {
-  if (field(behavior, 'reuse_last_assignment') !== undefined) return 'reuse';
-  const strategy = field(behavior, 'fallback_rate_limit');
-  if (!isObject(strategy)) return undefined;
-  if (field(strategy, 'requests_per_time_unit') !== undefined) return 'rate';
-  const rule = field(strategy, 'blanket_rule');
+function fallbackOf(behavior: ProtoValue): QuotaFallback | undefined {
+  if (behavior.has('reuse_last_assignment')) return 'reuse';
+  const strategy = behavior.field('fallback_rate_limit');
+  if (!strategy.isObject) return undefined;
+  if (strategy.has('requests_per_time_unit')) return 'rate';
+  const rule = strategy.get('blanket_rule');
   if (rule === 'DENY_ALL' || rule === 1) return 'deny';
   // The third of RateLimitStrategy's kinds.
-  return rule === undefined && Object.keys(strategy).length > 0 ? 'bucket' : 'allow';
+  return rule === undefined && strategy.members().length > 0 ? 'bucket' : 'allow';
 }
 
 /** Returns a duration such as `5s`, also from the fields that YAML may have in its place. */
-function durationText(value: unknown): string {
-  if (!isObject(value)) return String(value);
-  const seconds = Number(field(value, 'seconds') ?? 0) + Number(field(value, 'nanos') ?? 0) / 1e9;
+function durationText(given: ProtoValue): string {
+  if (!given.isObject) return String(given.value);
+  const seconds = Number(given.get('seconds') ?? 0) + Number(given.get('nanos') ?? 0) / 1e9;
   return `${seconds}s`;
 }
 
