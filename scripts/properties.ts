@@ -32,7 +32,7 @@ const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
 
 Runs the property, model and fuzz tests with many times their cases, on two workers, and says what it found.
 
-  --times <n>      how many times the cases that they name, of which npm test runs half, 1 to 10000 (default 10)
+  --times <n>      how many times the cases that they name, of which npm test runs half, 0.1 to 10000 (default 10)
   --minutes <n>    goes on with a new seed after each round until so many minutes are over, 0.1 to 1440; the round that
                    runs then is broken off, within a minute (default: one round, to its end)
   --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
@@ -77,7 +77,7 @@ function readOptions(args: readonly string[]): PropertiesOptions | undefined {
   return {
     writesTimes,
     paths: positionals,
-    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, least: 1, most: 10_000 }),
+    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, least: 0.1, most: 10_000 }),
     minutes:
       minutes === undefined
         ? undefined
