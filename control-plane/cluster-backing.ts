@@ -160,6 +160,10 @@ export class ClusterBacking implements Backing {
     this.#replicas.publish(limiters);
   }
 
+  confirm(then: () => void): void {
+    this.#replicas.confirm(then);
+  }
+
   recordEvent(event: RecordedEvent): void {
     this.#events.record(event);
   }

@@ -300,6 +300,7 @@ export class ControlLoop {
       replicaName,
       changed: () => this.#reportPace.ask(),
       sent: () => this.#sent(),
+      confirm: (then) => (this.backing.confirm === undefined ? then() : this.backing.confirm(then)),
     });
   }
 

@@ -54,6 +54,11 @@ export function isDenied({ status }: ApiError): boolean {
   return status === 401 || status === 403;
 }
 
+/** Returns whether the server rejected the request (4xx): it is reachable then. */
+export function isRejection(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500;
+}
+
 /** Makes the error for a rejected request from the server's Status object. `body` may be anything, such as the page of a proxy. */
 export function refusal(options: {
   status: number;

@@ -4,7 +4,7 @@
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isRejection } from '../kubernetes/api-error.ts';
 import type { Owner } from './config-maps.ts';
 import { managedLabels, replicaLeaseName, serverSideApply } from './replica-name.ts';
 
@@ -184,13 +184,19 @@ export interface ReplicaLeaseOptions {
 const renewalsPerDuration = 10 / 3;
 /** Chosen: the wait after a failure, as a part of the time between renewals. */
 const retryPart = 1 / 3;
+/** Chosen: the minimum time between two renewals that are asked for. */
+const leastBetweenMs = 200;
 
 /** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
 export class ReplicaLease {
   readonly #options: ReplicaLeaseOptions;
   readonly #acquireTime: string;
   #request: Promise<void> | undefined;
+  /** Set while the next renewal waits. */
   #callOff: (() => void) | undefined;
+  #begunMs = Number.NEGATIVE_INFINITY;
+  /** The calls of `confirm` that the next renewal answers. */
+  #asked: (() => void)[] = [];
   #isClosed = false;
 
   constructor(options: ReplicaLeaseOptions) {
@@ -210,14 +216,38 @@ export class ReplicaLease {
     await this.#options.api.delete(replicaLeaseName(this.#options.replica));
   }
 
+  /**
+   * Calls `then` once the API server has answered a renewal that begins after this call, which is soon. What this process knew before
+   * may be older than what other replicas know, because a dead connection shows nothing.
+   */
+  confirm(then: () => void): void {
+    this.#asked.push(then);
+    if (this.#callOff === undefined || this.#isClosed) return;
+    this.#callOff();
+    this.#wait(0);
+  }
+
   #renew(): void {
-    this.#request = this.#apply().then((delayMs) => {
-      if (!this.#isClosed) this.#callOff = this.#options.timers.after(delayMs, () => this.#renew());
+    this.#callOff = undefined;
+    this.#begunMs = this.#options.clock.monotonicMs();
+    const asked = this.#asked;
+    this.#asked = [];
+    this.#request = this.#apply().then(({ delayMs, isAnswered }) => {
+      if (this.#isClosed) return;
+      if (isAnswered) for (const then of asked) then();
+      else this.#asked.unshift(...asked);
+      this.#wait(isAnswered && this.#asked.length > 0 ? 0 : delayMs);
     });
   }
 
-  /** Returns how long to wait for the next time. */
-  async #apply(): Promise<number> {
+  #wait(delayMs: number): void {
+    const { clock, timers } = this.#options;
+    const leastMs = this.#begunMs + leastBetweenMs - clock.monotonicMs();
+    this.#callOff = timers.after(Math.max(delayMs, leastMs), () => this.#renew());
+  }
+
+  /** Returns whether the API server answered, and how long to wait for the next time. */
+  async #apply(): Promise<{ delayMs: number; isAnswered: boolean }> {
     const { replica, durationMs, api, clock, renewed, failed } = this.#options;
     const everyMs = durationMs / renewalsPerDuration;
     const nextMs = clock.monotonicMs() + everyMs;
@@ -227,10 +257,10 @@ export class ReplicaLease {
       const { metadata } = await api.apply(claim, managedLabels('replica'));
       const owner = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid };
       renewed(owner, metadata.resourceVersion);
-      return Math.max(0, nextMs - clock.monotonicMs());
+      return { delayMs: Math.max(0, nextMs - clock.monotonicMs()), isAnswered: true };
     } catch (error) {
       failed(error);
-      return everyMs * retryPart;
+      return { delayMs: everyMs * retryPart, isAnswered: isRejection(error) };
     }
   }
 }

@@ -6,7 +6,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isRejection } from '../kubernetes/api-error.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -94,7 +94,7 @@ export class Replicas {
       },
       failed: (error) => {
         this.#reports.renewed(false);
-        if (wasRefused(error)) this.#doubt.answered(undefined);
+        if (isRejection(error)) this.#doubt.answered(undefined);
         else this.#doubt.unanswered(error instanceof ApiError && error.reason === 'Timeout');
         failed(error);
       },
@@ -135,6 +135,11 @@ export class Replicas {
   /** Publishes the report of this replica's limiters. It calls `changed` at once. */
   publish(limiters: readonly LimiterReport[]): void {
     this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
+  }
+
+  /** See `ReplicaLease.confirm`. */
+  confirm(then: () => void): void {
+    this.#lease.confirm(then);
   }
 
   /** Returns the report of this replica first. */
@@ -267,11 +272,6 @@ export class WatchDoubt {
   #rareForMs(): number {
     return this.#rareUntilMs - this.#options.clock.monotonicMs();
   }
-}
-
-/** Returns whether a right was missing, or there were too many requests. The API server is reachable in both cases. */
-function wasRefused(error: unknown): boolean {
-  return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }
 
 export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {

@@ -75,6 +75,28 @@ describe('an incremental stream', () => {
     await eventually(() => expect(whole.received).toMatchObject([{ version: v3.version }]));
   });
 
+  it('of a limiter with other rules brings none before it is known which are older', async () => {
+    const asked: (() => void)[] = [];
+    const { server, port } = await startXdsServer({ confirm: (then) => asked.push(then) });
+    server.serve(fleetsOf(v1));
+    const [same, other, without] = ['p', 'q', 'r'].map((pod) => new DeltaClient(port, { pod }));
+    const whole = new ScriptedXdsClient({ port, userAgentName: 'weir', claims: v2.version });
+    onTestFinished(() => whole.close());
+    other!.request({ initialResourceVersions: versionsOf(v2) });
+    await eventually(() => expect(asked).toHaveLength(2));
+    same!.request({ initialResourceVersions: versions });
+    without!.request();
+    await same!.responses(1);
+    await without!.responses(1);
+    expect([asked.length, other!.received.length, whole.received.length]).toEqual([2, 0, 0]);
+    server.serve(fleetsOf(v3));
+    await same!.responses(2);
+    expect([other!.received.length, whole.received.length]).toEqual([0, 0]);
+    for (const then of asked) then();
+    expect(await other!.responses(1)).toMatchObject({ version: v3.version, names: ['team/d'] });
+    await eventually(() => expect(whole.received).toMatchObject([{ version: v3.version }]));
+  });
+
   it('of a limiter that comes again brings what has changed meanwhile', async () => {
     const { server, client } = await serving(v2, { accepts: false });
     client.request({ initialResourceVersions: versions });

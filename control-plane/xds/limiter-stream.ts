@@ -32,6 +32,8 @@ export interface StreamContext extends Telemetry {
   answerTimeoutMs: number;
   /** Returns whether what is served may be older than what limiters have from other replicas. */
   isCutOff(): boolean;
+  /** See `LimiterStreamsOptions.confirm`. */
+  confirm(then: () => void): void;
   /** Called when the server's `limiters` has changed. */
   changed(): void;
   sent(limiter: LimiterReport): void;
@@ -107,6 +109,8 @@ export class LimiterStream implements Sender {
   /** True if no ACK or NACK came in time. */
   #gaveUp = false;
   #askedOtherType = false;
+  /** True if the limiter came with other rules than are served, and it is not known yet which are older. */
+  #isInDoubt = false;
 
   constructor(
     call: DiscoveryCall,
@@ -185,7 +189,19 @@ export class LimiterStream implements Sender {
   get #isDue(): boolean {
     if (!this.#state.isDue) return false;
     const hasRules = this.#form.claimedVersion !== '' || this.#report?.acceptedVersion !== undefined;
-    return !(hasRules && this.#context.isCutOff());
+    return !(hasRules && (this.#isInDoubt || this.#context.isCutOff()));
+  }
+
+  /** A limiter that was connected to another replica may have newer rules, while this replica does not know that it is cut off. */
+  #confirm({ fleet, capabilities }: LimiterReport): void {
+    const { responses, confirm } = this.#context;
+    const { claimedVersion } = this.#form;
+    if (claimedVersion === '' || claimedVersion === responses.get(fleet, capabilities)?.version) return;
+    this.#isInDoubt = true;
+    confirm(() => {
+      this.#isInDoubt = false;
+      if (this.#isDue) this.#context.turns.ask(this);
+    });
   }
 
   dueBytes(): number {
@@ -315,6 +331,7 @@ export class LimiterStream implements Sender {
     this.#state.subscribe();
     lines.limiterConnected(log, this.#report);
     changed();
+    this.#confirm(this.#report);
     this.update();
   }
 

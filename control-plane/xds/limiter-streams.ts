@@ -23,6 +23,8 @@ export interface LimiterStreamsOptions extends Telemetry {
   changed(): void;
   /** A snapshot goes to a limiter. */
   sent(limiter: LimiterReport): void;
+  /** Calls back once what is served is known to be no older than at the time of this call. */
+  confirm(then: () => void): void;
   clock: Clock;
   timers: Timers;
   /** The most streams of all clients together. Each stream is a limiter. */

@@ -163,6 +163,22 @@ export const writingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/model/write-ledger.test.ts',
   },
   {
+    defect: 'a write whose request arrived twice counts as the write of another client',
+    file: 'control-plane/model/write-ledger.ts',
+    within: 'WriteLedger.begin',
+    search: "else if (is !== 'outdated') entry",
+    replace: 'else entry',
+    killedBy: 'control-plane/model/write-ledger.test.ts',
+  },
+  {
+    defect: 'a limiter gets older rules from a replica that does not know yet that it is cut off',
+    file: 'control-plane/xds/limiter-stream.ts',
+    within: 'LimiterStream.#confirm',
+    search: 'this.#isInDoubt = true;',
+    replace: '',
+    killedBy: 'control-plane/xds/incremental-streams.test.ts',
+  },
+  {
     defect: 'a rejected write counts as done when others write the same',
     file: 'control-plane/model/write-ledger.ts',
     within: 'WriteLedger.begin',

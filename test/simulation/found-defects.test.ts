@@ -4,6 +4,7 @@ import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
 import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+import { LeaseApi, ReplicaLease } from '../../control-plane/replicas/leases.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
@@ -84,6 +85,48 @@ it('a leader that lost the lead while it could not store domains, and leads agai
   store.decided(decision);
   await time.advance(60_000);
   expect(stored()).toHaveLength(1);
+});
+
+it('a replica confirms what it knows by a renewal that begins afterwards, unless nothing answers', async () => {
+  let fault: Fault | undefined;
+  const { time, client, ...parts } = world(() => fault);
+  const api = new LeaseApi({ ...parts, client, namespace: 'weir-system', timeoutMs: 2_500 });
+  const results: string[] = [];
+  const lease = new ReplicaLease({
+    ...parts,
+    replica: 'a',
+    durationMs: 5_000,
+    api,
+    renewed: () => results.push('renewed'),
+    failed: () => results.push('failed'),
+  });
+  const confirm = () => lease.confirm(() => results.push('confirmed'));
+  lease.start();
+  await time.advance(1);
+  confirm();
+  await time.advance(10);
+  expect(results.splice(0)).toEqual(['renewed']);
+  await time.advance(200);
+  expect(results.splice(0)).toEqual(['renewed', 'confirmed']);
+  await time.advance(500);
+  confirm();
+  confirm();
+  await time.advance(10);
+  expect(results.splice(0)).toEqual(['renewed', 'confirmed', 'confirmed']);
+  fault = { unreached: true };
+  confirm();
+  await time.advance(2_000);
+  expect(new Set(results.splice(0))).toEqual(new Set(['failed']));
+  fault = { refused: { status: 403, reason: 'Forbidden' } };
+  await time.advance(1_000);
+  expect(results.splice(0, 2)).toEqual(['failed', 'confirmed']);
+  fault = undefined;
+  const closing = lease.close();
+  results.length = 0;
+  confirm();
+  await time.advance(5_000);
+  await closing;
+  expect(results).toEqual([]);
 });
 
 it('what another replica accepted after the generation that the leader knows is stored, once, and not deleted unread', async () => {

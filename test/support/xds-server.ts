@@ -36,6 +36,7 @@ export async function startXdsServer(options: StartOptions = {}, wantedPort = 0)
     ...telemetry,
     changed: () => changes++,
     sent: (limiter) => sends.push(limiter),
+    confirm: (then) => then(),
     clock: systemClock,
     timers: systemTimers,
     maxStreams: 100,
