@@ -16,7 +16,7 @@ import { GrpcRequestHandler } from '../limiter/grpc/request-handler.ts';
 import { grpcMethods } from '../limiter/grpc/server.ts';
 import { TooLargeRequests } from '../limiter/service/over-without-limit.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
-import { requestBounds } from '../limiter/settings/counting-settings.ts';
+import { requestLimits } from '../limiter/settings/counting-settings.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { thread } from '../limiter/tracing/threads.ts';
@@ -105,7 +105,7 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   service.useRules(new RuleTable(compileRules([source('api', [free])])));
   const shouldRateLimit = createShouldRateLimit({
     service,
-    bounds: requestBounds(settings),
+    bounds: requestLimits(settings),
     tooLarge: new TooLargeRequests({
       ...{ answer: 'error', shadowMode: false },
       ...{ onTooLarge: fail, onGlobalShadow: () => {} },

@@ -1,5 +1,5 @@
 import type { RequestLimits } from '../limiter/decide/request-bounds.ts';
-import { requestBounds } from '../limiter/settings/counting-settings.ts';
+import { requestLimits } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { type Algorithm, defaultAlgorithm } from '../rules/algorithms/registry.ts';
 import { type Limit, type Rule, type RuleSource, Unit } from '../rules/model.ts';
@@ -88,7 +88,7 @@ export class Replay {
   constructor(options: ReplayOptions) {
     const { rules, against, settings, sortWindow, maxBadLines } = options;
     this.#options = options;
-    this.#limits = requestBounds(settings).limits;
+    this.#limits = requestLimits(settings);
     this.rules = new ReplayedRules({ table: tableOf(rules), settings });
     this.against = against && new ReplayedRules({ table: tableOf(against), settings });
     this.badLines = new BadLines(maxBadLines);

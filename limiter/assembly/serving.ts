@@ -14,7 +14,7 @@ import {
   createWholeDecisions,
   type ShouldRateLimitOptions,
 } from '../service/should-rate-limit.ts';
-import { requestBounds } from '../settings/counting-settings.ts';
+import { requestLimits } from '../settings/counting-settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
 import { Latencies } from '../stats/registry/call-stats.ts';
 import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
@@ -89,7 +89,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     observer: parts.observer,
     warnings: createWarnings(context, store.claims),
   });
-  const bounds = requestBounds(settings);
+  const bounds = requestLimits(settings);
   const tooLarge = tooLargeRequests(context, stats);
   const excess = new ExcessResponses({
     shadowMode: settings.shadowMode,

@@ -4,13 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { RateLimitRequest } from './messages.ts';
-import {
-  defaultRequestLimits,
-  RequestBounds,
-  type RequestLimits,
-  RequestTooLarge,
-} from './request-bounds.ts';
-import { DecodeError, decodeRateLimitRequest } from './wire-codec.ts';
+import { defaultRequestLimits, type RequestLimits, RequestTooLarge } from './request-bounds.ts';
+import { DecodeError, decodeRateLimitRequest, decodeWholeRequest } from './wire-codec.ts';
 
 const entries = (count: number, more: { key: string; value: string }[] = []) => [
   ...Array.from({ length: count }, () => ({ key: 'k', value: 'v' })),
@@ -19,12 +14,12 @@ const entries = (count: number, more: { key: string; value: string }[] = []) => 
 const descriptors = (count: number) => Array.from({ length: count }, () => ({ entries: entries(1) }));
 const encoded = (init: MessageInitShape<typeof RateLimitRequestSchema>): Uint8Array =>
   toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, init));
-const boundsOf = (limits: Partial<RequestLimits> = {}) =>
-  new RequestBounds({ ...defaultRequestLimits, ...limits });
+const decoded = (bytes: Uint8Array, limits?: Partial<RequestLimits>) =>
+  decodeRateLimitRequest(bytes, { ...defaultRequestLimits, ...limits });
 
 function refusal(bytes: Uint8Array, limits?: Partial<RequestLimits>): string | undefined {
   try {
-    boundsOf(limits).decodeWhole(bytes);
+    decodeWholeRequest(bytes, { ...defaultRequestLimits, ...limits });
     return undefined;
   } catch (error) {
     if (!(error instanceof RequestTooLarge)) throw error;
@@ -32,14 +27,14 @@ function refusal(bytes: Uint8Array, limits?: Partial<RequestLimits>): string | u
   }
 }
 
-describe('RequestBounds', () => {
+describe('the limits of a request', () => {
   it.each([
     ['descriptors', encoded({ descriptors: descriptors(256) })],
     ['entries', encoded({ descriptors: [{}, { entries: entries(64) }] })],
     ['bytes', encoded({ descriptors: entries(16).map(() => ({ entries: [{ key: 'k'.repeat(16_365) }] })) })],
   ])('takes as many %s as allowed', (_, bytes) => {
     expect(refusal(bytes)).toBeUndefined();
-    expect(boundsOf().decode(bytes)).toEqual(decodeRateLimitRequest(bytes));
+    expect(decoded(bytes)).toEqual(decodeRateLimitRequest(bytes));
   });
 
   it.each([
@@ -63,13 +58,14 @@ describe('RequestBounds', () => {
   });
 
   it('reads as much as allowed of what has more, and says how much was left out', () => {
-    const limited = boundsOf({ maxDescriptors: 2, maxEntries: 2 });
+    const limited = { maxDescriptors: 2, maxEntries: 2 };
     const marker = { key: 'reservation_id', value: 'r' };
-    const request = limited.decode(
+    const request = decoded(
       encoded({
         domain: 'd',
         descriptors: [{ entries: entries(1) }, { entries: entries(4, [marker]) }, {}, {}],
       }),
+      limited,
     );
     expect(request.domain).toBe('d');
     expect(request.descriptors).toHaveLength(2);
@@ -79,23 +75,23 @@ describe('RequestBounds', () => {
       maxEntries: 2,
     });
     // The next request contains nothing of it.
-    expect(limited.decode(encoded({ descriptors: [{}] })).leftOut).toBeUndefined();
+    expect(decoded(encoded({ descriptors: [{}] }), limited).leftOut).toBeUndefined();
   });
 
   it('reads long texts whole, and counts them', () => {
     const long = 'é'.repeat(10_000);
-    const request = boundsOf().decode(
+    const request = decoded(
       encoded({ domain: 'd', descriptors: [{ entries: [{ key: long, value: long }, ...entries(1)] }] }),
     );
     expect(request.descriptors[0]?.entries[0]).toEqual({ key: long, value: long });
     expect(request).toMatchObject({ longTexts: 2, domain: 'd' });
     expect(request.leftOut).toBeUndefined();
-    expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_385) })).longTexts).toBe(1);
-    expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_384) })).longTexts).toBeUndefined();
+    expect(decoded(encoded({ domain: 'd'.repeat(16_385) })).longTexts).toBe(1);
+    expect(decoded(encoded({ domain: 'd'.repeat(16_384) })).longTexts).toBeUndefined();
     // U+FFFD takes three bytes, and these count.
     const value = Buffer.concat([Buffer.from('129870', 'hex'), Buffer.alloc(14_360, 0xff)]);
     const entry = Buffer.concat([Buffer.from('0a9b70', 'hex'), value]);
-    expect(boundsOf().decode(Buffer.concat([Buffer.from('129e70', 'hex'), entry]))).toMatchObject({
+    expect(decoded(Buffer.concat([Buffer.from('129e70', 'hex'), entry]))).toMatchObject({
       invalidUtf8Values: 1,
       longTexts: 1,
     });
@@ -132,7 +128,7 @@ describe('RequestBounds', () => {
         fc.property(sent, ({ bytes, isPlain }) => {
           fc.pre(bytes.length <= tight.maxBytes);
           const whole = read(() => decodeRateLimitRequest(bytes));
-          const within = read(() => new RequestBounds(tight).decode(bytes));
+          const within = read(() => decodeRateLimitRequest(bytes, tight));
           if (whole === undefined || within === undefined) {
             if (isPlain) expect(within).toBe(whole);
             return;

@@ -4,7 +4,6 @@
  */
 import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
 import type { OmittedParts, RateLimitRequest } from './messages.ts';
-import { decodeRateLimitRequest } from './wire-codec.ts';
 
 export interface RequestLimits {
   /** REQUEST_MAX_DESCRIPTORS: the most descriptors of a request. */
@@ -50,56 +49,31 @@ export class RequestTooLarge extends Error {
   }
 }
 
-export class RequestBounds {
-  readonly limits: RequestLimits;
+/** Throws a `RequestTooLarge` for a request of which parts were left out. */
+export function checkWhole(request: RateLimitRequest): void {
+  const { leftOut } = request;
+  if (leftOut === undefined) return;
+  const [crowded] = leftOut.crowded.keys();
+  throw leftOut.descriptors > 0 || crowded === undefined
+    ? tooManyDescriptors(request, leftOut)
+    : tooManyEntries(request, leftOut, crowded);
+}
 
-  constructor(limits: RequestLimits) {
-    this.limits = limits;
-  }
+/** Returns the number of texts that are counted by their prefix and hash; undefined if there are none. */
+export function longTextsOf(
+  { domain, descriptors }: RateLimitRequest,
+  { maxTextBytes }: RequestLimits,
+): number | undefined {
+  let count = isLongText(domain, maxTextBytes) ? 1 : 0;
+  for (const { entries } of descriptors) count += countLongTexts(entries, maxTextBytes);
+  return count || undefined;
+}
 
-  /**
-   * Decodes the part within the bounds; `leftOut` describes the rest. Throws a `RequestTooLarge`, without reading anything, if the
-   * request has too many bytes, or a `DecodeError`.
-   */
-  decode(bytes: Uint8Array): RateLimitRequest {
-    if (bytes.length > this.limits.maxBytes) throw this.tooManyBytes(bytes.length);
-    const request = decodeRateLimitRequest(bytes, this.limits);
-    // U+FFFD takes three bytes and may stand for one.
-    const mostTextBytes = request.invalidUtf8Values === undefined ? bytes.length : 3 * bytes.length;
-    if (mostTextBytes > this.limits.maxTextBytes) request.longTexts = this.#longTextsOf(request);
-    return request;
-  }
-
-  /** Decodes a whole request, for callers that get an error for any excess: throws a `RequestTooLarge` for that, too. */
-  decodeWhole(bytes: Uint8Array): RateLimitRequest {
-    const request = this.decode(bytes);
-    this.checkWhole(request);
-    return request;
-  }
-
-  checkWhole(request: RateLimitRequest): void {
-    const { leftOut } = request;
-    if (leftOut === undefined) return;
-    const [crowded] = leftOut.crowded.keys();
-    throw leftOut.descriptors > 0 || crowded === undefined
-      ? tooManyDescriptors(request, leftOut)
-      : tooManyEntries(request, leftOut, crowded);
-  }
-
-  tooManyBytes(bytes: number): RequestTooLarge {
-    const { maxBytes } = this.limits;
-    return new RequestTooLarge(
-      'REQUEST_MAX_BYTES',
-      `a request may have ${maxBytes} bytes (REQUEST_MAX_BYTES), this one has ${bytes}`,
-    );
-  }
-
-  #longTextsOf({ domain, descriptors }: RateLimitRequest): number | undefined {
-    const { maxTextBytes } = this.limits;
-    let count = isLongText(domain, maxTextBytes) ? 1 : 0;
-    for (const { entries } of descriptors) count += countLongTexts(entries, maxTextBytes);
-    return count || undefined;
-  }
+export function tooManyBytes(bytes: number, { maxBytes }: RequestLimits): RequestTooLarge {
+  return new RequestTooLarge(
+    'REQUEST_MAX_BYTES',
+    `a request may have ${maxBytes} bytes (REQUEST_MAX_BYTES), this one has ${bytes}`,
+  );
 }
 
 /** Returns the error for a request whose descriptors were partly left out. */

@@ -14,6 +14,7 @@ import type {
   RateLimitRequest,
   RequestedLimit,
 } from './messages.ts';
+import { checkWhole, longTextsOf, type RequestLimits, tooManyBytes } from './request-bounds.ts';
 import type { DescriptorStatus, RateLimitResponse } from './response-message.ts';
 import { KnownEntriesCache, WireReader } from './wire-reader.ts';
 import { WireWriter } from './wire-writer.ts';
@@ -27,26 +28,24 @@ const reader = new WireReader();
 const writer = new WireWriter();
 const knownEntries = new KnownEntriesCache();
 
-/** How much of a request to read. */
-export interface ReadLimits {
-  readonly maxDescriptors: number;
-  readonly maxEntries: number;
-}
-
-const allOfIt: ReadLimits = {
+const allOfIt: RequestLimits = {
   maxDescriptors: Number.POSITIVE_INFINITY,
   maxEntries: Number.POSITIVE_INFINITY,
+  maxTextBytes: Number.POSITIVE_INFINITY,
+  maxBytes: Number.POSITIVE_INFINITY,
 };
 /** The limits for the request that is being read. */
 let readLimits = allOfIt;
 let leftOut: OmittedParts | undefined;
 
 /**
- * Decodes a request. Throws a `DecodeError` if the bytes are no such message. It keeps nothing of `bytes`. Its time is linear in
- * them, and `limits` bound what it creates.
+ * Decodes the part of a request that is within its limits; `leftOut` describes the rest. Throws a `DecodeError` if the bytes are no
+ * such message, or, without reading anything, a `RequestTooLarge` if there are too many. It keeps nothing of `bytes`. Its time is
+ * linear in them, and `limits` bound what it creates.
  */
 export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): RateLimitRequest {
   const end = bytes.length;
+  if (end > limits.maxBytes) throw tooManyBytes(end, limits);
   const request: RateLimitRequest = {
     domain: '',
     descriptors: noDescriptors,
@@ -80,10 +79,20 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
     }
     if (reader.invalidUtf8Values !== 0) request.invalidUtf8Values = reader.invalidUtf8Values;
     if (leftOut !== undefined) request.leftOut = leftOut;
+    // U+FFFD takes three bytes and may stand for one.
+    const mostTextBytes = request.invalidUtf8Values === undefined ? end : 3 * end;
+    if (mostTextBytes > limits.maxTextBytes) request.longTexts = longTextsOf(request, limits);
     return request;
   } finally {
     reader.reset();
   }
+}
+
+/** Decodes a whole request, for callers that get an error for any excess: throws a `RequestTooLarge` for that, too. */
+export function decodeWholeRequest(bytes: Uint8Array, limits: RequestLimits): RateLimitRequest {
+  const request = decodeRateLimitRequest(bytes, limits);
+  checkWhole(request);
+  return request;
 }
 
 function passDescriptor(): void {

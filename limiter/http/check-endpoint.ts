@@ -8,7 +8,7 @@ import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
 import { writeDetail } from '../../process/http/text-response.ts';
 import { limitJson } from '../../rules/describe.ts';
 import { Code } from '../decide/messages.ts';
-import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { type RequestLimits, RequestTooLarge, tooManyBytes } from '../decide/request-bounds.ts';
 import type { ExcessResponses } from '../service/over-without-limit.ts';
 import { readCheckBody } from './check-body.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
@@ -18,7 +18,7 @@ import { type JsonEndpointOptions, writeTooLarge } from './json-endpoint.ts';
 export interface CheckEndpointOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
   decide: DecideForHttp;
   excess: ExcessResponses;
-  bounds: RequestBounds;
+  bounds: RequestLimits;
 }
 
 /** Rejects with an `ApiProblem` if the question is invalid. */
@@ -100,10 +100,10 @@ async function bodyOf(
   { bounds, maxBodyBytes }: PostOptions,
 ): Promise<Uint8Array | BodyTooLarge> {
   const setting = 'HTTP_MAX_BODY_BYTES';
-  const kept = bounds.limits.maxBytes;
+  const kept = bounds.maxBytes;
   try {
     const body = await readJsonBody(call, { bytes: maxBodyBytes, setting, kept });
-    return body instanceof Uint8Array ? body : { error: bounds.tooManyBytes(body.droppedBytes) };
+    return body instanceof Uint8Array ? body : { error: tooManyBytes(body.droppedBytes, bounds) };
   } catch (error) {
     if (error instanceof ApiProblem && error.status === 413)
       return { error: new RequestTooLarge(setting, error.message) };

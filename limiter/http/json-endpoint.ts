@@ -8,7 +8,7 @@ import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, writeDetail, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';
 import type { OmittedParts } from '../decide/messages.ts';
-import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { type RequestLimits, RequestTooLarge, tooManyBytes } from '../decide/request-bounds.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import type { TooLargeRequests } from '../service/over-without-limit.ts';
 import type { ShouldRateLimit } from '../service/should-rate-limit.ts';
@@ -24,7 +24,7 @@ export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
 
 export interface JsonEndpointOptions extends AdmissionOptions {
   shouldRateLimit: ShouldRateLimit;
-  bounds: RequestBounds;
+  bounds: RequestLimits;
   /** The answers to requests beyond the bounds. */
   tooLarge: TooLargeRequests;
   /** HTTP_MAX_BODY_BYTES. */
@@ -41,7 +41,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     await refuseAtOnce(call, refusalOf(request, response, asker.refused), maxBodyBytes);
     return;
   }
-  const keptBytes = bounds.limits.maxBytes;
+  const keptBytes = bounds.maxBytes;
   const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, memory });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
@@ -61,12 +61,12 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   if (body.kind === 'dropped') {
-    await answerTooLarge(call, bounds.tooManyBytes(body.length), options);
+    await answerTooLarge(call, tooManyBytes(body.length, bounds), options);
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
   await new Promise<void>((due) => memory.whenDue(body.bytes.length, due));
-  const parsed = requestFromJson(body.bytes, bounds.limits);
+  const parsed = requestFromJson(body.bytes, bounds);
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;

@@ -23,7 +23,8 @@ import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import type { OmittedParts } from '../decide/messages.ts';
-import { defaultRequestLimits, RequestBounds, type RequestLimits } from '../decide/request-bounds.ts';
+import { checkWhole, defaultRequestLimits, type RequestLimits } from '../decide/request-bounds.ts';
+import { decodeRateLimitRequest } from '../decide/wire-codec.ts';
 import { budgetEndpoints } from '../reservations/budget-endpoints.ts';
 import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
@@ -70,7 +71,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   const refused: string[] = [];
   const health = new Health();
   const reading = {
-    bounds: new RequestBounds({ ...defaultRequestLimits, ...options.limits }),
+    bounds: { ...defaultRequestLimits, ...options.limits },
     tooLarge: tooLargeRequests({
       onTooLarge: (error, origin) => {
         expect(`${origin?.listener} ${origin?.peer}`).toMatch(/^HTTP 127\.0\.0\.1:\d+$/);
@@ -84,7 +85,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   };
   const shouldRateLimit: ShouldRateLimit = (bytes: Uint8Array, reply: UnaryReply, leftOut?: OmittedParts) => {
     try {
-      reading.bounds.checkWhole({ ...reading.bounds.decode(bytes), leftOut });
+      checkWhole({ ...decodeRateLimitRequest(bytes, reading.bounds), leftOut });
     } catch (error) {
       refuseSized(error, reply, reading);
       return;
@@ -641,7 +642,7 @@ describe('listen', () => {
     const { port, health } = await start();
     const other = new ApiListener({
       shouldRateLimit: () => {},
-      bounds: new RequestBounds(defaultRequestLimits),
+      bounds: defaultRequestLimits,
       tooLarge: tooLargeRequests(),
       health,
       maxBodyBytes: 1,

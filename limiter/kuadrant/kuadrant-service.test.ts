@@ -17,7 +17,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code } from '../decide/messages.ts';
-import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { UnaryMethod } from '../grpc/unary-call.ts';
 import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
@@ -50,7 +50,7 @@ function methodOf(name: string, shadowMode = false): UnaryMethod {
     budgets,
     excess: new ExcessResponses({ shadowMode, onGlobalShadow: () => (shadowed += 1) }),
     maxTtlMs: 86_400_000,
-    bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 2 }),
+    bounds: { ...defaultRequestLimits, maxDescriptors: 2 },
     tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),
     onLongTexts: () => {},
     onInvalidUtf8Values: () => {},

@@ -11,8 +11,8 @@ import {
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { Code, type Descriptor, type RateLimitRequest } from '../decide/messages.ts';
-import { RequestTooLarge, tooManyDescriptors } from '../decide/request-bounds.ts';
-import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { RequestTooLarge, tooManyBytes, tooManyDescriptors } from '../decide/request-bounds.ts';
+import { decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { WireReader } from '../decide/wire-reader.ts';
 import type { UnaryMethod } from '../grpc/unary-call.ts';
 import {
@@ -85,8 +85,8 @@ export function createKuadrantMethods(options: KuadrantOptions): Map<string, Una
       const { handle, refuseLonger } = methods[name];
       const { bounds } = options;
       const longest: LongestRequest = {
-        maxBytes: bounds.limits.maxBytes,
-        refuse: (bytes, origin) => refuseLonger(bounds.tooManyBytes(bytes), origin, options),
+        maxBytes: bounds.maxBytes,
+        refuse: (bytes, origin) => refuseLonger(tooManyBytes(bytes, bounds), origin, options),
       };
       const handler = Object.assign(
         (bytes: Uint8Array, reply: UnaryReply): void => handle(bytes, reply, options),
@@ -110,7 +110,7 @@ function overLimitOf(
 function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
   let request: RateLimitRequest;
   try {
-    request = options.bounds.decode(bytes);
+    request = decodeRateLimitRequest(bytes, options.bounds);
   } catch (error) {
     refuseSized(error, reply, options);
     return;
@@ -139,7 +139,7 @@ function isOver({ descriptors }: RateLimitRequest, scopes: readonly BudgetScope[
 function report(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
   let request: RateLimitRequest;
   try {
-    request = options.bounds.decode(bytes);
+    request = decodeRateLimitRequest(bytes, options.bounds);
   } catch (error) {
     if (error instanceof RequestTooLarge) endReport(reply, error, undefined, options);
     else refuse(error, reply, options);
@@ -281,7 +281,7 @@ function readOwn(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
   let sharedEnd = 0;
   try {
     const { bounds } = options;
-    if (bytes.length > bounds.limits.maxBytes) throw bounds.tooManyBytes(bytes.length);
+    if (bytes.length > bounds.maxBytes) throw tooManyBytes(bytes.length, bounds);
     reader.reset(bytes);
     while (reader.position < bytes.length) {
       const start = reader.position;

@@ -4,7 +4,7 @@ import { Health } from '../../process/grpc/health.ts';
 import { httpAsk } from '../../test/support/http-ask.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
-import { defaultRequestLimits, RequestBounds } from '../decide/request-bounds.ts';
+import { defaultRequestLimits } from '../decide/request-bounds.ts';
 import { ApiListener, type HttpListenerOptions } from '../http/listener.ts';
 import { ExcessResponses } from '../service/over-without-limit.ts';
 import { budgetEndpoints } from './budget-endpoints.ts';
@@ -18,7 +18,7 @@ async function asked<Answer>(
   more: Partial<HttpListenerOptions> = {},
 ): Promise<Answer> {
   const asking = {
-    bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 2 }),
+    bounds: { ...defaultRequestLimits, maxDescriptors: 2 },
     ...{ tooLarge: tooLargeRequests(), maxBodyBytes: 10_000 },
   };
   const unasked = () => Promise.reject(new Error('not asked here'));

@@ -9,7 +9,7 @@ import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { limitJson, limitWords } from '../../rules/describe.ts';
 import { type Entry, isObject } from '../../rules/model.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
-import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
+import { decodeWholeRequest, encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import type { CallerRoute } from '../http/caller-route.ts';
 import {
   type BodyForm,
@@ -277,7 +277,7 @@ function questionOf(
   { bounds, tooLarge }: BudgetEndpointOptions,
 ): BudgetRequest {
   try {
-    const decoded = bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1));
+    const decoded = decodeWholeRequest(encodeRateLimitRequest(domain, descriptors, 1), bounds);
     return { domain, descriptors: decoded.descriptors, ...(amounts && { amounts }) };
   } catch (error) {
     if (!(error instanceof RequestTooLarge)) throw error;

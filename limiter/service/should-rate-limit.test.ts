@@ -8,7 +8,7 @@ import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process
 import { bareResponse } from '../../test/support/plain-service.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
-import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { RateLimitResponse } from '../decide/response-message.ts';
 import { type Caller, callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
@@ -25,7 +25,7 @@ interface Recorded {
   long?: number[];
 }
 
-const bounds = new RequestBounds(defaultRequestLimits);
+const bounds = defaultRequestLimits;
 
 function call(
   bytes: Uint8Array,
@@ -395,7 +395,7 @@ describe('readRequest', () => {
     };
     const fail = ({ code, message }: GrpcStatus) => void seen.push(`${code} ${message}`);
     const request = readRequest(bytes, { abandoned: false, caller, fail }, Right.RESERVE, {
-      bounds: new RequestBounds({ ...defaultRequestLimits, maxDescriptors: 3 }),
+      bounds: { ...defaultRequestLimits, maxDescriptors: 3 },
       tooLarge: tooLargeRequests({ onTooLarge: () => void seen.push('counted') }),
       onLongTexts: () => {},
       onInvalidUtf8Values: () => {},

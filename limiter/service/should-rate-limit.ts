@@ -9,10 +9,15 @@ import {
 } from '../../process/grpc/handlers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code, type OmittedParts, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
-import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { type RequestLimits, RequestTooLarge, tooManyBytes } from '../decide/request-bounds.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import type { RateLimitResponse } from '../decide/response-message.ts';
-import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import {
+  DecodeError,
+  decodeRateLimitRequest,
+  decodeWholeRequest,
+  encodeRateLimitResponse,
+} from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { type TooLargeRequests, tooLargeStatus } from './over-without-limit.ts';
@@ -26,7 +31,7 @@ export interface ShouldRateLimitOptions extends RequestReading {
 
 /** How bytes become a request. */
 export interface RequestReading {
-  bounds: RequestBounds;
+  bounds: RequestLimits;
   tooLarge: TooLargeRequests;
   /** The number of values of a request that were not UTF-8. They are counted with U+FFFD for their invalid bytes. */
   onInvalidUtf8Values(values: number): void;
@@ -59,9 +64,9 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
   };
   const { bounds, tooLarge } = options;
   const longest: LongestRequest = {
-    maxBytes: bounds.limits.maxBytes,
+    maxBytes: bounds.maxBytes,
     refuse: (bytes, origin) => {
-      const answer = tooLarge.answer(bounds.tooManyBytes(bytes), origin);
+      const answer = tooLarge.answer(tooManyBytes(bytes, bounds), origin);
       return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
     },
   };
@@ -125,7 +130,7 @@ function asking<Reply extends Omit<UnaryReply, 'send'>>(
   return (bytes, reply, leftOut) => {
     let request: RateLimitRequest;
     try {
-      request = options.bounds.decode(bytes);
+      request = decodeRateLimitRequest(bytes, options.bounds);
     } catch (error) {
       decided.refuse(error, reply);
       return;
@@ -144,7 +149,7 @@ export function readRequest(
 ): RateLimitRequest | undefined {
   let request: RateLimitRequest;
   try {
-    request = options.bounds.decodeWhole(bytes);
+    request = decodeWholeRequest(bytes, options.bounds);
   } catch (error) {
     refuse(error, reply, options);
     return undefined;

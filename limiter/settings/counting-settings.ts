@@ -8,7 +8,7 @@ import {
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
 import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
-import { defaultRequestLimits, RequestBounds, tooLargeAnswers } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, type RequestLimits, tooLargeAnswers } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
 
 const mebibyte = 1024 * 1024;
@@ -130,13 +130,13 @@ export function requestSettingsProblems(settings: Partial<RequestSettings>): Set
   return [{ variable: 'REQUEST_MAX_TEXT_BYTES', message }];
 }
 
-export function requestBounds(settings: RequestSettings): RequestBounds {
-  return new RequestBounds({
+export function requestLimits(settings: RequestSettings): RequestLimits {
+  return {
     maxDescriptors: settings.requestMaxDescriptors,
     maxEntries: settings.requestMaxEntries,
     maxTextBytes: settings.requestMaxTextBytes,
     maxBytes: settings.requestMaxBytes,
-  });
+  };
 }
 
 /** Settings for the failure of a store. */

@@ -12,17 +12,17 @@ import { openStoreAdmin } from '../../limiter/assembly/operators/store-admin.ts'
 import { openStore } from '../../limiter/assembly/store.ts';
 import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../../limiter/decide/messages.ts';
-import { type RequestBounds, RequestTooLarge } from '../../limiter/decide/request-bounds.ts';
+import { type RequestLimits, RequestTooLarge } from '../../limiter/decide/request-bounds.ts';
 import { assembleResponse, type ResponseOptions } from '../../limiter/decide/response.ts';
 import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/response-message.ts';
-import { encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { decodeWholeRequest, encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
 import { countersNow } from '../../limiter/operate/counter-routes.ts';
 import { CounterResets } from '../../limiter/operate/resets.ts';
 import type { StoreAdmin } from '../../limiter/operate/store-admin/store-admin.ts';
 import { BudgetService } from '../../limiter/reservations/budget-service.ts';
 import { longestReservation } from '../../limiter/reservations/settings.ts';
 import { type Decided, RateLimitService } from '../../limiter/service/rate-limit-service.ts';
-import { requestBounds } from '../../limiter/settings/counting-settings.ts';
+import { requestLimits } from '../../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { storeLimits } from '../../limiter/settings/store-limits.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
@@ -158,7 +158,7 @@ class ProcessLimiter implements Limiter {
   readonly #options: LimiterOptions;
   readonly #settings: LimiterSettings;
   readonly #response: ResponseOptions;
-  readonly #bounds: RequestBounds;
+  readonly #bounds: RequestLimits;
   readonly #store: Store;
   readonly #connectStore: () => Promise<void>;
   readonly #service: RateLimitService;
@@ -179,7 +179,7 @@ class ProcessLimiter implements Limiter {
     this.#options = options;
     this.#settings = settings;
     this.#response = wholeResponseOptions(settings);
-    this.#bounds = requestBounds(settings);
+    this.#bounds = requestLimits(settings);
     const context = this.#context(settings);
     const modules = { redis, memcache: undefined, capabilities: [] };
     const { store, reservations, connect, memory } = openStore(context, {
@@ -364,7 +364,7 @@ class ProcessLimiter implements Limiter {
   #decoded(domain: string, descriptors: Entry[][], hits: number): RateLimitRequest | undefined {
     checkDomain(domain);
     try {
-      return this.#bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, hits));
+      return decodeWholeRequest(encodeRateLimitRequest(domain, descriptors, hits), this.#bounds);
     } catch (error) {
       if (error instanceof RequestTooLarge) return undefined;
       throw error;
