@@ -112,7 +112,10 @@ export class ExplainReport {
     const [only, ...others] = inForce;
     if (others.length > 0)
       return {
-        text: this.#paint('green', `${inForce.length} limits: all have to allow`),
+        text: this.#paint(
+          'green',
+          `${inForce.length} limits: a request over any of them counts against none`,
+        ),
         below: inForce.map(({ words, key }) => ({ text: words, below: [{ text: `counter key: ${key}` }] })),
       };
     const [counter] = counters;
@@ -157,7 +160,7 @@ export class ExplainReport {
     if (others.length > 0 && effect === 'replaced')
       return "no limit: other descriptors' rules replace all of them";
     if (others.length > 0) {
-      return `${rule.limits.length} limits: all have to allow, and hits over one limit count in none${more}`;
+      return `${rule.limits.length} limits: a request over any of them counts against none${more}`;
     }
     if (effect === 'replaced') {
       return `no limit: another descriptor's rule replaces '${limit!.name}', ${limitWords(limit!)}`;

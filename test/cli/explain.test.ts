@@ -122,7 +122,7 @@ descriptors:
    ├─ window: the last 5m, by the clock of the store
    └─ metric: ratelimit.service.rate_limit.d.tenant
 d: message=b
-└─ 3 limits: all have to allow, and hits over one limit count in none (shadow mode: never over limit)
+└─ 3 limits: a request over any of them counts against none (shadow mode: never over limit)
    ├─ 5 per second, token bucket, burst 10
    │  ├─ counter key: 1{d;message=b}1:bucket
    │  ├─ bucket: 10 when full, filled at 5 per second, by the clock of the store

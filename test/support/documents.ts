@@ -62,6 +62,7 @@ export function anchorsOf(markdown: string): Set<string> {
     for (let i = 1; anchors.has(anchor); i++) anchor = `${slug}-${i}`;
     anchors.add(anchor);
   }
+  for (const [, id = ''] of markdown.matchAll(/<a id="([\w-]+)"><\/a>/g)) anchors.add(id);
   return anchors;
 }
 
