@@ -106,7 +106,7 @@ interface Source {
 interface Outcome {
   /** Decisions that differ from the log's. */
   passedInstead: number;
-  refusedInstead: number;
+  overLimitInstead: number;
   passed: number;
   logged: number;
   /** The most that passed in one window's length, of the limit. */
@@ -114,7 +114,7 @@ interface Outcome {
 }
 
 function run(traffic: Traffic, bound: Bound): Outcome {
-  const outcome: Outcome = { passedInstead: 0, refusedInstead: 0, passed: 0, logged: 0, worst: 0 };
+  const outcome: Outcome = { passedInstead: 0, overLimitInstead: 0, passed: 0, logged: 0, worst: 0 };
   const sources = new Map<number, Source>();
   for (const { source, atMicros } of arrivals(traffic)) {
     let state = sources.get(source);
@@ -137,7 +137,7 @@ function run(traffic: Traffic, bound: Bound): Outcome {
     }
     if (isLogged) outcome.logged += 1;
     if (passes && !isLogged) outcome.passedInstead += 1;
-    if (!passes && isLogged) outcome.refusedInstead += 1;
+    if (!passes && isLogged) outcome.overLimitInstead += 1;
   }
   return outcome;
 }
@@ -178,8 +178,8 @@ const rows = traffics.map((traffic) => {
   const { title, limit, sources, perMinute } = traffic;
   const cells = [new FixedWindow(limit), new SlidingWindow({ requests: limit, windowMicros })].map(
     (bound) => {
-      const { passedInstead, refusedInstead, passed, logged, worst } = run(traffic, bound);
-      const share = percent(passedInstead + refusedInstead);
+      const { passedInstead, overLimitInstead, passed, logged, worst } = run(traffic, bound);
+      const share = percent(passedInstead + overLimitInstead);
       return `${share} | ${percent(passed - logged)} | ${worst.toFixed(2)}`;
     },
   );

@@ -148,7 +148,7 @@ async function measureChange(domains: number): Promise<void> {
       connected() {},
       attemptFailed() {},
       noRulesYet() {},
-      tlsFilesRefused() {},
+      tlsFilesRejected() {},
       notIncremental() {},
     },
   });

@@ -46,14 +46,14 @@ import { type HotKeyFigures, measureHotKey } from './hot-key.ts';
 import { envoyCalls } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
 import { type LatencyFigures, measureLatency } from './latency.ts';
-import { processCpuUs } from './process-cpu.ts';
 import {
-  costlyRefusals,
-  measureRefusals,
-  type RefusalFigures,
-  refusalLine,
-  refusalRule,
-} from './refusals.ts';
+  costlyOverLimit,
+  measureOverLimit,
+  type OverLimitFigures,
+  overLimitLine,
+  overLimitRule,
+} from './over-limit.ts';
+import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
 const keyCount = 10_000;
@@ -179,7 +179,7 @@ function rulesText(version: number): string {
   );
   const used = '  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 4000000000 }\n';
   const algorithms = Object.entries(otherLimits).map(([key, limits]) => `  - key: ${key}\n${limits}`);
-  return `domain: bench\ndescriptors:\n${used}${refusalRule}${algorithms.join('')}${others.join('')}`;
+  return `domain: bench\ndescriptors:\n${used}${overLimitRule}${algorithms.join('')}${others.join('')}`;
 }
 
 async function measure(target: Target, { name, options, limits }: Load, run: number): Promise<Figures> {
@@ -264,8 +264,8 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
 }
 
 /** Results of each limiter with Redis and its default rules. */
-async function refusalsOf(all: readonly Target[]): Promise<Map<TargetName, RefusalFigures[]>> {
-  const measured = new Map<TargetName, RefusalFigures[]>();
+async function overLimitOf(all: readonly Target[]): Promise<Map<TargetName, OverLimitFigures[]>> {
+  const measured = new Map<TargetName, OverLimitFigures[]>();
   const pid = redis?.pid;
   if (pid === undefined || (flags.load !== '' && flags.load !== 'refused')) return measured;
   const { sequence } = load;
@@ -274,7 +274,7 @@ async function refusalsOf(all: readonly Target[]): Promise<Map<TargetName, Refus
     if (!/^redis(-beside)?$/.test(target.name) || target.forLimits === true) continue;
     measured.set(
       target.name,
-      await measureRefusals({ target, redisPid: pid, values, sequence, durationMs, runs }),
+      await measureOverLimit({ target, redisPid: pid, values, sequence, durationMs, runs }),
     );
   }
   return measured;
@@ -340,7 +340,7 @@ try {
   const rows = mediansOf(figures);
   const leases = leaseLines(figures);
   const toFixedWindow = ratiosToFixedWindow(figures);
-  const refusals = await refusalsOf(targets);
+  const refusals = await overLimitOf(targets);
   const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
   const latency = await latencyBesideIdle();
   if (flags.json)
@@ -368,7 +368,7 @@ try {
     for (const [what, ratio] of Object.entries(toFixedWindow)) {
       console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
     }
-    for (const [name, of] of refusals) console.log(refusalLine({ target: targetTitles[name] }, of));
+    for (const [name, of] of refusals) console.log(overLimitLine({ target: targetTitles[name] }, of));
     if (hotKey !== undefined) console.log(hotKeyLine(hotKey));
     if (latency !== undefined) console.log(latencyLine(latency));
   }
@@ -379,7 +379,7 @@ try {
       ...regressions(ratiosOf(rows), committed),
       ...costlyLimits(toFixedWindow),
       ...leases.filter(({ holds }) => !holds).map(({ line }) => line),
-      ...costlyRefusals(refusals.get('redis') ?? []),
+      ...costlyOverLimit(refusals.get('redis') ?? []),
     ];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;

@@ -11,7 +11,7 @@ import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitResponse } from '../limiter/decide/response-message.ts';
 import { decodeRateLimitRequest, encodeRateLimitResponse } from '../limiter/decide/wire-codec.ts';
-import { RefusalMemory } from '../limiter/refusals/refusal-memory.ts';
+import { OverLimitMemory } from '../limiter/over-limit/over-limit-memory.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { systemClock } from '../process/time/clock.ts';
@@ -58,13 +58,13 @@ function service(env: Record<string, string>): (request: Uint8Array) => void {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', REFUSALS_KEPT: '0', ...env });
   if (settings === undefined) throw new Error('the settings are wrong');
   const kept = settings.refusalsKept;
-  const refusals = kept === 0 ? undefined : new RefusalMemory(kept, systemClock);
+  const refusals = kept === 0 ? undefined : new OverLimitMemory(kept, systemClock);
   const decisions = createDecisionService(
     { settings, clock: systemClock, random: Math.random, registry: new StatsRegistry() },
     {
       store: openMemoryStore(),
       observer: refusals && {
-        onRefused: (hit, entries, used, by) => refusals.note(hit, entries, used, by),
+        onRequestOverLimit: (hit, entries, used, by) => refusals.note(hit, entries, used, by),
       },
     },
   );

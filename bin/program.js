@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 
 /** Runs this program under one of its names. */
 export async function runProgram(name) {
-  refuseOldNode();
+  exitOnOldNode();
   const source = new URL('../cli/main.ts', import.meta.url);
   const { main } = await import(
     existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href
@@ -12,7 +12,7 @@ export async function runProgram(name) {
 }
 
 /** Ends the process with one sentence, and the status of what cannot be run, when the running Node is too old. */
-export function refuseOldNode() {
+export function exitOnOldNode() {
   if (!isTooOld(process.versions.node)) return;
   process.stderr.write(
     `weir needs Node ${wantedNode} or newer and this is Node ${process.versions.node}: in a clone, "npm ci" brings the right one for npm and bin/weir, unless npm ignores install scripts or leaves out development dependencies; elsewhere, install it.\n`,

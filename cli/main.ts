@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { packageVersion } from '../process/files/package-file.ts';
 import { systemErrorReason } from '../process/log/error-text.ts';
-import { refuseToRun } from '../process/log/process-lines.ts';
+import { reportNotRun } from '../process/log/process-lines.ts';
 import {
   type Command,
   CommandError,
@@ -227,4 +227,4 @@ function moreHelp([name = '']: string[], { message }: UsageError, program: keyof
   return `\n${helpText(program)}`;
 }
 
-if (import.meta.main) refuseToRun('cli/main.ts', '<command>');
+if (import.meta.main) reportNotRun('cli/main.ts', '<command>');

@@ -1,7 +1,7 @@
 /** The view of the present and the last hour, with the keys most often over limit and the latest requests over limit. */
 import { series } from './chart.js';
+import { rejectionColumns } from './over-limit.js';
 import { answered, badge, field, html, nothing, table } from './parts.js';
-import { refusalColumns } from './refusals.js';
 import { addressOf } from './shell.js';
 import { duration, measured, milliseconds, moment, number, shown } from './text.js';
 
@@ -25,7 +25,7 @@ export const now = {
             ({ refusals }) =>
               table(
                 'Refused last',
-                refusalColumns(desk).filter(({ isShort }) => isShort),
+                rejectionColumns(desk).filter(({ isShort }) => isShort),
                 refusals,
                 'No request was over limit.',
               ),

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
-import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
+import { reportNotRun, verificationStays } from '../process/log/process-lines.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
@@ -66,4 +66,4 @@ async function run(
   }
 }
 
-if (import.meta.main) refuseToRun('control-plane/main.ts', 'control-plane');
+if (import.meta.main) reportNotRun('control-plane/main.ts', 'control-plane');

@@ -6,7 +6,7 @@ import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
-import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
+import { reportNotRun, verificationStays } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type ConnectionMemory, sharedCells } from '../process/net/connection-memory.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
@@ -384,4 +384,4 @@ class Limiter {
   }
 }
 
-if (import.meta.main) refuseToRun('limiter/main.ts', 'limiter');
+if (import.meta.main) reportNotRun('limiter/main.ts', 'limiter');

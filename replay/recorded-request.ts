@@ -90,13 +90,13 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
   if (typeof domain !== 'string' || domain === '') throw new RecordingError('domain is missing');
   const list = fields['descriptors'];
   if (!Array.isArray(list)) throw new RecordingError('descriptors is not a list');
-  refuseMore(list, 'descriptors', bounds.maxDescriptors);
+  rejectMore(list, 'descriptors', bounds.maxDescriptors);
   const descriptors: Descriptor[] = [];
   for (let index = 0; index < list.length; index++) {
     const descriptor = readDescriptor(list[index], index);
     if (descriptor === undefined) continue;
     const where = `descriptors[${index}]`;
-    refuseMore(descriptor.entries, where, bounds.maxEntries);
+    rejectMore(descriptor.entries, where, bounds.maxEntries);
     descriptors.push(descriptor);
   }
   if (descriptors.length === 0) return undefined;
@@ -109,7 +109,7 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
   return { timeMs, request: { domain, descriptors, hitsAddend } };
 }
 
-function refuseMore(list: readonly unknown[], where: string, most: number): void {
+function rejectMore(list: readonly unknown[], where: string, most: number): void {
   if (list.length <= most) return;
   throw new RecordingError(`${where} has ${list.length} elements, and a limiter rejects more than ${most}`);
 }

@@ -267,23 +267,23 @@ descriptors:
   it('says what a sliding window refuses, and what a bucket does', () => {
     const at = [0, 1_000, 29_000, 31_000, 45_000, 61_000];
     const lines = at.map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
-    const refusedBy = (words: string) => {
+    const rejectedBy = (words: string) => {
       const report = replayed(twoAMinute.replace('{ ', `{ ${words}, `), lines);
       const [{ limit, overLimit }] = report.rules.rules as [(typeof report.rules.rules)[0]];
       return [limit, overLimit, report.rules.limited.first?.slice(14, 19)];
     };
     const limit = { requestsPerUnit: 2, unit: 'MINUTE', unitMultiplier: 1, window: '1m' };
-    expect(refusedBy('algorithm: fixed_window')).toEqual([
+    expect(rejectedBy('algorithm: fixed_window')).toEqual([
       { ...limit, algorithm: 'fixed_window' },
       2,
       '59:59',
     ]);
-    expect(refusedBy('algorithm: sliding_window')).toEqual([
+    expect(rejectedBy('algorithm: sliding_window')).toEqual([
       { ...limit, algorithm: 'sliding_window' },
       3,
       '59:59',
     ]);
-    expect(refusedBy('algorithm: token_bucket, burst: 1')).toEqual([
+    expect(rejectedBy('algorithm: token_bucket, burst: 1')).toEqual([
       { ...limit, algorithm: 'token_bucket', burst: 1 },
       3,
       '59:31',

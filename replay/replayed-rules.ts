@@ -21,7 +21,7 @@ export interface DomainTally {
 }
 
 /** A counter that was over its limit in the request decided last, and its rule did not let that pass. */
-interface RefusingHit {
+interface LimitingHit {
   /** The same as `Offender.counter`. */
   readonly counter: string;
   readonly tally: LimitTally;
@@ -50,7 +50,7 @@ export class ReplayedRules {
   /** The number of descriptors without a limit. */
   unlimitedDescriptors = 0;
   /** The hits that caused the rejection of the last decided request, if it was rate-limited. */
-  refusing: RefusingHit[] = [];
+  refusing: LimitingHit[] = [];
   readonly #tallies: RuleTallies;
   readonly #limiter: VirtualLimiter;
 
@@ -113,11 +113,11 @@ export class ReplayedRules {
     }
     note(this.limited, timeMs);
     note(domain.limited, timeMs);
-    this.#countRefusing(timeMs);
+    this.#countLimiting(timeMs);
   }
 
   /** A rule, a limit, or a counter, that several descriptors of a request have is counted once. */
-  #countRefusing(timeMs: number): void {
+  #countLimiting(timeMs: number): void {
     this.refusing.forEach(({ counter, tally }, index) => {
       const before = this.refusing.slice(0, index);
       const { rule } = tally;
@@ -155,7 +155,7 @@ function noChangedRequests(): ChangedRequests {
   return { requests: newTimes(), byRule: new Map(), offenders: new Offenders() };
 }
 
-function noteChanged(changed: ChangedRequests, refusing: readonly RefusingHit[], timeMs: number): void {
+function noteChanged(changed: ChangedRequests, refusing: readonly LimitingHit[], timeMs: number): void {
   note(changed.requests, timeMs);
   for (const path of new Set(refusing.map(({ tally }) => tally.rule.path))) {
     changed.byRule.set(path, (changed.byRule.get(path) ?? 0) + 1);

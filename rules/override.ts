@@ -134,5 +134,5 @@ export interface OverrideOrigin {
   /** The value of OVERRIDES_MAX_SECONDS. */
   readonly maxSeconds: number;
   /** Whether an end in the past is an error, as it is if a caller sets the override now. */
-  readonly refusesPast: boolean;
+  readonly rejectsPast: boolean;
 }

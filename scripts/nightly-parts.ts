@@ -84,7 +84,7 @@ export const nightlyParts: readonly NightlyPart[] = [
       '--',
       'test/stores',
       'test/limiter/key-lifetimes',
-      'test/limiter/refusals',
+      'test/limiter/over-limit',
       'test/e2e/compose',
     ],
     env: (seed) => ({ PROPERTY_SEED: `${seed}`, EACH_REDIS: 'true' }),

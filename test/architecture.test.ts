@@ -531,7 +531,7 @@ const allowed: Record<string, string[]> = {
     'rules/algorithms',
   ],
   'limiter/reflection': ['gen', 'limiter/capabilities', 'limiter/grpc', 'process/grpc', 'process/settings'],
-  'limiter/refusals': [
+  'limiter/over-limit': [
     'limiter/capabilities',
     'limiter/stats/registry',
     'process/http',
@@ -567,7 +567,7 @@ const allowed: Record<string, string[]> = {
     'limiter/pprof',
     'limiter/quota-service',
     'limiter/reflection',
-    'limiter/refusals',
+    'limiter/over-limit',
     'limiter/stats/registry',
     'limiter/stats/sinks',
     'limiter/statsd-mapper',

@@ -8,7 +8,7 @@ import { reviewEnvoy } from '../../rules/proxy/envoy-review.ts';
 import type { EnvoyPlace } from '../../rules/proxy/proto-json.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { refuseOutside } from '../shared/contained-files.ts';
+import { rejectOutside } from '../shared/contained-files.ts';
 import { readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
@@ -111,7 +111,7 @@ function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): 
 }
 
 function textOf(path: string, roots: readonly string[]): string {
-  refuseOutside(`--envoy ${path}`, path, roots);
+  rejectOutside(`--envoy ${path}`, path, roots);
   const bytes = readArgumentFile(`--envoy ${path}`, path === '-' ? io().stdinFile : path);
   const text = decodeYaml(bytes);
   if (typeof text !== 'string')

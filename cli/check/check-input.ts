@@ -80,12 +80,12 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
   const callersFiles: CheckedInput['callersFiles'] = [];
   for (const { path, read } of readings(input.callersFiles, readCallersFile)) {
     if (read.problems === undefined) callersFiles.push({ file: path, callers: read.callers.length });
-    refused.push(...refusedOf('callers', path, read.problems, linesOf));
+    refused.push(...rejectedOf('callers', path, read.problems, linesOf));
   }
   const profilesFiles: CheckedInput['profilesFiles'] = [];
   for (const { path, read } of readings(input.profilesFiles, profilesOf)) {
     if (read.problems === undefined) profilesFiles.push({ file: path, profiles: read.profiles.length });
-    refused.push(...refusedOf('profiles', path, read.problems, linesOf));
+    refused.push(...rejectedOf('profiles', path, read.problems, linesOf));
   }
   let errorCount = input.errorCount - input.errors.length + refused.length;
   const others = input.callersFiles.length + input.profilesFiles.length;
@@ -199,7 +199,7 @@ export function profilesOf(text: string): ProfilesFile {
   return readProfilesFile(text);
 }
 
-function refusedOf(
+function rejectedOf(
   code: 'callers' | 'profiles',
   source: string,
   problems: readonly { line: number; column: number; message: string }[] = [],

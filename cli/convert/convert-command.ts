@@ -58,7 +58,7 @@ export const convertCommand = commandOf(
 function convert(flags: ParsedFlags): number {
   const format = outputFormat(flags);
   const target = givenTarget(flags.text('to'));
-  if (target === 'manifest') refuseBadNames(flags);
+  if (target === 'manifest') rejectBadNames(flags);
   const [path, stray] = flags.positionals;
   if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
   if (stray !== undefined) throw new UsageError(`convert accepts one set of rules: remove "${stray}"`);
@@ -92,7 +92,7 @@ function givenTarget(to: string | undefined): Target {
 }
 
 /** @throws UsageError */
-function refuseBadNames(flags: ParsedFlags): void {
+function rejectBadNames(flags: ParsedFlags): void {
   const [name, namespace] = [flags.text('name'), flags.text('namespace')];
   const nameProblem = name === undefined ? undefined : objectNameProblem(name);
   if (nameProblem !== undefined) throw new UsageError(`--name ${nameProblem}`);

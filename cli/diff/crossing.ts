@@ -3,7 +3,7 @@ import { compositeOf, type Rule } from '../../rules/model.ts';
 import { patternsOverlap } from '../../rules/review/rule-level.ts';
 import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
 import {
-  isRefusing,
+  isEnforced,
   type LimitEffect,
   limitEffect,
   limitedRule,
@@ -119,7 +119,7 @@ export class Crossings {
     const level = this.#other.levelBelow(rule);
     const below = rule.descriptors.filter((one) => this.#overlaps(one, level, nothing).rules.size > 0);
     const deeper = below.flatMap((one) => this.#limited([...path, one]));
-    return traits !== undefined && isRefusing(traits) ? [path, ...deeper] : deeper;
+    return traits !== undefined && isEnforced(traits) ? [path, ...deeper] : deeper;
   }
 
   #overlaps(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Overlaps {

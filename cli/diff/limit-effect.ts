@@ -57,23 +57,23 @@ export interface LimitEffect {
 
 /** The effect on requests that are under `after` instead of `before`: the rules that they find, which have a limit. */
 export function limitEffect(before: Rule | undefined, after: Rule | undefined): LimitEffect {
-  const wasRefusing = before !== undefined && isRefusing(before);
-  const isNowRefusing = after !== undefined && isRefusing(after);
-  if (!wasRefusing && !isNowRefusing) return { effect: 'same', note: unrefusedNote(before, after) };
-  if (!wasRefusing) {
+  const wasEnforced = before !== undefined && isEnforced(before);
+  const isNowEnforced = after !== undefined && isEnforced(after);
+  if (!wasEnforced && !isNowEnforced) return { effect: 'same', note: unenforcedNote(before, after) };
+  if (!wasEnforced) {
     return {
       effect: before === undefined ? 'new' : 'stricter',
       note: wasWords(before),
     };
   }
-  if (isNowRefusing) return both(before, after!);
+  if (isNowEnforced) return both(before, after!);
   if (after === undefined) return { effect: 'gone', note: nowWords(after) };
   const passes = isUnlimited(after) ? 'unlimited' : 'shadow';
   return { effect: 'looser', note: nowWords(after), passes };
 }
 
 /** True if it rejects requests over the limit. */
-export function isRefusing(rule: Rule): boolean {
+export function isEnforced(rule: Rule): boolean {
   return !isUnlimited(rule) && !rule.shadowMode;
 }
 
@@ -93,7 +93,7 @@ function nowWords(after: Rule | undefined): string {
   return isUnlimited(after) ? 'these requests are unlimited now' : 'shadow mode lets these requests pass now';
 }
 
-function unrefusedNote(before: Rule | undefined, after: Rule | undefined): string {
+function unenforcedNote(before: Rule | undefined, after: Rule | undefined): string {
   const isCounted = (one: Rule | undefined) => one !== undefined && !isUnlimited(one);
   if (isCounted(before) && isCounted(after)) return 'in shadow mode, so only statistics change';
   if (isCounted(after)) return 'now counted and reported, but never over limit';
@@ -306,5 +306,5 @@ function hasLimitBelow(was: Rule, is: Rule): boolean {
 
 function isLimiting(rule: Rule | undefined): boolean {
   const limited = limitedRule(rule);
-  return limited !== undefined && isRefusing(limited);
+  return limited !== undefined && isEnforced(limited);
 }

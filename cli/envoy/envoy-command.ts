@@ -73,7 +73,7 @@ function writeEnvoy(flags: ParsedFlags): number {
   );
   if (printLoadConflicts(served, { mergeDomains })) return 2;
   const { domain, rules } = rulesOf(served, flags.text('domain'));
-  refuseOtherKeys(sources, keysOf(rules));
+  rejectOtherKeys(sources, keysOf(rules));
   const needed = neededRateLimits(rules, sources);
   if (needed.length === 0)
     throw new UsageError(`no rule of "${escaped(domain)}" has a limit: Envoy has nothing to ask for`);
@@ -107,7 +107,7 @@ function keySources(given: readonly string[]): Map<string, KeySource> {
 }
 
 /** Rejects a source for a key that no rule has, because the key must be misspelled. @throws UsageError */
-function refuseOtherKeys(sources: ReadonlyMap<string, KeySource>, keys: ReadonlySet<string>): void {
+function rejectOtherKeys(sources: ReadonlyMap<string, KeySource>, keys: ReadonlySet<string>): void {
   for (const key of sources.keys())
     if (!keys.has(key)) throw new UsageError(`--from: no rule has the key "${key}"${hintOf(key, [...keys])}`);
 }

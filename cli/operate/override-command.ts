@@ -178,7 +178,7 @@ function checkOverride(body: Json): void {
     by: '',
     fromMs: nowMs,
     maxSeconds: Number.MAX_SAFE_INTEGER,
-    refusesPast: true,
+    rejectsPast: true,
   });
   const asFlags: Record<string, string> = {
     requestsPerUnit: '--limit',

@@ -210,7 +210,7 @@ const origin = {
   id: 'x',
   by: '',
   maxSeconds: Number.MAX_SAFE_INTEGER,
-  refusesPast: true,
+  rejectsPast: true,
 } as const;
 
 /** Replaces `for`, which counts from the creation of an object, because this object already exists. */

@@ -14,7 +14,7 @@ import { printReports, watchFlags, watchHelp } from './watch-flag.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
-Shows the keys that are most often over their limit, by domain and over all limiters. The numbers cover the last minutes, as in /top (docs/refusals.md). A range means that the number is not exact. A note appears if no limiter has rules for the domain.
+Shows the keys that are most often over their limit, by domain and over all limiters. The numbers cover the last minutes, as in /top (docs/over-limit.md). A range means that the number is not exact. A note appears if no limiter has rules for the domain.
 
   --keys <n>                  the number of keys per domain (default 10)
 ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml

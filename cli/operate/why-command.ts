@@ -96,7 +96,7 @@ export function timeRange(
 }
 
 function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[] }): string {
-  if (refusals.length > 0) return refusals.map(refusalText).join('\n');
+  if (refusals.length > 0) return refusals.map(rejectionText).join('\n');
   const memories = remembered.map(({ limiter, kept, since }) => {
     const from = since ? `, the oldest of ${since}` : '';
     return `  ${escaped(String(limiter))}: ${kept} requests over limit${from}\n`;
@@ -105,7 +105,7 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
 }
 
 /** Formats a refusal in sentences for people. */
-function refusalText(refusal: Json): string {
+function rejectionText(refusal: Json): string {
   const {
     at,
     domain,

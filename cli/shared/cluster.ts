@@ -178,13 +178,13 @@ export class Cluster {
       return await this.#client.request<T>({ method, path, ...(query && { query }), body });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const message = this.#refusalText(error, what);
+      const message = this.#rejectionText(error, what);
       throw new ApiError({ status: error.status, reason: error.reason, message, cause: error });
     }
   }
 
   /** Returns what to do, followed by the server's message. */
-  #refusalText(
+  #rejectionText(
     { status, reason, message }: ApiError,
     { method = 'GET', plural, namespace, name }: Asked,
   ): string {

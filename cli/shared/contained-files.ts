@@ -63,7 +63,7 @@ export class Containment {
 }
 
 /** @throws UsageError that begins with `name` */
-export function refuseOutside(name: string, path: string, roots: readonly string[]): void {
+export function rejectOutside(name: string, path: string, roots: readonly string[]): void {
   const problem = new Containment(path, roots).problem();
   if (problem !== undefined) throw new UsageError(`${name}: ${problem}`);
 }

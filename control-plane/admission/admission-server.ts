@@ -51,7 +51,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
       server.useTls(next);
       lines.certificateChanged(log, listenerName);
     },
-    refused: (reason) => lines.certificateRefused(log, listenerName, reason),
+    refused: (reason) => lines.certificateRejected(log, listenerName, reason),
   });
   const server = new HttpServer({
     serve: (call) => desk.serve(call),
@@ -88,7 +88,7 @@ class AdmissionDesk {
     this.#line = new ReviewLine(options);
     this.#refusals = new LogThrottle(
       timers,
-      (refusal, times) => lines.admissionRefused(log, { ...refusal, times }),
+      (refusal, times) => lines.admissionRejected(log, { ...refusal, times }),
       reportedMs,
     );
     this.#unread = new LogThrottle(

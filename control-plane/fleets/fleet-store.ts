@@ -53,11 +53,11 @@ interface Outage {
   reason: string;
   status: number;
   /** Whether the API server rejects the request (401, 403 or 404), so that waiting does not help. */
-  isRefusal: boolean;
+  isRejection: boolean;
 }
 
 /** Chosen: the wait before a write that the API server rejected is tried again. */
-const refusedPauseMs = 30_000;
+const pauseAfterRejectionMs = 30_000;
 
 export class FleetStore {
   readonly #options: FleetStoreOptions;
@@ -65,7 +65,7 @@ export class FleetStore {
   /** Watches by `namespace/name` of the Service. */
   readonly #slices = new Map<string, SliceWatch>();
   /** Reasons why slices cannot be watched, by `namespace/name` of the Service. */
-  readonly #slicesRefused = new Map<string, string>();
+  readonly #slicesRejected = new Map<string, string>();
   /** The watch of namespaces. Undefined while no fleet needs labels. */
   #namespaces: ResourceWatch<Labels> | undefined;
   /** Why namespaces cannot be watched now. */
@@ -153,7 +153,7 @@ export class FleetStore {
     const { problem } = this.#accesses.get(name) ?? {};
     if (problem !== undefined || service === undefined) return problem;
     const key = `${service.namespace}/${service.name}`;
-    const refusal = this.#slicesRefused.get(key);
+    const refusal = this.#slicesRejected.get(key);
     if (refusal === undefined) return undefined;
     const message = `spec.service: the control plane cannot watch the endpoints of ${key}: ${refusal}`;
     const meanwhile = this.#slices.get(key)?.isListed
@@ -199,7 +199,7 @@ export class FleetStore {
     for (const [key, watch] of this.#slices) {
       if (services.has(key)) continue;
       this.#slices.delete(key);
-      this.#slicesRefused.delete(key);
+      this.#slicesRejected.delete(key);
       void watch.close();
     }
     for (const [key, service] of services) if (!this.#slices.has(key)) this.#watchSlices(key, service);
@@ -260,7 +260,7 @@ export class FleetStore {
       if (problem === undefined || problem.message === before.get(name)?.problem?.message) continue;
       lines.fleetNotObeyed(this.#options.log, name, problem);
     }
-    const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRefusal !== true;
+    const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRejection !== true;
     const { accesses } = this.#reported;
     if (accesses === undefined && isAwaited) return;
     const isSame =
@@ -296,8 +296,8 @@ export class FleetStore {
 
   #slicesFailed(key: string, watch: SliceWatch, failure: Outage | undefined): void {
     if (watch !== this.#slices.get(key)) return;
-    if (failure?.isRefusal) this.#slicesRefused.set(key, failure.reason);
-    else this.#slicesRefused.delete(key);
+    if (failure?.isRejection) this.#slicesRejected.set(key, failure.reason);
+    else this.#slicesRejected.delete(key);
     this.#options.shown();
   }
 
@@ -315,7 +315,7 @@ export class FleetStore {
       changed: reported,
       unreachable: (reason, status) => {
         lines.fleetsUnreachable(log, what, reason);
-        if (!this.#isClosed) turned({ reason, status, isRefusal: [401, 403, 404].includes(status) });
+        if (!this.#isClosed) turned({ reason, status, isRejection: [401, 403, 404].includes(status) });
       },
       reachable: () => {
         lines.fleetsReachable(log, what);
@@ -357,7 +357,7 @@ export class FleetStore {
       if (isTransient(error)) return error;
       // The other writes continue.
       this.#failures.note(error.message);
-      this.#pump.later(refusedPauseMs, () => this.#ask(name));
+      this.#pump.later(pauseAfterRejectionMs, () => this.#ask(name));
       return undefined;
     }
   }

@@ -1,6 +1,6 @@
 /** `/v1` of the control plane, and who may use it. It shows data and changes nothing: changes are made with objects. */
 import { hostname } from 'node:os';
-import { ApiGuard, type ApiRefusal } from '../../process/http/api-guard.ts';
+import { ApiGuard, type ApiRejection } from '../../process/http/api-guard.ts';
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { ApiRouter } from '../../process/http/api-router.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -15,7 +15,7 @@ interface AdminContext extends Telemetry {
   timers: Timers;
 }
 
-const refusalReportIntervalMs = 1_000;
+const rejectionReportIntervalMs = 1_000;
 /** Chosen: no path accepts a body. */
 const maxBodyBytes = { bytes: 1024, setting: 'no request may be longer' };
 
@@ -23,19 +23,19 @@ export function openAdmin(
   { settings, clock, log, metrics }: AdminContext,
   parts: { token(): string | undefined; routes: readonly ApiRoute[]; onFault(error: unknown): void },
 ): ApiRouter {
-  const throttle = new LogThrottle<ApiRefusal>(
+  const throttle = new LogThrottle<ApiRejection>(
     clock,
     ({ address, reason, detail }, times) =>
-      lines.adminRefused(log, { from: address, counter: reason, reason: detail, times }),
-    refusalReportIntervalMs,
+      lines.adminRejected(log, { from: address, counter: reason, reason: detail, times }),
+    rejectionReportIntervalMs,
   );
   const guard = new ApiGuard({
     token: parts.token,
     hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: 'the control plane accepts no changes by this API: change the objects in Kubernetes',
     clock,
-    onRefused: (refused) => {
-      metrics.all.apiRefused.inc({ reason: refused.reason });
+    onRejected: (refused) => {
+      metrics.all.apiRejected.inc({ reason: refused.reason });
       throttle.note(refused, refused.reason);
     },
   });
@@ -49,6 +49,6 @@ export function followDebugToken({ settings, timers, log }: AdminContext): Follo
     setting: 'DEBUG_TOKEN_FILE',
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    refused: (reason) => lines.debugTokenRefused(log, reason),
+    refused: (reason) => lines.debugTokenRejected(log, reason),
   });
 }

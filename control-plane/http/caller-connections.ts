@@ -1,8 +1,8 @@
 /** The bounds on connections to the HTTP ports: operators and probes, the secret lookup, and admission. */
 import {
   type HttpConnectionsOptions,
-  httpRefusals,
-  httpRefusalTexts,
+  httpRejections,
+  httpRejectionTexts,
 } from '../../process/http/http-connections.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
@@ -30,7 +30,7 @@ export class CallerConnections {
   constructor(options: CallerConnectionsOptions) {
     const { clock, timers, log, metrics } = options;
     this.#options = options;
-    for (const reason of httpRefusals) metrics.all.httpRefused.inc({ reason }, 0);
+    for (const reason of httpRejections) metrics.all.httpRejected.inc({ reason }, 0);
     this.#connectionMemory = new ConnectionMemory({ maxBytes: maxBufferedBytes, timers });
     this.#cuts = new LogThrottle(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
   }
@@ -43,8 +43,8 @@ export class CallerConnections {
       turns: this.#turns,
       changed: () => {},
       refused: (refusal, peer) => {
-        this.#options.metrics.all.httpRefused.inc({ reason: refusal });
-        this.#cuts.note({ listener, peer, reason: httpRefusalTexts[refusal] }, refusal);
+        this.#options.metrics.all.httpRejected.inc({ reason: refusal });
+        this.#cuts.note({ listener, peer, reason: httpRejectionTexts[refusal] }, refusal);
       },
     };
   }

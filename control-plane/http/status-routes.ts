@@ -25,7 +25,7 @@ export function statusRoutes(parts: StatusRoutesParts): ApiRoute[] {
       lines: listLines('objects', objectRows(view, query.get('domain'), query.get('fleet'))),
     })),
     get('/v1/refusals', ['fleet'], async ({ query }) => ({
-      lines: listLines('refusals', refusalRows(view, query.get('fleet'))),
+      lines: listLines('refusals', rejectionRows(view, query.get('fleet'))),
     })),
   ];
 }
@@ -123,7 +123,7 @@ function textOf({ served, object: { spec } }: ObjectOutcome, field: 'domain' | '
   return typeof value === 'string' && value !== '' ? value : field === 'fleet' ? 'default' : null;
 }
 
-function* refusalRows(view: ControlPlaneView, wanted: string | null): Generator<object> {
+function* rejectionRows(view: ControlPlaneView, wanted: string | null): Generator<object> {
   for (const { replica, limiters } of view.reports()) {
     for (const { name, instance, fleet, refusal } of limiters) {
       if (refusal === undefined || (wanted !== null && fleet !== wanted)) continue;

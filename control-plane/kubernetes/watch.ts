@@ -49,12 +49,12 @@ export class WatchOutage {
     this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
     if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
       return false;
-    const isRefusal = wasDenied || error.status === 404;
-    this.#refusals = isRefusal && reason === this.#refusal ? this.#refusals + 1 : 1;
-    this.#refusal = isRefusal ? reason : undefined;
+    const isRejection = wasDenied || error.status === 404;
+    this.#refusals = isRejection && reason === this.#refusal ? this.#refusals + 1 : 1;
+    this.#refusal = isRejection ? reason : undefined;
     const isFirst = this.#reported === undefined;
     const isOther =
-      isRefusal && reason !== this.#reported && (wasDenied || this.#refusals >= attemptsUntilSettled);
+      isRejection && reason !== this.#reported && (wasDenied || this.#refusals >= attemptsUntilSettled);
     if (isFirst || isOther) this.#reported = reason;
     return isFirst || isOther;
   }

@@ -98,11 +98,11 @@ export interface SnapshotNack {
   version: string;
   message: string;
   /** The rejected part of the snapshot, if the rest is in force. Undefined if nothing of the snapshot is in force. */
-  resources?: readonly RefusedResource[] | undefined;
+  resources?: readonly RejectedResource[] | undefined;
 }
 
 /** A resource by its name, and why its rules are not in force. */
-export interface RefusedResource {
+export interface RejectedResource {
   name: string;
   message: string;
 }

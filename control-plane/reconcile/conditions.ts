@@ -62,7 +62,7 @@ interface ConditionFacts {
 }
 
 /** Chosen: a limiter's own text may have any length, and a text that Ready repeats is complete in the other condition. */
-const longestRefusal = 2_000;
+const longestRejection = 2_000;
 
 /** The findings, in the order in which people read them. */
 function findings(facts: ConditionFacts): Finding[] {
@@ -112,7 +112,7 @@ function olderText(
 ): string {
   const isEverywhere = reason === 'AllLimiters';
   if (without !== undefined) {
-    const fields = shortened(without.join(', '), longestRefusal);
+    const fields = shortened(without.join(', '), longestRejection);
     return `generation ${generation} without ${fields} is ${isEverywhere ? '' : 'served, but '}${message}`;
   }
   const same = generation === newest ? ' as it was last accepted' : '';
@@ -150,7 +150,7 @@ export function progress(
     return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
-  const refusal = refused.count === 0 ? '' : `; ${refusalText(refused)}`;
+  const refusal = refused.count === 0 ? '' : `; ${rejectionText(refused)}`;
   const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, others)}`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
   const lasting = refusal === '' ? 'LimiterTooOld' : 'Refused';
@@ -167,9 +167,9 @@ function unheardText({ away, isShort }: RolloutProgress): string {
   return isShort ? `${gone}; fewer limiters are connected than expected` : gone;
 }
 
-function refusalText({ items, count }: RolloutProgress['refused']): string {
+function rejectionText({ items, count }: RolloutProgress['refused']): string {
   const [first, ...others] = items;
-  const words = `rejected by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRefusal)}`;
+  const words = `rejected by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRejection)}`;
   return count === 1 ? words : `${words}; also rejected by ${listed({ items: others, count: count - 1 })}`;
 }
 
@@ -179,7 +179,7 @@ function readyFinding(accepted: Finding, programmed: Finding): Finding {
     return newCondition(
       'Ready',
       accepted.reason,
-      `not accepted: ${shortened(accepted.message, longestRefusal)}`,
+      `not accepted: ${shortened(accepted.message, longestRejection)}`,
     );
   if (programmed.status !== 'True') return { ...programmed, type: 'Ready' };
   return newCondition('Ready', 'Ready', programmed.message);

@@ -5,7 +5,7 @@ import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,
   limiterIdentity,
-  type RefusedResource,
+  type RejectedResource,
   type ReplicaReport,
   type SnapshotNack,
   versionOfNothing,
@@ -27,7 +27,7 @@ interface LastKnown {
   /** The time since which it claims an unknown version. */
   unknownSinceMs: number | undefined;
   /** The time since which it rejects snapshots. */
-  refusesSinceMs: number | undefined;
+  rejectsSinceMs: number | undefined;
   hasAnswered: boolean;
 }
 
@@ -190,7 +190,7 @@ export class LimiterView {
       report,
       accepted,
       unknownSinceMs,
-      refusesSinceMs: refusal === undefined ? undefined : (before?.refusesSinceMs ?? nowMs),
+      rejectsSinceMs: refusal === undefined ? undefined : (before?.rejectsSinceMs ?? nowMs),
       hasAnswered: accepted > 0 || refusal !== undefined || before?.hasAnswered === true,
     };
   }
@@ -208,7 +208,7 @@ export class LimiterView {
   }
 
   #state(
-    { report, accepted, refusesSinceMs = 0, hasAnswered }: LastKnown,
+    { report, accepted, rejectsSinceMs = 0, hasAnswered }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
   ): ConnectedLimiter {
     const { name, isWeir, capabilities, refusal } = report;
@@ -223,7 +223,7 @@ export class LimiterView {
       refusal:
         refusal === undefined || number === undefined
           ? undefined
-          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: rejectedBy(refusal) },
+          : { number, message: refusal.message, sinceMs: rejectsSinceMs, resources: rejectedBy(refusal) },
       isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs, nowMs),
     };
   }
@@ -378,7 +378,7 @@ function rejectedBy({ resources }: SnapshotNack): ReadonlyMap<string, string> | 
 }
 
 /** Reasons by list. Limiters of a report with equal rejections share a list. */
-const rejectedOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
+const rejectedOf = new WeakMap<readonly RejectedResource[], ReadonlyMap<string, string>>();
 
 /** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {

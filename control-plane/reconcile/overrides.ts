@@ -244,7 +244,7 @@ function readKnown(
     by: '',
     fromMs: isFile ? nowMs : createdMs,
     maxSeconds,
-    refusesPast: false,
+    rejectsPast: false,
   };
   const { override, problems } = readOverride(rest, origin);
   if (override === undefined) {

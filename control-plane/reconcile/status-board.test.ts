@@ -43,7 +43,7 @@ class Leader {
   #hasAccepted = false;
   isOversize = false;
   /** Of the limiter: undefined as long as it accepts, else what it has in force instead. */
-  refusedFor: string | undefined;
+  rejectedFor: string | undefined;
   hasLimiter = true;
   /** Of the limiter. */
   fleet = 'default';
@@ -75,9 +75,9 @@ class Leader {
       countsCompatibly: true,
       capabilities: [],
       connectedMs: 0,
-      acceptedVersion: this.refusedFor ?? (this.#hasAccepted ? version : undefined),
+      acceptedVersion: this.rejectedFor ?? (this.#hasAccepted ? version : undefined),
       refusal:
-        this.refusedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
+        this.rejectedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
     };
     const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
     this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
@@ -180,7 +180,7 @@ describe('StatusBoard', () => {
     leader.evaluate();
     leader.evaluate();
     expect(leader.looked).toEqual([]);
-    leader.refusedFor = leader.version();
+    leader.rejectedFor = leader.version();
     const spec = configSpec({ domain: 'a', requestsPerUnit: 7 });
     leader.objects = leader.objects.map((one) =>
       one.uid === a.uid ? { ...one, generation: 2, spec, resourceVersion: `${++version}` } : one,
@@ -188,7 +188,7 @@ describe('StatusBoard', () => {
     leader.evaluate();
     expect([leader.looked, leader.write()]).toEqual([['a'], ['a False Refused']]);
     leader.evaluate();
-    leader.refusedFor = undefined;
+    leader.rejectedFor = undefined;
     leader.evaluate();
     expect([leader.looked, leader.write()]).toEqual([['a'], ['a True AllLimiters']]);
     leader.hasLimiter = false;
@@ -456,7 +456,7 @@ describe('StatusBoard', () => {
     next.objects = leader.objects.map((object) =>
       object.uid === b.uid ? { ...changed, status: object.status } : object,
     );
-    Object.assign(next, { refusedFor: 'a version from before', awaitsLimiters: true });
+    Object.assign(next, { rejectedFor: 'a version from before', awaitsLimiters: true });
     next.evaluate();
     expect(next.write()).toEqual(['a False Refused', 'b False Refused']);
   });
@@ -521,7 +521,7 @@ describe('StatusBoard', () => {
     });
 
     it('waits for one that has not answered, whatever it claims', () => {
-      Object.assign(next, { hasLimiter: true, refusedFor: undefined });
+      Object.assign(next, { hasLimiter: true, rejectedFor: undefined });
       next.evaluate();
       expect(next.queue.size).toBe(0);
       next.hasAccepted = true;

@@ -358,7 +358,7 @@ export async function decodeReport(maps: readonly ConfigMap[], codec: Codec): Pr
   return { replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
 }
 
-const refusedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
+const rejectedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
 const limiterSchema = z.object({
   id: z.string(),
   instance: z.string().optional(),
@@ -381,7 +381,7 @@ const limiterSchema = z.object({
       version: z.string(),
       message: z.string(),
       /** The field of older replicas. */
-      resources: refusedSchema.optional(),
+      resources: rejectedSchema.optional(),
       /** The number of a list in the report. Undefined if the whole snapshot is rejected. */
       refused: z.number().optional(),
     })
@@ -390,12 +390,12 @@ const limiterSchema = z.object({
 /** The schema of reports. Fields that another version of this program adds are ignored. */
 const reportSchema = z.object({
   limiters: z.array(limiterSchema),
-  refused: z.array(refusedSchema).default([]),
+  refused: z.array(rejectedSchema).default([]),
 });
 
 function limiterOf(
   parsed: z.infer<typeof limiterSchema>,
-  lists: readonly z.infer<typeof refusedSchema>[],
+  lists: readonly z.infer<typeof rejectedSchema>[],
 ): LimiterReport {
   const { instance, acceptedVersion, refusal: said, ...rest } = parsed;
   if (said?.refused === undefined) return { ...rest, instance, acceptedVersion, refusal: said };

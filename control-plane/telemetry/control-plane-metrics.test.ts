@@ -153,13 +153,13 @@ describe('ControlPlaneMetrics', () => {
       { xds_acks_total: 1, push_to_ack_seconds_sum: 0.25, push_to_ack_seconds_count: 1 },
     ],
     [
-      'streamsRefused',
-      (metrics) => metrics.streamsRefused('limit', 7),
+      'streamsRejected',
+      (metrics) => metrics.streamsRejected('limit', 7),
       { 'xds_streams_refused_total{reason="limit"}': 7 },
     ],
     [
-      'lookupRefused',
-      (metrics) => metrics.lookupRefused('slowed'),
+      'lookupRejected',
+      (metrics) => metrics.lookupRejected('slowed'),
       { 'secret_lookups_refused_total{reason="slowed"}': 1 },
     ],
     [

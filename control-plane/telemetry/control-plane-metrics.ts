@@ -97,15 +97,15 @@ export interface ControlPlaneMetricsOptions {
   nodeVersion: string;
 }
 
-export type StreamRefusal = 'identity' | 'limit' | 'request';
-export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
+export type StreamRejection = 'identity' | 'limit' | 'request';
+export type LookupRejection = 'no token' | 'wrong token' | 'slowed';
 export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
 export type AdmissionOutcome = 'allowed' | 'warned' | 'refused' | 'bad request' | 'busy';
 export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
 
 /** Values of labels that exist from the start, at 0, so that the first one counts as a change. */
-const streamRefusals: readonly StreamRefusal[] = ['identity', 'limit', 'request'];
-const lookupRefusals: readonly LookupRefusal[] = ['no token', 'wrong token', 'slowed'];
+const streamRejections: readonly StreamRejection[] = ['identity', 'limit', 'request'];
+const lookupRejections: readonly LookupRejection[] = ['no token', 'wrong token', 'slowed'];
 const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
 const admissionOutcomes: readonly AdmissionOutcome[] = [
   'allowed',
@@ -126,7 +126,7 @@ export interface Telemetry {
   metrics: ControlPlaneMetrics;
 }
 
-const apiRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'];
+const apiRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'];
 
 /** The statistics of the control plane, with `metrics` for scrapes. */
 export class ControlPlaneMetrics {
@@ -142,17 +142,17 @@ export class ControlPlaneMetrics {
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
     this.#sources = sources;
-    const { buildInfo, streamsRefused, statusWrites, webhookDropped } = this.all;
-    const { secretLookupsRefused, tokenReviews } = this.all;
+    const { buildInfo, streamsRejected, statusWrites, webhookDropped } = this.all;
+    const { secretLookupsRejected, tokenReviews } = this.all;
     buildInfo.set({ version, node: nodeVersion }, 1);
-    for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
+    for (const reason of streamRejections) streamsRejected.inc({ reason }, 0);
     for (const reason of Object.keys(connectionCuts)) this.all.connectionsCut.inc({ reason }, 0);
     for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
-    for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
+    for (const reason of lookupRejections) secretLookupsRejected.inc({ reason }, 0);
     for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
     for (const answer of admissionOutcomes) this.all.admissionReviews.inc({ answer }, 0);
-    for (const reason of apiRefusals) this.all.apiRefused.inc({ reason }, 0);
+    for (const reason of apiRejections) this.all.apiRejected.inc({ reason }, 0);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -215,8 +215,8 @@ export class ControlPlaneMetrics {
     this.all.pushToAck.observe(afterMs / 1000);
   }
 
-  streamsRefused(reason: StreamRefusal, times: number): void {
-    this.all.streamsRefused.inc({ reason }, times);
+  streamsRejected(reason: StreamRejection, times: number): void {
+    this.all.streamsRejected.inc({ reason }, times);
   }
 
   tokenReviewed(outcome: TokenReviewOutcome): void {
@@ -227,8 +227,8 @@ export class ControlPlaneMetrics {
     this.all.webhookDropped.inc({ reason }, count);
   }
 
-  lookupRefused(reason: LookupRefusal): void {
-    this.all.secretLookupsRefused.inc({ reason });
+  lookupRejected(reason: LookupRejection): void {
+    this.all.secretLookupsRejected.inc({ reason });
   }
 
   admissionReviewed(answer: AdmissionOutcome): void {

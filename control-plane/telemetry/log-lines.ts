@@ -5,7 +5,7 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
 export {
   libraryWarning,
-  settingRefused,
+  settingRejected,
   settingWarning,
   shutdownLines,
 } from '../../process/log/process-lines.ts';
@@ -151,7 +151,7 @@ export function limiterAccepted(log: Logger, { name, fleet }: LimiterReport, ver
   log.debug('A limiter accepted a snapshot', { limiter: name, fleet, version });
 }
 
-export function limiterRefused(
+export function limiterRejected(
   log: Logger,
   { name, fleet }: LimiterReport,
   answer: { version: string; message: string },
@@ -171,7 +171,7 @@ export function limiterUnanswered(
   });
 }
 
-export function streamRefused(log: Logger, refusal: { peer: string; reason: string; times: number }): void {
+export function streamRejected(log: Logger, refusal: { peer: string; reason: string; times: number }): void {
   log.error('Rejected a stream', refusal);
 }
 
@@ -213,7 +213,7 @@ export function certificateChanged(log: Logger, listener: string): void {
   log.info('A new certificate is in use', { listener });
 }
 
-export function certificateRefused(log: Logger, listener: string, reason: string): void {
+export function certificateRejected(log: Logger, listener: string, reason: string): void {
   log.error('A new certificate cannot be used: the previous one stays in use', { listener, reason });
 }
 
@@ -452,7 +452,7 @@ export function secretRotated(log: Logger, secret: string): void {
   log.warn('A new secret is in use', { secret });
 }
 
-export function secretRefused(log: Logger, secret: string, reason: string): void {
+export function secretRejected(log: Logger, secret: string, reason: string): void {
   log.error('A new secret cannot be used: the previous one stays in use', { secret, reason });
 }
 
@@ -462,12 +462,12 @@ export function secretRead(log: Logger, reader: { from: string; token: string; u
 }
 
 /** Logged at most once a second. `from` and `reason` are those of the last rejection. */
-export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
+export function lookupRejected(log: Logger, refusal: { from: string; reason: string; times: number }): void {
   log.warn('Rejected a lookup of the signing secret', refusal);
 }
 
 /** Logged at most once a second, with the fields of the last rejection. */
-export function adminRefused(
+export function adminRejected(
   log: Logger,
   refusal: { from: string; counter: string; reason: string; times: number },
 ): void {
@@ -478,7 +478,7 @@ export function debugTokenRotated(log: Logger): void {
   log.info('A new token of the listener for operators is in use');
 }
 
-export function debugTokenRefused(log: Logger, reason: string): void {
+export function debugTokenRejected(log: Logger, reason: string): void {
   log.error(
     'The file with the token of the listener for operators cannot be used: the previous token stays in use',
     {
@@ -488,7 +488,7 @@ export function debugTokenRefused(log: Logger, reason: string): void {
 }
 
 /** Logged at most once a second, for the last rejection. */
-export function admissionRefused(
+export function admissionRejected(
   log: Logger,
   refusal: { object: string; reason: string; message: string; times: number },
 ): void {

@@ -19,7 +19,7 @@ export function createMetricSet(registry: Registry) {
       'version',
       'node',
     ]),
-    apiRefused: counter(
+    apiRejected: counter(
       registry,
       'api_refused_total',
       'Requests to /v1 that were rejected because of their token or their host.',
@@ -106,7 +106,7 @@ function limiterMetrics(registry: Registry) {
       'xds_unanswered_total',
       'Streams that ended because the limiter did not answer a snapshot in time.',
     ),
-    streamsRefused: counter(
+    streamsRejected: counter(
       registry,
       'xds_streams_refused_total',
       'Streams that were rejected because of XDS_MAX_STREAMS, their credentials or their requests.',
@@ -118,7 +118,7 @@ function limiterMetrics(registry: Registry) {
       'Connections of limiters that were closed because too many were idle or used too much memory.',
       ['reason'],
     ),
-    httpRefused: counter(
+    httpRejected: counter(
       registry,
       'http_refused_total',
       'Connections that HTTP listeners closed, and requests that they rejected, because of a bound on connections.',
@@ -221,7 +221,7 @@ function webhookMetrics(registry: Registry) {
     ),
     webhookQueued: gauge(registry, 'webhook_events_queued', 'Events that wait for an endpoint.'),
     secretReads: counter(registry, 'secret_reads_total', 'Successful lookups of the signing secret.'),
-    secretLookupsRefused: counter(
+    secretLookupsRejected: counter(
       registry,
       'secret_lookups_refused_total',
       'Lookups of the signing secret that were rejected because of their token.',

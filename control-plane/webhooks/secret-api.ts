@@ -17,7 +17,7 @@ import {
 } from '../../process/net/bearer-token.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { LookupRefusal, Telemetry } from '../telemetry/control-plane-metrics.ts';
+import type { LookupRejection, Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
@@ -25,7 +25,7 @@ export const secretPath = '/v1/webhooks/default/secret';
 
 /** Chosen: the longest text that a caller may send about itself. */
 const longestUserAgent = 100;
-const refusalReportIntervalMs = 1_000;
+const rejectionReportIntervalMs = 1_000;
 /** The name in log lines. */
 const listenerName = 'secret lookup';
 
@@ -62,7 +62,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
         server.useTls(pair);
         lines.certificateChanged(log, listenerName);
       },
-      refused: (reason) => lines.certificateRefused(log, listenerName, reason),
+      refused: (reason) => lines.certificateRejected(log, listenerName, reason),
     });
   const tls = await certificate?.catch((error: unknown) => {
     token.close();
@@ -72,7 +72,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   const handshakes = new LogThrottle<{ peer: string; reason: string }>(
     options.timers,
     (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
-    refusalReportIntervalMs,
+    rejectionReportIntervalMs,
   );
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
@@ -102,7 +102,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
 class Doorkeeper {
   readonly #clock: Clock;
   readonly #metrics: Telemetry['metrics'];
-  readonly #refusals: LogThrottle<{ from: string; reason: LookupRefusal }>;
+  readonly #refusals: LogThrottle<{ from: string; reason: LookupRejection }>;
   readonly #throttle = new AddressThrottle();
 
   constructor({ clock, timers, log, metrics }: SecretApiOptions) {
@@ -110,8 +110,8 @@ class Doorkeeper {
     this.#metrics = metrics;
     this.#refusals = new LogThrottle(
       timers,
-      (refusal, times) => lines.lookupRefused(log, { ...refusal, times }),
-      refusalReportIntervalMs,
+      (refusal, times) => lines.lookupRejected(log, { ...refusal, times }),
+      rejectionReportIntervalMs,
     );
   }
 
@@ -130,7 +130,7 @@ class Doorkeeper {
     const isMissing = authorization === undefined;
     const waitMs = isMissing ? 0 : this.#wrong(from);
     const reason = isMissing ? 'no token' : waitMs === 0 ? 'wrong token' : 'slowed';
-    this.#metrics.lookupRefused(reason);
+    this.#metrics.lookupRejected(reason);
     this.#refusals.note({ from, reason }, reason);
     if (reason === 'slowed') {
       response.setHeader('Retry-After', Math.ceil(waitMs / 1000));
@@ -201,7 +201,7 @@ async function openToken(options: SecretApiOptions): Promise<{ current(): string
       current = token;
       lines.secretRotated(log, 'API_TOKEN_FILE');
     },
-    refused: (reason) => lines.secretRefused(log, 'API_TOKEN_FILE', reason),
+    refused: (reason) => lines.secretRejected(log, 'API_TOKEN_FILE', reason),
   });
   current = opened.first;
   return { current: () => current, close: () => opened.close() };

@@ -21,7 +21,7 @@ import {
 import type { Status } from '../../gen/google/rpc/status_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import { type RefusedResource, versionOfResources } from '../model/fleet-snapshot.ts';
+import { type RejectedResource, versionOfResources } from '../model/fleet-snapshot.ts';
 import {
   type FleetResponse,
   nothingSent,
@@ -35,13 +35,13 @@ export interface StreamRequest {
   node: Node | undefined;
   typeUrl: string;
   nonce: string;
-  refusal: RequestRefusal | undefined;
+  refusal: RequestRejection | undefined;
 }
 
-export interface RequestRefusal {
+export interface RequestRejection {
   message: string;
   /** Undefined if the whole response is rejected. */
-  resources: readonly RefusedResource[] | undefined;
+  resources: readonly RejectedResource[] | undefined;
 }
 
 /** The form of one stream. */
@@ -96,7 +96,7 @@ export const longestRequestBytes = 4 * 1024 * 1024;
 /** Chosen: a client that wants more resources wants all. */
 const mostNames = 1_000;
 /** The number of resources that Weir's limiter lists before it rejects everything. */
-const mostRefused = 1_000;
+const mostRejected = 1_000;
 /** Chosen: the same bound as in Weir's limiter. The message is shown in a condition. */
 const longestMessage = 1_024;
 /** Chosen: in a rollout, the limiters of a fleet reject in two ways. */
@@ -120,9 +120,9 @@ export class Incremental implements DiscoveryForm {
   /** The resources that were reported. A name that does not exist has an empty version. */
   #reported: SentResources = nothingSent;
   claimedVersion = '';
-  readonly #refused: RefusedLists;
+  readonly #refused: RejectedLists;
 
-  constructor(refused = new RefusedLists()) {
+  constructor(refused = new RejectedLists()) {
     this.#refused = refused;
   }
 
@@ -131,7 +131,7 @@ export class Incremental implements DiscoveryForm {
     if (request === undefined) return undefined;
     this.#request = request.typeUrl === rateLimitConfigTypeUrl ? request : undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail } = request;
-    return { node, typeUrl, nonce, refusal: errorDetail && this.#refusalOf(errorDetail) };
+    return { node, typeUrl, nonce, refusal: errorDetail && this.#rejectionOf(errorDetail) };
   }
 
   subscribe(isFirst: boolean): boolean | { problem: string } {
@@ -173,7 +173,7 @@ export class Incremental implements DiscoveryForm {
       : new Map([...this.#names].map((name) => [name, response.versions.get(name) ?? '']));
   }
 
-  #refusalOf({ message, details }: Status): RequestRefusal {
+  #rejectionOf({ message, details }: Status): RequestRejection {
     return { message, resources: this.#refused.of(details) };
   }
 
@@ -199,12 +199,12 @@ function unsure(reported: ResourceVersions, names: readonly string[]): ResourceV
  * The lists of resources that limiters rejected. All limiters of a fleet reject the same resources in the same bytes, so one
  * list serves all of them, here and in the reports of replicas.
  */
-export class RefusedLists {
+export class RejectedLists {
   /** Lists by a hash of the bytes. The most recently used one is at the end. */
-  readonly #kept = new Map<string, readonly RefusedResource[] | undefined>();
+  readonly #kept = new Map<string, readonly RejectedResource[] | undefined>();
 
   /** Returns undefined if everything is rejected. */
-  of(details: readonly Any[]): readonly RefusedResource[] | undefined {
+  of(details: readonly Any[]): readonly RejectedResource[] | undefined {
     const { typeName } = RefusedResourcesSchema;
     const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`));
     const key = hash('sha256', Buffer.concat(listed.map(({ value }) => value)));
@@ -216,16 +216,16 @@ export class RefusedLists {
   }
 }
 
-function readLists(details: readonly Any[]): RefusedResource[] | undefined {
+function readLists(details: readonly Any[]): RejectedResource[] | undefined {
   const listed = details.map(({ value }) =>
-    fieldCount(value) <= mostRefused ? decode(RefusedResourcesSchema, value) : undefined,
+    fieldCount(value) <= mostRejected ? decode(RefusedResourcesSchema, value) : undefined,
   );
   const resources = listed.flatMap((list) => list?.resources ?? []);
   // The name must be complete, because it is compared with the names of resources. A part of one would leave its object
   // Programmed.
-  const isBad = ({ name }: RefusedResource) => name === '' || name.length > longestName;
+  const isBad = ({ name }: RejectedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
-  if (isNoList || resources.length > mostRefused) return undefined;
+  if (isNoList || resources.length > mostRejected) return undefined;
   return resources.map(({ name, message }) => ({ name, message: message.slice(0, longestMessage + 3) }));
 }
 

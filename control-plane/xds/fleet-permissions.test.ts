@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   certificateClient,
   certificateNames,
-  fleetRefusal,
+  fleetRejection,
   isClientName,
   kindOfClient,
   tokenClient,
@@ -68,7 +68,7 @@ describe('isClientName', () => {
   });
 });
 
-describe('fleetRefusal', () => {
+describe('fleetRejection', () => {
   const account = 'system:serviceaccount:shop:limiter';
   const allowed = new Map([
     ['a.example', ['blue', 'green']],
@@ -79,35 +79,35 @@ describe('fleetRefusal', () => {
   const shows = (names: string) => certificateClient(certificate(names));
 
   it.each(['blue', 'green', 'red'])('lets any name of the certificate ask: %s', (fleet) => {
-    expect(fleetRefusal(allowed, shows('DNS:b.example, DNS:a.example'), fleet)).toBeUndefined();
+    expect(fleetRejection(allowed, shows('DNS:b.example, DNS:a.example'), fleet)).toBeUndefined();
   });
 
   it('binds service accounts and tokens', () => {
     const limiter = { kind: 'service account', names: [account] } as const;
-    expect(fleetRefusal(allowed, limiter, 'blue')).toBeUndefined();
-    expect(fleetRefusal(allowed, limiter, 'red')).toBe(
+    expect(fleetRejection(allowed, limiter, 'blue')).toBeUndefined();
+    expect(fleetRejection(allowed, limiter, 'red')).toBe(
       `the client "${account}" is not bound to the fleet "red"`,
     );
-    expect(fleetRefusal(allowed, tokenClient('edge'), 'red')).toBeUndefined();
-    expect(fleetRefusal(allowed, tokenClient('other'), 'red')).toBe(
+    expect(fleetRejection(allowed, tokenClient('edge'), 'red')).toBeUndefined();
+    expect(fleetRejection(allowed, tokenClient('other'), 'red')).toBe(
       'the client "token:other" has no fleet: add it to XDS_CLIENT_FLEETS',
     );
   });
 
   it('names the certificate and the fleet it is not bound to', () => {
-    expect(fleetRefusal(allowed, shows('DNS:b.example'), 'blue')).toBe(
+    expect(fleetRejection(allowed, shows('DNS:b.example'), 'blue')).toBe(
       'the certificate of "b.example" is not bound to the fleet "blue"',
     );
   });
 
   it('names a certificate that has no fleet', () => {
-    expect(fleetRefusal(allowed, shows('DNS:x, DNS:y'), 'blue')).toBe(
+    expect(fleetRejection(allowed, shows('DNS:x, DNS:y'), 'blue')).toBe(
       'the certificate of "x", "y" has no fleet: add it to XDS_CLIENT_FLEETS',
     );
   });
 
   it('refuses a certificate without a name', () => {
-    expect(fleetRefusal(allowed, shows(''), 'blue')).toBe(
+    expect(fleetRejection(allowed, shows(''), 'blue')).toBe(
       'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet',
     );
   });

@@ -50,7 +50,7 @@ export function certificateClient(
 }
 
 /** Returns why a caller may not have the rules of `fleet`. Undefined if it may. */
-export function fleetRefusal(
+export function fleetRejection(
   allowed: FleetsOfClients,
   { kind, names }: XdsClient,
   fleet: string,

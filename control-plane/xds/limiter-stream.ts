@@ -5,12 +5,12 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import type { LimiterReport, RefusedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
+import type { LimiterReport, RejectedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
-import type { DiscoveryForm, RequestRefusal, StreamRequest } from './discovery-form.ts';
-import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
+import type { DiscoveryForm, RequestRejection, StreamRequest } from './discovery-form.ts';
+import { type FleetsOfClients, fleetRejection } from './fleet-permissions.ts';
 import {
   type FleetResponse,
   type FleetResponses,
@@ -295,7 +295,7 @@ export class LimiterStream implements Sender {
     else if (this.#report === undefined) this.#subscribe();
     else {
       const isAsking = this.#form.subscribe(false);
-      if (typeof isAsking === 'object') this.#refuseRequest(isAsking.problem);
+      if (typeof isAsking === 'object') this.#rejectRequest(isAsking.problem);
       else this.#answer(this.#report, request, isAsking);
     }
   }
@@ -313,7 +313,7 @@ export class LimiterStream implements Sender {
     if (identity === undefined) return;
     const subscribed = this.#form.subscribe(true);
     if (typeof subscribed === 'object') {
-      this.#refuseRequest(subscribed.problem);
+      this.#rejectRequest(subscribed.problem);
       return;
     }
     this.#stopWaiting();
@@ -345,7 +345,7 @@ export class LimiterStream implements Sender {
     const { fleetsOfClients } = this.#context;
     const { caller } = this.#identity;
     if (fleetsOfClients === undefined || caller === undefined) return identity;
-    const message = fleetRefusal(fleetsOfClients, caller, identity.fleet);
+    const message = fleetRejection(fleetsOfClients, caller, identity.fleet);
     if (message === undefined) return identity;
     this.#refuse({ code: GrpcCode.PERMISSION_DENIED, message });
     return undefined;
@@ -358,7 +358,7 @@ export class LimiterStream implements Sender {
     if (this.#isDue) this.#context.turns.ask(this);
   }
 
-  #settle(report: LimiterReport, version: string, refusal: RequestRefusal | undefined): void {
+  #settle(report: LimiterReport, version: string, refusal: RequestRejection | undefined): void {
     const { clock, log, metrics, changed } = this.#context;
     this.#stopWaiting();
     this.#context.answered(report);
@@ -367,10 +367,10 @@ export class LimiterStream implements Sender {
       metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
       lines.limiterAccepted(log, this.#report, version);
     } else {
-      const reported = boundedRefusal(version, refusal);
+      const reported = boundedRejection(version, refusal);
       this.#report = { ...report, refusal: reported };
       metrics.all.nacks.inc();
-      lines.limiterRefused(log, this.#report, { version, message: reported.message });
+      lines.limiterRejected(log, this.#report, { version, message: reported.message });
     }
     changed();
   }
@@ -401,7 +401,7 @@ export class LimiterStream implements Sender {
     return this.#requests.take(nowMs) && (length <= longRequestBytes || this.#longRequests.take(nowMs));
   }
 
-  #refuseRequest(message: string): void {
+  #rejectRequest(message: string): void {
     this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message });
   }
 
@@ -431,17 +431,17 @@ function knowableVersion(version: string): string | undefined {
   return version === '' || version.length > longestVersion ? undefined : version;
 }
 
-function boundedRefusal(version: string, { message, resources }: RequestRefusal): SnapshotNack {
+function boundedRejection(version: string, { message, resources }: RequestRejection): SnapshotNack {
   const bounded = resources?.map(
-    ({ name, message: why }): RefusedResource => ({
+    ({ name, message: why }): RejectedResource => ({
       name,
-      message: refusalText(why, longestResourceMessage),
+      message: rejectionText(why, longestResourceMessage),
     }),
   );
-  return { version, message: refusalText(message, longestMessage), resources: bounded };
+  return { version, message: rejectionText(message, longestMessage), resources: bounded };
 }
 
-function refusalText(message: string, longest: number): string {
+function rejectionText(message: string, longest: number): string {
   return message === '' ? 'rejected without a message' : plainText(message, longest);
 }
 

@@ -64,12 +64,12 @@ export class LimiterStreams {
     this.#options = options;
     this.#responses = new FleetResponses(replicaName);
     this.#tooMany = new LogThrottle(clock, (peer, times) => {
-      metrics.streamsRefused('limit', times);
+      metrics.streamsRejected('limit', times);
       lines.tooManyStreams(log, { maxStreams, peer, times });
     });
     this.#refusals = new LogThrottle(clock, (it, times) => {
-      metrics.streamsRefused('request', times);
-      lines.streamRefused(log, { ...it, times });
+      metrics.streamsRejected('request', times);
+      lines.streamRejected(log, { ...it, times });
     });
     this.#context = this.#createContext();
   }

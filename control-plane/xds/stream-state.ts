@@ -72,9 +72,9 @@ export class DiscoveryStreamState {
   }
 
   /** A further request for our type; undefined when it answers nothing. */
-  answer(nonce: string, isRefusal: boolean): SnapshotAnswer | undefined {
+  answer(nonce: string, isRejection: boolean): SnapshotAnswer | undefined {
     if (this.#phase !== 'in flight' || this.#sent?.nonce !== nonce) return undefined;
     this.#phase = 'settled';
-    return { kind: isRefusal ? 'refused' : 'accepted', version: this.#sent.version };
+    return { kind: isRejection ? 'refused' : 'accepted', version: this.#sent.version };
   }
 }

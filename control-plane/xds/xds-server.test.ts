@@ -247,7 +247,7 @@ describe('the report of a limiter', () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = await goLike({ port: running.port });
-    client.refuseWith('cannot load that');
+    client.rejectWith('cannot load that');
     running.server.serve(fleetsOf(v2));
     await eventually(() => {
       expect(onlyLimiter(running)).toMatchObject({
@@ -273,7 +273,7 @@ describe('the report of a limiter', () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = await goLike({ port: running.port });
-    client.refuseWith('no');
+    client.rejectWith('no');
     running.server.serve(fleetsOf(v2));
     await eventually(() => expect(onlyLimiter(running)?.refusal).toBeDefined());
     client.acceptAgain();
@@ -286,7 +286,7 @@ describe('the report of a limiter', () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = await goLike({ port: running.port });
-    client.refuseWith('no');
+    client.rejectWith('no');
     running.server.serve(fleetsOf(v2));
     await eventually(() => expect(onlyLimiter(running)?.refusal).toBeDefined());
     client.fallSilent();
@@ -344,7 +344,7 @@ describe('the report of a limiter', () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = scripted({ port: running.port });
-    client.refuseWith('x'.repeat(5_000));
+    client.rejectWith('x'.repeat(5_000));
     await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe(`${'x'.repeat(2_048)}...`));
   });
 
@@ -352,7 +352,7 @@ describe('the report of a limiter', () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = scripted({ port: running.port });
-    client.refuseWith('');
+    client.rejectWith('');
     await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe('rejected without a message'));
   });
 });

@@ -17,7 +17,7 @@ import {
   type DiscoveryForm,
   Incremental,
   longestRequestBytes,
-  RefusedLists,
+  RejectedLists,
   StateOfTheWorld,
 } from './discovery-form.ts';
 import { registerHealth } from './health-calls.ts';
@@ -94,7 +94,7 @@ export class XdsServer {
       metrics.all.handshakesFailed.inc(times);
       lines.handshakeFailed(log, { ...it, times });
     });
-    this.#strangers = new LogThrottle(clock, (it, times) => lines.streamRefused(log, { ...it, times }));
+    this.#strangers = new LogThrottle(clock, (it, times) => lines.streamRejected(log, { ...it, times }));
     this.#reviewFailures = new LogThrottle(clock, (reason, times) =>
       lines.tokenReviewFailed(log, { reason, times }),
     );
@@ -146,7 +146,7 @@ export class XdsServer {
       metrics.all.faults.inc();
       lines.fault(log, method, error);
     });
-    const refused = new RefusedLists();
+    const refused = new RejectedLists();
     const forms = {
       StreamAggregatedResources: () => new StateOfTheWorld(),
       DeltaAggregatedResources: () => new Incremental(refused),
@@ -192,7 +192,7 @@ export class XdsServer {
     }
     const { code, message } = identity;
     if (identity !== shuttingDown) {
-      this.#options.metrics.streamsRefused('identity', 1);
+      this.#options.metrics.streamsRejected('identity', 1);
       this.#strangers.note({ peer: call.getPeer(), reason: message });
     }
     call.emit('error', { code, details: statusText(message) });
@@ -217,7 +217,7 @@ export class XdsServer {
         transport?.useCredentials(next);
         lines.certificateChanged(log, 'xDS');
       },
-      refused: (reason) => lines.certificateRefused(log, 'xDS', reason),
+      refused: (reason) => lines.certificateRejected(log, 'xDS', reason),
     });
     this.#closeCredentials = credentials.close;
     transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
@@ -275,7 +275,7 @@ export class XdsServer {
         this.#options.streams.checkTokens((identity) => this.#identity.staleness(identity));
         lines.secretRotated(log, 'XDS_TOKENS_FILE');
       },
-      refused: (reason) => lines.secretRefused(log, 'XDS_TOKENS_FILE', reason),
+      refused: (reason) => lines.secretRejected(log, 'XDS_TOKENS_FILE', reason),
     });
     this.#closeTokens = opened.close;
     this.#identity.useTokens(opened.first);

@@ -98,8 +98,8 @@ export class ThreadParts {
     return this.#all.reduce((inner, part) => part.aroundStore?.(inner) ?? inner, store);
   }
 
-  storeRefusesScripts(): void {
-    for (const part of this.#all) part.storeRefusesScripts?.();
+  storeRejectsScripts(): void {
+    for (const part of this.#all) part.storeRejectsScripts?.();
   }
 
   get gate(): ThreadPart['gate'] {
@@ -114,7 +114,7 @@ export class ThreadParts {
     const all = this.#all.flatMap(({ observes }) => observes ?? []);
     return {
       onOverLimit: joined(all.flatMap(({ onOverLimit }) => onOverLimit ?? [])),
-      onRefused: joined(all.flatMap(({ onRefused }) => onRefused ?? [])),
+      onRequestOverLimit: joined(all.flatMap(({ onRequestOverLimit }) => onRequestOverLimit ?? [])),
       onPlansEnded: joined(all.flatMap(({ onPlansEnded }) => onPlansEnded ?? [])),
     };
   }

@@ -2,8 +2,8 @@
 import type { CallerGate, CallTracer } from '../../process/grpc/handlers.ts';
 import {
   type HttpConnectionsOptions,
-  httpRefusals,
-  httpRefusalTexts,
+  httpRejections,
+  httpRejectionTexts,
 } from '../../process/http/http-connections.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -16,15 +16,15 @@ import { accessSettings } from '../settings/access-settings.ts';
 import { grpcSettings } from '../settings/grpc-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
-  connectionRefusals,
-  isTlsRefusal,
-  type RefusedConnection,
+  connectionRejections,
+  isTlsRejection,
+  type RejectedConnection,
   type SocketServerListener,
 } from '../sockets/socket-server.ts';
 import type { TlsOptions } from '../sockets/tls-listener.ts';
 import {
   createCertificateStats,
-  createRefusalStats,
+  createRejectionStats,
   registerConnectionMemoryStats,
 } from '../stats/registry/limiter-stats.ts';
 import type { LimiterContext } from './context.ts';
@@ -54,9 +54,9 @@ export function openConnections(
   registerConnectionMemoryStats(registry, connectionMemory);
   const turns = new LoopTurns();
   let open = 0;
-  const count = createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => open);
+  const count = createRejectionStats(registry, 'ratelimit.http', httpRejections, () => open);
   const throttle = new LogThrottle<Omit<ConnectionEnd, 'times'>>(clock, (end, times) =>
-    lines.httpConnectionRefused(log, { ...end, times }),
+    lines.httpConnectionRejected(log, { ...end, times }),
   );
   return {
     connectionMemory,
@@ -71,7 +71,7 @@ export function openConnections(
       },
       refused: (counter, peer) => {
         count(counter);
-        throttle.note({ peer, counter, reason: httpRefusalTexts[counter] }, counter);
+        throttle.note({ peer, counter, reason: httpRejectionTexts[counter] }, counter);
       },
     },
   };
@@ -119,8 +119,8 @@ export function connectionListener(
   { connections, reportsCertificates }: { connections: () => number; reportsCertificates: boolean },
 ): SocketServerListener {
   const { registry, clock, log } = context;
-  const count = createRefusalStats(registry, 'ratelimit_server.http2', connectionRefusals, connections);
-  const throttle = new LogThrottle<RefusedConnection>(clock, (refused, times) =>
+  const count = createRejectionStats(registry, 'ratelimit_server.http2', connectionRejections, connections);
+  const throttle = new LogThrottle<RejectedConnection>(clock, (refused, times) =>
     reportOf(log, refused, times),
   );
   return {
@@ -134,15 +134,15 @@ export function connectionListener(
 
 function reportOf(
   log: Logger,
-  { reason: counter, peer, problem: reason }: RefusedConnection,
+  { reason: counter, peer, problem: reason }: RejectedConnection,
   times: number,
 ): void {
   const end = { peer, counter, reason, times };
-  if (isTlsRefusal(counter)) lines.handshakeFailed(log, end);
+  if (isTlsRejection(counter)) lines.handshakeFailed(log, end);
   else if (counter === 'unfinished_request') lines.requestUnfinished(log, end);
   else if (counter === 'too_many_bytes') lines.connectionUsedTooMuchMemory(log, end);
   else if (counter === 'idle_timeout') lines.connectionIdle(log, end);
-  else lines.connectionRefused(log, end);
+  else lines.connectionRejected(log, end);
 }
 
 /** The listener that logs and counts changes of the server certificate, if this thread `reports` them. */
@@ -150,13 +150,13 @@ export function certificateListener(
   { registry, clock, log }: LimiterContext,
   listener: 'gRPC' | 'HTTP',
   reports: boolean,
-): Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'> {
-  if (!reports) return { certificateInUse: () => {}, certificateRefused: () => {} };
+): Pick<SocketServerListener, 'certificateInUse' | 'certificateRejected'> {
+  if (!reports) return { certificateInUse: () => {}, certificateRejected: () => {} };
   let inUseUntilMs = 0;
-  let lastWasRefused = false;
+  let wasLastRejected = false;
   const stats = createCertificateStats(registry, listener === 'gRPC' ? 'certs' : 'http_certs', {
     expiresAtSeconds: () => Math.floor(inUseUntilMs / 1000),
-    lastWasRefused: () => lastWasRefused,
+    wasLastRejected: () => wasLastRejected,
   });
   return {
     certificateInUse: ({ expiresMs, isFirst }) => {
@@ -164,17 +164,17 @@ export function certificateListener(
       const expires = new Date(expiresMs).toISOString();
       if (!isFirst) {
         stats.loaded();
-        lines.certificateChanged(log, listener, expires, lastWasRefused);
+        lines.certificateChanged(log, listener, expires, wasLastRejected);
       }
-      lastWasRefused = false;
+      wasLastRejected = false;
       const leftMs = expiresMs - clock.nowMs();
       if (leftMs <= 0) lines.certificateExpired(log, listener, expires);
       else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, listener, expires);
     },
-    certificateRefused: (reason) => {
-      lastWasRefused = true;
+    certificateRejected: (reason) => {
+      wasLastRejected = true;
       stats.failed();
-      lines.certificateRefused(log, listener, reason);
+      lines.certificateRejected(log, listener, reason);
     },
   };
 }

@@ -60,7 +60,7 @@ export interface ServingModules {
         openRedis(
           context: LimiterContext,
           storeName: 'store' | 'per_second_store',
-          parts: { flushTurn: FlushTurn; onRefused: () => void },
+          parts: { flushTurn: FlushTurn; onScriptsRejected: () => void },
         ): OpenedServer;
         openRedisStoreAdmin(context: LimiterContext): StoreAdmin;
       }

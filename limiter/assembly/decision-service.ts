@@ -63,7 +63,7 @@ export function createDecisionService(
       onReservationsExpired: budgetStats.expired,
       ...observer,
       // With SHADOW_MODE no request is over limit.
-      onRefused: settings.shadowMode ? undefined : observer?.onRefused,
+      onRequestOverLimit: settings.shadowMode ? undefined : observer?.onRequestOverLimit,
     },
   });
 }
@@ -137,7 +137,7 @@ function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailure
 export function wholeResponseOptions(settings: LimiterSettings): ResponseOptions {
   return {
     ...responseOptions({ ...settings, limitResponseHeadersEnabled: true }),
-    describesLongestRefusal: true,
+    describesLongestWait: true,
     retryAfter: true,
     requestHeaders: undefined,
     dynamicMetadata: false,
@@ -166,7 +166,7 @@ export function responseOptions(settings: LimiterSettings): ResponseOptions {
     identityHeader: identity === 'header' || identity === 'both' ? settings.ruleIdentityHeader : undefined,
     responseHeaders: withHeaders && style === 'legacy' ? responseHeaders : undefined,
     ietfUnit: withHeaders && style === 'ietf' ? settings.limitQuotaUnit : undefined,
-    describesLongestRefusal: withHeaders && style === 'ietf',
+    describesLongestWait: withHeaders && style === 'ietf',
     retryAfter: settings.limitRetryAfterHeaderEnabled,
     requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
     perUnitHeaders: settings.limitPerUnitHeadersEnabled,

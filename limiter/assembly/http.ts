@@ -12,7 +12,7 @@ import {
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import type { Latencies } from '../stats/registry/call-stats.ts';
-import { createHttpStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
+import { createHttpStats, createRejectionStats } from '../stats/registry/limiter-stats.ts';
 import { certificateListener, type ListenerParts, serverTls, shutdownGraceMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 
@@ -47,13 +47,13 @@ export function openHttp(
 
 /** Undefined if HTTP_ALLOWED_HOSTS is empty, because proxies and load balancers send any name that they know. */
 function checkedHosts({ settings, registry, clock, log }: LimiterContext): CheckedHosts | undefined {
-  const count = createRefusalStats(registry, 'ratelimit.http', ['foreign_host']);
+  const count = createRejectionStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
   if (allowed.length === 0) return undefined;
   const throttle = new LogThrottle<Parameters<CheckedHosts['refused']>[0]>(
     clock,
     ({ peer, problem: reason }, times) =>
-      lines.hostRefused(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
+      lines.hostRejected(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
   );
   return {
     own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
@@ -66,7 +66,7 @@ function checkedHosts({ settings, registry, clock, log }: LimiterContext): Check
 
 function tlsListener(context: LimiterContext, reportsCertificates: boolean): HttpTlsListener {
   const { registry, clock, log } = context;
-  const count = createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
+  const count = createRejectionStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   const throttle = new LogThrottle<Parameters<HttpTlsListener['refused']>[0]>(
     clock,
     ({ reason: counter, peer, problem: reason }, times) => {
@@ -91,6 +91,6 @@ export function followDebugToken({ settings, timers, log }: LimiterContext): Fol
     setting: accessSettings.debugTokenFile.name,
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    refused: (reason) => lines.debugTokenRefused(log, reason),
+    refused: (reason) => lines.debugTokenRejected(log, reason),
   });
 }

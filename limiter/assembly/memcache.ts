@@ -12,7 +12,7 @@ import type { LimiterContext, OpenedServer } from './context.ts';
 /** Chosen: the interval for each text. */
 const problemReportIntervalMs = 10_000;
 const badValue = 'Unexpected non-numeric value in memcached';
-const getRefused = 'Error multi-getting memcache keys';
+const getRejected = 'Error multi-getting memcache keys';
 
 /** @throws Error if files of TLS cannot be used. `connect` rejects if no nodes are found. */
 export function openMemcache(
@@ -81,7 +81,7 @@ function memcacheEvents({ settings, registry, clock, log }: LimiterContext): Mem
     onCommand: stats.command,
     onLost: (text, key, error) => problems.note({ text, key, error }, text),
     onBadValue: (key) => problems.note({ text: badValue, key }, badValue),
-    onGetRefused: (error) => problems.note({ text: getRefused, error }, getRefused),
+    onGetRejected: (error) => problems.note({ text: getRejected, error }, getRejected),
     onNode: (node, up, reason) =>
       up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, { node, reason, mode }),
     onHashedKey: stats.hashedKey,

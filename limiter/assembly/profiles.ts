@@ -71,7 +71,7 @@ export function followProfiles(
   const path = profilesPath(settings);
   const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
   let inForce: number | undefined;
-  let lastWasRefused = false;
+  let wasLastRejected = false;
   /** Why the file could not be used at the last attempt, and the last problem that was reported. */
   let doubted: string | undefined;
   let reported: string | undefined;
@@ -79,19 +79,19 @@ export function followProfiles(
   let isClosed = false;
   const stats = registerProfilesFile(registry, {
     profiles: () => inForce ?? 0,
-    lastWasRefused: () => lastWasRefused,
+    wasLastRejected: () => wasLastRejected,
   });
   const use = async (profiles: readonly Profile[]): Promise<void> => {
     await operate({ order: 'use-profiles', profiles });
     inForce = profiles.length;
     stats.loaded();
-    lines.profilesLoaded(log, { path, profiles: profiles.length }, lastWasRefused);
-    lastWasRefused = false;
+    lines.profilesLoaded(log, { path, profiles: profiles.length }, wasLastRejected);
+    wasLastRejected = false;
   };
   const refuse = async (reason: string): Promise<void> => {
-    lastWasRefused = true;
+    wasLastRejected = true;
     stats.refused();
-    lines.profilesRefused(log, reason);
+    lines.profilesRejected(log, reason);
     if (inForce === undefined) await operate({ order: 'use-profiles', profiles: undefined });
   };
   /** Returns whether the file is followed from now on. */

@@ -6,10 +6,10 @@ import { defaultLease } from '../leases/settings.ts';
 import {
   redisAsksForNoPassword,
   redisConnectionRetry,
-  redisLeasesRefused,
+  redisLeasesRejected,
   redisPipelineLimitIgnored,
-  redisScriptsRefused,
-  redisStoreAdminRefused,
+  redisScriptsRejected,
+  redisStoreAdminRejected,
 } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
 import { openServers, type RedisServers } from '../operate/store-admin/redis-servers.ts';
@@ -53,7 +53,7 @@ export interface GivenRedis {
 interface RedisStoreParts {
   flushTurn: FlushTurn;
   /** Called when the server refuses scripts or leases. */
-  onRefused: () => void;
+  onScriptsRejected: () => void;
   /** Replaces a connection to the address of the settings. */
   given?: GivenRedis;
 }
@@ -62,7 +62,7 @@ interface RedisStoreParts {
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
-  { flushTurn, onRefused, given }: RedisStoreParts,
+  { flushTurn, onScriptsRejected, given }: RedisStoreParts,
 ): OpenedServer {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
@@ -79,17 +79,17 @@ export function openRedis(
       whenEmpty: own.redisPoolOnEmptyBehavior,
       waitMs: own.redisPoolOnEmptyWaitMs,
     },
-    onRefusal: lines.onRefusal,
+    onRejection: lines.onRejection,
     onNeedlessPassword: () => redisAsksForNoPassword(log),
     scripts: settings.redisScripts,
     keyPrefix: settings.cacheKeyPrefix,
-    onScriptsRefused: (reason: string) => {
-      redisScriptsRefused(log, label, reason);
-      onRefused();
+    onScriptsRejected: (reason: string) => {
+      redisScriptsRejected(log, label, reason);
+      onScriptsRejected();
     },
-    onLeasesRefused: (reason: string) => {
-      redisLeasesRefused(log, label, reason);
-      onRefused();
+    onLeasesRejected: (reason: string) => {
+      redisLeasesRejected(log, label, reason);
+      onScriptsRejected();
     },
     tls: redisTls(context, own),
     timeoutMs: own.redisTimeoutMs,
@@ -155,6 +155,6 @@ export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServer
     prefix: settings.cacheKeyPrefix,
     leases: defaultLease(settings) !== undefined,
     timers,
-    onMissing: (missing) => redisStoreAdminRefused(log, missing),
+    onMissing: (missing) => redisStoreAdminRejected(log, missing),
   });
 }

@@ -49,7 +49,7 @@ interface StoreParts {
   resolveSrv: ResolveSrv | undefined;
   flushTurn: FlushTurn;
   /** The parts of capabilities. */
-  parts?: Pick<ThreadParts, 'aroundServer' | 'aroundStore' | 'storeRefusesScripts'> | undefined;
+  parts?: Pick<ThreadParts, 'aroundServer' | 'aroundStore' | 'storeRejectsScripts'> | undefined;
 }
 
 /** The context's `health` gets a component for the store. @throws Error, without credentials in its message, if it cannot be opened */
@@ -82,7 +82,7 @@ export function openStore(
     return withLocalFallback(context, decorated(server('store', memcache.openMemcache(context, resolveSrv))));
   }
   const redis = loaded(modules.redis, 'the Redis client');
-  const parts = { flushTurn, onRefused: () => decorators?.storeRefusesScripts() };
+  const parts = { flushTurn, onScriptsRejected: () => decorators?.storeRejectsScripts() };
   const guarded = (name: 'store' | 'per_second_store', patienceMs: number): OpenedServer =>
     withBreaker(context, { name, patienceMs }, server(name, redis.openRedis(context, name, parts)));
   const main = guarded('store', settings.redisTimeoutMs);

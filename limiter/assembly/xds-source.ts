@@ -8,7 +8,7 @@ import { capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
-import { clientTlsRefused, xdsLines } from '../log/lines.ts';
+import { clientTlsRejected, xdsLines } from '../log/lines.ts';
 import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ruleSupport } from '../settings/store-limits.ts';
@@ -56,7 +56,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     },
     clock,
     timers,
-    listener: { ...listener, tlsFilesRefused: (reason) => clientTlsRefused(log, 'xDS', reason) },
+    listener: { ...listener, tlsFilesRejected: (reason) => clientTlsRejected(log, 'xDS', reason) },
   });
   registerXdsStats(registry, source);
   return { source, origin: listener };

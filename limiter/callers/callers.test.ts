@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type AdmittedCaller, type CallerConnection, Right } from '../../process/grpc/handlers.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { Callers, type RefusedRequest } from './callers.ts';
+import { Callers, type RejectedRequest } from './callers.ts';
 import type { CallerEntry } from './callers-file.ts';
 import { newRequestRates } from './request-rates.ts';
 
@@ -21,10 +21,10 @@ class WatchedHashes extends Array<string> {
 
 class Fixture {
   readonly clock = new ManualClock(0);
-  readonly refused: RefusedRequest[] = [];
+  readonly refused: RejectedRequest[] = [];
   readonly gate = new Callers({
     clock: this.clock,
-    onRefused: (refused) => this.refused.push(refused),
+    onRejected: (refused) => this.refused.push(refused),
     onUnknownToken: () => (this.unknownTokens += 1),
   });
   unknownTokens = 0;

@@ -8,7 +8,7 @@ import {
   type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
-  type CallerRefusal,
+  type CallerRejection,
   GrpcCode,
   type GrpcStatus,
   Right,
@@ -26,13 +26,13 @@ export interface CallersInForce {
   rates: RequestRates;
 }
 
-export type RefusalReason = 'unauthenticated' | 'permission_denied' | 'over_rate';
+export type CallerRejectionReason = 'unauthenticated' | 'permission_denied' | 'over_rate';
 
 /** One request that was rejected. */
-export interface RefusedRequest {
+export interface RejectedRequest {
   /** The caller's name in the file, or `unknown`. */
   caller: string;
-  reason: RefusalReason;
+  reason: CallerRejectionReason;
   /** The address of the peer. */
   address: string;
   /** The reason in words, without any part of a token. */
@@ -42,7 +42,7 @@ export interface RefusedRequest {
 export interface CallersOptions {
   /** The same for all threads that share the rates. */
   clock: Clock;
-  onRefused(refused: RefusedRequest): void;
+  onRejected(refused: RejectedRequest): void;
   /** No entry has this token. Called once while a connection sends it, whether its requests are rejected or count as anonymous. */
   onUnknownToken(): void;
 }
@@ -80,14 +80,14 @@ export class Callers implements CallerGate {
     this.#anonymous = this.#callers.find(({ entry }) => entry.anonymous);
   }
 
-  admit(connection: CallerConnection, authorization: string): CallerOnConnection | CallerRefusal {
+  admit(connection: CallerConnection, authorization: string): CallerOnConnection | CallerRejection {
     const memo = this.#memoOf(connection);
     if (memo.authorization !== authorization) this.#lookAt(memo, authorization);
     const { found } = memo;
     if (found.refused !== undefined) {
       const { address } = memo.connection.peer;
       const problem = found.refused.message;
-      this.#options.onRefused({ caller: unknownCaller, reason: 'unauthenticated', address, problem });
+      this.#options.onRejected({ caller: unknownCaller, reason: 'unauthenticated', address, problem });
       return found;
     }
     const { perSecond, index } = found.caller;
@@ -124,7 +124,7 @@ export class Callers implements CallerGate {
     memo.found = memo.byCertificate ?? memo.verified.get(authorization) ?? this.#byToken(memo, authorization);
   }
 
-  #byToken(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
+  #byToken(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRejection {
     const caller = this.#ownerOf(authorization);
     if (caller === undefined) {
       if (authorization !== '') this.#options.onUnknownToken();
@@ -150,7 +150,7 @@ export class Callers implements CallerGate {
     return isOne ? caller : undefined;
   }
 
-  #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
+  #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRejection {
     if (this.#anonymous !== undefined) {
       const note = authorization === '' ? '' : ' (its token does not belong to a caller)';
       return new CallerOnConnection(this.#anonymous, memo.connection, this.#options, note);
@@ -160,7 +160,7 @@ export class Callers implements CallerGate {
   }
 }
 
-function unauthenticated(message: string): CallerRefusal {
+function unauthenticated(message: string): CallerRejection {
   return { refused: { code: GrpcCode.UNAUTHENTICATED, message } };
 }
 
@@ -176,7 +176,7 @@ class ConnectionMemo {
   byCertificate: CallerOnConnection | undefined = undefined;
   /** The value of the previous request, and its caller. */
   authorization = '';
-  found: CallerOnConnection | CallerRefusal = noProof;
+  found: CallerOnConnection | CallerRejection = noProof;
   /** Callers by verified values. */
   readonly verified = new Map<string, CallerOnConnection>();
 
@@ -253,7 +253,7 @@ class CallerOnConnection implements AdmittedCaller {
     return { code: GrpcCode.PERMISSION_DENIED, message };
   }
 
-  overRate(): CallerRefusal {
+  overRate(): CallerRejection {
     const { overRate, entry } = this.caller;
     const message = overRate.message + this.#note;
     this.#report('over_rate', message);
@@ -263,9 +263,9 @@ class CallerOnConnection implements AdmittedCaller {
     };
   }
 
-  #report(reason: RefusalReason, problem: string): void {
+  #report(reason: CallerRejectionReason, problem: string): void {
     const { address } = this.#connection.peer;
-    this.#options.onRefused({ caller: this.caller.name, reason, address, problem });
+    this.#options.onRejected({ caller: this.caller.name, reason, address, problem });
   }
 }
 

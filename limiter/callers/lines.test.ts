@@ -6,11 +6,11 @@ it('callers and who was refused are logged', () => {
   expect(
     loggedText((log) => {
       lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);
-      lines.callersRefused(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
+      lines.callersRejected(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
       lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 3 }, true);
       const plain = { address: '0.0.0.0:8081', setting: 'GRPC_SERVER_USE_TLS' };
       lines.tokensInPlainText(log, { listener: 'gRPC', ...plain });
-      lines.callerRefused(log, {
+      lines.callerRejected(log, {
         ...{ caller: 'unknown', peer: '10.0.0.1:4711', counter: 'unauthenticated', times: 7 },
         reason: 'the token does not belong to a caller',
       });

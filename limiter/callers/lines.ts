@@ -5,13 +5,13 @@ import type { Logger } from '../../process/log/logger.ts';
 export function callersLoaded(
   log: Logger,
   file: { path: string; callers: number },
-  lastWasRefused: boolean,
+  wasLastRejected: boolean,
 ): void {
-  log[lastWasRefused ? 'warn' : 'info']('Callers are in force', file);
+  log[wasLastRejected ? 'warn' : 'info']('Callers are in force', file);
 }
 
 /** `reason` has all mistakes with their places. */
-export function callersRefused(log: Logger, reason: string): void {
+export function callersRejected(log: Logger, reason: string): void {
   log.error('The callers file cannot be used: the last valid one stays in force', { reason });
 }
 
@@ -27,7 +27,7 @@ export function tokensInPlainText(
  * Logged at most once a minute for each caller and kind of rejection. `times` counts the rejections since the last line,
  * including this one.
  */
-export function callerRefused(
+export function callerRejected(
   log: Logger,
   refused: { caller: string; peer: string; counter: string; reason: string; times: number },
 ): void {

@@ -40,8 +40,8 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
 /** Registers statistics of CALLERS_FILE: how many entries are in force, and whether newer ones were rejected. */
 export function registerCallersFile(
   registry: StatsRegistry,
-  file: { callers(): number; lastWasRefused(): boolean },
+  file: { callers(): number; wasLastRejected(): boolean },
 ): void {
   registry.gauge('ratelimit.callers.entries', () => file.callers());
-  registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+  registry.gauge('ratelimit.callers.load_failed', () => (file.wasLastRejected() ? 1 : 0));
 }

@@ -9,7 +9,7 @@ import type {
   ThreadContext,
   ThreadPart,
 } from '../capabilities/parts.ts';
-import { Callers, type CallersInForce, type RefusedRequest } from './callers.ts';
+import { Callers, type CallersInForce, type RejectedRequest } from './callers.ts';
 import { type CallerEntry, readCallersFile } from './callers-file.ts';
 import * as lines from './lines.ts';
 import { carryRate, newRequestRates } from './request-rates.ts';
@@ -32,14 +32,14 @@ interface OpenedGate {
 
 function openGate({ clock, registry, log }: CapabilityContext<CallersSettings>): OpenedGate {
   const stats = createCallerStats(registry);
-  const throttle = new LogThrottle<RefusedRequest>(
+  const throttle = new LogThrottle<RejectedRequest>(
     clock,
     ({ caller, reason, address: peer, problem }, times) =>
-      lines.callerRefused(log, { caller, peer, counter: reason, reason: problem, times }),
+      lines.callerRejected(log, { caller, peer, counter: reason, reason: problem, times }),
   );
   const gate = new Callers({
     clock,
-    onRefused: (refused) => {
+    onRejected: (refused) => {
       stats.refused(refused.caller, refused.reason);
       throttle.note(refused, `${refused.caller} ${refused.reason}`);
     },
@@ -70,13 +70,13 @@ export function main(context: MainContext<CallersSettings>): MainPart {
   const operators = openGate(context);
   const path = settings.callersFile;
   let inForce: CallersInForce | undefined;
-  let lastWasRefused = false;
+  let wasLastRejected = false;
   let close = (): void => {};
   let isClosed = false;
   let unlogged = inPlainText(settings);
   registerCallersFile(registry, {
     callers: () => inForce?.entries.length ?? 0,
-    lastWasRefused: () => lastWasRefused,
+    wasLastRejected: () => wasLastRejected,
   });
   const comeIntoForce = async (entries: CallerEntry[]): Promise<void> => {
     inForce = nextInForce(entries, inForce, clock.monotonicMs());
@@ -98,12 +98,12 @@ export function main(context: MainContext<CallersSettings>): MainPart {
         intervalMs: lookMs,
         changed: (entries) => {
           void comeIntoForce(entries);
-          lines.callersLoaded(log, { path, callers: entries.length }, lastWasRefused);
-          lastWasRefused = false;
+          lines.callersLoaded(log, { path, callers: entries.length }, wasLastRejected);
+          wasLastRejected = false;
         },
         refused: (reason) => {
-          lastWasRefused = true;
-          lines.callersRefused(log, reason);
+          wasLastRejected = true;
+          lines.callersRejected(log, reason);
         },
       });
       close = watch.close;

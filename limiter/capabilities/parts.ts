@@ -2,7 +2,7 @@
  * What the two halves of a capability get and provide: the half of the main thread, and that of the threads that answer callers. They
  * are loaded if the settings of the capability ask for them. `limiter/assembly/capabilities.ts` goes through the list of them.
  */
-import type { AdmittedCaller, CallerGate, CallerRefusal, CallTracer } from '../../process/grpc/handlers.ts';
+import type { AdmittedCaller, CallerGate, CallerRejection, CallTracer } from '../../process/grpc/handlers.ts';
 import type { Health } from '../../process/grpc/health.ts';
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -85,7 +85,7 @@ export interface OverridesHere {
 export interface OperatorGate {
   admit(
     ...asked: Parameters<CallerGate['admit']>
-  ): (AdmittedCaller & { readonly rights: number }) | CallerRefusal;
+  ): (AdmittedCaller & { readonly rights: number }) | CallerRejection;
 }
 
 export interface ThreadContext<Settings> extends CapabilityContext<Settings> {
@@ -99,7 +99,7 @@ export interface ThreadPart {
   /** Decorates the store that counts, outside circuit breakers. */
   aroundStore?(store: Store): Store;
   /** Called when the store's server refuses scripts or leases, so that features that need them must end. */
-  storeRefusesScripts?(): void;
+  storeRejectsScripts?(): void;
   /** Admits callers at the two listeners; undefined: every caller that reaches them. */
   readonly gate?: CallerGate;
   /** Tracers of calls at the two listeners. */
@@ -130,7 +130,7 @@ export interface ThreadPart {
   close?(): void | Promise<void>;
 }
 
-export type DecisionObserver = Pick<ServiceEvents, 'onOverLimit' | 'onRefused' | 'onPlansEnded'>;
+export type DecisionObserver = Pick<ServiceEvents, 'onOverLimit' | 'onRequestOverLimit' | 'onPlansEnded'>;
 
 /** The parts with which one thread decides and answers callers. */
 export interface Decisions {

@@ -116,7 +116,7 @@ export function assessRefund(threshold: Threshold, after: number, into: Assessme
 }
 
 /** Assesses hits with a bound that this limit refused: `after` is what is used without them. */
-export function assessRefused(threshold: Threshold, hits: number, after: number, into: Assessment): void {
+export function assessOverLimit(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
   into.over = true;
   into.overLimit = hits;

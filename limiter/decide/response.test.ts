@@ -146,7 +146,7 @@ describe('headers of the longest refusal', () => {
     plan: part.plan,
     status: { ...part.status, durationUntilResetSeconds: seconds },
   });
-  const options = { responseHeaders: names, retryAfter: true, describesLongestRefusal: true };
+  const options = { responseHeaders: names, retryAfter: true, describesLongestWait: true };
 
   it.each<[string, Part[], string[]]>([
     [

@@ -73,7 +73,7 @@ function decidingStatus(
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
 ): DescriptorStatus | undefined {
-  const refusing = longestRefusal(plans, statuses, quotaModeForAll)?.status;
+  const refusing = longestWait(plans, statuses, quotaModeForAll)?.status;
   if (refusing?.currentLimit !== undefined) return refusing;
   let least: DescriptorStatus | undefined;
   for (const status of statuses) {
@@ -155,7 +155,7 @@ export interface ResponseOptions {
   /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
   retryAfter: boolean;
   /** Whether headers describe the limit that is over for the longest time, instead of the one that the Go service chooses. */
-  describesLongestRefusal: boolean;
+  describesLongestWait: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;
   /** LIMIT_PER_UNIT_HEADERS_ENABLED. */
@@ -227,7 +227,7 @@ Object.freeze(noHeaders);
 function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options: ResponseOptions): void {
   const { statuses } = response;
   let headers = options.perUnitHeaders ? perUnitHeaders(statuses) : noHeaders;
-  const choose = options.describesLongestRefusal ? decidingStatus : statusOfGoService;
+  const choose = options.describesLongestWait ? decidingStatus : statusOfGoService;
   const chosen = choose(plans, statuses, options.quotaMode);
   if (chosen !== undefined) {
     const { identityHeader, responseHeaders, requestHeaders } = options;
@@ -245,7 +245,7 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));
   }
   if (options.retryAfter && response.overallCode === Code.OVER_LIMIT) {
-    const { seconds } = longestRefusal(plans, statuses, options.quotaMode)!;
+    const { seconds } = longestWait(plans, statuses, options.quotaMode)!;
     if (Number.isFinite(seconds)) headers = joined(headers, [retryAfter.header(Math.max(1, seconds))]);
   }
   response.responseHeadersToAdd = headers;
@@ -279,7 +279,7 @@ interface ExceededLimit {
  * Returns the status that determines when the request can pass. A limit refuses by itself, so the longest decides. Quotas refuse
  * together, so the one that ends first decides. Undefined if nothing refuses.
  */
-function longestRefusal(
+function longestWait(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
@@ -315,7 +315,7 @@ export function decisive(
 ): { status: DescriptorStatus | undefined; retrySeconds: number | undefined } {
   return {
     status: decidingStatus(plans, statuses, quotaMode),
-    retrySeconds: longestRefusal(plans, statuses, quotaMode)?.seconds,
+    retrySeconds: longestWait(plans, statuses, quotaMode)?.seconds,
   };
 }
 

@@ -47,7 +47,7 @@ export function trailersOnly(status: GrpcStatus, httpStatus = 200): HeaderFields
 }
 
 /** The answer to a call whose messages are compressed; it names what the server takes instead. */
-export function encodingRefused(encoding: string): HeaderFields {
+export function encodingRejected(encoding: string): HeaderFields {
   const message = `Decompressor is not installed for grpc-encoding "${encoding}"`;
   const status = { code: GrpcCode.UNIMPLEMENTED, message };
   return [...trailersOnly(status), 'grpc-accept-encoding', 'identity'];

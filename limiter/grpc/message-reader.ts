@@ -21,7 +21,7 @@ const firstRoomBytes = 64;
 const roomBytes = 192;
 
 /** A status, or the answer. */
-export type MessageRefusal = GrpcStatus | Uint8Array;
+export type MessageRejection = GrpcStatus | Uint8Array;
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
@@ -59,13 +59,13 @@ export class MessageReader {
   }
 
   /** Returns undefined, or the answer for the caller if nothing more is read. After `release` it ignores bytes. */
-  push(data: Uint8Array): MessageRefusal | undefined {
+  push(data: Uint8Array): MessageRejection | undefined {
     let position = 0;
     while (position < data.length && !this.#released) {
       if (this.#prefixLength < prefixBytes) {
         position = this.#readPrefix(data, position);
         if (this.#prefixLength < prefixBytes) return undefined;
-        const refusal = prefixRefusal(this.#prefix, this.#options);
+        const refusal = prefixRejection(this.#prefix, this.#options);
         if (refusal !== undefined) return refusal;
         this.#wantedBytes = readUint32(this.#prefix, 1);
       }
@@ -137,10 +137,10 @@ export function withPrefix(message: Uint8Array): Uint8Array {
   return bytes;
 }
 
-function prefixRefusal(
+function prefixRejection(
   prefix: Uint8Array,
   { maxMessageBytes, longest, call }: MessageReaderOptions,
-): MessageRefusal | undefined {
+): MessageRejection | undefined {
   const length = readUint32(prefix, 1);
   if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length, call?.origin);
   if (length > maxMessageBytes) {
@@ -184,7 +184,7 @@ export class SingleMessage {
   }
 
   /** Returns the answer for the caller if there will be no message; undefined as long as there may be one. */
-  push(data: Uint8Array): MessageRefusal | undefined {
+  push(data: Uint8Array): MessageRejection | undefined {
     const refusal = this.#reader.push(data);
     return this.#refusal ?? refusal;
   }

@@ -5,7 +5,7 @@
 import {
   type CallerConnection,
   type CallerGate,
-  type CallerRefusal,
+  type CallerRejection,
   type CallObserver,
   type CallTracer,
   GrpcCode,
@@ -22,7 +22,7 @@ import {
   type Call,
   type CallSite,
   deadlineExceeded,
-  encodingRefused,
+  encodingRejected,
   okHeaders,
   okTrailers,
   trailersOnly,
@@ -131,7 +131,7 @@ function readHead(fields: HeaderFields): RequestHead {
 const grpcType = /^application\/grpc(\+proto)?[ \t]*(;|$)/i;
 
 /** Returns the answer to a request that is not a call; undefined for a call. The checks are in the order of grpc-go. */
-function headRefusal(head: RequestHead): HeaderFields | undefined {
+function headRejection(head: RequestHead): HeaderFields | undefined {
   const { contentType, method } = head;
   if (contentType !== 'application/grpc' && !grpcType.test(contentType)) {
     const message = `invalid gRPC request content-type "${contentType}"`;
@@ -199,7 +199,7 @@ export class GrpcRequestHandler implements RequestHandler {
     const gate = method.isFree ? undefined : this.#gate;
     const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
     if (caller?.refused !== undefined) {
-      refuseCaller(stream, method, caller);
+      rejectCaller(stream, method, caller);
       return;
     }
     const { timeoutMs } = head;
@@ -216,10 +216,10 @@ export class GrpcRequestHandler implements RequestHandler {
     const head = readHead(fields);
     head.target = this.#methods.get(head.path);
     head.refusal =
-      headRefusal(head) ??
+      headRejection(head) ??
       (head.timeoutMs === 0 ? deadlineExceeded : undefined) ??
       (head.target === undefined ? this.#unimplemented(head.path) : undefined) ??
-      (head.encoding !== 'identity' && head.encoding !== '' ? encodingRefused(head.encoding) : undefined);
+      (head.encoding !== 'identity' && head.encoding !== '' ? encodingRejected(head.encoding) : undefined);
     let characters = 0;
     for (const text of fields) characters += text.length;
     connection.fieldsMemo = characters <= mostKeptCharacters ? head : undefined;
@@ -262,10 +262,10 @@ export class GrpcRequestHandler implements RequestHandler {
 }
 
 /** Refuses a caller. Streams contain no decisions themselves, so they get a status. */
-function refuseCaller(
+function rejectCaller(
   stream: RequestStream,
   method: GrpcMethod,
-  { refused, asOverLimit }: CallerRefusal,
+  { refused, asOverLimit }: CallerRejection,
 ): void {
   const answer = asOverLimit && method.kind === 'unary' ? method.handler.overLimit?.() : undefined;
   if (answer === undefined) stream.sendHeaders(trailersOnly(refused), true);

@@ -69,7 +69,7 @@ export interface GrpcServer {
 const silent: SocketServerListener = {
   refused: () => {},
   certificateInUse: () => {},
-  certificateRefused: () => {},
+  certificateRejected: () => {},
 };
 
 /** Creates the gRPC listener: unary methods from handlers of bytes, the standard health service, and the services of capabilities. */

@@ -25,7 +25,7 @@ import {
 } from './call.ts';
 import {
   MessageReader,
-  type MessageRefusal,
+  type MessageRejection,
   SingleMessage,
   unfinished,
   withPrefix,
@@ -51,7 +51,7 @@ export interface DuplexMethod {
 
 /** Both methods return the reason if the call cannot continue. */
 interface CallInput {
-  push(data: Uint8Array): MessageRefusal | undefined;
+  push(data: Uint8Array): MessageRejection | undefined;
   end(): GrpcStatus | undefined;
   release(): void;
 }

@@ -41,9 +41,9 @@ export interface ForwardAuthOptions {
 }
 
 /** Marks a request that a limit refused, which nginx cannot distinguish from other refusals by the status. */
-const refusedHeader = 'X-Weir-Refused';
+const overLimitHeader = 'X-Weir-Refused';
 /** The longest text in a header: names of rules may be longer. */
-const longestRefused = 200;
+const longestRule = 200;
 /** The most profiles to list if one is missing. */
 const mostNamed = 20;
 
@@ -87,7 +87,7 @@ export class ForwardAuth {
       return endAnswer(call, 200, {});
     }
     const { tooLarge } = decision;
-    const by = refusedText(decision, profile);
+    const by = ruleOverLimit(decision, profile);
     if (tooLarge === undefined) return this.#refuse(call, profile, { by, answer: 'refused' });
     return this.#refuse(call, profile, { by, answer: 'too_large', reason: tooLarge });
   }
@@ -102,7 +102,7 @@ export class ForwardAuth {
     }: { by: string; answer: ForwardAnswer; reason?: string },
   ): Promise<void> {
     this.#options.onAnswer(answer);
-    call.response.setHeader(refusedHeader, by);
+    call.response.setHeader(overLimitHeader, by);
     return sendProblem(call, new ApiProblem(refusedStatus, reason));
   }
 
@@ -176,8 +176,8 @@ function headersAndLine({ rawHeaders, method = '', url = '' }: IncomingMessage):
 }
 
 /** The rule of the first exceeded limit, or the domain if the rule hides its identity. */
-function refusedText({ descriptors }: HttpDecision, { domain }: Profile): string {
+function ruleOverLimit({ descriptors }: HttpDecision, { domain }: Profile): string {
   const rule = descriptors.find(({ code }) => code === 'OVER_LIMIT')?.rule ?? domain;
-  const text = rule.length > longestRefused ? rule.slice(0, longestRefused) : rule;
+  const text = rule.length > longestRule ? rule.slice(0, longestRule) : rule;
   return text.toWellFormed().replace(/[^!-~]/g, (other) => encodeURIComponent(other));
 }

@@ -4,7 +4,7 @@ import {
   type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
-  type CallerRefusal,
+  type CallerRejection,
   type CallSpan,
   type CallTracer,
   GrpcCode,
@@ -41,7 +41,7 @@ export function admitted(
   { request, response }: HttpCall,
   route: string,
   { gate, tracer, timing }: AdmissionOptions,
-): HttpAsker | CallerRefusal {
+): HttpAsker | CallerRejection {
   const caller = gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) return caller;
   if (timing !== undefined) {

@@ -38,7 +38,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   if ('refused' in asker) {
     const answer = asker.asOverLimit && options.shouldRateLimit.overLimit?.();
     if (answer !== undefined) return sendExcess(call, answer);
-    await refuseAtOnce(call, refusalOf(request, response, asker.refused), maxBodyBytes);
+    await rejectAtOnce(call, rejectionOf(request, response, asker.refused), maxBodyBytes);
     return;
   }
   const keptBytes = bounds.maxBytes;
@@ -57,7 +57,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   }
   if (body.kind === 'givenUp') {
     const detail = 'unfinished requests use all of CONNECTIONS_MAX_BYTES';
-    await refuseUnread(call, { status: 503, text: 'Service Unavailable', detail });
+    await rejectUnread(call, { status: 503, text: 'Service Unavailable', detail });
     return;
   }
   if (body.kind === 'dropped') {
@@ -144,7 +144,7 @@ async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEnd
   const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
   const answer = tooLarge.answer(error, originOf(call.request));
   if (!('overallCode' in answer)) {
-    await refuseUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
+    await rejectUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
     return;
   }
   const { responseToJson } = await loadJsonCodec();
@@ -154,7 +154,7 @@ async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEnd
 }
 
 function sendFailure(request: IncomingMessage, response: ServerResponse, status: GrpcStatus): void {
-  const refusal = refusalOf(request, response, status);
+  const refusal = rejectionOf(request, response, status);
   sendError(response, refusal.status, refusal.text, refusal.detail);
 }
 
@@ -165,7 +165,7 @@ interface JsonErrorReply {
 }
 
 /** As in the Go service, errors of the store are 400, too; 500 is only for defects. */
-function refusalOf(
+function rejectionOf(
   request: IncomingMessage,
   response: ServerResponse,
   { code, message: detail }: GrpcStatus,
@@ -190,7 +190,7 @@ function refusalOf(
  * Refuses a request before its body is read. A body of allowed length is dropped while it arrives, and the connection stays open;
  * otherwise the connection ends.
  */
-export async function refuseAtOnce(
+export async function rejectAtOnce(
   call: HttpCall,
   { status, text, detail }: JsonErrorReply,
   maxBodyBytes: number,
@@ -198,11 +198,11 @@ export async function refuseAtOnce(
   const { request, response } = call;
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && Number(length) <= maxBodyBytes) sendError(response, status, text, detail);
-  else await refuseUnread(call, { status, text, detail });
+  else await rejectUnread(call, { status, text, detail });
 }
 
 /** Sends the answer at once. The response ends when the sender has, because it may not read before it has sent everything. */
-async function refuseUnread(
+async function rejectUnread(
   { request, response, memory }: HttpCall,
   { status, text, detail }: JsonErrorReply,
 ): Promise<void> {

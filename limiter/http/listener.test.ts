@@ -27,7 +27,7 @@ import { checkWhole, defaultRequestLimits, type RequestLimits } from '../decide/
 import { decodeRateLimitRequest } from '../decide/wire-codec.ts';
 import { budgetEndpoints } from '../reservations/budget-endpoints.ts';
 import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
-import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
+import { rejectSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
 import { ApiListener } from './listener.ts';
 
 const excess = new ExcessResponses({
@@ -87,7 +87,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     try {
       checkWhole({ ...decodeRateLimitRequest(bytes, reading.bounds), leftOut });
     } catch (error) {
-      refuseSized(error, reply, reading);
+      rejectSized(error, reply, reading);
       return;
     }
     asked.push(fromBinary(RateLimitRequestSchema, bytes));

@@ -1,6 +1,6 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, and `/v1` for callers, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type CallerRefusal, Right } from '../../process/grpc/handlers.ts';
+import { type CallerRejection, Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import {
@@ -28,7 +28,7 @@ import type { CallerRoute } from './caller-route.ts';
 import { answerCheck, answerExcessCheck, type CheckEndpointOptions } from './check-endpoint.ts';
 import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
-import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
+import { answerJson, type JsonEndpointOptions, loadJsonCodec, rejectAtOnce } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointOptions {
   health: HealthView;
@@ -68,11 +68,11 @@ export interface HttpTls extends TlsFiles {
   listener: HttpTlsListener;
 }
 
-export type HttpTlsRefusal = 'tls_handshake' | 'tls_client_certificate';
+export type HttpTlsRejection = 'tls_handshake' | 'tls_client_certificate';
 
 export interface HttpTlsListener extends CertificateListener {
   /** Called when a handshake failed, or a request of /json had no valid certificate. */
-  refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
+  refused(refused: { reason: HttpTlsRejection; peer: string; problem: string }): void;
 }
 
 const forwardAuthRoute = `${forwardAuthPath}{profile}`;
@@ -144,7 +144,7 @@ export class ApiListener implements HttpListener {
       if (detail === undefined) await answerJson(call, this.#options);
       else {
         const refusal = { status: 403, text: 'Forbidden', detail };
-        await refuseAtOnce(call, refusal, this.#options.maxBodyBytes);
+        await rejectAtOnce(call, refusal, this.#options.maxBodyBytes);
       }
     } else if (isApiPath(target.path)) await this.#answerApi(call);
     else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
@@ -191,7 +191,7 @@ export class ApiListener implements HttpListener {
   }
 
   /** Refuses a caller. A request for a decision may be answered as by a limit. */
-  async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRefusal): Promise<void> {
+  async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRejection): Promise<void> {
     const { target, request } = call;
     if (caller !== undefined && target.path === '/v1/check')
       return answerExcessCheck(call, this.#options.excess, refused.message);

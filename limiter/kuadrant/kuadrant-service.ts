@@ -31,7 +31,7 @@ import {
   type RequestReading,
   readRequest,
   refuse,
-  refuseSized,
+  rejectSized,
 } from '../service/should-rate-limit.ts';
 
 export interface KuadrantOptions extends RequestReading {
@@ -47,7 +47,7 @@ export const kuadrantMethods = ['CheckRateLimit', 'Report', 'Reserve', 'Commit']
 interface Method {
   handle(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void;
   /** The answer to a request that is too long. */
-  refuseLonger(
+  rejectLonger(
     error: RequestTooLarge,
     origin: RequestOrigin | undefined,
     options: KuadrantOptions,
@@ -56,20 +56,20 @@ interface Method {
 const methods: Readonly<Record<(typeof kuadrantMethods)[number], Method>> = {
   CheckRateLimit: {
     handle: check,
-    refuseLonger: (error, origin, { tooLarge }) => {
+    rejectLonger: (error, origin, { tooLarge }) => {
       const answer = tooLarge.answer(error, origin);
       return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
     },
   },
   Report: {
     handle: report,
-    refuseLonger: (error, origin, { tooLarge }) => tooLarge.unreported(error, origin) ?? codeMessage(Code.OK),
+    rejectLonger: (error, origin, { tooLarge }) => tooLarge.unreported(error, origin) ?? codeMessage(Code.OK),
   },
-  Reserve: { handle: reserve, refuseLonger: refuseAsError },
-  Commit: { handle: commit, refuseLonger: refuseAsError },
+  Reserve: { handle: reserve, rejectLonger: rejectAsError },
+  Commit: { handle: commit, rejectLonger: rejectAsError },
 };
 
-function refuseAsError(
+function rejectAsError(
   error: RequestTooLarge,
   origin: RequestOrigin | undefined,
   { tooLarge }: KuadrantOptions,
@@ -82,11 +82,11 @@ function refuseAsError(
 export function createKuadrantMethods(options: KuadrantOptions): Map<string, UnaryMethod> {
   return new Map(
     kuadrantMethods.map((name): [string, UnaryMethod] => {
-      const { handle, refuseLonger } = methods[name];
+      const { handle, rejectLonger } = methods[name];
       const { bounds } = options;
       const longest: LongestRequest = {
         maxBytes: bounds.maxBytes,
-        refuse: (bytes, origin) => refuseLonger(tooManyBytes(bytes, bounds), origin, options),
+        refuse: (bytes, origin) => rejectLonger(tooManyBytes(bytes, bounds), origin, options),
       };
       const handler = Object.assign(
         (bytes: Uint8Array, reply: UnaryReply): void => handle(bytes, reply, options),
@@ -112,12 +112,12 @@ function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): 
   try {
     request = decodeRateLimitRequest(bytes, options.bounds);
   } catch (error) {
-    refuseSized(error, reply, options);
+    rejectSized(error, reply, options);
     return;
   }
   if (!isAllowed(request, reply, Right.ASK, options)) return;
   options.budgets.status(request, reply, (answer) => {
-    if ('failure' in answer && answer.tooLarge) refuseSized(answer.tooLarge, reply, options);
+    if ('failure' in answer && answer.tooLarge) rejectSized(answer.tooLarge, reply, options);
     else if (!('failure' in answer)) sendCode(reply, isOver(request, answer) ? Code.OVER_LIMIT : Code.OK);
     else if (answer.failure === 'no-domain') sendCode(reply, Code.OK);
     else reply.fail(statusOf(answer));

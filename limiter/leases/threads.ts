@@ -20,7 +20,7 @@ export function thread({ settings, clock, timers, registry }: ThreadContext<Leas
       registerLeaseStats(registry, leases.book);
       return leases;
     },
-    storeRefusesScripts: () => leases?.stop(),
+    storeRejectsScripts: () => leases?.stop(),
     // Leases end with the rules that they were taken by.
     observes: { onPlansEnded: () => leases?.endAll() },
     forget: (keys) => (keys === undefined ? leases?.endAll() : leases?.cancel(keys)),

@@ -18,7 +18,7 @@ export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
 }
 
 /** Logged at most once a minute for each reason. */
-export function connectionRefused(log: Logger, end: ConnectionEnd): void {
+export function connectionRejected(log: Logger, end: ConnectionEnd): void {
   log.warn('Rejected or ended a connection because of its peer', { ...end });
 }
 
@@ -33,7 +33,7 @@ export function connectionUsedTooMuchMemory(log: Logger, end: ConnectionEnd): vo
 }
 
 /** The same for the HTTP, debug and Prometheus listeners. */
-export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
+export function httpConnectionRejected(log: Logger, end: ConnectionEnd): void {
   log.warn('Ended an HTTP request or connection to make room for others', { ...end });
 }
 
@@ -48,7 +48,7 @@ export function certificateMissing(log: Logger, end: ConnectionEnd): void {
 }
 
 /** Logged for HTTP_ALLOWED_HOSTS, at most once a minute. */
-export function hostRefused(log: Logger, end: ConnectionEnd): void {
+export function hostRejected(log: Logger, end: ConnectionEnd): void {
   log.warn('Rejected a request because of its Host header', { ...end });
 }
 
@@ -59,17 +59,17 @@ export function certificateChanged(
   log: Logger,
   listener: CertificateOwner,
   expires: string,
-  lastWasRefused: boolean,
+  wasLastRejected: boolean,
 ): void {
-  log[lastWasRefused ? 'warn' : 'info']('A new certificate is in use', { listener, expires });
+  log[wasLastRejected ? 'warn' : 'info']('A new certificate is in use', { listener, expires });
 }
 
-export function certificateRefused(log: Logger, listener: CertificateOwner, reason: string): void {
+export function certificateRejected(log: Logger, listener: CertificateOwner, reason: string): void {
   log.error('A new certificate cannot be used: the previous one stays in use', { listener, reason });
 }
 
 /** Logged once for each reason, until the files are good again. */
-export function clientTlsRefused(log: Logger, client: 'redis' | 'memcache' | 'xDS', reason: string): void {
+export function clientTlsRejected(log: Logger, client: 'redis' | 'memcache' | 'xDS', reason: string): void {
   log.error('The TLS files of a client cannot be used: the last valid ones stay in use', { client, reason });
 }
 

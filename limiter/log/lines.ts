@@ -12,7 +12,7 @@ import type { RuleError } from '../../rules/rule-error.ts';
 
 export {
   libraryWarning,
-  settingRefused,
+  settingRejected,
   settingWarning,
   shutdownLines,
 } from '../../process/log/process-lines.ts';
@@ -228,7 +228,7 @@ export function redisStaysAway(log: Logger, url: string, reason: string): void {
 }
 
 /** Logged at most once a minute for each kind of error. `further` errors of the same kind were not logged. */
-export function redisRefuses(
+export function redisRejects(
   log: Logger,
   refusal: { url: string; reply: string; hint: string | undefined; further: number },
 ): void {
@@ -249,7 +249,7 @@ export function redisNodeBack(log: Logger, node: string): void {
 }
 
 /** Logged once in a process. */
-export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
+export function redisScriptsRejected(log: Logger, url: string, reason: string): void {
   log.warn(
     'Redis rejects scripts: fixed windows still count, and STORE_FAILURE_MODE decides for other limits',
     {
@@ -260,7 +260,7 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
 }
 
 /** Logs the first denied command, and the next one after a success. */
-export function redisStoreAdminRefused(log: Logger, missing: { command: string; message: string }): void {
+export function redisStoreAdminRejected(log: Logger, missing: { command: string; message: string }): void {
   log.warn('Redis denies a command for operators: counting continues', {
     command: missing.command,
     reason: missing.message,
@@ -269,7 +269,7 @@ export function redisStoreAdminRefused(log: Logger, missing: { command: string; 
 }
 
 /** Logged once in a process. */
-export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
+export function redisLeasesRejected(log: Logger, url: string, reason: string): void {
   log.warn('Redis denies the keys of leases: the limiter counts each hit at once', {
     url,
     hint: "allow the keys weir:lease:* in the user's ACL: docs/store.md lists the rights of a limiter",
@@ -384,13 +384,13 @@ export function callFault(log: Logger, call: string, error: unknown): void {
 export function profilesLoaded(
   log: Logger,
   file: { path: string; profiles: number },
-  lastWasRefused: boolean,
+  wasLastRejected: boolean,
 ): void {
-  log[lastWasRefused ? 'warn' : 'info']('Profiles are in force', file);
+  log[wasLastRejected ? 'warn' : 'info']('Profiles are in force', file);
 }
 
 /** `reason` lists every mistake with its place. */
-export function profilesRefused(log: Logger, reason: string): void {
+export function profilesRejected(log: Logger, reason: string): void {
   log.error('The profiles file cannot be used: the last valid one stays in force, if there was one', {
     reason,
   });
@@ -446,7 +446,7 @@ export function adminChange(
 }
 
 /** Logged at most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
-export function adminRefused(
+export function adminRejected(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },
 ): void {
@@ -457,7 +457,7 @@ export function debugTokenRotated(log: Logger): void {
   log.info('A new token of the debug listener is in use');
 }
 
-export function debugTokenRefused(log: Logger, reason: string): void {
+export function debugTokenRejected(log: Logger, reason: string): void {
   log.error('The file with the token of the debug listener cannot be used: the previous token stays in use', {
     reason,
   });

@@ -56,7 +56,7 @@ describe('log lines', () => {
       'certificates of the gRPC listener, handshakes that failed',
       (log) => {
         lines.certificateChanged(log, 'gRPC', '2026-11-21T18:00:00.000Z', false);
-        lines.certificateRefused(log, 'HTTP', 'c.pem: no such file or directory');
+        lines.certificateRejected(log, 'HTTP', 'c.pem: no such file or directory');
         lines.certificateChanged(log, 'HTTP', '2026-11-21T18:00:00.000Z', true);
         lines.certificateExpired(log, 'gRPC', '2026-11-20T18:00:00.000Z');
         lines.certificateExpiresSoon(log, 'HTTP', '2026-11-22T12:00:00.000Z');
@@ -64,7 +64,7 @@ describe('log lines', () => {
           ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'tls_client_certificate', times: 1 },
           reason: 'the caller has no certificate of a trusted authority',
         });
-        lines.hostRefused(log, {
+        lines.hostRejected(log, {
           ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'foreign_host', times: 2 },
           reason: 'the host "rebound.example" is not one of HTTP_ALLOWED_HOSTS',
         });
@@ -97,13 +97,13 @@ describe('log lines', () => {
           },
           ...{ domain: 'shop', target: 'ip=10.0.0.2', before: 'used 12 of 10', after: 'used 0' },
         });
-        const adminRefusal = {
+        const adminRejection = {
           counter: 'foreign',
           reason: 'the request comes from a page of "null" (Origin)',
         };
-        lines.adminRefused(log, { peer: '10.0.0.1:4711', ...adminRefusal, times: 2 });
+        lines.adminRejected(log, { peer: '10.0.0.1:4711', ...adminRejection, times: 2 });
         lines.debugTokenRotated(log);
-        lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
+        lines.debugTokenRejected(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
       },
       [
         'level=info msg="The debug listener does not authenticate callers: they can read rules, statistics and values over limit, and record profiles, but cannot change anything. Set DEBUG_TOKEN_FILE to require a token, or DEBUG_HOST=127.0.0.1" address="0.0.0.0:6070"',
@@ -117,7 +117,7 @@ describe('log lines', () => {
       'profiles, and what other proxies ask by them',
       (log) => {
         lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 2 }, false);
-        lines.profilesRefused(log, '/etc/profiles.yaml:3:5: domain: is missing');
+        lines.profilesRejected(log, '/etc/profiles.yaml:3:5: domain: is missing');
         lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 3 }, true);
         const peer = '10.0.0.1:4711';
         lines.headerMissing(log, { profile: 'shop', header: 'X-Forwarded-For', peer, times: 7 });
@@ -137,12 +137,12 @@ describe('log lines', () => {
       'connections that were refused or ended',
       (log) => {
         const peer = '10.0.0.1:4711';
-        lines.connectionRefused(log, { peer, counter: 'slow_reader', reason: 'it does not read', times: 3 });
+        lines.connectionRejected(log, { peer, counter: 'slow_reader', reason: 'it does not read', times: 3 });
         lines.connectionIdle(log, { peer, counter: 'idle_timeout', reason: 'it made no call', times: 1 });
         lines.requestUnfinished(log, { peer, counter: 'unfinished_request', reason: 'it went', times: 2 });
         const room = { counter: 'too_many_bytes', reason: 'its address held most', times: 1 };
         lines.connectionUsedTooMuchMemory(log, { peer, ...room });
-        lines.httpConnectionRefused(log, { listener: 'debug', peer, ...room });
+        lines.httpConnectionRejected(log, { listener: 'debug', peer, ...room });
       },
       [
         'level=warning msg="Rejected or ended a connection because of its peer" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
@@ -238,7 +238,7 @@ describe('log lines', () => {
         xds.connected();
         xds.notIncremental();
         xds.noRulesYet();
-        lines.clientTlsRefused(log, 'xDS', 'CERT: /c.pem: gone');
+        lines.clientTlsRejected(log, 'xDS', 'CERT: /c.pem: gone');
         xds.noRules();
         xds.unreachable('it broke', true);
         xds.unreachable('it never was there', false);
@@ -273,7 +273,7 @@ describe('log lines', () => {
     [
       'settings',
       (log) => {
-        lines.settingRefused(log, { message: 'PORT: "x" is not accepted' });
+        lines.settingRejected(log, { message: 'PORT: "x" is not accepted' });
         lines.settingWarning(
           log,
           'REDIS_ULR is unknown to this version and ignored; did you mean REDIS_URL?',
@@ -351,8 +351,8 @@ describe('log lines', () => {
       (log) => {
         lines.redisAsksForNoPassword(log);
         lines.redisStaysAway(log, 'cache:6379', 'Redis answered: WRONGPASS');
-        lines.redisRefuses(log, { url: 'cache:6379', reply: 'OOM full', hint: 'raise it', further: 2 });
-        lines.redisRefuses(log, { url: 'cache:6379', reply: 'ERR x', hint: undefined, further: 0 });
+        lines.redisRejects(log, { url: 'cache:6379', reply: 'OOM full', hint: 'raise it', further: 2 });
+        lines.redisRejects(log, { url: 'cache:6379', reply: 'ERR x', hint: undefined, further: 0 });
       },
       [
         'level=warning msg="Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)"',
@@ -383,9 +383,9 @@ describe('log lines', () => {
     [
       'Redis without scripts, and settings of it that do nothing',
       (log) => {
-        lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
-        lines.redisLeasesRefused(log, 'cache:6379', 'Redis answered: NOPERM');
-        lines.redisStoreAdminRefused(log, { command: 'SCAN', message: 'Redis answered: NOPERM' });
+        lines.redisScriptsRejected(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisLeasesRejected(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisStoreAdminRejected(log, { command: 'SCAN', message: 'Redis answered: NOPERM' });
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [

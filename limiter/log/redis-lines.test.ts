@@ -59,17 +59,17 @@ describe('redisLines', () => {
   it('shows each kind of error reply once a minute', () => {
     const { written, lines, clock } = setUp();
     for (const text of ['WRONGTYPE a', 'WRONGTYPE b', 'LOADING c'])
-      lines.onRefusal(text.split(' ')[0] as string, text);
+      lines.onRejection(text.split(' ')[0] as string, text);
     clock.ms = 59_999;
-    lines.onRefusal('WRONGTYPE', 'WRONGTYPE d');
+    lines.onRejection('WRONGTYPE', 'WRONGTYPE d');
     clock.ms = 60_000;
-    lines.onRefusal('WRONGTYPE', 'WRONGTYPE e');
+    lines.onRejection('WRONGTYPE', 'WRONGTYPE e');
     expect(written).toEqual([refuses('WRONGTYPE a', 0), refuses('LOADING c', 0), refuses('WRONGTYPE e', 2)]);
   });
 
   it('takes words that are no code of Redis for one kind', () => {
     const { written, lines } = setUp();
-    for (let i = 0; i < 20; i += 1) lines.onRefusal(`proxy-${i}`, `proxy-${i} failed`);
+    for (let i = 0; i < 20; i += 1) lines.onRejection(`proxy-${i}`, `proxy-${i} failed`);
     expect(written).toEqual([refuses('proxy-0 failed', 0)]);
   });
 });

@@ -3,14 +3,14 @@
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import { refusalHint } from '../stores/redis/wire/redis-error.ts';
+import { rejectionHint } from '../stores/redis/wire/redis-error.ts';
 import {
   redisConnectionBack,
   redisConnectionFailed,
   redisConnectionLost,
   redisNodeBack,
   redisNodeLost,
-  redisRefuses,
+  redisRejects,
   redisStaysAway,
 } from './lines.ts';
 
@@ -39,7 +39,7 @@ export function redisLines({
   const lostNodes = new Set<string>();
   const reported = new Set<string>();
   const refusals = new LogThrottle<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
-    redisRefuses(log, { url, reply, hint: refusalHint(kind, { prefix, isCluster }), further: times - 1 }),
+    redisRejects(log, { url, reply, hint: rejectionHint(kind, { prefix, isCluster }), further: times - 1 }),
   );
   const forgetReasons = (): void => {
     if (!isLost && lostNodes.size === 0) reported.clear();
@@ -65,7 +65,7 @@ export function redisLines({
       redisStaysAway(log, url, reason);
     },
     // Proxies use their own messages, of which there may be many.
-    onRefusal: (code: string, reply: string): void => {
+    onRejection: (code: string, reply: string): void => {
       const kind = /^[A-Z]{2,20}$/.test(code) ? code : 'ERR';
       refusals.note({ kind, reply }, kind);
     },

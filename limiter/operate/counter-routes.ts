@@ -27,7 +27,7 @@ import {
 import { type CounterJson, counterJson, type EffectiveLimit, endOf } from './counter-view.ts';
 import { ListGate } from './list-gate.ts';
 import type { CounterResets, ResetOutcome } from './resets.ts';
-import { type CounterRef, type StoreAdmin, StoreAdminRefusal } from './store-admin/store-admin.ts';
+import { type CounterRef, type StoreAdmin, StoreAdminRejection } from './store-admin/store-admin.ts';
 
 export interface CounterParts {
   storeAdmin: StoreAdmin;
@@ -220,7 +220,8 @@ async function readCounters(parts: CounterParts, question: CountersQuery): Promi
 
 /** Turns the errors of a store into answers, and returns other errors unchanged. */
 export function counterProblem(storeAdmin: StoreAdmin, error: unknown): unknown {
-  if (error instanceof StoreAdminRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
+  if (error instanceof StoreAdminRejection)
+    return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
   if (!(error instanceof StoreError)) return error;
   const missing = storeAdmin.missing.filter(({ message }) => message === error.message);
   const shownText = error.textForCallers;

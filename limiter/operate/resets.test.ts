@@ -5,7 +5,11 @@ import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Heartbeats } from './heartbeats.ts';
 import { CounterResets, confirmationMs } from './resets.ts';
 import { MemoryStoreAdmin } from './store-admin/memory-store-admin.ts';
-import { type StoreAdmin, StoreAdminRefusal, type SubscriptionListener } from './store-admin/store-admin.ts';
+import {
+  type StoreAdmin,
+  StoreAdminRejection,
+  type SubscriptionListener,
+} from './store-admin/store-admin.ts';
 import type { ThreadCommand } from './thread-commands.ts';
 
 const turns = async (count = 5): Promise<void> => {
@@ -202,7 +206,7 @@ describe('CounterResets', () => {
 
   it('says of memcache that others cannot be determined, after it has forgotten itself', async () => {
     const world = new World();
-    const refuse = () => Promise.reject(new StoreAdminRefusal('no records'));
+    const refuse = () => Promise.reject(new StoreAdminRejection('no records'));
     const storeAdmin = unlike(world.storeAdmin, {
       kind: 'memcache',
       publish: async () => false,

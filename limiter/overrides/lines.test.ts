@@ -7,7 +7,7 @@ it('overrides that come and go are logged', () => {
     loggedText((log) => {
       lines.overridesLoaded(log, { overrides: 2 }, true);
       lines.overridesLoaded(log, { overrides: 3 }, false);
-      lines.overridesRefused(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
+      lines.overridesRejected(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
       lines.overridesGivenBack(log, { overrides: 4 });
     }),
   ).toEqual([

@@ -7,7 +7,7 @@ export function overridesLoaded(log: Logger, fields: { overrides: number }, isRe
   else log.info('Overrides of files are in force', fields);
 }
 
-export function overridesRefused(log: Logger, fields: { problems: readonly string[]; total: number }): void {
+export function overridesRejected(log: Logger, fields: { problems: readonly string[]; total: number }): void {
   log.error('The files of overrides cannot be used: the last valid ones stay in force', fields);
 }
 

@@ -32,15 +32,15 @@ export class OverrideFiles {
   readonly #options: OverrideFilesOptions;
   #seen = '';
   #read = '';
-  #lastWasRefused = false;
+  #wasLastRejected = false;
   #end = (): void => {};
 
   constructor(options: OverrideFilesOptions) {
     this.#options = options;
   }
 
-  get lastWasRefused(): boolean {
-    return this.#lastWasRefused;
+  get wasLastRejected(): boolean {
+    return this.#wasLastRejected;
   }
 
   /** The first ones are in force before anything is decided. */
@@ -102,12 +102,12 @@ export class OverrideFiles {
       overrides.push(...reading.overrides);
     }
     if (problems.length > 0) {
-      this.#lastWasRefused = true;
+      this.#wasLastRejected = true;
       refused(problems.slice(0, shownProblems).map(formatRuleError), problems.length);
       return;
     }
     use(overrides);
-    loaded(overrides.length, this.#lastWasRefused);
-    this.#lastWasRefused = false;
+    loaded(overrides.length, this.#wasLastRejected);
+    this.#wasLastRejected = false;
   }
 }

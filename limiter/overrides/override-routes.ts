@@ -216,7 +216,7 @@ function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
       by,
       fromMs: nowMs,
       maxSeconds,
-      refusesPast: true,
+      rejectsPast: true,
     },
   });
   if (problems !== undefined) {

@@ -124,7 +124,7 @@ export class StoredOverrides {
       const text = known?.override === override ? known.text : JSON.stringify(override);
       // If the store accepts no scripts, the record is removed regardless of its content.
       const isGone =
-        (await storeAdmin.removeRecord('overrides', field, text).catch(orRefused)) ??
+        (await storeAdmin.removeRecord('overrides', field, text).catch(undefinedIfRejected)) ??
         (await storeAdmin.removeRecord('overrides', field));
       if (isGone) removed.push(override);
     }
@@ -193,7 +193,9 @@ export class StoredOverrides {
     for (let tries = 0; tries < mostTries && fields.length <= mostNamed; tries += 1) {
       const revision = this.#revisionAfter(after);
       const when = after === undefined ? 'absent' : { is: after };
-      const isNext = await storeAdmin.putRecord('revisions', 'overrides', revision, when).catch(orRefused);
+      const isNext = await storeAdmin
+        .putRecord('revisions', 'overrides', revision, when)
+        .catch(undefinedIfRejected);
       if (isNext === undefined) break;
       if (isNext) return { revision, after, fields };
       after = await storeAdmin.record('revisions', 'overrides');
@@ -339,7 +341,7 @@ function numberOf(revision: string | undefined): number {
 }
 
 /** Handles a store without scripts: it sets a revision regardless of its old value. */
-function orRefused(error: unknown): undefined {
+function undefinedIfRejected(error: unknown): undefined {
   if (!(error instanceof StoreError) || error.transient) throw error;
   return undefined;
 }

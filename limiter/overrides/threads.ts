@@ -50,7 +50,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     maxSeconds: settings.overridesMaxSeconds,
     use: (overrides) => void inForce.use('file', overrides),
     loaded: (overrides, isRecovered) => lines.overridesLoaded(log, { overrides }, isRecovered),
-    refused: (problems, total) => lines.overridesRefused(log, { problems, total }),
+    refused: (problems, total) => lines.overridesRejected(log, { problems, total }),
     clock,
     timers,
   });
@@ -100,10 +100,10 @@ export function registerOverrideStats(
     files,
   }: {
     inForce: { readonly count: number; readonly conflicted: number };
-    files: { readonly lastWasRefused: boolean };
+    files: { readonly wasLastRejected: boolean };
   },
 ): void {
   registry.gauge('ratelimit.overrides.in_force', () => inForce.count);
   registry.gauge('ratelimit.overrides.conflicted', () => inForce.conflicted);
-  registry.gauge('ratelimit.overrides.files_refused', () => Number(files.lastWasRefused));
+  registry.gauge('ratelimit.overrides.files_refused', () => Number(files.wasLastRejected));
 }

@@ -62,7 +62,7 @@ export class QuotaService implements StreamHost {
         ? undefined
         : status.noRules;
     if (refusal !== undefined) {
-      this.options.stats.refusedStream('unavailable');
+      this.options.stats.rejectedStream('unavailable');
       call.end(refusal);
       return deaf;
     }

@@ -80,7 +80,7 @@ export class QuotaStats {
     this.#registry.add(this.#abandoned, 1);
   }
 
-  refusedStream(reason: (typeof refusals)[number]): void {
+  rejectedStream(reason: (typeof refusals)[number]): void {
     this.#registry.add(this.#refusals.get(reason)!, 1);
   }
 

@@ -196,8 +196,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
     return this.#heardMs < sinceMs && (this.#buckets.size > 0 || this.#domain === '');
   }
 
-  refuse(reason: Parameters<QuotaStats['refusedStream']>[0], refusal: GrpcStatus): void {
-    this.#service.options.stats.refusedStream(reason);
+  refuse(reason: Parameters<QuotaStats['rejectedStream']>[0], refusal: GrpcStatus): void {
+    this.#service.options.stats.rejectedStream(reason);
     this.#call.end(refusal);
   }
 

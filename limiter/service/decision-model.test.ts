@@ -108,7 +108,7 @@ interface AskedOfModel {
   /** By the totals before the request. */
   readonly wouldExceed: boolean;
   /** Neither in shadow mode nor negative. */
-  readonly canRefuse: boolean;
+  readonly canBeOverLimit: boolean;
 }
 
 /**
@@ -161,19 +161,19 @@ class DecisionModel {
     const isKnownFull = asksCache && counters.some(({ counter }) => counter.isKnownFull);
     const wouldExceed =
       !negative && (isKnownFull || counters.some(({ most, counter }) => counter.total + hits > most));
-    const canRefuse = found !== undefined && !negative && !found.shadow;
-    return { key, found, hits, negative, counters, isKnownFull, wouldExceed, canRefuse };
+    const canBeOverLimit = found !== undefined && !negative && !found.shadow;
+    return { key, found, hits, negative, counters, isKnownFull, wouldExceed, canBeOverLimit };
   }
 
   /** What holds hits back: the totals before the request, or what the local cache knows, which only looks at all others. */
   #stopBy(asked: readonly AskedOfModel[]): Stop {
     const { quotaMode } = this.#set;
-    const refusedBy = (isOver: (one: AskedOfModel) => boolean): boolean => {
-      const over = asked.map((one) => one.canRefuse && isOver(one));
+    const rejectedBy = (isOver: (one: AskedOfModel) => boolean): boolean => {
+      const over = asked.map((one) => one.canBeOverLimit && isOver(one));
       return isRefused(asked, over, quotaMode);
     };
-    if (refusedBy(({ isKnownFull }) => isKnownFull)) return 'cache';
-    return refusedBy(({ wouldExceed }) => wouldExceed) ? 'totals' : 'none';
+    if (rejectedBy(({ isKnownFull }) => isKnownFull)) return 'cache';
+    return rejectedBy(({ wouldExceed }) => wouldExceed) ? 'totals' : 'none';
   }
 
   #status(one: AskedOfModel, stop: Stop, nowSeconds: number): Status {

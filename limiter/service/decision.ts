@@ -85,7 +85,9 @@ export interface ServiceEvents {
    * A limit refused hits of a descriptor with these entries. If several did, it is the one that refuses longest. Undefined: nothing
    * needs to know.
    */
-  onRefused?: ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void) | undefined;
+  onRequestOverLimit?:
+    | ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void)
+    | undefined;
   /** SHADOW_MODE turned OVER_LIMIT into OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }

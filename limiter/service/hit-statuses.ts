@@ -2,8 +2,8 @@
 import type { Clock } from '../../process/time/clock.ts';
 import {
   Assessment,
+  assessOverLimit,
   assessRefund,
-  assessRefused,
   assessRemembered,
   assessTotal,
   countAssessment,
@@ -26,7 +26,7 @@ export interface HitStatusOptions {
   readonly counting: CountingOptions;
   /** Whether reservations that expire are charged: they may be committed for less later. */
   readonly chargesExpired: (plan: LimitPlan) => boolean;
-  readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRefused'>;
+  readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRequestOverLimit'>;
 }
 
 export class HitStatuses {
@@ -59,7 +59,7 @@ export class HitStatuses {
     if (group === undefined) {
       if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
       this.#assess(hit, decision);
-      if (assessment.refused) this.#noteRefused(hit, decision, index);
+      if (assessment.refused) this.#noteOverLimit(hit, decision, index);
       const seconds = secondsToReset(hit, assessment.over);
       return statusOfHit(hit, assessment.refused, assessment.remaining, seconds, reports);
     }
@@ -83,13 +83,14 @@ export class HitStatuses {
       remaining = assessment.remaining;
       seconds = itsSeconds;
     }
-    if (refused) this.#noteRefused(chosen!, decision, index);
+    if (refused) this.#noteOverLimit(chosen!, decision, index);
     return statusOfHit(chosen!, refused, remaining, seconds, reports);
   }
 
-  #noteRefused(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
-    const { onRefused } = this.#options.events;
-    if (onRefused !== undefined) onRefused(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
+  #noteOverLimit(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
+    const { onRequestOverLimit } = this.#options.events;
+    if (onRequestOverLimit !== undefined)
+      onRequestOverLimit(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
   }
 
   /** Hits of one descriptor fail together. */
@@ -111,7 +112,7 @@ export class HitStatuses {
       // If another limit refused the hits, they do not count as passed.
       assessRefund(plan, after + leased, assessment);
     } else {
-      if (hit.over) assessRefused(plan, hits, after, assessment);
+      if (hit.over) assessOverLimit(plan, hits, after, assessment);
       else assessTotal(plan, hits, after, leased, assessment);
       // Newer rules may allow more, and a counter that was reset has hits left.
       const isCounted = request.foreseenHits === undefined && epoch === this.#inForce.epoch;

@@ -91,16 +91,16 @@ function planStopWhenOver(
   let quotasAsked = 0;
   for (let index = 0; index < plans.length; index++) {
     const hit = hits[index];
-    const canRefuse = hit !== undefined && hit.verb !== 'refund' && !hit.counter.rule.shadowMode;
+    const canBeOverLimit = hit !== undefined && hit.verb !== 'refund' && !hit.counter.rule.shadowMode;
     if (isQuota(plans[index]!)) {
-      if (!canRefuse) quotaIsNeverOver = true;
+      if (!canBeOverLimit) quotaIsNeverOver = true;
       else if (hit.remembered) quotasRemembered++;
       else quotasAsked++;
       if (hit !== undefined) hit.holdsBack = 'together';
-    } else if (canRefuse && hit.remembered) {
+    } else if (canBeOverLimit && hit.remembered) {
       isRefused = true;
     }
-    if (hit !== undefined && !canRefuse) hit.holdsBack = 'never';
+    if (hit !== undefined && !canBeOverLimit) hit.holdsBack = 'never';
   }
   if (!quotaIsNeverOver && quotasRemembered > 0 && quotasAsked === 0) isRefused = true;
   for (const hit of hits) {

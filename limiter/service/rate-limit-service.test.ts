@@ -206,7 +206,7 @@ function service(fields: ServiceFields): RateLimitService {
       identityHeader: undefined,
       responseHeaders: undefined,
       ietfUnit: undefined,
-      describesLongestRefusal: false,
+      describesLongestWait: false,
       retryAfter: false,
       requestHeaders: undefined,
       perUnitHeaders: false,
@@ -317,7 +317,7 @@ describe('RateLimitService', () => {
     const { service: decider } = budgetLimiter({
       rules: [builtRule({ key: 'k', limits: [matchedLimit({ requestsPerUnit: 2 })] })],
       events: {
-        onRefused: ({ counter }, entries, used) =>
+        onRequestOverLimit: ({ counter }, entries, used) =>
           refused.push(`${counter.capacity} ${entries[0]?.key} ${used}`),
       },
     });

@@ -167,7 +167,7 @@ export class RateLimitService {
   /** Commits in any case. The counted hits decide whether anything is reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
     const reports = this.#reports || decided.response !== undefined;
-    const orRefuse = (step: () => void): void => this.#orRefuse(decided, asker, step);
+    const orReject = (step: () => void): void => this.#orReject(decided, asker, step);
     const answer = (statuses: DescriptorStatus[]): void => {
       if (this.#reportsReserved && decided.response === undefined) {
         this.#answerReserved(decision, statuses, decided, asker);
@@ -177,7 +177,7 @@ export class RateLimitService {
     };
     this.#commit.settle(decision, (settled) => {
       const counted = (): void =>
-        orRefuse(() => {
+        orReject(() => {
           if (!this.#count.check(decision)) {
             this.#count.giveBack(decision, counted);
             return;
@@ -190,7 +190,7 @@ export class RateLimitService {
             return;
           }
           this.#reserve.reserve(decision, statuses, (reserved) =>
-            orRefuse(() => {
+            orReject(() => {
               this.#addStatuses(decision, reserved, statuses, reports);
               answer(statuses);
             }),
@@ -218,7 +218,7 @@ export class RateLimitService {
     }
   }
 
-  #orRefuse<Asker extends Caller>(decided: Decided<Asker>, asker: Asker, step: () => void): void {
+  #orReject<Asker extends Caller>(decided: Decided<Asker>, asker: Asker, step: () => void): void {
     try {
       step();
     } catch (error) {
@@ -235,7 +235,7 @@ export class RateLimitService {
   ): void {
     const { plans } = decision;
     this.#parts.reserving.addReserved(plans, statuses, asker, () =>
-      this.#orRefuse(decided, asker, () =>
+      this.#orReject(decided, asker, () =>
         decided.answer(this.#respond.answer(decision, statuses, undefined), asker, plans),
       ),
     );

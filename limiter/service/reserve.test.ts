@@ -209,7 +209,7 @@ describe('a request with markers', () => {
     const limiter = budgetLimiter({
       rules: [reservable('team', { limits })],
       events: {
-        onRefused: ({ counter: plan }, entries, used) =>
+        onRequestOverLimit: ({ counter: plan }, entries, used) =>
           refused.push(`${plan.limit.name} ${entries.length} ${used}`),
       },
     });

@@ -33,7 +33,7 @@ export class Reserve {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, note: undefined, otherQuotaPasses };
       this.#options.reserving.reserve(holds, terms, decision.asker, ({ call, held, error }) => {
-        if (calls.length > 1 && call.outcome === 'refused' && error === undefined) refuseOthers(held);
+        if (calls.length > 1 && call.outcome === 'refused' && error === undefined) holdBackOthers(held);
         each(held);
       });
     });
@@ -78,7 +78,7 @@ export class Reserve {
  * Only quotas are over limit for this ID. A quota of another ID may let the request pass, although the other amounts of this ID
  * are not reserved. So those amounts limit the request.
  */
-function refuseOthers(held: readonly HoldWithHits[]): void {
+function holdBackOthers(held: readonly HoldWithHits[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));
   if (others.some(({ over, full }) => over || full)) return;
   for (const hit of others) hit.over = true;

@@ -138,7 +138,7 @@ export class Reserving {
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
     });
     // For a refusal, the store reads the counters, and records for a marker that nothing is held.
-    const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
+    const terms = isRefused ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
     const verb = isRefused && !isMarker ? 'look' : 'reserve';
     const ops = this.#operations(isRefused ? held : open, terms, verb);
     call.width = ops.length;
@@ -157,7 +157,7 @@ export class Reserving {
   /** Records that the id of a marker holds nothing, because something else refuses the request: its commit then charges nothing. */
   refuse(holds: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holds) this.#countAsked(one);
-    const call = newReservation({ id, isMarker: true, refusedElsewhere: true, width: 0 });
+    const call = newReservation({ id, isMarker: true, isOverLimitElsewhere: true, width: 0 });
     const ops = this.#operations(this.#held(holds, 'look'), call, 'reserve');
     // The answer does not wait for this.
     this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));

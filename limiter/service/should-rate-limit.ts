@@ -60,7 +60,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
       }
       reply.send(message);
     },
-    refuse: (error, reply) => refuseSized(error, reply, options),
+    refuse: (error, reply) => rejectSized(error, reply, options),
   };
   const { bounds, tooLarge } = options;
   const longest: LongestRequest = {
@@ -74,7 +74,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
 }
 
 /** As `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
-export function refuseSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
+export function rejectSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
   if (!(error instanceof RequestTooLarge)) {
     refuse(error, reply, options);
     return;

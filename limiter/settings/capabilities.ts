@@ -8,11 +8,11 @@ import { callers } from '../callers/declaration.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import { kuadrant } from '../kuadrant/declaration.ts';
 import { leases } from '../leases/declaration.ts';
+import { overLimit } from '../over-limit/declaration.ts';
 import { overrides } from '../overrides/declaration.ts';
 import { pprof } from '../pprof/declaration.ts';
 import { quotaService } from '../quota-service/declaration.ts';
 import { reflection } from '../reflection/declaration.ts';
-import { refusals } from '../refusals/declaration.ts';
 import { reservations } from '../reservations/declaration.ts';
 import { statsdMapper } from '../statsd-mapper/declaration.ts';
 import { topOffenders } from '../top-offenders/declaration.ts';
@@ -25,7 +25,7 @@ export const capabilities = [
   overrides,
   reservations,
   topOffenders,
-  refusals,
+  overLimit,
   tracing,
   pprof,
   statsdMapper,

@@ -7,7 +7,11 @@ import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import { Http2SocketServer, type Http2SocketServerOptions, type RefusedConnection } from './socket-server.ts';
+import {
+  Http2SocketServer,
+  type Http2SocketServerOptions,
+  type RejectedConnection,
+} from './socket-server.ts';
 
 /** A handler that does not answer until asked to. */
 class WaitingHandler implements RequestHandler {
@@ -30,8 +34,8 @@ afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))))
 interface World {
   server: Http2SocketServer;
   handler: WaitingHandler;
-  refusals: RefusedConnection['reason'][];
-  refused: RefusedConnection[];
+  refusals: RejectedConnection['reason'][];
+  refused: RejectedConnection[];
   faults: unknown[];
   port: number;
 }
@@ -41,8 +45,8 @@ async function start(
   whileOpening = (_server: Http2SocketServer): void => {},
 ): Promise<World> {
   const handler = new WaitingHandler();
-  const refusals: RefusedConnection['reason'][] = [];
-  const refused: RefusedConnection[] = [];
+  const refusals: RejectedConnection['reason'][] = [];
+  const refused: RejectedConnection[] = [];
   const faults: unknown[] = [];
   const server = new Http2SocketServer({
     handler,
@@ -58,7 +62,7 @@ async function start(
         refusals.push(connection.reason);
       },
       certificateInUse: () => {},
-      certificateRefused: () => {},
+      certificateRejected: () => {},
     },
     onFault: (error) => faults.push(error),
     ...options,

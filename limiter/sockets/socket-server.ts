@@ -18,7 +18,7 @@ import type { Http2Limits } from '../http2/limits.ts';
 import type { RequestHandler } from '../http2/request-handler.ts';
 import { type ViolationReason, violationReasons, violationTexts } from '../http2/violation.ts';
 import { SocketTransport } from './socket-transport.ts';
-import { createTlsListener, type TlsOptions, type TlsRefusal, tlsRefusals } from './tls-listener.ts';
+import { createTlsListener, type TlsOptions, type TlsRejection, tlsRejections } from './tls-listener.ts';
 
 /**
  * The maximum age of connections, so that callers that keep theirs forever find new limiters nevertheless:
@@ -64,27 +64,27 @@ export class ConnectionAge {
   }
 }
 
-type ConnectionRefusal =
+type ConnectionRejection =
   | ViolationReason
-  | TlsRefusal
+  | TlsRejection
   | 'too_many_connections'
   | 'max_connection_age'
   | 'unfinished_request';
 
 /** Reasons for refusing or ending connections, which are counted and logged. */
-export const connectionRefusals: readonly ConnectionRefusal[] = [
+export const connectionRejections: readonly ConnectionRejection[] = [
   'too_many_connections',
   /** Its calls outlasted the grace period after its maximum age. */
   'max_connection_age',
   /** This concerns only one call: its request was not complete in time. */
   'unfinished_request',
-  ...tlsRefusals,
+  ...tlsRejections,
   ...violationReasons,
 ];
 
 /** One connection and its end. */
-export interface RefusedConnection {
-  reason: ConnectionRefusal;
+export interface RejectedConnection {
+  reason: ConnectionRejection;
   /** Address and port, `unix socket`, or `unknown` if the peer is already gone. */
   peer: string;
   /** The reason as text; for a handshake one of many. */
@@ -92,19 +92,19 @@ export interface RefusedConnection {
 }
 
 /** Returns the text for `reason` if there is none that is more exact. */
-function refusalText(reason: Exclude<ConnectionRefusal, TlsRefusal>): string {
+function rejectionText(reason: Exclude<ConnectionRejection, TlsRejection>): string {
   if (reason === 'too_many_connections') return 'the maximum number of connections is open';
   if (reason === 'max_connection_age') return 'its calls took longer than the grace after its maximum age';
   if (reason === 'unfinished_request') return 'it did not complete a request in time';
   return violationTexts[reason];
 }
 
-export function isTlsRefusal(reason: ConnectionRefusal): boolean {
-  return (tlsRefusals as readonly string[]).includes(reason);
+export function isTlsRejection(reason: ConnectionRejection): boolean {
+  return (tlsRejections as readonly string[]).includes(reason);
 }
 
 export interface SocketServerListener extends CertificateListener {
-  refused(connection: RefusedConnection): void;
+  refused(connection: RejectedConnection): void;
 }
 
 export interface Http2SocketServerOptions {
@@ -305,8 +305,8 @@ export class Http2SocketServer {
     return this.#isUnix ? unixPeer : (peerName(socket) ?? 'unknown');
   }
 
-  #refused(reason: Exclude<ConnectionRefusal, TlsRefusal>, peer: string): void {
-    this.#options.listener.refused({ reason, peer, problem: refusalText(reason) });
+  #refused(reason: Exclude<ConnectionRejection, TlsRejection>, peer: string): void {
+    this.#options.listener.refused({ reason, peer, problem: rejectionText(reason) });
   }
 
   #opened(connection: OpenConnection): void {

@@ -12,7 +12,7 @@ import { handshakeBytes, handshakeProblem, handshakeTimeoutMs } from '../../proc
 import { violationTexts } from '../http2/violation.ts';
 import { endSocket } from './socket-transport.ts';
 
-export const tlsRefusals = [
+export const tlsRejections = [
   /** The handshake failed or took too long. */
   'tls_handshake',
   /** The client did not choose HTTP/2 by ALPN. */
@@ -20,10 +20,10 @@ export const tlsRefusals = [
   /** The certificate is valid, but does not have the required name. */
   'tls_client_name',
 ] as const;
-export type TlsRefusal = (typeof tlsRefusals)[number];
+export type TlsRejection = (typeof tlsRejections)[number];
 
 interface FailedHandshake {
-  refusal: TlsRefusal;
+  refusal: TlsRejection;
   problem: string;
   /** Whether only the end of the connection is known. */
   isHangUp: boolean;
@@ -31,7 +31,7 @@ interface FailedHandshake {
 
 interface OpenHandshakesOptions {
   /** Called for every failure, except those of peers that end without sending a byte, such as a probe of the port. */
-  report(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
+  report(refusal: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
   /** The name of a peer without an address. */
   nameless: string;
   connectionMemory: ConnectionMemory;
@@ -178,7 +178,7 @@ export function createTlsListener(options: {
   /** The account for the memory of handshakes. */
   connectionMemory: ConnectionMemory;
   accept(socket: TLSSocket): void;
-  refused(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
+  refused(refusal: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
 }): { server: Server; useCredentials(credentials: SecureContextOptions): void } {
   const { credentials, clientName, isUnix, connectionMemory, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
@@ -197,7 +197,7 @@ export function createTlsListener(options: {
   server.on('connection', (socket: Socket) => handshakes.begun(socket));
   server.on('secureConnection', (socket: TLSSocket) => {
     handshakes.done(peerName(socket));
-    const problem = refusalOf(socket, clientName);
+    const problem = rejectionOf(socket, clientName);
     if (problem === undefined) {
       // A caller that only ends its own side still gets its answers.
       socket.allowHalfOpen = true;
@@ -217,10 +217,10 @@ export function createTlsListener(options: {
   return { server, useCredentials: (next) => server.setSecureContext(secureContextOptions(next)) };
 }
 
-function refusalOf(
+function rejectionOf(
   socket: TLSSocket,
   clientName: string | undefined,
-): { refusal: TlsRefusal; text: string } | undefined {
+): { refusal: TlsRejection; text: string } | undefined {
   if (socket.alpnProtocol !== 'h2') {
     return { refusal: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
   }

@@ -131,7 +131,7 @@ export interface Reservation {
    */
   readonly descriptors: number;
   /** Reserve: another place refused the call. This one only reads the counters, and records for a marker that nothing is held. */
-  refusedElsewhere: boolean;
+  isOverLimitElsewhere: boolean;
   /** Commit: whether to charge the amounts of an unknown id once, or only to report it. */
   readonly unknown: 'charge' | 'report';
   /** Commit: another place refused the call of this reservation, so it is removed without a trace. Of several for a marker, the youngest. */
@@ -345,7 +345,7 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
     otherQuotaPasses: given.otherQuotaPasses ?? false,
     width: given.width,
     descriptors: given.descriptors ?? 0,
-    refusedElsewhere: given.refusedElsewhere ?? false,
+    isOverLimitElsewhere: given.isOverLimitElsewhere ?? false,
     unknown: given.unknown ?? 'report',
     undoes: given.undoes ?? false,
     outcome: given.outcome ?? 'reserved',

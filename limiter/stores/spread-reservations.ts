@@ -106,7 +106,7 @@ async function reserve(
 ): Promise<void> {
   const call = holdOf(ops).reservation;
   const made: { part: Operation[]; isNew: boolean }[] = [];
-  const otherQuotaPasses = call.otherQuotaPasses || ops.some(mayRefuseAsQuota);
+  const otherQuotaPasses = call.otherQuotaPasses || ops.some(mayBeOverQuota);
   let expiresAtMs = 0;
   let isRefused = false;
   for (const part of parts) {
@@ -146,7 +146,7 @@ async function reserve(
       // They already remember this for a marker that they left out.
       const asked = call.isMarker ? part.filter(({ hold }) => hold!.outcome !== 'left-out') : part;
       if (asked.length === 0) return undefined;
-      return ask(asked, { note: undefined, refusedElsewhere: true }, places);
+      return ask(asked, { note: undefined, isOverLimitElsewhere: true }, places);
     }),
   );
 }
@@ -172,11 +172,11 @@ async function undo(part: readonly Operation[], places: ReservationPlaces): Prom
 
 const settledFirst = ['partial', 'settled', 'late', 'repeated'] as const;
 
-function mayRefuseAsQuota({ hold }: Operation): boolean {
+function mayBeOverQuota({ hold }: Operation): boolean {
   return hold!.isQuota && !hold!.isShadow;
 }
 
 function noQuotaPasses(ops: readonly Operation[]): boolean {
-  const quotas = ops.filter(mayRefuseAsQuota);
+  const quotas = ops.filter(mayBeOverQuota);
   return quotas.length > 0 && quotas.every(({ hold }) => hold!.outcome === 'left-out');
 }

@@ -12,7 +12,7 @@ export const topSettings = {
     kind: integer({ min: 0, max: 1_000 }),
     default: 128,
     summary:
-      'Number of keys over limit, N, that [`/top`](refusals.md#top-offenders) stores for each domain. It always has keys with more than one in N of the domain’s hits over limit. 0: none. Not in the Go service.',
+      'Number of keys over limit, N, that [`/top`](over-limit.md#top-offenders) stores for each domain. It always has keys with more than one in N of the domain’s hits over limit. 0: none. Not in the Go service.',
   },
   statsTopPeriodMs: {
     name: 'STATS_TOP_PERIOD',

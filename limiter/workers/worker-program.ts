@@ -10,7 +10,7 @@ import type { LimiterContext } from '../assembly/context.ts';
 import { loadServingModules } from '../assembly/optional-modules.ts';
 import { openServing, type ThreadServing } from '../assembly/serving.ts';
 import { defaultLease } from '../leases/settings.ts';
-import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
+import { registerRejectedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-statistics.ts';
 
@@ -39,7 +39,7 @@ const context: LimiterContext = {
   health: new Health(),
   log,
 };
-registerRefusedMetrics(context.registry);
+registerRejectedMetrics(context.registry);
 context.health.set('process', healthy);
 const storeHealth = new Health();
 storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));

@@ -31,7 +31,7 @@ export function readBoundedFile(path: string | number, bounds: FileBounds = {}):
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    refuseDevice(fd);
+    rejectDevice(fd);
     return Buffer.concat(chunksOf(new Source(fd, isNamedPipe(path, fd) ? bounds : { waitMs: 0 }), mostBytes));
   } finally {
     closeSync(fd);
@@ -114,7 +114,7 @@ function isOfProcess(path: string): boolean {
   return /^\/(?:dev|proc)\//.test(path);
 }
 
-function refuseDevice(fd: number): void {
+function rejectDevice(fd: number): void {
   const stats = fstatSync(fd);
   if (stats.isBlockDevice() || (stats.isCharacterDevice() && !isatty(fd) && !isEmptyDevice(stats.rdev)))
     throw new FileBoundError('is a device, which is not read');

@@ -37,7 +37,7 @@ export interface AdmittedCaller {
   hasDomain(domain: string): boolean;
 }
 
-export interface CallerRefusal {
+export interface CallerRejection {
   readonly refused: GrpcStatus;
   /**
    * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. Calls that are not
@@ -55,7 +55,7 @@ export const severalAuthorizations = '(several)';
 /** The only interface between listeners and the knowledge of callers. It is asked before a request is read. */
 export interface CallerGate {
   /** `authorization` is the field of that name, empty if there is none. A refusal is counted. */
-  admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal;
+  admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRejection;
 }
 
 /** The answer of a method with a stream of messages, for any transport. */

@@ -42,13 +42,13 @@ export interface ApiGuardOptions {
   noChanges: string | undefined;
   clock: Clock;
   /** Called when a request was refused. `detail` contains nothing of a token. */
-  onRefused(refused: ApiRefusal): void;
+  onRejected(refused: ApiRejection): void;
 }
 
-export type ApiRefusalReason = 'foreign' | 'unauthenticated' | 'slowed' | 'permission_denied';
+export type ApiRejectionReason = 'foreign' | 'unauthenticated' | 'slowed' | 'permission_denied';
 
-export interface ApiRefusal {
-  readonly reason: ApiRefusalReason;
+export interface ApiRejection {
+  readonly reason: ApiRejectionReason;
   readonly address: string;
   readonly detail: string;
 }
@@ -155,7 +155,7 @@ export class ApiGuard {
   #refuse(
     request: IncomingMessage,
     status: number,
-    reason: ApiRefusalReason,
+    reason: ApiRejectionReason,
     detail: string,
     members: Readonly<Record<string, unknown>> = {},
   ): never {
@@ -163,8 +163,8 @@ export class ApiGuard {
     throw new ApiProblem(status, detail, members);
   }
 
-  #note(request: IncomingMessage, reason: ApiRefusalReason, detail: string): void {
-    this.#options.onRefused({ reason, address: peerName(request.socket) ?? 'unknown', detail });
+  #note(request: IncomingMessage, reason: ApiRejectionReason, detail: string): void {
+    this.#options.onRejected({ reason, address: peerName(request.socket) ?? 'unknown', detail });
   }
 }
 

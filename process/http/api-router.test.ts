@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
 import { type HttpAnswer, httpAsk } from '../../test/support/http-ask.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { type ApiCaller, ApiGuard, type ApiGuardOptions, type ApiRefusal } from './api-guard.ts';
+import { type ApiCaller, ApiGuard, type ApiGuardOptions, type ApiRejection } from './api-guard.ts';
 import { type ApiRoute, checkDomain, domainOf } from './api-route.ts';
 import { ApiRouter } from './api-router.ts';
 import { HttpServer } from './http-server.ts';
@@ -56,7 +56,7 @@ const routes: ApiRoute[] = [
 interface Fixture {
   port: number;
   clock: ManualClock;
-  refused: ApiRefusal[];
+  refused: ApiRejection[];
   faults: string[];
   ask(
     path: string,
@@ -66,14 +66,14 @@ interface Fixture {
 
 async function start(options: Partial<ApiGuardOptions> = {}): Promise<Fixture> {
   const clock = new ManualClock();
-  const refused: ApiRefusal[] = [];
+  const refused: ApiRejection[] = [];
   const faults: string[] = [];
   const guard = new ApiGuard({
     token: () => undefined,
     hosts: { machine: 'Node-1.example', allowed: ['ops.example'], setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: undefined,
     clock,
-    onRefused: (one) => refused.push(one),
+    onRejected: (one) => refused.push(one),
     ...options,
   });
   const router = new ApiRouter({

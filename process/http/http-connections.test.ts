@@ -5,7 +5,7 @@ import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ConnectionMemory } from '../net/connection-memory.ts';
 import { LoopTurns } from '../time/loop-turns.ts';
-import type { HttpRefusal } from './http-connections.ts';
+import type { HttpRejection } from './http-connections.ts';
 import { type HttpCall, HttpServer } from './http-server.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -45,7 +45,7 @@ interface Options {
 async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Options = {}) {
   const timers = new ManualTimers();
   const connectionMemory = new ConnectionMemory({ maxBytes, timers });
-  const refused: HttpRefusal[] = [];
+  const refused: HttpRejection[] = [];
   const calls: HttpCall[] = [];
   let open = 0;
   const server = new HttpServer({

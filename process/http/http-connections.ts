@@ -16,15 +16,15 @@ import { FairQueue, LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
 import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
 /** Reasons for closing a connection, or refusing a request on it, and their texts. */
-export const httpRefusalTexts = {
+export const httpRejectionTexts = {
   too_many_connections:
     'the maximum number of connections is open, and this one was idle or unfinished longest of the address with most of them',
   too_many_bytes: 'it used most of the memory that all connections may use for unfinished work',
   too_many_pieces: 'its body arrived in too many pieces',
   too_many_header_bytes: 'the line and headers of its request are longer than 32 KiB',
 } as const;
-export type HttpRefusal = keyof typeof httpRefusalTexts;
-export const httpRefusals = Object.keys(httpRefusalTexts) as HttpRefusal[];
+export type HttpRejection = keyof typeof httpRejectionTexts;
+export const httpRejections = Object.keys(httpRejectionTexts) as HttpRejection[];
 
 export interface HttpConnectionsOptions {
   maxConnections: number;
@@ -34,7 +34,7 @@ export interface HttpConnectionsOptions {
   /** Called when a connection was opened or closed. */
   changed(by: 1 | -1): void;
   /** Called when a connection was closed, or a request on it refused. */
-  refused(reason: HttpRefusal, peer: string): void;
+  refused(reason: HttpRejection, peer: string): void;
 }
 
 export class HttpConnections {
@@ -133,7 +133,7 @@ export class HttpConnections {
   }
 
   /** Drops the first unopened connection of the address that has most of them. */
-  #shedComer(refusal?: HttpRefusal): void {
+  #shedComer(refusal?: HttpRejection): void {
     const comer = this.#comers.shed();
     if (comer === undefined) return;
     this.#turns.leave(comer);
@@ -198,7 +198,7 @@ export class HttpConnections {
     connection.since = this.#moves;
   }
 
-  #refuse(connection: HttpConnection, reason: HttpRefusal): void {
+  #refuse(connection: HttpConnection, reason: HttpRejection): void {
     this.#options.refused(reason, connection.name);
     if (reason === 'too_many_bytes' && connection.giveUp()) return;
     connection.destroy();

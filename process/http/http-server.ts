@@ -101,7 +101,7 @@ export class HttpServer implements HttpListener {
     // An unknown expectation may belong to the request that a proxy asks about, and Node would answer it with 417.
     this.#server.on('checkExpectation', answer);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
-      this.#refuseUnread(error, socket),
+      this.#rejectUnread(error, socket),
     );
     this.#server.on('tlsClientError', (error: Error, socket: TLSSocket) =>
       options.onHandshakeFailed?.(peerName(socket) ?? 'unknown', handshakeProblem(error, socket)),
@@ -152,7 +152,7 @@ export class HttpServer implements HttpListener {
    * Answers a request that Node cannot read as Node does. A header that is too long is received for a while: otherwise a proxy that is
    * still sending it would see a reset instead of the answer.
    */
-  #refuseUnread(error: NodeJS.ErrnoException, socket: Socket): void {
+  #rejectUnread(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#refused.has(socket)) return;
     this.#refused.add(socket);
     const status = statusOfUnread[error.code ?? ''] ?? 400;

@@ -2,7 +2,7 @@
 import type { ShutdownListener } from '../time/shutdown.ts';
 import type { Logger } from './logger.ts';
 
-export function settingRefused(log: Logger, error: { readonly message: string }): void {
+export function settingRejected(log: Logger, error: { readonly message: string }): void {
   log.fatal(error.message);
 }
 
@@ -38,7 +38,7 @@ export function shutdownLines(log: Logger): ShutdownListener {
 }
 
 /** For a file that programs import but that was passed to Node: without this line it would end silently, as if it had succeeded. */
-export function refuseToRun(file: string, command: string): void {
+export function reportNotRun(file: string, command: string): void {
   process.stderr.write(`${file} does not start by itself: run "bin/weir ${command}" instead\n`);
   process.exitCode = 2;
 }

@@ -139,7 +139,7 @@ export interface CertificateListener {
   /** Called when the TLS files provide a certificate: the first, or another one. */
   certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
   /** Called when the new contents of the files are rejected and the previous certificate stays. */
-  certificateRefused(problem: string): void;
+  certificateRejected(problem: string): void;
 }
 
 /** The same as `watchTlsCredentials`, with reports of the certificates; `use` receives all but the first. */
@@ -154,7 +154,7 @@ export async function watchCertificate(
       use(credentials);
       listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
     },
-    refused: (problem) => listener.certificateRefused(problem),
+    refused: (problem) => listener.certificateRejected(problem),
   });
   listener.certificateInUse({ expiresMs: expiryOf(watch.first), isFirst: true });
   return watch;

@@ -140,7 +140,7 @@ export class DocumentWalk {
     const found: T[] = [];
     const { length } = this.elements(list, (element, index) => {
       if (this.tape.kind(element) === NodeKind.MAP) found[index] = read(element);
-      else this.#refuseElement(element);
+      else this.#rejectElement(element);
     });
     found.length = length;
     return found;
@@ -152,7 +152,7 @@ export class DocumentWalk {
       const node = this.tape.resolve(key);
       this.#count(key);
       if (this.tape.kind(node) !== NodeKind.SCALAR) {
-        this.#refuseKey(node);
+        this.#rejectKey(node);
         return;
       }
       const name = keyText(node);
@@ -169,7 +169,7 @@ export class DocumentWalk {
     } else if (kind === NodeKind.MAP) {
       this.#keysOf(node);
     } else if (this.isUnsupported(node)) {
-      this.refuseUnsupported(node);
+      this.rejectUnsupported(node);
     }
   }
 
@@ -221,7 +221,7 @@ export class DocumentWalk {
     return type === 'float' || type === 'huge';
   }
 
-  refuseUnsupported(node: number): void {
+  rejectUnsupported(node: number): void {
     this.log.value(node, 'wrong-type', 'error checking config');
   }
 
@@ -285,7 +285,7 @@ export class DocumentWalk {
     this.#count(given);
     const key = tape.resolve(given);
     if (tape.kind(key) !== NodeKind.SCALAR) {
-      this.#refuseKey(key);
+      this.#rejectKey(key);
       return undefined;
     }
     const text = this.text(key);
@@ -333,12 +333,12 @@ export class DocumentWalk {
     this.log.warnKey(this.tape.resolve(key), 'duplicate-key', text);
   }
 
-  #refuseKey(key: number): void {
+  #rejectKey(key: number): void {
     const printed = this.checked(key, () => printedValue(this.tape, key));
     this.log.yaml(key, 'key-not-a-string', `invalid map key: ${printed}`);
   }
 
-  #refuseElement(element: number): void {
+  #rejectElement(element: number): void {
     const printed = this.checked(element, () => printedValue(this.tape, element));
     const text = `config error, yaml file contains list of type other than map: ${printed}`;
     this.log.value(element, 'list-element-not-a-map', text);

@@ -64,7 +64,7 @@ export class ManifestReader extends RuleReader<unknown> {
   }
 
   protected override isMap(value: unknown): boolean {
-    if (!isObject(value)) this.#refuseType('an object', value);
+    if (!isObject(value)) this.#rejectType('an object', value);
     return isObject(value);
   }
 
@@ -121,7 +121,7 @@ export class ManifestReader extends RuleReader<unknown> {
 
   #elements(value: unknown, most: number | undefined, read: (element: unknown, index: number) => void): void {
     if (!Array.isArray(value)) {
-      this.#refuseType('a list', value);
+      this.#rejectType('a list', value);
       return;
     }
     this.#path.push(0);
@@ -135,7 +135,7 @@ export class ManifestReader extends RuleReader<unknown> {
   }
 
   protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
-    if (typeof value !== 'string') return this.#refuseType('a string', value);
+    if (typeof value !== 'string') return this.#rejectType('a string', value);
     const { most = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
     // Characters are counted as the API server counts them: in code points.
     const length = value.length <= most ? 0 : [...value].length;
@@ -156,7 +156,7 @@ export class ManifestReader extends RuleReader<unknown> {
   }
 
   protected override numberOrText(value: unknown, wanted: string): string | undefined {
-    return isNumberOrText(value) ? String(value) : this.#refuseType(wanted, value);
+    return isNumberOrText(value) ? String(value) : this.#rejectType(wanted, value);
   }
 
   protected override spelled(word: string): string {
@@ -168,12 +168,12 @@ export class ManifestReader extends RuleReader<unknown> {
   }
 
   protected override boolean(value: unknown): boolean | undefined {
-    return typeof value === 'boolean' ? value : this.#refuseType('true or false', value);
+    return typeof value === 'boolean' ? value : this.#rejectType('true or false', value);
   }
 
   protected override uint32(value: unknown, { least = 0, most = maxUint32 }: FieldRow): number | undefined {
     if (typeof value !== 'number' || !Number.isFinite(value))
-      return this.#refuseType('a whole number', value);
+      return this.#rejectType('a whole number', value);
     if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value;
     return this.#refuse(`must be a whole number from ${least} to ${most}, found ${value}`);
   }
@@ -182,26 +182,26 @@ export class ManifestReader extends RuleReader<unknown> {
     const bounds = isNumberOrText(value) ? ` from ${least} to ${mostRequests}` : '';
     const number = readWholeNumber(value);
     if (number !== undefined && number >= least) return number;
-    return this.#refuseType(`a whole number${bounds}`, value);
+    return this.#rejectType(`a whole number${bounds}`, value);
   }
 
   protected override numbers(value: unknown, { most }: FieldRow): number[] {
     const found: number[] = [];
     this.#elements(value, most, (one) => {
       if (typeof one === 'number' && Number.isFinite(one)) found.push(one);
-      else this.#refuseType('a whole number', one);
+      else this.#rejectType('a whole number', one);
     });
     return found;
   }
 
   protected override metadata(value: unknown, { most = 0 }: FieldRow): JsonObject | undefined {
-    if (!isObject(value)) return this.#refuseType('an object', value);
+    if (!isObject(value)) return this.#rejectType('an object', value);
     if (!isWithin(value, most))
       return this.#refuse(`must nest objects and lists at most ${most} levels deep`);
     return Object.keys(value).length > 0 ? value : undefined;
   }
 
-  #refuseType(wanted: string, found: unknown): undefined {
+  #rejectType(wanted: string, found: unknown): undefined {
     this.#refuse(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
   }
 

@@ -11,7 +11,7 @@ const byApi: OverrideOrigin = {
   by: 'ada',
   fromMs: nowMs,
   maxSeconds: 2_592_000,
-  refusesPast: true,
+  rejectsPast: true,
 };
 const byFile: OverrideOrigin = {
   ...byApi,
@@ -19,7 +19,7 @@ const byFile: OverrideOrigin = {
   id: 'a.yaml:1',
   createdMs: 0,
   by: '',
-  refusesPast: false,
+  rejectsPast: false,
 };
 const match = [{ key: 'remote_address', value: '203.0.113.7' }];
 const good = { domain: 'shop', match, requestsPerUnit: 100, for: '2h', reason: 'a bad merge' };

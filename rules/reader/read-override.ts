@@ -67,7 +67,7 @@ class Check {
   override(): Override {
     const { domain = '', limit = '', reason = '' } = this.#written;
     const { source, createdMs, by, name } = this.#origin;
-    for (const field of ['domain', 'reason'] as const) this.#refuseBlank(this.#written[field], field);
+    for (const field of ['domain', 'reason'] as const) this.#rejectBlank(this.#written[field], field);
     const effect = this.#effect();
     const isGrant = effect.kind === 'grant';
     const id = this.#id(isGrant);
@@ -81,7 +81,7 @@ class Check {
     this.#problems.push({ path, text });
   }
 
-  #refuseBlank(text: string | undefined, ...path: DocumentPath): void {
+  #rejectBlank(text: string | undefined, ...path: DocumentPath): void {
     if (text?.trim() === '') this.#report(path, 'must not be empty');
   }
 
@@ -100,7 +100,7 @@ class Check {
     const { least, most } = rows.match;
     if (match?.length === 0) this.#report(['match'], `must have ${least} to ${most} entries, and has 0`);
     return (match ?? []).map(({ key, value = '' }, index) => {
-      this.#refuseBlank(key, 'match', index, 'key');
+      this.#rejectBlank(key, 'match', index, 'key');
       if (isGrant && value.includes('*'))
         this.#report(['match', index, 'value'], 'of a grant must be exact, without *');
       return { key: key ?? '', value };
@@ -172,7 +172,7 @@ class Check {
       );
       return undefined;
     }
-    if (this.#origin.refusesPast && endsMs <= this.#origin.fromMs)
+    if (this.#origin.rejectsPast && endsMs <= this.#origin.fromMs)
       this.#report(['expiresAt'], `${text} has passed`);
     return this.#inBounds('expiresAt', endsMs);
   }
@@ -254,7 +254,7 @@ export function readOverrideFile(
     const id = `${name}:${index + 1}`;
     const reading = readOverride(isObject(one) ? { ...one, domain } : one, {
       ...{ source: 'file', id, name: id, createdMs: 0, by: '', fromMs: options.nowMs },
-      ...{ maxSeconds: options.maxSeconds, refusesPast: false },
+      ...{ maxSeconds: options.maxSeconds, rejectsPast: false },
     });
     for (const { path, text: problem } of reading.problems ?? [])
       report(path[0] === 'domain' ? path : [...at, ...path], problem);

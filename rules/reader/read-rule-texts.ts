@@ -186,7 +186,7 @@ class TextsReader {
     const name = `${metadata.namespace}/${metadata.name}`;
     const { problems = [] } = readOverride(rest, {
       ...{ source: 'object', id: name, name, createdMs: 0, by: '', fromMs: 0 },
-      ...{ maxSeconds: Number.POSITIVE_INFINITY, refusesPast: false },
+      ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },
     });
     this.overrides += problems.length === 0 ? 1 : 0;
     for (const { path, text } of problems)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
+import { acceptedSpecs, rejectedSpecs } from '../../test/support/rejected-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
 import { manifestWords } from '../language/tables.ts';
@@ -12,7 +12,7 @@ function errorsOf(spec: unknown): string[] {
 }
 
 describe('readSpec', () => {
-  it.each(refusedSpecs)('refuses $name', ({ spec, reader }) => {
+  it.each(rejectedSpecs)('refuses $name', ({ spec, reader }) => {
     expect(errorsOf(spec)).toEqual(reader);
   });
 

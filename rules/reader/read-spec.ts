@@ -12,7 +12,7 @@ import { type FieldProblem, ManifestReader } from './manifest-reader.ts';
 
 const specTable = fieldTable(FieldPlace.FILE, specFields);
 
-export type SpecReading = AcceptedSpec | RefusedSpec;
+export type SpecReading = AcceptedSpec | RejectedSpec;
 
 export interface AcceptedSpec {
   ok: true;
@@ -25,7 +25,7 @@ export interface AcceptedSpec {
   ownFields: string[];
 }
 
-export interface RefusedSpec {
+export interface RejectedSpec {
   ok: false;
   /** The first 1,000; paths begin with `spec`. */
   errors: RuleError[];

@@ -208,7 +208,7 @@ class RuleFileReader extends RuleReader<number> {
     if (type === 'null') return;
     const isMetadata = goType === metadataType;
     if ((type === 'float' || type === 'huge') && !isMetadata) {
-      this.#walk.refuseUnsupported(node);
+      this.#walk.rejectUnsupported(node);
       return;
     }
     if (type === undefined && !isMetadata) this.#walk.keysIn(node);

@@ -31,7 +31,7 @@ export function limitWarnings(
   const warnings: RuleWarning[] = [];
   for (const placed of limits) {
     const { one, limit, path } = placed;
-    const odd = refusingAll(one.rule, limit) ?? neverTighter(one.rule, limit);
+    const odd = limitOfNone(one.rule, limit) ?? neverTighter(one.rule, limit);
     if (odd !== undefined) warnings.push(warningAt(one, [...path, ...odd.below], odd));
     for (const [index, name] of limit.replaces.entries()) {
       const isMutual = !limit.unlimited && replaced.get(name)?.has(limit.name) === true;
@@ -55,7 +55,7 @@ function placedLimits(one: PlacedRule): PlacedLimit[] {
 
 type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] };
 
-function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
+function limitOfNone({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
   const effect = shadowMode ? 'reports every request as over limit' : 'makes every request over limit';
   if (limit.requestsPerUnit === 0 && !limit.burst) {

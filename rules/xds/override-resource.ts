@@ -53,7 +53,7 @@ function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] 
 }
 
 /** The facts of every override that was sent. The server of the override has its own bound. */
-const sentOrigin = { source: 'object', refusesPast: false, maxSeconds: Number.POSITIVE_INFINITY } as const;
+const sentOrigin = { source: 'object', rejectsPast: false, maxSeconds: Number.POSITIVE_INFINITY } as const;
 
 /** Passes the fields of an override, as objects have them, to `read` (`readOverride`). Throws if the bytes are not such a message. */
 export function decodeOverride<Reading>(

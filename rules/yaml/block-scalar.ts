@@ -15,7 +15,7 @@ const header = /([|>])(?:([-+])([1-9])?|([1-9])([-+])?)?(?:[ \t]*|[ \t]+#[^\n]*)
 export function readBlockScalar(cursor: YamlCursor, parent: number): { end: number; text: string } {
   header.lastIndex = cursor.pos;
   const match = header.exec(cursor.text);
-  if (match === null) return refuseHeader(cursor);
+  if (match === null) return rejectHeader(cursor);
   const [, style, before, width, widthFirst, after] = match;
   const digit = Number(width ?? widthFirst ?? 0);
   const lines = new BlockLines(cursor, { parent, indent: digit === 0 ? -1 : parent + digit });
@@ -25,7 +25,7 @@ export function readBlockScalar(cursor: YamlCursor, parent: number): { end: numb
   return { end: lines.end, text: lines.chomped(before ?? after) };
 }
 
-function refuseHeader(cursor: YamlCursor): never {
+function rejectHeader(cursor: YamlCursor): never {
   const indicators = /^[-+1-9]*/.exec(cursor.text.slice(cursor.pos + 1, cursor.pos + 3))?.[0] ?? '';
   cursor.pos += 1 + indicators.length;
   if (cursor.text[cursor.pos] === '0') cursor.fail('found an indentation indicator equal to 0');

@@ -66,7 +66,7 @@ export class YamlCursor {
   }
 
   /** Throws because something other than a comma or the end follows, in brackets that opened at `opened`. */
-  refuseOpenBracket(opened: number, offset: number): never {
+  rejectOpenBracket(opened: number, offset: number): never {
     const closing = this.text[opened] === '{' ? '}' : ']';
     this.fail(`did not find expected ',' or '${closing}'`, offset);
   }
@@ -86,7 +86,7 @@ export class YamlCursor {
   }
 
   /** Throws if a list or map begins or continues on a line that has a tab before its content. */
-  refuseTab(): void {
+  rejectTab(): void {
     if (this.tabAt >= 0) this.fail('found a tab character that violates indentation', this.tabAt);
   }
 
@@ -111,12 +111,12 @@ export class YamlCursor {
   /** Ends the line, which must have no more content, and goes to the next content. */
   endLine(expected: string): void {
     this.skipBlanks();
-    if (!this.atLineEnd() || (this.peek() === HASH && !this.isCommentHere())) this.refuseContent(expected);
+    if (!this.atLineEnd() || (this.peek() === HASH && !this.isCommentHere())) this.rejectContent(expected);
     this.toContent();
   }
 
   /** Throws because there is content instead of what was expected. */
-  refuseContent(expected: string): never {
+  rejectContent(expected: string): never {
     const char = this.peek();
     if (char === 37 || char === 64 || char === 96) this.fail(noToken); // % @ `
     this.fail(this.atIndicator(COLON) ? 'mapping values are not allowed in this context' : expected);

@@ -97,7 +97,7 @@ class YamlReader {
     if (cursor.column >= 0) {
       // In a map that began at the column of this list item, a key must follow.
       const isInMap = this.#tape.kind(0) === NodeKind.MAP && cursor.text.charCodeAt(first) !== OPEN_BRACE;
-      cursor.refuseContent(isInMap && cursor.atIndicator(MINUS) ? expectedKey : expectedStart);
+      cursor.rejectContent(isInMap && cursor.atIndicator(MINUS) ? expectedKey : expectedStart);
     }
     this.#tape.rest = cursor.text.slice(cursor.pos);
     return this.#tape;
@@ -140,7 +140,7 @@ class YamlReader {
       if (cursor.atLineEnd()) this.#readBelow(parent, place, behind);
       else this.#readInline(parent, place);
     }
-    if (parent >= 0 && cursor.column > parent) cursor.refuseContent(place.expected);
+    if (parent >= 0 && cursor.column > parent) cursor.rejectContent(place.expected);
   }
 
   /** Reads the node that begins on a line below, if there is one. The cursor is at the end of a line. */
@@ -184,7 +184,7 @@ class YamlReader {
 
   #readEntry(column: number): void {
     const cursor = this.#cursor;
-    cursor.refuseTab();
+    cursor.rejectTab();
     let isCompact = true;
     if (cursor.atIndicator(QUESTION)) {
       cursor.pos++;
@@ -193,7 +193,7 @@ class YamlReader {
         this.#addEmpty(cursor.pos);
         return;
       }
-      cursor.refuseTab();
+      cursor.rejectTab();
     } else if (cursor.atIndicator(COLON)) {
       this.#addEmpty(cursor.pos);
     } else {
@@ -213,7 +213,7 @@ class YamlReader {
     const char = cursor.peek();
     if (cursor.atPlain()) this.#named(this.#tape.addSlice(start, cursor.readPlain(), true));
     else if (char === COLON) this.#addEmpty(start);
-    else if (!this.#readBracketsQuotesOrAlias(char)) this.#refuseStart(char);
+    else if (!this.#readBracketsQuotesOrAlias(char)) this.#rejectStart(char);
     const isOneLine = cursor.lineStart === lineStart;
     cursor.skipBlanks();
     if (cursor.peek() !== COLON || !isOneLine) cursor.fail(expectedColon, start);
@@ -224,13 +224,13 @@ class YamlReader {
     const cursor = this.#cursor;
     const list = this.#open(NodeKind.LIST);
     do {
-      cursor.refuseTab();
+      cursor.rejectTab();
       cursor.pos++;
       this.#readNode(column, { expected: expectedDash, isCompact: true });
     } while (cursor.column === column && cursor.atIndicator(MINUS));
     // In a map, a key may follow where a list in its column ends.
     if (cursor.column === column && column > parent) {
-      cursor.refuseContent(cursor.atPlain() && !cursor.atEntry() ? expectedColon : expectedDash);
+      cursor.rejectContent(cursor.atPlain() && !cursor.atEntry() ? expectedColon : expectedDash);
     }
     this.#close(list);
   }
@@ -250,7 +250,7 @@ class YamlReader {
       return;
     }
     const node = this.#tape.size;
-    if (!this.#readBracketsQuotesOrAlias(char)) this.#refuseStart(char);
+    if (!this.#readBracketsQuotesOrAlias(char)) this.#rejectStart(char);
     if (isCompact && cursor.lineStart === lineStart && (char === OPEN_BRACE || char === OPEN_BRACKET)) {
       cursor.skipBlanks();
       if (cursor.atIndicator(COLON)) {
@@ -266,7 +266,7 @@ class YamlReader {
   /** A map whose first key proved to be one when it had been read, because a colon came. Properties above are the map's. */
   #readMapBehindKey(key: number, column: number, above: InlineContext['above']): void {
     const cursor = this.#cursor;
-    cursor.refuseTab();
+    cursor.rejectTab();
     this.#wrap(key, this.#tape.start(key));
     if (above?.tag === true) this.#tape.moveTag(key + 1, key);
     const anchored = above?.anchor === true && this.#anchored.find(({ node }) => node === key + 1);
@@ -431,7 +431,7 @@ class YamlReader {
   /** Returns whether a comma follows a member; if not, the bracket does that closes. */
   #hasComma(opened: number, closing: number): boolean {
     const char = this.#cursor.peek();
-    if (char !== COMMA && char !== closing) this.#cursor.refuseOpenBracket(opened, this.#cursor.pos);
+    if (char !== COMMA && char !== closing) this.#cursor.rejectOpenBracket(opened, this.#cursor.pos);
     return char === COMMA;
   }
 
@@ -440,17 +440,17 @@ class YamlReader {
     const cursor = this.#cursor;
     cursor.skipBlanks();
     if (!cursor.atLineEnd()) return;
-    if (cursor.peek() === HASH && !cursor.isCommentHere()) cursor.refuseOpenBracket(opened, cursor.pos);
+    if (cursor.peek() === HASH && !cursor.isCommentHere()) cursor.rejectOpenBracket(opened, cursor.pos);
     cursor.toContent();
-    if (cursor.column < 0) cursor.refuseOpenBracket(opened, opened);
+    if (cursor.column < 0) cursor.rejectOpenBracket(opened, opened);
   }
 
-  #refuseStart(char: number): never {
+  #rejectStart(char: number): never {
     const cursor = this.#cursor;
     if (cursor.atIndicator(MINUS)) cursor.fail('block sequence entries are not allowed in this context');
     if (cursor.atIndicator(QUESTION)) cursor.fail('mapping keys are not allowed in this context');
     if (char === COMMA || char === CLOSE_BRACKET || char === CLOSE_BRACE) cursor.fail(expectedContent);
-    return cursor.refuseContent(noToken);
+    return cursor.rejectContent(noToken);
   }
 
   #open(kind: NodeKind): number {

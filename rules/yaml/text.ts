@@ -124,17 +124,17 @@ export function readEscape(text: string, offset: number): Escape {
   const known = simple[letter];
   if (known !== undefined) return { text: known, end: offset + 2 };
   const digits = digitCounts[letter];
-  if (digits === undefined) throw refusedEscape('found unknown escape character', offset + 1);
+  if (digits === undefined) throw rejectedEscape('found unknown escape character', offset + 1);
   const end = offset + 2 + digits;
   const code = hexNumber(text.slice(offset + 2, end), digits);
-  if (code < 0) throw refusedEscape('did not find expected hexdecimal number', offset);
+  if (code < 0) throw rejectedEscape('did not find expected hexdecimal number', offset);
   if (code < 0xd800 || (code > 0xdfff && code <= 0x10ffff)) return { text: String.fromCodePoint(code), end };
   const low = code < 0xdc00 && letter === 'u' ? lowSurrogateAt(text, end) : -1;
-  if (low < 0) throw refusedEscape('found invalid Unicode character escape code', offset);
+  if (low < 0) throw rejectedEscape('found invalid Unicode character escape code', offset);
   return { text: String.fromCharCode(code, low), end: end + 6 };
 }
 
-function refusedEscape(text: string, offset: number): YamlSyntaxError {
+function rejectedEscape(text: string, offset: number): YamlSyntaxError {
   return new YamlSyntaxError({ text, offset });
 }
 

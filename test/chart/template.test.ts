@@ -19,7 +19,7 @@ import {
   tryChart,
   type Values,
 } from '../support/helm-chart.ts';
-import { refusedValues } from './refused-values.ts';
+import { rejectedValues } from './rejected-values.ts';
 import { valueCases } from './value-cases.ts';
 
 const redis = { url: 'redis:6379' };
@@ -394,7 +394,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(named({ tag: '9', digest })).toBe(`weir@${digest}`);
   });
 
-  it.each(refusedValues)('says: %s', (said, values) => {
+  it.each(rejectedValues)('says: %s', (said, values) => {
     const { status, stderr } = tryChart(values);
     expect(status).toBe(1);
     expect(stderr).toContain(said);

@@ -187,7 +187,7 @@ descriptors:
     const json = write('a.json', runWeir(['convert', '--to', 'xds', rules]).stdout);
     const objects = write('m.yaml', runWeir(['convert', '--to', 'manifest', '--name', 'a', rules]).stdout);
     // Each is said of all three.
-    const refusedBy = (...settings: string[]) => {
+    const rejectedBy = (...settings: string[]) => {
       const flags = settings.flatMap((one) => ['--setting', one]);
       const { status, stdout } = runWeir(['check', rules, json, objects, ...flags]);
       const found = stdout.match(/(?<=of 'd\.)\w+' cannot be (?:counted|stored): [A-Z_]+/g) ?? [];
@@ -201,22 +201,22 @@ descriptors:
       `b' cannot be counted: ${why}`,
       `e' cannot be stored: ${why}`,
     ];
-    expect(refusedBy()).toEqual([0]);
-    expect(refusedBy('BACKEND_TYPE=memory', 'REDIS_SCRIPTS=never')).toEqual([0]);
-    expect(refusedBy('BACKEND_TYPE=memcache')).toEqual(narrow('BACKEND_TYPE'));
-    expect(refusedBy('REDIS_SCRIPTS=never')).toEqual(narrow('REDIS_SCRIPTS'));
-    expect(refusedBy('REDIS_TYPE=sentinel')).toEqual([0]);
-    expect(refusedBy('REDIS_TYPE=cluster')).toEqual(unkept('REDIS_TYPE'));
-    expect(refusedBy('REDIS_TYPE=cluster', 'COUNTER_KEYS=unambiguous')).toEqual([0]);
-    expect(refusedBy('REDIS_PERSECOND=true', 'REDIS_PERSECOND_TYPE=cluster')).toEqual(
+    expect(rejectedBy()).toEqual([0]);
+    expect(rejectedBy('BACKEND_TYPE=memory', 'REDIS_SCRIPTS=never')).toEqual([0]);
+    expect(rejectedBy('BACKEND_TYPE=memcache')).toEqual(narrow('BACKEND_TYPE'));
+    expect(rejectedBy('REDIS_SCRIPTS=never')).toEqual(narrow('REDIS_SCRIPTS'));
+    expect(rejectedBy('REDIS_TYPE=sentinel')).toEqual([0]);
+    expect(rejectedBy('REDIS_TYPE=cluster')).toEqual(unkept('REDIS_TYPE'));
+    expect(rejectedBy('REDIS_TYPE=cluster', 'COUNTER_KEYS=unambiguous')).toEqual([0]);
+    expect(rejectedBy('REDIS_PERSECOND=true', 'REDIS_PERSECOND_TYPE=cluster')).toEqual(
       unkept('REDIS_PERSECOND_TYPE'),
     );
-    expect(refusedBy('STORE_FAILURE_MODE=local')).toEqual(unkept('STORE_FAILURE_MODE'));
-    expect(refusedBy('CACHE_KEY_PREFIX=x{}')).toEqual([1, "b' cannot be counted: CACHE_KEY_PREFIX"]);
+    expect(rejectedBy('STORE_FAILURE_MODE=local')).toEqual(unkept('STORE_FAILURE_MODE'));
+    expect(rejectedBy('CACHE_KEY_PREFIX=x{}')).toEqual([1, "b' cannot be counted: CACHE_KEY_PREFIX"]);
     const months = 'USE_CALENDAR_MONTH_RATE_LIMIT';
-    expect(refusedBy(`${months}=true`)).toEqual([1, `c' cannot be counted: ${months}`]);
+    expect(rejectedBy(`${months}=true`)).toEqual([1, `c' cannot be counted: ${months}`]);
     for (const wrong of ['BACKEND_TYPE', 'BACKEND_TYPE=disk', 'NEAR_LIMIT_RATO=1'])
-      expect(refusedBy(wrong)).toEqual([2]);
+      expect(rejectedBy(wrong)).toEqual([2]);
     const cluster = ['check', rules, '--setting', 'REDIS_TYPE=cluster', '--setting'];
     expect(runWeir([...cluster, 'COUNTER_KEYS=unambiguous']).status).toBe(0);
     expect(runWeir([...cluster, 'COUNTER_KEYS=compatible']).status).toBe(1);

@@ -14,7 +14,7 @@ import { manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
 import { documentPaths, projectRoot, readDocument } from '../support/documents.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { caseCount } from '../support/property-cases.ts';
-import { acceptedSpecs, refusedSpecs } from '../support/refused-specs.ts';
+import { acceptedSpecs, rejectedSpecs } from '../support/rejected-specs.ts';
 import { anyRules } from '../support/rule-arbitraries.ts';
 import { runCommand } from '../support/run-command.ts';
 
@@ -270,7 +270,7 @@ describe('manifests', () => {
 
   // A schema that refers to itself has no end.
   it.each(
-    refusedSpecs.filter(
+    rejectedSpecs.filter(
       ({ server }) => !/descriptors: Too many: \d+: must have at most 0|levels/.test(server),
     ),
   )('do not have $name', ({ spec }) => {

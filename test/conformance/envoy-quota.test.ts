@@ -12,7 +12,7 @@ import { envoyProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { LoadedDeadline, machineLoad } from '../support/machine-load.ts';
 import { abandon, assign, PlayedQuotaServer, tokens } from '../support/played-quota-server.ts';
-import { quotaEnvoyConfig, refusedAfterwards, refusedAtFirst } from '../support/quota-envoy.ts';
+import { deniedAfterwards, deniedAtFirst, quotaEnvoyConfig } from '../support/quota-envoy.ts';
 
 /** How often Envoy reports, and looks whether its stream is open. */
 const reportMs = 5_000;
@@ -90,9 +90,9 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
         domain: 'edge',
         callMetadata: [{ key: 'x-fleet', value: 'blue' }],
         kinds: {
-          '': { ...refusedAtFirst, ...refusedAfterwards, reporting_interval: '60s' },
+          '': { ...deniedAtFirst, ...deniedAfterwards, reporting_interval: '60s' },
           reuse: {
-            ...refusedAtFirst,
+            ...deniedAtFirst,
             expired_assignment_behavior: {
               expired_assignment_behavior_timeout: '600s',
               reuse_last_assignment: {},

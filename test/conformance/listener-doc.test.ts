@@ -7,7 +7,7 @@ import { initialHeaderTableBytes, initialMaxFrameBytes } from '../../limiter/htt
 import { type BudgetLimits, defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
 import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
-import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
+import { connectionRejections } from '../../limiter/sockets/socket-server.ts';
 import { handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 
 const text = readFileSync(new URL('../../docs/grpc-listener.md', import.meta.url), 'utf8');
@@ -98,7 +98,7 @@ describe('docs/grpc-listener.md', () => {
 
   it('explains every reason for the end of a connection, in the order of the code', () => {
     const reasons = rows.map(([what]) => /^`([a-z0-9_]+)`$/.exec(what ?? '')?.[1]).filter((what) => what);
-    expect(reasons).toEqual(connectionRefusals);
+    expect(reasons).toEqual(connectionRejections);
   });
 
   it('has the defaults of the ages of a connection', () => {

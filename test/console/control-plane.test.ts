@@ -34,7 +34,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
   let controlPlane: InProcessControlPlane;
   let limiters: LimiterProcess[] = [];
   let page: Page;
-  let refuser: ScriptedXdsClient | undefined;
+  let rejectingClient: ScriptedXdsClient | undefined;
 
   const put = (requests: number): void =>
     writeFileSync(
@@ -62,7 +62,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
   }, 120_000);
 
   afterAll(async () => {
-    refuser?.close();
+    rejectingClient?.close();
     await browser?.close();
     await Promise.all(limiters.map((one) => one.stop()));
     await controlPlane?.stop();
@@ -115,7 +115,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
   });
 
   it('shows what a limiter refuses, in its words', async () => {
-    refuser = new ScriptedXdsClient({
+    rejectingClient = new ScriptedXdsClient({
       port: controlPlane.ports.xds,
       nodeId: 'limiter-2',
       userAgentName: 'weir',

@@ -18,7 +18,7 @@ import { installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
-import { documentedMistakes, refusalLines } from '../support/documented-mistakes.ts';
+import { documentedMistakes, rejectionLines } from '../support/documented-mistakes.ts';
 import { eventually } from '../support/eventually.ts';
 import { helmProgram, opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
@@ -131,7 +131,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   it.each(documentedMistakes.filter(({ webhook }) => webhook !== ''))(
     'refuses in words what the API server takes: $name',
     async ({ spec, webhook }) => {
-      expect(await refusalLines(api, 'shop', spec)).toEqual([`${denied}${webhook}`]);
+      expect(await rejectionLines(api, 'shop', spec)).toEqual([`${denied}${webhook}`]);
     },
   );
 

@@ -72,7 +72,7 @@ describe('an anonymous client', () => {
   it('gets no rules, and nothing that it says counts', async () => {
     const running = await start({ tokensFile: tokensFile(`edge ${edgeToken}`) });
     const client = connect(running, { userAgentName: 'weir', metadata: { pod: 'p', fleet: 'blue' } });
-    client.refuseWith('these rules are bad');
+    client.rejectWith('these rules are bad');
     client.request({ versionInfo: 'v', responseNonce: 'n', refusal: 'these rules are bad' });
     expect(await outcome(client)).toBe(
       '16 UNAUTHENTICATED: the client does not prove its identity: send a token (authorization: Bearer ...)',

@@ -13,12 +13,12 @@ import { descriptorLevels } from '../../rules/language/fields.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
-import { documentedMistakes, inNewerWords, refusalLines } from '../support/documented-mistakes.ts';
+import { documentedMistakes, inNewerWords, rejectionLines } from '../support/documented-mistakes.ts';
 import { eventually } from '../support/eventually.ts';
 import { exampleCases, examplesFolder } from '../support/example-cases.ts';
 import { kubectlScalars } from '../support/kubectl-scalars.ts';
 import { LoadedDeadline } from '../support/machine-load.ts';
-import { acceptedSpecs, nested, refusedSpecs } from '../support/refused-specs.ts';
+import { acceptedSpecs, nested, rejectedSpecs } from '../support/rejected-specs.ts';
 
 const root = join(import.meta.dirname, '../..');
 const crdFolder = join(root, 'crds');
@@ -137,14 +137,14 @@ describeWithBareApiServer('RateLimitConfigs on the API server', (api) => {
     expect(JSON.parse(body).spec).toEqual({ className: 'weir', fleet: 'default', ...spec });
   });
 
-  it.each(refusedSpecs)('are refused with $name', ({ spec, server }) => {
+  it.each(rejectedSpecs)('are refused with $name', ({ spec, server }) => {
     const { status, body } = tryApply(spec);
     expect(inNewerWords(JSON.parse(body).message)).toContain(server);
     expect(status).toBeGreaterThanOrEqual(400);
   });
 
   it.each(documentedMistakes)('are said to be wrong in these words: $name', async (mistake) => {
-    const lines = await refusalLines(api(), 'default', mistake.spec);
+    const lines = await rejectionLines(api(), 'default', mistake.spec);
     expect(lines.map(inNewerWords)).toEqual(isOldest ? mistake.oldestServer : mistake.server);
   });
 

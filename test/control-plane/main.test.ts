@@ -788,7 +788,7 @@ describe('a control plane', () => {
         userAgentName: 'weir',
         metadata: { ...metadata, pod: `limiter-${instance}`, instance },
       });
-      stranger.refuseWith('these rules are bad');
+      stranger.rejectWith('these rules are bad');
       return stranger;
     });
     for (const stranger of strangers) {

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const path = '/v1/webhooks/default/secret';
 const token = 'T0KEN-of-the-api';
-const tokenRefused = 'A new secret cannot be used: the previous one stays in use: API_TOKEN_FILE';
+const tokenRejected = 'A new secret cannot be used: the previous one stays in use: API_TOKEN_FILE';
 const key = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
 
 /** What was logged. */
@@ -160,10 +160,10 @@ describe('openSecretApi', () => {
     expect((await ask()).status).toBe(200);
     writeFileSync(file, '\n');
     const files = (): string[] => reported.filter((line) => line.includes('API_TOKEN_FILE'));
-    await eventually(() => expect(files()).toEqual([`${tokenRefused}: ${file}: the token is empty`]));
+    await eventually(() => expect(files()).toEqual([`${tokenRejected}: ${file}: the token is empty`]));
     expect((await ask()).status).toBe(200);
     writeFileSync(file, 'short');
-    const short = `${tokenRefused}: ${file}: the token must have at least 16 characters, it has 5`;
+    const short = `${tokenRejected}: ${file}: the token must have at least 16 characters, it has 5`;
     await eventually(() => expect(files()[1]).toBe(short));
     expect((await ask()).status).toBe(200);
     writeFileSync(file, 'another-token-of-the-api');

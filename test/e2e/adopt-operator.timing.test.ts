@@ -143,7 +143,7 @@ describe.skipIf(!canRun)('four nights', () => {
   }
 
   /** Asks until every limiter has refused it once, and remembers that. */
-  async function untilRefused(client?: string): Promise<void> {
+  async function untilOverLimit(client?: string): Promise<void> {
     await eventually(async () => {
       for (let i = 0; i < 9; i++) expect(await ask(client)).toBe(429);
     });
@@ -163,7 +163,7 @@ describe.skipIf(!canRun)('four nights', () => {
 
   it('a tenant hammers, and is right: let him through now, and put it back', async () => {
     const client = '203.0.113.7';
-    await untilRefused(client);
+    await untilOverLimit(client);
     const top = run(command('Too many 429 responses', 'weir top'));
     expect(top.output).toMatch(/remote_address.*203\.0\.113\.7/);
     const why = run(command('Too many 429 responses', 'weir why'));
@@ -179,13 +179,13 @@ describe.skipIf(!canRun)('four nights', () => {
     expect(others).toEqual([]);
     expect(page).toContain('`weir override rm <id>`');
     expect(run(`weir override rm ${id}`)).toMatchObject({ status: 0 });
-    await untilRefused(client);
+    await untilOverLimit(client);
 
     expect(run(command(raise, 'weir counters grant'))).toMatchObject({ status: 0 });
     await passesFor(client, 2_000);
     const [grant] = await overrideIds();
     expect(run(`weir override rm ${grant}`)).toMatchObject({ status: 0 });
-    await untilRefused(client);
+    await untilOverLimit(client);
     expect(run(command(raise, 'weir counters reset'))).toMatchObject({ status: 0 });
     expect(await ask(client)).toBe(200);
   }, 120_000);
@@ -240,7 +240,7 @@ describe.skipIf(!canRun)('four nights', () => {
     expect(run(explain).output).toMatch(/similar: remote_adress/);
 
     put(manifest('remote_address', 2));
-    await untilRefused(client);
+    await untilOverLimit(client);
     expect(run(explain).output).toMatch(/remote_address/);
     const why = run(command('A request matches the wrong rule', 'weir why'));
     expect(why).toMatchObject({ status: 0, output: expect.stringMatching(/remote_address/) });

@@ -87,7 +87,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
   }, 60_000);
 
   it('say which limiter refuses a change, and in its words', async () => {
-    foreign.refuseWith('cannot load that');
+    foreign.rejectWith('cannot load that');
     apply({ name: 'shop', domain: 'shop', requests: 6 });
     apply({ name: 'mail', domain: 'mail', requests: 1 });
     await eventually(() => expect(conditionOf(api(), 'mail', 'Programmed')).toBe('False Refused'));

@@ -42,7 +42,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
   let port: number;
 
   /** Asks until it is refused; gives how often it passed, and the answer that refused. */
-  const askUntilRefused = async (path: string): Promise<{ passed: number; refusal: Response }> => {
+  const askUntilOverLimit = async (path: string): Promise<{ passed: number; refusal: Response }> => {
     for (let passed = 0; ; passed++) {
       const response = await fetch(`http://127.0.0.1:${port}${path}`);
       await response.arrayBuffer();
@@ -86,7 +86,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
   });
 
   it('is reported when a fixed window of 50 hours ends', async () => {
-    const { passed, refusal } = await askUntilRefused('/fixed');
+    const { passed, refusal } = await askUntilOverLimit('/fixed');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 180_000 - elapsed(180_000));
     // Envoy names windows by their unit, and this one has none.
@@ -94,20 +94,20 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
   });
 
   it('is reported when one more hit passes a sliding window', async () => {
-    const { passed, refusal } = await askUntilRefused('/sliding');
+    const { passed, refusal } = await askUntilOverLimit('/sliding');
     expect(passed).toBe(2);
     // In the next window, when half of this one's two hits are out of sight.
     expectRetryAfter(refusal, 172_800 - elapsed(172_800) + 86_400);
   });
 
   it('is reported when a bucket has the next token', async () => {
-    const { passed, refusal } = await askUntilRefused('/bucket');
+    const { passed, refusal } = await askUntilOverLimit('/bucket');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 300);
   });
 
   it('is notified of the limit that refuses longest where there are several', async () => {
-    const { passed, refusal } = await askUntilRefused('/several');
+    const { passed, refusal } = await askUntilOverLimit('/several');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 3600);
     expect(refusal.headers.get('x-ratelimit-limit')).toBe('1, 1;w=3600');

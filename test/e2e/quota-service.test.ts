@@ -15,7 +15,7 @@ import { freePort } from '../support/free-port.ts';
 import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { type LimiterProcess, type RunningLimiter, startLimiter } from '../support/limiter-process.ts';
 import { QuotaClient } from '../support/quota-client.ts';
-import { quotaEnvoyConfig, refusedAfterwards, refusedAtFirst } from '../support/quota-envoy.ts';
+import { deniedAfterwards, deniedAtFirst, quotaEnvoyConfig } from '../support/quota-envoy.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { replaced } from '../support/replaced.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -110,7 +110,7 @@ async function figures(limiter: RunningLimiter, pattern: RegExp): Promise<Record
 describeWithServer('quota clients', envoyProgram, (envoyPath) => {
   const start = async (limiterPort: number): Promise<QuotaEnvoy> => {
     const listenPort = await freePort();
-    const kinds = { '': { ...refusedAtFirst, ...refusedAfterwards } };
+    const kinds = { '': { ...deniedAtFirst, ...deniedAfterwards } };
     const config = quotaEnvoyConfig({ listenPort, serverPort: limiterPort, domain: 'edge', kinds });
     const envoy = await startEnvoy(envoyPath, config);
     onTestFinished(() => envoy.stop());

@@ -84,7 +84,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
   it('report what becomes accepted and programmed, refused, rejected', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 1 });
     await eventually(() => expect(reported('shop').toSorted()).toEqual(['accepted 1', 'programmed 1']));
-    limiter.refuseWith('no room for that');
+    limiter.rejectWith('no room for that');
     apply({ name: 'shop', domain: 'shop', requests: 2 });
     await eventually(() => expect(reported('shop')).toContain('refused 2'));
     const refusal = receiver.deliveries.map(read).find(({ type }) => type === 'ratelimitconfig.refused');

@@ -5,7 +5,7 @@ import { memcachedKilledCases } from './cases/memcached-killed.ts';
 import { redisCertificateCases } from './cases/redis-certificate.ts';
 import { leaseCases, redisKilledCases } from './cases/redis-killed.ts';
 import { redisNetworkCases } from './cases/redis-network.ts';
-import { redisRefusesCases } from './cases/redis-refuses.ts';
+import { redisRejectsCases } from './cases/redis-rejects.ts';
 import { sentinelFailoverCases } from './cases/sentinel-failover.ts';
 import type { FaultCase } from './fault-case.ts';
 
@@ -14,7 +14,7 @@ export const allCases: readonly FaultCase[] = [
   ...redisKilledCases,
   ...leaseCases,
   ...redisNetworkCases,
-  ...redisRefusesCases,
+  ...redisRejectsCases,
   ...longKeyCases,
   ...redisCertificateCases,
   ...failureModeCases,

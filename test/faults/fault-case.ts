@@ -14,7 +14,7 @@ export interface FaultCase {
   needs: readonly ServerProgram[];
   bounds: FaultBounds;
   /** An exhausted limit may refuse hits without counting them: they are not lost. Defaults to false. */
-  refusesUncounted?: boolean;
+  rejectsUncounted?: boolean;
   /** Appended to every key: makes keys of any length. */
   keyPadding?: string;
   /** Starts the store, which is empty. */

@@ -25,7 +25,7 @@ const figuresOf = (
     held: new Map(Object.entries(held)),
     openSpans: [{ fromMs: 100, toMs: 200 }],
     stalls: new GeneratorStalls(),
-    refusesUncounted: false,
+    rejectsUncounted: false,
     ...evidence,
   });
 
@@ -55,7 +55,7 @@ describe('faultFigures', () => {
 
   it('call a refusal lost that an exhausted limit may give uncounted only where less than the limit is held', () => {
     const answers = [answer({ limit: 1 }), answer({ limit: 1, outcome: 'OVER_LIMIT' })];
-    const lost = (a: number) => figuresOf(answers, { a }, { refusesUncounted: true }).lost;
+    const lost = (a: number) => figuresOf(answers, { a }, { rejectsUncounted: true }).lost;
     expect([0, 1, 2].map(lost)).toEqual([2, 0, 0]);
   });
 

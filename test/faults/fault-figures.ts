@@ -40,7 +40,7 @@ export interface FaultEvidence {
   openSpans: readonly OpenSpan[];
   stalls: GeneratorStalls;
   /** An exhausted limit may refuse hits without counting them. */
-  refusesUncounted: boolean;
+  rejectsUncounted: boolean;
 }
 
 interface CounterTally {
@@ -60,7 +60,7 @@ const neverSent =
   /^(?:the limiter does not ask the store until it answers again|(?:Redis|node \S+) is not connected)/;
 
 export function faultFigures(evidence: FaultEvidence): FaultFigures {
-  const { sent, answers, held, openSpans, stalls, refusesUncounted } = evidence;
+  const { sent, answers, held, openSpans, stalls, rejectsUncounted } = evidence;
   const errors = answers.filter(({ outcome }) => outcome === 'ERROR').length;
   const tallies = tallied(answers);
   const sum = (of: (tally: CounterTally, held: number) => number): number => {
@@ -81,7 +81,7 @@ export function faultFigures(evidence: FaultEvidence): FaultFigures {
       stalls,
     ),
     overAdmitted: sum(({ admitted, limit }) => admitted - limit),
-    lost: sum(({ counted, limit }, there) => (refusesUncounted && there >= limit ? 0 : counted - there)),
+    lost: sum(({ counted, limit }, there) => (rejectsUncounted && there >= limit ? 0 : counted - there)),
     countedTwice: sum(({ counted, uncertain }, there) => there - counted - uncertain),
   };
 }

@@ -93,7 +93,7 @@ async function underFault(
         held,
         openSpans: watch.spans,
         stalls,
-        refusesUncounted: faultCase.refusesUncounted === true,
+        rejectsUncounted: faultCase.rejectsUncounted === true,
       }),
       heapGrowthBytes,
       internalFaults: await faultsAtItsEnd(limiter),

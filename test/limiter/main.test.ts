@@ -10,7 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { kuadrantMethods } from '../../limiter/kuadrant/kuadrant-service.ts';
 import { budgetOutcomes } from '../../limiter/service/decision.ts';
 import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
-import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
+import { connectionRejections } from '../../limiter/sockets/socket-server.ts';
 import { forwardAnswers } from '../../limiter/stats/registry/forward-auth-stats.ts';
 import { adminChanges } from '../../limiter/stats/registry/operator-stats.ts';
 import { packageVersion } from '../../process/files/package-file.ts';
@@ -930,7 +930,7 @@ describe('a limiter', () => {
         ['Check', 'List', ...kuadrantMethods].map((name) => [`ratelimit_server.${name}.total_requests`, 0]),
       ),
       'ratelimit_server.ShouldRateLimit.total_requests': 1,
-      ...Object.fromEntries(connectionRefusals.map((reason) => [`ratelimit_server.http2.${reason}`, 0])),
+      ...Object.fromEntries(connectionRejections.map((reason) => [`ratelimit_server.http2.${reason}`, 0])),
       'ratelimit_server.http2.connections': expect.any(Number),
       'runtime.load_attempts': 1,
       'runtime.load_failures': 0,

@@ -281,7 +281,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a rejected fleet waits 30 minutes',
     file: 'control-plane/fleets/fleet-store.ts',
-    within: 'refusedPauseMs',
+    within: 'pauseAfterRejectionMs',
     search: '30_000',
     replace: '1_800_000',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',

@@ -14,7 +14,7 @@ const formulas = folder === 'limiter/algorithms' ? ['test/stores/algorithms-in-r
 /** Tests of stores that wait for 5 s and more, for servers that are silent, full or taken over. A survivor would wait for all of them. */
 const waiting = [
   ...['abandoned-ops', 'lease-race', 'own-standstill', 'redis-bounds', 'redis-cluster*', 'redis-eviction'],
-  ...['redis-not-counted', 'redis-scripts-refused', 'redis-sentinel', 'redis-troubles', 'store-silence'],
+  ...['redis-not-counted', 'redis-scripts-rejected', 'redis-sentinel', 'redis-troubles', 'store-silence'],
 ].map((name) => `test/stores/${name}.test.ts`);
 const controlPlanes = (): string[] => [
   ...globSync('test/control-plane/*.test.ts').filter((file) => !needsServer(readFileSync(file, 'utf8'))),

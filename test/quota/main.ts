@@ -82,7 +82,7 @@ if (isExceeded) {
 endScript();
 
 function printRun(run: QuotaRun, figures: QuotaFigures): void {
-  const { over, used, emptySeconds, jain, firstMs, firstRefused } = figures;
+  const { over, used, emptySeconds, jain, firstMs, firstOverLimit } = figures;
   if (over > 0) isExceeded = true;
   const parts = run.skew.map((part) => Math.round(part * 100)).join('/');
   const name = `${run.limit} in ${run.windowSeconds} s, ${parts}, ${run.isPoisson ? 'Poisson' : 'constant'}`;
@@ -94,7 +94,7 @@ function printRun(run: QuotaRun, figures: QuotaFigures): void {
       emptySeconds,
       jain.toFixed(3),
       Math.round(firstMs),
-      firstRefused,
+      firstOverLimit,
     ],
   ];
   console.log(`| ${cells.join(' | ')} |`);

@@ -9,7 +9,7 @@ import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
 import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
-import { quotaEnvoyConfig, refusedAfterwards, refusedAtFirst } from '../support/quota-envoy.ts';
+import { deniedAfterwards, deniedAtFirst, quotaEnvoyConfig } from '../support/quota-envoy.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -46,7 +46,7 @@ export interface QuotaFigures {
   readonly jain: number;
   /** Until the first request passed, and how many were refused before. */
   readonly firstMs: number;
-  readonly firstRefused: number;
+  readonly firstOverLimit: number;
 }
 
 export interface QuotaPrograms {
@@ -117,7 +117,7 @@ class QuotaSite {
         }),
       );
     }
-    const kinds = { '': { ...refusedAtFirst, ...refusedAfterwards } };
+    const kinds = { '': { ...deniedAtFirst, ...deniedAfterwards } };
     for (const n of skew.keys()) {
       const port = await freePort();
       const proxy = await TcpProxy.to(this.#limiters[n % this.#limiters.length]!.ports.grpc);
@@ -135,7 +135,7 @@ class QuotaSite {
 
   async measure(): Promise<QuotaFigures> {
     const { limit, windowSeconds, windows, fault } = this.#run;
-    const { firstMs, firstRefused } = await this.#open();
+    const { firstMs, firstOverLimit } = await this.#open();
     const windowMs = windowSeconds * 1_000;
     const beginMs = Math.ceil(Date.now() / windowMs) * windowMs;
     const endMs = beginMs + windows * windowMs;
@@ -168,27 +168,27 @@ class QuotaSite {
       used: passedIn(from, last) / (limit * Math.round((last - from) / windowSeconds)),
       emptySeconds: this.#clients.reduce((total, client) => total + emptySeconds(client, from, last), 0),
       jain: sum ** 2 / (parts.length * squares),
-      ...{ firstMs, firstRefused },
+      ...{ firstMs, firstOverLimit },
     };
   }
 
   /** Until each Envoy has its first assignment. */
-  async #open(): Promise<Pick<QuotaFigures, 'firstMs' | 'firstRefused'>> {
+  async #open(): Promise<Pick<QuotaFigures, 'firstMs' | 'firstOverLimit'>> {
     const beginMs = performance.now();
-    let firstRefused = 0;
+    let firstOverLimit = 0;
     await Promise.all(
       this.#clients.map((client) =>
         eventually(
           async () => {
             if (await this.#ask(client)) return;
-            firstRefused += 1;
+            firstOverLimit += 1;
             throw new Error('no assignment came');
           },
           { intervalMs: 5, timeoutMs: 20_000 },
         ),
       ),
     );
-    return { firstMs: performance.now() - beginMs, firstRefused };
+    return { firstMs: performance.now() - beginMs, firstOverLimit };
   }
 
   /** Begins before the first window, so that what is needed is known. */

@@ -4,7 +4,7 @@
  */
 import { parseArgs } from 'node:util';
 import { BinaryReader } from '@bufbuild/protobuf/wire';
-import { Incremental, RefusedLists } from '../../control-plane/xds/discovery-form.ts';
+import { Incremental, RejectedLists } from '../../control-plane/xds/discovery-form.ts';
 import type { CallListener } from '../../control-plane/xds/limiter-stream.ts';
 import { encodeDeltaRequest, nodeMessage } from '../../limiter/config-source/xds/ads-stream.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
@@ -54,7 +54,7 @@ function connectLimiter(time: VirtualTime, replica: SimulatedReplica, name: stri
     cut: () => {},
     hold: () => {},
   };
-  replica.loop!.streams.open(call, { caller: undefined }, new Incremental(new RefusedLists()));
+  replica.loop!.streams.open(call, { caller: undefined }, new Incremental(new RejectedLists()));
   send('');
 }
 

@@ -104,7 +104,7 @@ export class MemoryApi implements KubernetesApi {
   async #open(request: ApiRequest, fault: Fault & { delayMs: number }): Promise<WatchStream> {
     await this.#pause(fault.delayMs / 2);
     if (this.#options.isSilent?.()) await this.#silence();
-    const refused = refusalOf(request, fault);
+    const refused = rejectionOf(request, fault);
     if (refused !== undefined) {
       await this.#return(fault.delayMs / 2);
       throw refused;
@@ -145,7 +145,7 @@ export class MemoryApi implements KubernetesApi {
   async #exchange(request: ApiRequest, fault: Fault & { delayMs: number }): Promise<unknown> {
     await this.#pause(fault.delayMs / 2);
     if (this.#options.isSilent?.()) await this.#silence();
-    const refused = refusalOf(request, fault);
+    const refused = rejectionOf(request, fault);
     if (refused !== undefined) {
       await this.#return(fault.delayMs / 2);
       throw refused;
@@ -328,7 +328,7 @@ class MemoryWatch implements WatchStream {
   }
 }
 
-function refusalOf(request: ApiRequest, { refused, unreached }: Fault): ApiError | undefined {
+function rejectionOf(request: ApiRequest, { refused, unreached }: Fault): ApiError | undefined {
   if (unreached) return unreachable(server, new Error('connect ECONNREFUSED'));
   if (refused === undefined) return undefined;
   const { status, reason, retryAfterSeconds } = refused;

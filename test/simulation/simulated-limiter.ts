@@ -87,11 +87,11 @@ export class SimulatedLimiter {
 
   #startWeir(process: SimulatedProcess): Running {
     const { name, fleet, kind, random, connect, changed } = this.options;
-    const isRefusing = () => this.refuses;
+    const isEnforced = () => this.refuses;
     const checks: SourceCheckOptions = {
       mergeDomains: false,
       get support() {
-        const admission = isRefusing() ? unsupported : undefined;
+        const admission = isEnforced() ? unsupported : undefined;
         return { admission, groups: undefined, calendarMonths: false };
       },
     };
@@ -124,7 +124,7 @@ export class SimulatedLimiter {
       listener: {
         connected: () => {},
         attemptFailed: () => {},
-        tlsFilesRefused: () => {},
+        tlsFilesRejected: () => {},
         notIncremental: () => {},
         noRulesYet: () => {},
       },

@@ -3,7 +3,7 @@ import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
 import type { Condition } from '../../control-plane/model/config-object.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
-import { Incremental, RefusedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
+import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
 import {
   type AdsStreamEvents,
   adsPaths,
@@ -346,7 +346,7 @@ export class Simulation {
       fail(1, 'connect ECONNREFUSED');
       return link;
     }
-    const form = path === adsPaths.incremental ? new Incremental(new RefusedLists()) : new StateOfTheWorld();
+    const form = path === adsPaths.incremental ? new Incremental(new RejectedLists()) : new StateOfTheWorld();
     this.time.after(1, () =>
       process.deliver(() => {
         if (link.isOverForLimiter) return;

@@ -2,11 +2,11 @@
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { readOrExplain } from '../support/script-flags.ts';
 import { problemsOf } from './problems.ts';
-import { refusedValueProblems, refuseValues } from './refused-values.ts';
+import { rejectedValueProblems, rejectValues } from './rejected-values.ts';
 import { soak } from './soak.ts';
 import { readSoakOptions, soakHelp } from './soak-options.ts';
 
-const refusedValues = 100_000;
+const rejectedValues = 100_000;
 const explained = { help: soakHelp, script: 'soak' };
 const { minutes, seed } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
 const redis = findServer(redisProgram);
@@ -25,9 +25,9 @@ if ('missing' in redis) {
     progress: (line) => console.log(line),
   });
   console.log(JSON.stringify(report, null, 2));
-  const refusals = await refuseValues({ redisPath: redis.path, values: refusedValues });
+  const refusals = await rejectValues({ redisPath: redis.path, values: rejectedValues });
   console.log(JSON.stringify(refusals));
-  const problems = [...problemsOf(report), ...refusedValueProblems(refusals, refusedValues)];
+  const problems = [...problemsOf(report), ...rejectedValueProblems(refusals, rejectedValues)];
   for (const problem of problems) console.error(problem);
   console.log(problems.length === 0 ? 'soak: nothing wrong' : `soak: ${problems.length} things wrong`);
   process.exitCode = problems.length === 0 ? 0 : 1;

@@ -96,7 +96,7 @@ describeWithEachRedis('Redis Cluster', (path) => {
     const reasons: string[] = [];
     const store = await openClusterStore(
       { url: cluster.url, auth: 'plain:pw' },
-      { onScriptsRefused: (reason) => reasons.push(reason) },
+      { onScriptsRejected: (reason) => reasons.push(reason) },
     );
     onTestFinished(() => store.close());
     const keys = Array.from({ length: 10 }, () => randomUUID());

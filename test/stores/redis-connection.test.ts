@@ -219,7 +219,7 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
     await admin.call('ACL', 'SETUSER', 'weir', 'on', `>${secret}3`, ...rules);
     const store = await openRedisStore(
       { url, auth: `weir:${secret}3` },
-      { scripts: 'auto', onScriptsRefused: (reason) => expect.fail(reason) },
+      { scripts: 'auto', onScriptsRejected: (reason) => expect.fail(reason) },
     );
     onTestFinished(() => store.close());
     const max = Number.MAX_SAFE_INTEGER;

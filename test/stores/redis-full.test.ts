@@ -18,7 +18,7 @@ import {
 } from '../support/reservation-calls.ts';
 
 const twoHourly = { requests: 2, windowMicros: 3_600_000_000 };
-const refusesWrites = { message: expect.stringMatching(/^Redis answered: OOM /), notCounted: true };
+const rejectsWrites = { message: expect.stringMatching(/^Redis answered: OOM /), notCounted: true };
 
 describeWithEachRedis('a full Redis', (path) => {
   let server: RedisServer;
@@ -69,13 +69,13 @@ describeWithEachRedis('a full Redis', (path) => {
       const reported = answers.map(([op]) => op!.error ?? op!.after);
       expect(reported).toMatchObject([
         4,
-        refusesWrites,
+        rejectsWrites,
         3,
-        refusesWrites,
+        rejectsWrites,
         3,
-        refusesWrites,
-        refusesWrites,
-        refusesWrites,
+        rejectsWrites,
+        rejectsWrites,
+        rejectsWrites,
       ]);
       expect(await client.mget(spent, begun, absent)).toEqual(['3', '2', null]);
     },
@@ -92,7 +92,7 @@ describeWithEachRedis('a full Redis', (path) => {
       expect([one!.error, one!.over, other!.error]).toEqual([
         undefined,
         true,
-        expect.objectContaining(refusesWrites),
+        expect.objectContaining(rejectsWrites),
       ]);
       await client.config('SET', 'maxmemory', '0');
     }
@@ -108,14 +108,14 @@ describeWithEachRedis('a full Redis', (path) => {
     const reserve = (id: string) => submitCall(store, reserveCall({ id, counters: counters(3) }));
     await Promise.all(['released', 'committed'].map(reserve));
     await fill();
-    await expect(reserve('new')).rejects.toMatchObject(refusesWrites);
+    await expect(reserve('new')).rejects.toMatchObject(rejectsWrites);
     const settle = async (id: string, amount: number) =>
       (await submitCall(store, settleCall({ id, counters: counters(amount), unknown: 'charge' }))).outcome;
     expect(await settle('released', 0)).toBe('settled');
     expect(await settle('committed', 2)).toBe('settled');
     expect(await settle('committed', 2)).toBe('repeated');
     // It would leave a record.
-    await expect(settle('unknown', 1)).rejects.toMatchObject(refusesWrites);
+    await expect(settle('unknown', 1)).rejects.toMatchObject(rejectsWrites);
     const look = await submitCall(store, lookCall(counters()));
     expect(look.counters[0]).toMatchObject({ used: 2, reserved: 0, open: 0 });
     await client.config('SET', 'maxmemory', '0');

@@ -134,7 +134,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     const refusals: string[] = [];
     const store = await openRedisStore(
       { url: `127.0.0.1:${server.port}`, auth: 'weir:secret' },
-      { onLeasesRefused: (reason) => refusals.push(reason) },
+      { onLeasesRejected: (reason) => refusals.push(reason) },
     );
     const leases = new LeaseStore({
       store,

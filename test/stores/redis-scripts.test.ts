@@ -94,9 +94,9 @@ describeWithEachRedis('Redis without scripts', (path) => {
 
   it('says once why auto goes on without scripts, and loses or repeats no count over it', async () => {
     const reasons: string[] = [];
-    const onScriptsRefused = (reason: string) => reasons.push(reason);
+    const onScriptsRejected = (reason: string) => reasons.push(reason);
     await withStore(
-      { onScriptsRefused },
+      { onScriptsRejected },
       async (store) => {
         await client.config('RESETSTAT');
         const key = randomUUID();

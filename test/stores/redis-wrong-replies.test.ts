@@ -196,7 +196,7 @@ function expectWorded(error: unknown, what: string): void {
 }
 
 /** Every question with every reply, all names of replies at a time. */
-async function expectRefused(
+async function expectRejected(
   questions: Record<string, { ask: (at: ReplyName) => Promise<unknown>; sound: readonly ReplyName[] }>,
 ): Promise<void> {
   for (const [question, { ask, sound }] of Object.entries(questions)) {
@@ -245,13 +245,13 @@ describe('a Redis that gives wrong replies', () => {
   ] as const)('answers no question of a store %s', async (_, scripts, questions) => {
     const store = await openRedisStore({ url: `127.0.0.1:${fake.port}` }, { scripts });
     onTestFinished(() => store.close());
-    await expectRefused(questionsOf(store, questions));
+    await expectRejected(questionsOf(store, questions));
   });
 
   it('answers no question of a store in a cluster', async () => {
     const store = await openClusterStore({ url: `127.0.0.1:${fake.port}` });
     onTestFinished(() => store.close());
-    await expectRefused(questionsOf(store, inCluster));
+    await expectRejected(questionsOf(store, inCluster));
   });
 
   it('reports no operator of counters, records or overrides', async () => {
@@ -285,7 +285,7 @@ describe('a Redis that gives wrong replies', () => {
         sound,
       },
     ]);
-    await expectRefused(Object.fromEntries(questions));
+    await expectRejected(Object.fromEntries(questions));
   });
 
   it.each(['+PING', ':1', '$4\r\nPONG', '*0', '$-1'])(

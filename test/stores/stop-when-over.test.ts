@@ -238,7 +238,7 @@ class RealLimiter {
         identityHeader: undefined,
         responseHeaders: undefined,
         ietfUnit: undefined,
-        describesLongestRefusal: false,
+        describesLongestWait: false,
         retryAfter: false,
         requestHeaders: undefined,
         perUnitHeaders: false,

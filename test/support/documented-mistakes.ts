@@ -26,7 +26,7 @@ export const documentedMistakes = Object.entries(recorded).flatMap(([place, mist
 );
 
 /** What the API server says about a new object, the lines that kubectl prints, sorted: their order varies. None where it takes it. */
-export async function refusalLines(api: ApiServer, namespace: string, spec: unknown): Promise<string[]> {
+export async function rejectionLines(api: ApiServer, namespace: string, spec: unknown): Promise<string[]> {
   const { status, body } = await api.tryOut('ratelimitconfigs', {
     apiVersion: 'ratelimit.weir.dev/v1alpha1',
     kind: 'RateLimitConfig',

@@ -32,7 +32,7 @@ export async function startHttp2Echo(options: {
     listener: {
       refused: () => {},
       certificateInUse: () => {},
-      certificateRefused: () => {},
+      certificateRejected: () => {},
     },
     onFault: (error) => {
       throw error;

@@ -14,13 +14,13 @@ import {
 import { maxYamlDepth, NodeKind, YamlTape } from '../../rules/yaml/tape.ts';
 
 /** What js-yaml says is wrong. */
-export interface Refusal {
+export interface ParseRejection {
   text: string;
   offset: number;
 }
 
 /** The first document. */
-export function readWithJsYaml(text: string): YamlTape | Refusal {
+export function readWithJsYaml(text: string): YamlTape | ParseRejection {
   const parsed = parseDeepening(firstDocument(text));
   return 'events' in parsed ? new EventReader(text, parsed).read() : parsed;
 }
@@ -52,7 +52,7 @@ class EventReader {
     this.#tape = new YamlTape(source);
   }
 
-  read(): YamlTape | Refusal {
+  read(): YamlTape | ParseRejection {
     for (const event of this.#events) {
       const problem = this.#add(event);
       if (problem !== undefined) return problem;
@@ -62,7 +62,7 @@ class EventReader {
     return this.#tape;
   }
 
-  #add(event: Event): Refusal | undefined {
+  #add(event: Event): ParseRejection | undefined {
     switch (event.type) {
       case EVENT_ID.DOCUMENT:
         return undefined;
@@ -87,7 +87,7 @@ class EventReader {
     }
   }
 
-  #addScalar(event: ScalarEvent): Refusal | undefined {
+  #addScalar(event: ScalarEvent): ParseRejection | undefined {
     const isEmpty = event.valueStart < 0;
     const start = this.#layout.sourceOffset(isEmpty ? this.#offset : this.#startOf(event));
     const end = isEmpty ? start : this.#layout.sourceOffset(event.valueEnd);
@@ -119,7 +119,7 @@ class EventReader {
     return isAdded ? value.slice(0, -1) : value;
   }
 
-  #addAlias(from: number, to: number): Refusal | undefined {
+  #addAlias(from: number, to: number): ParseRejection | undefined {
     const name = this.#text.slice(from, to);
     const start = this.#layout.sourceOffset(from);
     const target = this.#anchors.get(name);
@@ -168,7 +168,7 @@ interface ParsedEvents {
  * indented deeper and the text parsed again. All lines that begin with a closing bracket are taken together, first,
  * so that usual files are parsed twice; should one of them prove to be text, it is done line by line.
  */
-function parseDeepening(document: string): ParsedEvents | Refusal {
+function parseDeepening(document: string): ParsedEvents | ParseRejection {
   const plain = new DeepenedText(document);
   const first = tryToParse(plain);
   if (!isTooShallow(first)) return first;
@@ -184,7 +184,7 @@ interface TooShallow {
   shallowAt: number;
 }
 
-function deepenByLine(start: DeepenedText): ParsedEvents | Refusal {
+function deepenByLine(start: DeepenedText): ParsedEvents | ParseRejection {
   let layout = start;
   const rounds = Math.max(leastRounds, Math.floor(patience / (layout.text.length + 1)));
   for (let round = 0; ; round++) {
@@ -203,11 +203,11 @@ function deepenByLine(start: DeepenedText): ParsedEvents | Refusal {
   }
 }
 
-function isTooShallow(result: ParsedEvents | Refusal | TooShallow): result is TooShallow {
+function isTooShallow(result: ParsedEvents | ParseRejection | TooShallow): result is TooShallow {
   return 'shallowAt' in result;
 }
 
-function tryToParse(layout: DeepenedText): ParsedEvents | Refusal | TooShallow {
+function tryToParse(layout: DeepenedText): ParsedEvents | ParseRejection | TooShallow {
   try {
     return { events: parseEvents(layout.text, { maxDepth: maxYamlDepth }), layout };
   } catch (error) {

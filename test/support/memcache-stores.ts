@@ -21,7 +21,7 @@ export class MemcacheNews implements MemcacheEvents {
   onBadValue(key: string): void {
     this.lines.push(`bad value of ${key}`);
   }
-  onGetRefused(error: string): void {
+  onGetRejected(error: string): void {
     this.lines.push(`get: ${error}`);
   }
   onNode(node: string, up: boolean, reason: string): void {

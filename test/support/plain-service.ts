@@ -25,7 +25,7 @@ export const bareResponse: ResponseOptions = {
   identityHeader: undefined,
   responseHeaders: undefined,
   ietfUnit: undefined,
-  describesLongestRefusal: false,
+  describesLongestWait: false,
   retryAfter: false,
   requestHeaders: undefined,
   perUnitHeaders: false,

@@ -13,12 +13,12 @@ export interface QuotaEnvoyOptions {
 }
 
 /** Of a bucket that is refused without an assignment. */
-export const refusedAtFirst = {
+export const deniedAtFirst = {
   no_assignment_behavior: { fallback_rate_limit: { blanket_rule: 'DENY_ALL' } },
 };
 
 /** Of one whose assignment ended. */
-export const refusedAfterwards = {
+export const deniedAfterwards = {
   expired_assignment_behavior: {
     expired_assignment_behavior_timeout: '600s',
     fallback_rate_limit: { blanket_rule: 'DENY_ALL' },

@@ -84,7 +84,7 @@ function callOf(verb: TestCall['verb'], given: GivenCall): TestCall {
     reservedDescriptors: -1,
     note: undefined,
     otherQuotaPasses: false,
-    refusedElsewhere: false,
+    isOverLimitElsewhere: false,
     unknown: 'report',
     undoes: false,
     outcome: verb === 'commit' ? 'unknown' : 'conflict',

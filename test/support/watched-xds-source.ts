@@ -38,7 +38,7 @@ export class WatchedXdsSource {
       listener: {
         connected: () => this.reported.push('connected'),
         attemptFailed: (reason) => this.reported.push(`failed: ${reason}`),
-        tlsFilesRefused: (reason) => this.reported.push(`files: ${reason}`),
+        tlsFilesRejected: (reason) => this.reported.push(`files: ${reason}`),
         notIncremental: () => this.reported.push('not incremental'),
         noRulesYet: () => this.reported.push('no rules yet'),
       },

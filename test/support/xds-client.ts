@@ -103,7 +103,7 @@ export class ScriptedXdsClient {
   }
 
   /** From the next response on. */
-  refuseWith(message: string): void {
+  rejectWith(message: string): void {
     this.#refusal = message;
   }
 

@@ -25,7 +25,7 @@ interface Rules {
   endsMs: number | undefined;
 }
 
-export class PartlyRefusingLimiter implements RunningLimiter {
+export class PartlyRejectingLimiter implements RunningLimiter {
   readonly hasDied = false;
   refuses = false;
   isOld = false;

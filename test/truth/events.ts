@@ -1,6 +1,6 @@
 /** What happens by chance, one thing after the other, and what ends again after a while. */
 import type { Random } from '../fuzz/random.ts';
-import { PartlyRefusingLimiter } from './delta-limiter.ts';
+import { PartlyRejectingLimiter } from './delta-limiter.ts';
 import { RealLimiter, type RunningLimiter, ScriptedLimiter } from './limiters.ts';
 import { isRefused, namespaces } from './objects.ts';
 import type { SeenObject } from './oracle.ts';
@@ -22,10 +22,10 @@ const mostOverrides = 6;
 const mostLimiters = 6;
 const kinds = ['delta', 'state of the world', 'played state of the world', 'played delta'] as const;
 
-type Played = ScriptedLimiter | PartlyRefusingLimiter;
+type Played = ScriptedLimiter | PartlyRejectingLimiter;
 
 function isPlayed(running: RunningLimiter): running is Played {
-  return running instanceof ScriptedLimiter || running instanceof PartlyRefusingLimiter;
+  return running instanceof ScriptedLimiter || running instanceof PartlyRejectingLimiter;
 }
 /** Between two things that happen to the leader there is time in which its statuses have to be true. */
 const quietOfLeaderMs = 15_000;

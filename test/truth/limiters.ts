@@ -224,7 +224,7 @@ export class ScriptedLimiter implements RunningLimiter {
 
   refuse(does: boolean): void {
     this.refuses = does;
-    if (does) this.#client?.refuseWith('I cannot load that');
+    if (does) this.#client?.rejectWith('I cannot load that');
     else this.#client?.acceptAgain();
   }
 

@@ -4,7 +4,7 @@ import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-conf
 import { installPrerequisites } from '../support/cluster.ts';
 import { type OwnApiServer, startApiServer } from '../support/own-api-server.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
-import { PartlyRefusingLimiter } from './delta-limiter.ts';
+import { PartlyRejectingLimiter } from './delta-limiter.ts';
 import {
   LimiterPod,
   RealLimiter,
@@ -40,7 +40,7 @@ const limiterKinds = {
   delta: (pod: LimiterPod) => new RealLimiter(pod, 'GRPC_XDS_DELTA'),
   'state of the world': (pod: LimiterPod) => new RealLimiter(pod, 'GRPC_XDS_SOTW'),
   'played state of the world': (pod: LimiterPod) => new ScriptedLimiter(pod),
-  'played delta': (pod: LimiterPod) => new PartlyRefusingLimiter(pod),
+  'played delta': (pod: LimiterPod) => new PartlyRejectingLimiter(pod),
 };
 export type LimiterKind = keyof typeof limiterKinds;
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
-import { ApiGuard, type ApiRefusal } from '../../../process/http/api-guard.ts';
+import { ApiGuard, type ApiRejection } from '../../../process/http/api-guard.ts';
 import type { ApiRoute, OperatorChange, ReportChange } from '../../../process/http/api-route.ts';
 import { ApiRouter } from '../../../process/http/api-router.ts';
 import { plainText } from '../../../process/log/error-text.ts';
@@ -25,10 +25,10 @@ export interface AdminParts {
 export function openAdmin(context: LimiterContext, { token, gate, routes }: AdminParts): ApiRouter {
   const { settings, clock, log } = context;
   const stats = createAdminStats(context.registry);
-  const throttle = new LogThrottle<ApiRefusal>(
+  const throttle = new LogThrottle<ApiRejection>(
     clock,
     ({ reason: counter, address: peer, detail: reason }, times) =>
-      lines.adminRefused(log, { peer, counter, reason, times }),
+      lines.adminRejected(log, { peer, counter, reason, times }),
   );
   const { debugHost: host } = settings;
   const guard = new ApiGuard({
@@ -39,7 +39,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
       ? undefined
       : `this limiter accepts no changes, because DEBUG_HOST (${host}) is not loopback and callers need no token: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
     clock,
-    onRefused: (refused) => {
+    onRejected: (refused) => {
       stats.refused(refused.reason);
       throttle.note(refused, refused.reason);
     },

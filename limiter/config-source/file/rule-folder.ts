@@ -23,7 +23,7 @@ export function readRuleFolder(
   extensions: readonly string[],
   refusal: (file: string) => string | undefined = () => undefined,
 ): RuleFolderReading {
-  const listing = withoutRefused(list(path, extensions), refusal);
+  const listing = withoutRejected(list(path, extensions), refusal);
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
   const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'deleted before it was read'));
@@ -45,7 +45,7 @@ const nothing = (): FileListing => ({
   reported: new Map(),
 });
 
-function withoutRefused(
+function withoutRejected(
   { files, others, errors, reported, ...rest }: FileListing,
   refusal: (file: string) => string | undefined,
 ): FileListing {

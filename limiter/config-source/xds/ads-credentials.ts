@@ -37,7 +37,7 @@ export class AdsTransport {
   constructor(target: string, tls: AdsTls | undefined, refused: (reason: string) => void) {
     this.#target = target;
     this.#serverName = tls?.serverName ?? '';
-    this.#context = tls && orRefuse(() => new LastGoodValue(() => secureContext(tls), refused));
+    this.#context = tls && orReject(() => new LastGoodValue(() => secureContext(tls), refused));
   }
 
   /** The context made from the current files; undefined without TLS. */
@@ -82,7 +82,7 @@ function authorities({ caPath, fileSettings: { caPath: setting } }: AdsTls): { c
 /** Returns the token without white space around it. @throws ConfigSourceError that names the setting and does not show the token */
 export function readTokenFile(path: string): string {
   const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
-  return orRefuse(() => {
+  return orReject(() => {
     const token = readFile(path, setting).toString('latin1').trim();
     const problem = tokenProblem(token, 1);
     if (problem === undefined) return token;
@@ -94,7 +94,7 @@ function readFile(path: string, setting: string): Buffer {
   return readPemFile(path, `${setting}: failed to read file: ${path}`);
 }
 
-function orRefuse<T>(read: () => T): T {
+function orReject<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {

@@ -95,7 +95,7 @@ const maxErrors = 10;
 const maxLength = 4_096;
 
 /** Returns the message of a NACK: the first error in the form of the Go service, then the others. */
-export function refusalMessage({ errors, total }: FailedLoad): string {
+export function rejectionMessage({ errors, total }: FailedLoad): string {
   const listed = errors.slice(0, maxErrors).map(({ source, text }) => `${source}: ${text}`);
   const more = total > listed.length ? [`and ${total - listed.length} more errors`] : [];
   return shortened([...listed, ...more].join('; '), maxLength);

@@ -8,7 +8,7 @@ import { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
-import { refusalMessage } from './ads-stream.ts';
+import { rejectionMessage } from './ads-stream.ts';
 import { loadResources } from './load-resources.ts';
 
 interface Given extends Partial<SourceCheckOptions> {
@@ -135,7 +135,7 @@ describe('loadResources', () => {
   ];
   it.each(bad)('refuses %s', (_, given, message) => {
     const outcome = load(given);
-    expect(outcome.ok ? undefined : refusalMessage(outcome)).toBe(message);
+    expect(outcome.ok ? undefined : rejectionMessage(outcome)).toBe(message);
   });
 
   it('counts errors that it does not list', () => {
@@ -149,7 +149,7 @@ describe('loadResources', () => {
   });
 });
 
-describe('refusalMessage', () => {
+describe('rejectionMessage', () => {
   const error = (text: string) => {
     return { code: 'syntax', source: 'r', text, path: [], line: undefined, column: undefined } as const;
   };
@@ -157,13 +157,13 @@ describe('refusalMessage', () => {
   it('lists ten errors and counts the others', () => {
     const errors = Array.from({ length: 12 }, (_, index) => error(`e${index}`));
     const listed = Array.from({ length: 10 }, (_, index) => `r: e${index}`);
-    expect(refusalMessage({ ok: false, errors, total: 1_500 })).toBe(
+    expect(rejectionMessage({ ok: false, errors, total: 1_500 })).toBe(
       `${listed.join('; ')}; and 1490 more errors`,
     );
   });
 
   it('has a bounded length, and no half of a character', () => {
-    const message = refusalMessage({ ok: false, errors: [error('\ud83d\ude00'.repeat(4_000))], total: 1 });
+    const message = rejectionMessage({ ok: false, errors: [error('\ud83d\ude00'.repeat(4_000))], total: 1 });
     expect(message).toHaveLength(4_099);
     expect(message.isWellFormed()).toBe(true);
     expect(message.endsWith('\ufffd...')).toBe(true);

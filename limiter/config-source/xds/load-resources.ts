@@ -12,7 +12,7 @@ import { checkSources, type SourceCheckOptions } from '../../../rules/validate-s
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { PartsToLoad } from './resource-set.ts';
-import type { RefusedRules } from './xds-session.ts';
+import type { RejectedRules } from './xds-session.ts';
 
 interface DiscoveryAnswer {
   version: string;
@@ -46,7 +46,7 @@ export interface LoadedResources {
   hash: string | undefined;
   rules: CompiledRules | undefined;
   /** The resources that were rejected, and all errors; undefined if there were none. */
-  refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RefusedRules[] }) | undefined;
+  refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RejectedRules[] }) | undefined;
 }
 
 /** Blocks for a time proportional to the size of the response. */
@@ -75,9 +75,9 @@ export function loadResources(
   const sources = places.flatMap(({ source }) => source ?? []);
   const count = sources.length + (change?.others ?? 0);
   const isNothingLeft = count === 0 && resources.length > 0;
-  if (isNothingLeft || problems.size > mostRefused) return failed(list.errors, list.count);
+  if (isNothingLeft || problems.size > mostRejected) return failed(list.errors, list.count);
   const { errors, count: total } = list;
-  const refused = total === 0 ? undefined : { errors, total, resources: refusedRules(problems) };
+  const refused = total === 0 ? undefined : { errors, total, resources: rejectedRules(problems) };
   if (change) {
     if (!change.removes && places.every(({ isFormer }) => isFormer)) return unchanged(hashInForce, refused);
     const rules: CompiledRules = { ...compiled(sources, count), domains: change.domains };
@@ -94,13 +94,13 @@ function compiled(sources: readonly RuleSource[], count: number): CompiledRules 
 }
 
 /** Chosen: if more resources are bad, the whole response is rejected. */
-const mostRefused = 1_000;
+const mostRejected = 1_000;
 /** Chosen: at most this many errors are reported for one resource. */
 const mostTexts = 10;
 const longestWordsOfOne = 1_024;
 const longestWordsOfAll = 200_000;
 
-function refusedRules(problems: ReadonlyMap<string, readonly string[]>): RefusedRules[] {
+function rejectedRules(problems: ReadonlyMap<string, readonly string[]>): RejectedRules[] {
   const longestWords = Math.min(longestWordsOfOne, Math.floor(longestWordsOfAll / problems.size));
   return [...problems].map(([name, texts]) => ({ name, message: shortened(texts.join('; '), longestWords) }));
 }

@@ -12,13 +12,13 @@ import { resourceHead } from '../../../rules/xds/resource.ts';
 import { type FailedLoad, unplacedError } from '../config-source.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import { type NamedResource, type ResourceSet, responseBytes } from './resource-set.ts';
-import type { RefusedRules } from './xds-session.ts';
+import type { RejectedRules } from './xds-session.ts';
 
 export interface ReadOverrides {
   readonly overrides: readonly Override[];
   readonly errors: RuleError[];
   /** The overrides that were rejected, by name; only with incremental xDS. */
-  readonly refused: RefusedRules[];
+  readonly refused: RejectedRules[];
 }
 
 /** A decoded override, or the errors in it. */
@@ -90,7 +90,7 @@ function readResource(value: Uint8Array): Reading {
 function joined(readings: readonly (readonly [string, Reading])[]): ReadOverrides {
   const overrides: Override[] = [];
   const errors: RuleError[] = [];
-  const refused: RefusedRules[] = [];
+  const refused: RejectedRules[] = [];
   for (const [name, reading] of readings) {
     if (reading.override !== undefined) {
       overrides.push(reading.override);
@@ -103,7 +103,7 @@ function joined(readings: readonly (readonly [string, Reading])[]): ReadOverride
 }
 
 /** Adds the rejected overrides to the rejected rules of a load. */
-export function withRefused(
+export function withRejected(
   outcome: LoadedResources | FailedLoad,
   { errors, refused }: ReadOverrides,
 ): LoadedResources | FailedLoad {

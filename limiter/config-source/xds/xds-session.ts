@@ -64,11 +64,11 @@ export type LoadResult =
       accepted: false;
       message: string;
       /** The rejected resources, if the others are in force; undefined if the whole response is rejected. */
-      refused?: readonly RefusedRules[] | undefined;
+      refused?: readonly RejectedRules[] | undefined;
     };
 
 /** The name of a rejected resource, and why it was rejected. */
-export interface RefusedRules {
+export interface RejectedRules {
   name: string;
   message: string;
 }
@@ -81,7 +81,7 @@ export interface SessionRequest {
   /** Why the response is rejected; undefined for an ACK. */
   error: string | undefined;
   /** The rejected resources of a response that is rejected in part. */
-  refused?: readonly RefusedRules[] | undefined;
+  refused?: readonly RejectedRules[] | undefined;
 }
 
 export type SessionAction<R> =
@@ -204,7 +204,7 @@ export class XdsSession<R extends VersionedResponse> {
       return [{ do: 'connect' }];
     }
     this.#isRenewal = false;
-    const delayMs = this.#state === 'connecting' ? this.#refusedMs() : this.#brokenMs();
+    const delayMs = this.#state === 'connecting' ? this.#pauseAfterRejectionMs() : this.#brokenMs();
     this.#state = 'waiting';
     this.#next = undefined;
     const isNews = !this.#isOutage;
@@ -233,7 +233,7 @@ export class XdsSession<R extends VersionedResponse> {
     this.#state = 'closed';
   }
 
-  #refusedMs(): number {
+  #pauseAfterRejectionMs(): number {
     const { connectRetryMs: initialMs, backoff } = this.#options;
     const maxMs = Math.max(initialMs, backoff.maxMs);
     return backoffMs({ ...backoff, initialMs, maxMs }, this.#refusals++);

@@ -24,7 +24,7 @@ import {
   encodeRequest,
   nodeMessage,
   type OpenStream,
-  refusalMessage,
+  rejectionMessage,
   type StreamEnd,
   type XdsNode,
 } from './ads-stream.ts';
@@ -33,7 +33,7 @@ import {
   OverrideResources,
   type ReadOverrides,
   withoutOverrides,
-  withRefused,
+  withRejected,
 } from './override-resources.ts';
 import {
   claimableResources,
@@ -101,7 +101,7 @@ export interface XdsListener {
   /** The server accepted the stream and has not sent any rules yet. Reported once. */
   noRulesYet(): void;
   /** The TLS files changed and cannot be used. The last good ones stay in use. */
-  tlsFilesRefused(reason: string): void;
+  tlsFilesRejected(reason: string): void;
   /** The server does not support incremental xDS. Reported once, and again only if it supported it in between. */
   notIncremental(): void;
 }
@@ -203,7 +203,7 @@ export class XdsConfigSource implements ConfigSource {
   /** Starts to connect and returns at once. Rejects with a ConfigSourceError if TLS or token files cannot be used. */
   async start(listener: ConfigListener): Promise<void> {
     const { target, tls, listener: news } = this.#options;
-    this.#transport = new AdsTransport(target, tls, (reason) => news.tlsFilesRefused(reason));
+    this.#transport = new AdsTransport(target, tls, (reason) => news.tlsFilesRejected(reason));
     this.#readToken();
     this.#listener = listener;
     this.#carryOut(this.#session.start());
@@ -342,7 +342,7 @@ export class XdsConfigSource implements ConfigSource {
       this.#reported = withChanges(this.#reported, delta, mostBytes);
     } catch (error) {
       if (!(error instanceof TooManyBytesError)) throw error;
-      this.#refuseStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
+      this.#rejectStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
       return undefined;
     }
     return { version, nonce, content: { resources: this.#reported, typeUrl } };
@@ -352,7 +352,7 @@ export class XdsConfigSource implements ConfigSource {
    * Sends a NACK and ends the stream, because the limiter does not store these resources and cannot apply later changes to them. The
    * next stream starts from the resources in force, and the server sends every difference again.
    */
-  #refuseStream(nonce: string, message: string): void {
+  #rejectStream(nonce: string, message: string): void {
     this.#listener?.failed([unplacedError('too-large', 'response', message)], 1);
     const last = { version: '', nonce, error: message };
     this.#stream?.closeAfter(encodeDeltaRequest(this.#node, last, {}));
@@ -373,7 +373,7 @@ export class XdsConfigSource implements ConfigSource {
       : await this.#loader.load({ bytes, ...checks, ...review, hashInForce: this.#hashInForce, parts });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
-    const loadResult = await this.#apply(withRefused(outcome, over), { loadMs, reported, over });
+    const loadResult = await this.#apply(withRejected(outcome, over), { loadMs, reported, over });
     if (this.#isClosed) return;
     this.#stream?.resume();
     this.#carryOut(this.#session.loaded(loadResult));
@@ -425,7 +425,7 @@ export class XdsConfigSource implements ConfigSource {
   ): Promise<LoadResult> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
-      return { accepted: false, message: refusalMessage(outcome) };
+      return { accepted: false, message: rejectionMessage(outcome) };
     }
     const { rules, hash, refused } = outcome;
     const resources = refused?.resources ?? [];
@@ -444,7 +444,7 @@ export class XdsConfigSource implements ConfigSource {
     this.#hashInForce = hash;
     if (refused === undefined) return { accepted: true };
     this.#listener?.failed(refused.errors, refused.total);
-    return { accepted: false, message: refusalMessage({ ok: false, ...refused }), refused: resources };
+    return { accepted: false, message: rejectionMessage({ ok: false, ...refused }), refused: resources };
   }
 
   async #useOverrides({ overrides }: ReadOverrides): Promise<void> {

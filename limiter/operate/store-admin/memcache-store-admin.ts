@@ -1,7 +1,7 @@
 import { newOperation, type Operation, plainCounter, type Verb } from '../../stores/operation.ts';
 import type { StoredCounter } from '../../stores/store.ts';
 import { countAll, type Store } from '../../stores/store.ts';
-import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRefusal } from './store-admin.ts';
+import { type CounterRef, type ScannedKeys, type StoreAdmin, StoreAdminRejection } from './store-admin.ts';
 
 const cannotList =
   'memcached cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
@@ -22,7 +22,7 @@ export class MemcacheStoreAdmin implements StoreAdmin {
   }
 
   async scan(): Promise<ScannedKeys> {
-    throw new StoreAdminRefusal(cannotList);
+    throw new StoreAdminRejection(cannotList);
   }
 
   async read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]> {
@@ -45,19 +45,19 @@ export class MemcacheStoreAdmin implements StoreAdmin {
   }
 
   async records(): Promise<Map<string, string>> {
-    throw new StoreAdminRefusal(cannotKeep);
+    throw new StoreAdminRejection(cannotKeep);
   }
 
   async record(): Promise<never> {
-    throw new StoreAdminRefusal(cannotKeep);
+    throw new StoreAdminRejection(cannotKeep);
   }
 
   async putRecord(): Promise<boolean> {
-    throw new StoreAdminRefusal(cannotKeep);
+    throw new StoreAdminRejection(cannotKeep);
   }
 
   async removeRecord(): Promise<boolean> {
-    throw new StoreAdminRefusal(cannotKeep);
+    throw new StoreAdminRejection(cannotKeep);
   }
 
   async close(): Promise<void> {

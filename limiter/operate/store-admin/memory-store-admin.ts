@@ -6,7 +6,7 @@ import {
   type ScannedKeys,
   type ScanQuery,
   type StoreAdmin,
-  StoreAdminRefusal,
+  StoreAdminRejection,
   type SubscriptionListener,
 } from './store-admin.ts';
 
@@ -39,9 +39,12 @@ export class MemoryStoreAdmin implements StoreAdmin {
   async scan({ prefixes, from, count }: ScanQuery): Promise<ScannedKeys> {
     const keys = from === undefined ? this.#counters.keys() : this.#scans.get(from);
     if (keys === undefined) {
-      throw new StoreAdminRefusal('the cursor is not from this limiter, or it was used before: start again', {
-        isQuestions: true,
-      });
+      throw new StoreAdminRejection(
+        'the cursor is not from this limiter, or it was used before: start again',
+        {
+          isQuestions: true,
+        },
+      );
     }
     if (from !== undefined) this.#scans.delete(from);
     const counters: CounterRef[] = [];

@@ -25,7 +25,7 @@ import {
   type ScannedKeys,
   type ScanQuery,
   type StoreAdmin,
-  StoreAdminRefusal,
+  StoreAdminRejection,
   type SubscriptionListener,
 } from './store-admin.ts';
 
@@ -53,7 +53,7 @@ interface ScanPlace {
 const beginning: ScanPlace = { perSecond: false, server: '', cursor: '0' };
 
 /** The time before a command is sent again that a proxy answered by closing the connection. */
-const refusedByClosingMs = 30_000;
+const rejectedByClosingMs = 30_000;
 
 /** Commands that proxies may not know, and that may be sent twice. */
 const mayClose: ReadonlySet<string> = new Set(['SCAN', 'PUBLISH']);
@@ -85,7 +85,7 @@ export class RedisStoreAdmin implements StoreAdmin {
       channel: this.#ownKey('news'),
       servers: options.main,
       timers: options.timers,
-      onRefusal: (message) => this.#refused('SUBSCRIBE', message ?? closedAtIt, 0),
+      onRejection: (message) => this.#refused('SUBSCRIBE', message ?? closedAtIt, 0),
       onSubscribed: () => void this.#missing.delete('SUBSCRIBE'),
     });
   }
@@ -98,7 +98,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     const place = from === undefined ? beginning : parsePlace(from);
     const servers = place?.perSecond ? this.#options.perSecond : this.#options.main;
     if (place === undefined || servers === undefined)
-      throw new StoreAdminRefusal(unknownPlace, { isQuestions: true });
+      throw new StoreAdminRejection(unknownPlace, { isQuestions: true });
     await servers.ready();
     const all = servers.all();
     const at = all.find(({ name }) => name >= place.server);
@@ -263,7 +263,7 @@ export class RedisStoreAdmin implements StoreAdmin {
       return reply;
     } catch (error) {
       if (mayClose.has(command) && isClosed(error)) {
-        this.#refused(command, closedAtIt, unblockedMs() + refusedByClosingMs);
+        this.#refused(command, closedAtIt, unblockedMs() + rejectedByClosingMs);
         throw refused(closedAtIt);
       }
       const reported = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);

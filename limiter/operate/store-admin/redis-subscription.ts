@@ -15,13 +15,13 @@ export interface SubscriptionOptions {
   servers: RedisServers;
   timers: Timers;
   /** Called with the server's message when it refuses SUBSCRIBE, or with undefined if it closed the connection instead. */
-  onRefusal: (message: string | undefined) => void;
+  onRejection: (message: string | undefined) => void;
   onSubscribed: () => void;
 }
 
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 /** The pause before another attempt, since an operator may correct the ACL. */
-const refusedMs = 30_000;
+const pauseAfterRejectionMs = 30_000;
 const pingMs = 2_000;
 
 export class RedisSubscription {
@@ -81,8 +81,8 @@ export class RedisSubscription {
       // A server that ends at this moment also closes the connection, but not twice in a row.
       if (isRefused && (error instanceof ReplyError || this.#failures > 0)) {
         const text = error instanceof ReplyError ? servers.errors.fromOwnCommand(error).message : undefined;
-        this.#options.onRefusal(text);
-        this.#again(refusedMs);
+        this.#options.onRejection(text);
+        this.#again(pauseAfterRejectionMs);
       } else {
         this.#failures += 1;
         const { random } = servers.options;

@@ -48,7 +48,7 @@ export interface SubscriptionListener {
 /** Small records, one hash for each table and one field for each record. */
 export type RecordTable = 'overrides' | 'limiters' | 'revisions';
 
-/** Methods reject with a `StoreError` if the store is unavailable, and with a `StoreAdminRefusal` if it can never do this. */
+/** Methods reject with a `StoreError` if the store is unavailable, and with a `StoreAdminRejection` if it can never do this. */
 export interface StoreAdmin {
   readonly kind: 'redis' | 'memory' | 'memcache';
   /** Returns one slice of keys of counters. A key may come twice, and one that does not exist all the time may be missing. */
@@ -79,8 +79,8 @@ export interface StoreAdmin {
 }
 
 /** This store can never do this, or not with such a question. */
-export class StoreAdminRefusal extends Error {
-  override readonly name = 'StoreAdminRefusal';
+export class StoreAdminRejection extends Error {
+  override readonly name = 'StoreAdminRejection';
   readonly isQuestions: boolean;
 
   constructor(message: string, { isQuestions = false } = {}) {

@@ -40,10 +40,10 @@ export function createPrometheusListener(options: PrometheusListenerOptions): Ht
     async serve({ target, request, response }: HttpCall) {
       if (target.path !== path && target.path !== livezPath) return sendNotFound(response);
       const { method } = request;
-      if (method !== 'GET' && method !== 'HEAD') return refuseMethod(response);
+      if (method !== 'GET' && method !== 'HEAD') return rejectMethod(response);
       if (target.path !== path) return sendText(response, 200, 'OK');
       if (method === 'HEAD') return void writeHead(request, response).end();
-      if (scrapes === maxScrapes) return refuseScrape(response);
+      if (scrapes === maxScrapes) return rejectScrape(response);
       scrapes += 1;
       try {
         await answer(request, response, options);
@@ -95,12 +95,12 @@ function encodingFor(request: IncomingMessage): Encoding {
   return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0 ? 'gzip' : 'identity';
 }
 
-function refuseMethod(response: ServerResponse): void {
+function rejectMethod(response: ServerResponse): void {
   response.setHeader('Allow', 'GET, HEAD');
   sendError(response, 405, 'Method Not Allowed');
 }
 
-function refuseScrape(response: ServerResponse): void {
+function rejectScrape(response: ServerResponse): void {
   response.setHeader('Retry-After', '1');
   sendError(response, 503, 'Service Unavailable', `${maxScrapes} scrapes are being answered`);
 }

@@ -34,10 +34,10 @@ export function createForwardAuthStats(registry: StatsRegistry): {
 /** Registers the statistics of the main thread. */
 export function registerProfilesFile(
   registry: StatsRegistry,
-  file: { profiles(): number; lastWasRefused(): boolean },
+  file: { profiles(): number; wasLastRejected(): boolean },
 ): { loaded(): void; refused(): void } {
   registry.gauge('ratelimit.profiles.entries', () => file.profiles());
-  registry.gauge('ratelimit.profiles.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+  registry.gauge('ratelimit.profiles.load_failed', () => (file.wasLastRejected() ? 1 : 0));
   const success = registry.counter('ratelimit.profiles.load_success');
   const error = registry.counter('ratelimit.profiles.load_error');
   return { loaded: () => registry.add(success, 1), refused: () => registry.add(error, 1) };

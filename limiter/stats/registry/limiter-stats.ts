@@ -147,7 +147,7 @@ function countingIn(registry: StatsRegistry): (name: string) => () => void {
  * callers (`ratelimit_server.http2`) or any HTTP listener. Every reason appears from the start, and with `open` also the number of
  * connections.
  */
-export function createRefusalStats<Reason extends string>(
+export function createRejectionStats<Reason extends string>(
   registry: StatsRegistry,
   prefix: 'ratelimit_server.http2' | 'ratelimit.http',
   reasons: readonly Reason[],
@@ -186,10 +186,10 @@ export function createHttpStats(
 export function createCertificateStats(
   registry: StatsRegistry,
   prefix: 'certs' | 'http_certs',
-  inUse: { expiresAtSeconds(): number; lastWasRefused(): boolean },
+  inUse: { expiresAtSeconds(): number; wasLastRejected(): boolean },
 ): { loaded(): void; failed(): void } {
   registry.gauge(`${prefix}.expires_at_seconds`, () => inUse.expiresAtSeconds());
-  registry.gauge(`${prefix}.load_failed`, () => (inUse.lastWasRefused() ? 1 : 0));
+  registry.gauge(`${prefix}.load_failed`, () => (inUse.wasLastRejected() ? 1 : 0));
   const counting = countingIn(registry);
   const attempt = counting(`${prefix}.load_attempts`);
   const failure = counting(`${prefix}.load_failures`);
@@ -328,13 +328,13 @@ export function registerProcessStats(
   const { detailed } = registry;
   registry.gauge('ratelimit.stats.detailed_metrics', () => detailed.size);
   registry.counterFrom('ratelimit.stats.detailed_metrics_left', () => detailed.left);
-  registerRefusedMetrics(registry);
+  registerRejectedMetrics(registry);
 }
 
 /** Registered in worker threads, too, whose counts are added to those of the process. */
-export function registerRefusedMetrics(registry: StatsRegistry): void {
+export function registerRejectedMetrics(registry: StatsRegistry): void {
   const slot = registry.counter('ratelimit.stats.detailed_metrics_refused');
-  registry.onRefused(() => registry.add(slot, 1));
+  registry.onRejected(() => registry.add(slot, 1));
 }
 
 /** The rules in force, and whether newer ones were rejected. Returns a function to call when other rules are in force. */

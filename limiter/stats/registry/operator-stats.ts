@@ -2,12 +2,12 @@
 import type { StatsRegistry } from './stats-registry.ts';
 
 export const adminChanges = ['counters-reset', 'override-set', 'override-removed', 'grant-given'] as const;
-const adminRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'] as const;
+const adminRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'] as const;
 
 /** Changes made with the admin API, and those that were refused. */
 export interface AdminStats {
   changed(what: (typeof adminChanges)[number]): void;
-  refused(reason: (typeof adminRefusals)[number]): void;
+  refused(reason: (typeof adminRejections)[number]): void;
 }
 
 export function createAdminStats(registry: StatsRegistry): AdminStats {
@@ -17,6 +17,6 @@ export function createAdminStats(registry: StatsRegistry): AdminStats {
   };
   return {
     changed: tagged('ratelimit.admin.changes', 'what', adminChanges),
-    refused: tagged('ratelimit.admin.refused', 'reason', adminRefusals),
+    refused: tagged('ratelimit.admin.refused', 'reason', adminRejections),
   };
 }

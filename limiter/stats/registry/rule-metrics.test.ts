@@ -140,7 +140,7 @@ describe('metrics made of values of requests', () => {
   it('counts a value in the overflow only until there is room', () => {
     const registry = new StatsRegistry({ maxDetailedMetrics: 1 });
     let refused = 0;
-    registry.onRefused(() => (refused += 1));
+    registry.onRejected(() => (refused += 1));
     registry.ruleMetric('d.a', true);
     const b = registry.ruleMetric('d.b', true);
     expect(registry.nameOf(registry.slotOf(b))).toBe(`${prefix}_overflow.total_hits`);

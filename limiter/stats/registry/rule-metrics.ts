@@ -120,7 +120,7 @@ export class RuleMetrics {
   /** The number of metrics that were replaced so far. */
   left = 0;
   /** Called each time a metric could not be created. */
-  onRefused: () => void = () => {};
+  onRejected: () => void = () => {};
   readonly #options: RuleMetricsOptions;
   /** Metrics of rules, by metric key as given, and by name. */
   readonly #rules = new Map<string, RuleMetric>();
@@ -205,7 +205,7 @@ export class RuleMetrics {
 
   #newDetailed(name: string): RuleMetric {
     if (this.#hasRoom() && this.#budget.take(name)) return this.detailed.add(name, this.#slotFor(name));
-    this.onRefused();
+    this.onRejected();
     return { key: name, slot: this.#overflow().slot, lastUse: -1 };
   }
 

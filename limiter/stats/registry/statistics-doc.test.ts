@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';
-import { httpRefusals } from '../../../process/http/http-connections.ts';
+import { httpRejections } from '../../../process/http/http-connections.ts';
 import { loggerOf } from '../../../process/log/logger.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
 import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
@@ -24,14 +24,14 @@ function namesOfTheProgram(): string[] {
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
   createGrpcCallStats(registry).show(['<method>']);
-  stats.createRefusalStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
+  stats.createRejectionStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
   for (const prefix of ['certs', 'http_certs'] as const) {
     stats.createCertificateStats(registry, prefix, {
       expiresAtSeconds: () => 0,
-      lastWasRefused: () => false,
+      wasLastRejected: () => false,
     });
   }
-  stats.createRefusalStats(registry, 'ratelimit.http', [
+  stats.createRejectionStats(registry, 'ratelimit.http', [
     'tls_handshake',
     'tls_client_certificate',
     'foreign_host',
@@ -40,10 +40,10 @@ function namesOfTheProgram(): string[] {
   stats.createBudgetStats(registry, { reserve: ['reserved'] });
   registerOverrideStats(registry, {
     inForce: { count: 0, conflicted: 0 },
-    files: { lastWasRefused: false },
+    files: { wasLastRejected: false },
   });
   createCallerStats(registry);
-  registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
+  registerCallersFile(registry, { callers: () => 0, wasLastRejected: () => false });
   stats.createHttpStats(registry);
   stats.createWarningStats(registry)({ rule: '1', policy: '2', mark: 80 });
   const quota = new QuotaStats(
@@ -57,7 +57,7 @@ function namesOfTheProgram(): string[] {
   quota.watch({ streams: 0, ids: { buckets: 0, bytes: 0 } });
   quota.hits('rule', 'assigned', 1);
   createForwardAuthStats(registry).missing('<header>');
-  registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
+  registerProfilesFile(registry, { profiles: () => 0, wasLastRejected: () => false });
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
   stats.registerXdsStats(registry, { connected: true, resourceBytes: 0 });
@@ -90,7 +90,7 @@ function namesOfTheProgram(): string[] {
   createMemcacheStats(registry);
   registerMemcacheNodes(registry, { figures: { nodes: 0, down: 0, connections: 0 } });
   stats.registerConnectionMemoryStats(registry, { bytes: 0 });
-  stats.createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => 0);
+  stats.createRejectionStats(registry, 'ratelimit.http', httpRejections, () => 0);
   for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
   const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));
   return [...new Set([...slots, ...registry.timerNames(0)])];

@@ -102,8 +102,8 @@ export class StatsRegistry implements RuleStats, StatsSource {
   }
 
   /** Calls `listener` each time such a metric finds no room and is counted in the overflow. */
-  onRefused(listener: () => void): void {
-    this.#rules.onRefused = listener;
+  onRejected(listener: () => void): void {
+    this.#rules.onRejected = listener;
   }
 
   /** Returns the slot of the counter of this name, which the first call creates. The name is used unchanged. */

@@ -34,7 +34,7 @@ const slotsPerTurn = 4_096;
 /** The cost of mogrifying new names in one turn, roughly in nanoseconds. */
 const mogrifyingPerTurn = 2_000_000;
 /** The turns of the event loop after which this host's refusal of a datagram has been read. */
-const turnsToRefuse = 2;
+const turnsToReject = 2;
 
 /**
  * Sends statistics to a dogstatsd receiver like the Go service: at every flush the differences of the counters and all gauges, and
@@ -118,7 +118,7 @@ export class DogStatsdSink extends FlushingSink {
     if (!this.#connection.connected) return false;
     for (const line of this.#telemetry.lines()) this.#queue.append(line);
     this.#queue.flush();
-    for (let turns = 0; turns < turnsToRefuse; turns += 1) await nextTurn();
+    for (let turns = 0; turns < turnsToReject; turns += 1) await nextTurn();
     return this.#connection.connected;
   }
 

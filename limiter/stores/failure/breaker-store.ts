@@ -230,12 +230,12 @@ export class BreakerStore extends StoreDecorator {
 
   #refuse(ops: readonly Operation[], bytes: number, done: () => void): void {
     this.#refused += 1;
-    const refusal = this.#refusalFor(bytes);
+    const refusal = this.#rejectionFor(bytes);
     failAll(ops, refusal);
     done();
   }
 
-  #refusalFor(bytes: number): StoreError {
+  #rejectionFor(bytes: number): StoreError {
     const { maxWaiting, maxWaitingBytes } = this.#options;
     const flights = this.#flights;
     if (flights.size >= this.#state.admitted) return this.#refusal as StoreError;

@@ -1,6 +1,6 @@
 /** Commands of the text protocol. Their keys are legal (`isLegalKey`), so none can end or extend its command. */
 import type { StoreError } from '../store-error.ts';
-import { refusedByServer } from './reply-reader.ts';
+import { rejectedByServer } from './reply-reader.ts';
 
 export interface MemcacheCommand {
   /** The text with its line end. */
@@ -30,9 +30,9 @@ export class LineCommand implements MemcacheCommand {
   }
 
   onLine(line: string): boolean {
-    const isRefusal = isServerRefusal(line);
-    if (!isRefusal && !this.#isReply.test(line)) return false;
-    this.#done(isRefusal ? refusedByServer(line) : line);
+    const isRejection = isServerRejection(line);
+    if (!isRejection && !this.#isReply.test(line)) return false;
+    this.#done(isRejection ? rejectedByServer(line) : line);
     return true;
   }
 
@@ -111,8 +111,8 @@ export class GetCommand implements MemcacheCommand {
   }
 
   onLine(line: string): boolean {
-    if (line !== 'END' && !isServerRefusal(line)) return false;
-    this.#done(line === 'END' ? undefined : refusedByServer(line));
+    if (line !== 'END' && !isServerRejection(line)) return false;
+    this.#done(line === 'END' ? undefined : rejectedByServer(line));
     return true;
   }
 
@@ -121,7 +121,7 @@ export class GetCommand implements MemcacheCommand {
   }
 }
 
-function isServerRefusal(line: string): boolean {
+function isServerRejection(line: string): boolean {
   return line.startsWith('SERVER_ERROR') || line.startsWith('CLIENT_ERROR');
 }
 

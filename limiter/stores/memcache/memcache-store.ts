@@ -32,7 +32,7 @@ export interface MemcacheEvents extends ChangeEvents {
   /** Called for a counter whose value is not a number. It counts as 0. */
   onBadValue(key: string): void;
   /** Called when a node that is available refused a question. */
-  onGetRefused(error: string): void;
+  onGetRejected(error: string): void;
   /** Called when a node went down or came back. */
   onNode(node: string, up: boolean, reason: string): void;
 }
@@ -208,7 +208,7 @@ export class MemcacheStore implements Store, Claims {
     error: StoreError | undefined;
   }): void {
     const { batch, counts, totals, error } = answer;
-    if (error !== undefined) this.#events.onGetRefused(error.message);
+    if (error !== undefined) this.#events.onGetRejected(error.message);
     const ready: PendingBatch[] = [];
     for (const count of counts) {
       this.#asked.remove(count);

@@ -100,6 +100,6 @@ export function lostConnection(): StoreError {
 }
 
 /** The error for `SERVER_ERROR out of memory storing object` and similar lines: the connection works, and the command was refused. */
-export function refusedByServer(line: string): StoreError {
+export function rejectedByServer(line: string): StoreError {
   return new StoreError(`memcached answered: ${line}`, { transient: line.startsWith('SERVER_ERROR') });
 }

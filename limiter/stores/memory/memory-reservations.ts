@@ -230,8 +230,8 @@ export class MemoryReservations implements Notes, Claims {
         return;
       }
     }
-    const hasRefused = refuses(call, sections, nowMs, this.#options.table);
-    const isRefused = hasRefused || call.refusedElsewhere;
+    const isOverLimitHere = refuses(call, sections, nowMs, this.#options.table);
+    const isRefused = isOverLimitHere || call.isOverLimitElsewhere;
     const held = sections.filter((section) => !section.isRefused);
     const hasRoom = this.#hasRoom(call, sections);
     const counterRoomMs = Math.max(...held.map(({ book, counters }) => book.fullUntilMs(counters)));

@@ -36,8 +36,8 @@ import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import {
-  areScriptsRefused,
-  isKeyRefused,
+  areScriptsRejected,
+  isKeyRejected,
   isNoScript,
   type RedisErrors,
   type RedisScripts,
@@ -70,15 +70,15 @@ export interface GatheringStoreOptions {
   /** CACHE_KEY_PREFIX. Defaults to none. */
   keyPrefix?: string | undefined;
   /** Called once, when `auto` continues without scripts. The reason contains no credentials. */
-  onScriptsRefused?: ((reason: string) => void) | undefined;
+  onScriptsRejected?: ((reason: string) => void) | undefined;
   /** Called once, when the ledgers of leases are not permitted. The reason contains no credentials. */
-  onLeasesRefused?: ((reason: string) => void) | undefined;
+  onLeasesRejected?: ((reason: string) => void) | undefined;
   /** Called at every change of `connected`. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** Called when an attempt to connect failed, or an open connection broke; for the log. Contains no credentials. */
   onFailure?: ((message: string) => void) | undefined;
   /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
-  onRefusal?: ((code: string, text: string) => void) | undefined;
+  onRejection?: ((code: string, text: string) => void) | undefined;
   /** Called when Redis asks for no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
@@ -91,8 +91,8 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #timeoutMs: number;
   readonly #gathering: TurnGathering;
   protected readonly places: CallSlots<Batch>;
-  readonly #onScriptsRefused: ((reason: string) => void) | undefined;
-  #onLeasesRefused: ((reason: string) => void) | undefined;
+  readonly #onScriptsRejected: ((reason: string) => void) | undefined;
+  #onLeasesRejected: ((reason: string) => void) | undefined;
   readonly #reservationBounds: ReservationBounds;
   readonly #isCluster: boolean;
   protected readonly names: ReservationNames;
@@ -110,8 +110,8 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.#reservationBounds = reservations;
     this.#isCluster = isCluster;
     this.names = new ReservationNames(keyPrefix, isCluster);
-    this.#onScriptsRefused = options.onScriptsRefused;
-    this.#onLeasesRefused = options.onLeasesRefused;
+    this.#onScriptsRejected = options.onScriptsRejected;
+    this.#onLeasesRejected = options.onLeasesRejected;
     this.places = new CallSlots<Batch>({
       ...calls,
       timeoutMs,
@@ -322,18 +322,18 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   /** Returns the batches to send after Redis rejected one with `error` and ran nothing. Undefined: the batch has failed. */
   protected sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
-    if (areScriptsRefused(error)) {
-      if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
+    if (areScriptsRejected(error)) {
+      if (!this.withoutScripts) this.#onScriptsRejected?.(this.#errors.fromOwnCommand(error).message);
       this.withoutScripts = true;
       return [batch];
     }
-    if (!isKeyRefused(error)) return undefined;
+    if (!isKeyRejected(error)) return undefined;
     // The other parts may still be permitted.
     if (batch.isMixed) return batch.split();
     if (!batch.hasLeases) return undefined;
     // The error may concern only a ledger of leases.
-    this.#onLeasesRefused?.(this.#errors.fromOwnCommand(error).message);
-    this.#onLeasesRefused = undefined;
+    this.#onLeasesRejected?.(this.#errors.fromOwnCommand(error).message);
+    this.#onLeasesRejected = undefined;
     batch.dropLeases();
     return [batch];
   }

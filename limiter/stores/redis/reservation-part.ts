@@ -120,10 +120,10 @@ function widthOf(call: readonly Operation[]): number {
 function flagsOf(call: readonly Operation[]): string {
   const { verb } = call[0]!;
   if (verb === 'look') return '-';
-  const { isMarker, otherQuotaPasses, refusedElsewhere, note, unknown, undoes } = termsOf(call);
+  const { isMarker, otherQuotaPasses, isOverLimitElsewhere, note, unknown, undoes } = termsOf(call);
   const marker = isMarker ? 'm' : '-';
   if (verb === 'reserve') {
-    const others = `${otherQuotaPasses ? 'q' : ''}${refusedElsewhere ? 'x' : ''}`;
+    const others = `${otherQuotaPasses ? 'q' : ''}${isOverLimitElsewhere ? 'x' : ''}`;
     return `${marker}${others}${note === undefined ? '' : 'n'}`;
   }
   return `${marker}${unknown === 'charge' ? 'c' : ''}${undoes ? 'u' : ''}`;
@@ -201,7 +201,7 @@ function haveEqualFlags(one: Reservation, other: Reservation): boolean {
   return (
     one.isMarker === other.isMarker &&
     one.otherQuotaPasses === other.otherQuotaPasses &&
-    one.refusedElsewhere === other.refusedElsewhere &&
+    one.isOverLimitElsewhere === other.isOverLimitElsewhere &&
     one.width === other.width &&
     one.descriptors === other.descriptors &&
     (one.note === undefined) === (other.note === undefined) &&

@@ -60,11 +60,11 @@ export class OwnerBounds {
   ): void {
     // A call without room that repeats an earlier one gets the answer of any repetition.
     const nowMs = this.#options.clock.nowMs();
-    const full = call.refusedElsewhere ? undefined : this.#fullOf(owner, nowMs);
+    const full = call.isOverLimitElsewhere ? undefined : this.#fullOf(owner, nowMs);
     if (full !== undefined) {
-      call.refusedElsewhere = true;
+      call.isOverLimitElsewhere = true;
       store.submit(ops, countAll, () => {
-        call.refusedElsewhere = false;
+        call.isOverLimitElsewhere = false;
         // The refusal of a limit says when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
         const isFull = ops.every(hasAnswer) && call.outcome === 'refused' && !isRefused;

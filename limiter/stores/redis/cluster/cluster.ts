@@ -22,9 +22,9 @@ export class RedisClusterClient {
   readonly commands: ClusterCommands;
 
   constructor({ address, timers, silenceMs, probeIntervalMs, onNodeChange, ...options }: ClusterOptions) {
-    const { timeoutMs, random, onRefusal, onFailure } = options;
+    const { timeoutMs, random, onRejection, onFailure } = options;
     const { username, password, seeds } = address;
-    const errors = new RedisErrors({ timeoutMs, password, onRefusal });
+    const errors = new RedisErrors({ timeoutMs, password, onRejection });
     this.errors = errors;
     this.nodes = new ClusterNodes({
       newConnection: (place, onChange) => {
@@ -33,7 +33,7 @@ export class RedisClusterClient {
           ...options,
           address: { endpoint: place, username, password, db: 0, label },
           // The commands report what counting was refused.
-          onRefusal: undefined,
+          onRejection: undefined,
           onFailure: (message) => onFailure?.(`node ${label}: ${message}`),
           onChange,
         });

@@ -131,7 +131,7 @@ function my.reserve(call)
     if isOther then return 'conflict', 0 end
     if known then return 'repeated', expires end
   end
-  local refused = my.refuses(call, isOver) or call.refusedElsewhere
+  local refused = my.refuses(call, isOver) or call.isOverLimitElsewhere
   local fullUntil = 0
   for i = 1, #list do
     if not refused and not isOver[list[i].group] then fullUntil = math.max(fullUntil, my.fullUntil(list[i])) end
@@ -285,7 +285,7 @@ function my.readShape(shape)
   local function has(flag) return find(flags, flag) ~= nil end
   shape.kind, shape.width, shape.isMarker, shape.otherQuotaPasses = list[1], tonumber(list[4]), has('m'), has('q')
   shape.descriptors = tonumber(list[5])
-  shape.charges, shape.undoes, shape.refusedElsewhere = has('c'), has('u'), has('x')
+  shape.charges, shape.undoes, shape.isOverLimitElsewhere = has('c'), has('u'), has('x')
   shape.hasNote, shape.specs = has('n'), {}
   for i = 1, tonumber(list[3]) do
     local of = 6 * i

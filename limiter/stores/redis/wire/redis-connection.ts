@@ -39,7 +39,7 @@ export interface RedisConnectionOptions {
   /** Called when an attempt to connect failed, or an open connection broke. The message contains no credentials. */
   onFailure?: ((message: string) => void) | undefined;
   /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
-  onRefusal?: ((code: string, text: string) => void) | undefined;
+  onRejection?: ((code: string, text: string) => void) | undefined;
   /** Called when the server asks for no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
@@ -71,11 +71,11 @@ export class RedisConnection {
   #closing = false;
 
   constructor(options: RedisConnectionOptions) {
-    const { address, timeoutMs, tls, onRefusal, onNeedlessPassword } = options;
+    const { address, timeoutMs, tls, onRejection, onNeedlessPassword } = options;
     this.#options = options;
     const onReadOnly =
       options.closeOnReadOnly === true ? () => this.#leave('the server accepts no writes') : undefined;
-    this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRefusal });
+    this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRejection });
     if ('sentinels' in address)
       this.#sentinels = new Sentinels({ address, timeoutMs, tls, onNeedlessPassword });
   }

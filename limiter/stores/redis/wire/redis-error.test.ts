@@ -66,8 +66,8 @@ describe('RedisErrors', () => {
 
   it('reports what Redis refuses, but not when it is about logging in', () => {
     const reported: string[][] = [];
-    const onRefusal = (code: string, text: string) => reported.push([code, text]);
-    const reporting = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRefusal });
+    const onRejection = (code: string, text: string) => reported.push([code, text]);
+    const reporting = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRejection });
     reporting.fromConnecting(new ReplyError('WRONGPASS hunter2'));
     reporting.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
     expect(reported).toEqual([]);

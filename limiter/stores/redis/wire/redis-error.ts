@@ -20,22 +20,22 @@ export class RedisErrors {
   readonly #timeoutMs: number;
   readonly #password: string;
   readonly #onReadOnly: (() => void) | undefined;
-  readonly #onRefusal: ((code: string, text: string) => void) | undefined;
+  readonly #onRejection: ((code: string, text: string) => void) | undefined;
 
   /**
-   * `onReadOnly` is called for every READONLY that Redis answers, even for one key of a script. `onRefusal` is called for every error
+   * `onReadOnly` is called for every READONLY that Redis answers, even for one key of a script. `onRejection` is called for every error
    * that it answers, with its first word and the whole text, which contains no credentials.
    */
   constructor(options: {
     timeoutMs: number;
     password: string | undefined;
     onReadOnly?: (() => void) | undefined;
-    onRefusal?: ((code: string, text: string) => void) | undefined;
+    onRejection?: ((code: string, text: string) => void) | undefined;
   }) {
     this.#timeoutMs = options.timeoutMs;
     this.#password = options.password ?? '';
     this.#onReadOnly = options.onReadOnly;
-    this.#onRefusal = options.onRefusal;
+    this.#onRejection = options.onRejection;
   }
 
   /** Returns the error without a connection. `reason`: why the last attempt to connect failed. */
@@ -69,14 +69,14 @@ export class RedisErrors {
     if (error instanceof Error && error instanceof ReplyError) {
       const code = replyCode(error);
       if (code === 'READONLY') this.#onReadOnly?.();
-      this.#onRefusal?.(code, this.#scrub(replyText(error)));
+      this.#onRejection?.(code, this.#scrub(replyText(error)));
     } else if (error instanceof UnexpectedReply) {
-      this.#onRefusal?.(error.name, error.message);
+      this.#onRejection?.(error.name, error.message);
     }
     return this.fromOwnCommand(error);
   }
 
-  /** Returns the same for commands that count nothing, such as PING and logging in, without calling `onReadOnly` or `onRefusal`. */
+  /** Returns the same for commands that count nothing, such as PING and logging in, without calling `onReadOnly` or `onRejection`. */
   fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof UnexpectedReply) return new StoreError(error.message, { transient: false });
@@ -191,13 +191,13 @@ export function unexpectedAnswer(): StoreError {
 export type RedisScripts = 'auto' | 'never';
 
 /** Whether the server runs no scripts, or not for this user, or not for keys of several slots. It ran nothing then. */
-export function areScriptsRefused(error: unknown): error is Error {
+export function areScriptsRejected(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return /^(?:NOPERM|CROSSSLOT|ERR unknown command)\b/i.test(error.message) && !isAboutKey(error.message);
 }
 
 /** Whether the user may not touch a key of the call. It ran nothing then. */
-export function isKeyRefused(error: unknown): error is Error {
+export function isKeyRejected(error: unknown): error is Error {
   return error instanceof Error && isAboutKey(error.message);
 }
 
@@ -210,7 +210,7 @@ function isAboutKey(text: string): boolean {
 }
 
 /** Returns what an operator can do about an error of Redis, by its first word; undefined if its text is sufficient. */
-export function refusalHint(
+export function rejectionHint(
   code: string,
   given: { prefix: 'REDIS_' | 'REDIS_PERSECOND_'; isCluster: boolean },
 ): string | undefined {

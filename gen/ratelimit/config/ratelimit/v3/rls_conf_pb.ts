@@ -263,7 +263,7 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
   shareThreshold: boolean;
 
   /**
-   * In place of rate_limit: 2 to 8 limits that all have to allow.
+   * Instead of rate_limit: 2 to 8 limits. A request over any of them counts against none.
    *
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitPolicy rate_limits = 1002;
    */

@@ -118,13 +118,13 @@ describeWithEachRedis('a refused hit in a cluster', (path) => {
     return { hlen: after.hlen - before.hlen, evalsha: after.evalsha - before.evalsha };
   };
 
-  const refuseTenTimes = async (limiter: InProcessLimiter) => {
+  const exceedTenTimes = async (limiter: InProcessLimiter) => {
     for (let i = 0; i < 10; i += 1) expect(await code(limiter, 'fixed', 'one', 11)).toBe('OVER_LIMIT');
   };
 
   it('asks HLEN once a second for a counter, and nothing else', async () => {
     const limiter = await start();
-    const { hlen, evalsha } = await callsDuring(() => refuseTenTimes(limiter));
+    const { hlen, evalsha } = await callsDuring(() => exceedTenTimes(limiter));
     expect(evalsha).toBe(0);
     expect(hlen).toBeGreaterThanOrEqual(1);
     // Ten requests take less than two seconds.
@@ -133,7 +133,7 @@ describeWithEachRedis('a refused hit in a cluster', (path) => {
 
   it('asks nothing with compatible keys, as nothing is reserved', async () => {
     const limiter = await start({ COUNTER_KEYS: 'compatible' });
-    expect(await callsDuring(() => refuseTenTimes(limiter))).toEqual({ hlen: 0, evalsha: 0 });
+    expect(await callsDuring(() => exceedTenTimes(limiter))).toEqual({ hlen: 0, evalsha: 0 });
   });
 
   it('passes once what is reserved has expired', async () => {

@@ -28,7 +28,7 @@ import {
 } from './text.js';
 
 /** @param {import('./shell.js').Desk} _desk @returns {(import('./parts.js').Column & { isShort?: boolean })[]} */
-export const refusalColumns = (_desk) => [
+export const rejectionColumns = (_desk) => [
   { label: 'At', isShort: true, cell: ({ at }) => moment(at) },
   {
     label: 'Entries',
@@ -88,7 +88,7 @@ export const refusals = {
       ${answered(
         desk.live(`refusals?${query({ ...question, limit: 200 })}`, 3_000),
         ({ refusals: rows, kept, since }) => html`
-        ${table('Requests over limit', refusalColumns(desk), rows, 'No such request was over limit.')}
+        ${table('Requests over limit', rejectionColumns(desk), rows, 'No such request was over limit.')}
         <small class="faint">Newest first, one row for each counter and second; ${number(kept)} are stored${since ? html`, since ${moment(since)}` : nothing}.</small>`,
       )}`;
   },

@@ -6,7 +6,7 @@ import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
 
 /** A refused hit as far as it is remembered. */
-export interface RefusedHit {
+export interface OverLimitHit {
   /** The counter of the limit that rejected the request. */
   readonly counter: {
     readonly rule: { readonly domain: string; readonly path: string };
@@ -22,12 +22,12 @@ export interface RefusedHit {
 }
 
 /** The caller of the request: its header section, as name, value, name, value. */
-export interface RefusedCaller {
+export interface OverLimitCaller {
   readonly fields?: readonly string[] | undefined;
 }
 
 /** One row, or the joined rows of several threads for one counter and second. Plain data. */
-export interface RefusalRow {
+export interface OverLimitRow {
   /** The time in seconds since 1970. */
   readonly second: number;
   readonly domain: string;
@@ -56,7 +56,7 @@ export interface RefusalRow {
   readonly key: string | null;
 }
 
-export interface RefusalQuery {
+export interface OverLimitQuery {
   readonly domain?: string | undefined;
   /** The domains to search. All others are treated as absent. Undefined for all domains. */
   readonly domains?: readonly string[] | undefined;
@@ -70,8 +70,8 @@ export interface RefusalQuery {
   readonly limit: number;
 }
 
-export interface RefusalsFound {
-  readonly rows: RefusalRow[];
+export interface FoundOverLimitRows {
+  readonly rows: OverLimitRow[];
   /** The number of stored rows of these domains. */
   readonly kept: number;
   /** The second of the oldest of these rows. Undefined if there are none. */
@@ -81,14 +81,14 @@ export interface RefusalsFound {
 }
 
 /** The size of a row, including its numbers. */
-export const refusalBytes = 512;
+export const overLimitRowBytes = 512;
 /** The size of a row's numbers in the arrays below, with some room. */
 const numberBytes = 48;
 /** Chosen: the stored length of an id. A longer id is cut. A version 00 of `traceparent` has 55 characters. */
 const idCharacters = 64;
 /** The two of a row: what V8 takes for such a string, and for a reference to it. */
 const idBytes = 2 * (16 + idCharacters + 8);
-const textBytes = refusalBytes - numberBytes - idBytes;
+const textBytes = overLimitRowBytes - numberBytes - idBytes;
 
 /**
  * Chosen: the divisor that gives the share of rows that may be new within a second, so that a flood of made-up values leaves rows
@@ -102,7 +102,7 @@ const versionsKept = 64;
 const noFields: readonly string[] = [];
 const traceForm = /^[0-9a-f]{2}-([0-9a-f]{32})-/;
 
-export class RefusalMemory {
+export class OverLimitMemory {
   readonly #kept: number;
   readonly #clock: { nowMs(): number };
   readonly #maxTextBytes: number;
@@ -177,7 +177,7 @@ export class RefusalMemory {
     this.#versionNames.delete(this.#version - versionsKept);
   }
 
-  note(hit: RefusedHit, entries: readonly Entry[], used: number, { fields }: RefusedCaller): void {
+  note(hit: OverLimitHit, entries: readonly Entry[], used: number, { fields }: OverLimitCaller): void {
     const { counter: plan } = hit;
     const second = this.#secondOf(hit);
     const row = (plan.refusal - 1) % this.#kept;
@@ -194,15 +194,15 @@ export class RefusalMemory {
    * Returns the second of a hit. Reading the system's clock takes half as long as all other work here, and the hit mostly has the
    * time.
    */
-  #secondOf({ windowEndSeconds, secondsToReset }: RefusedHit): number {
+  #secondOf({ windowEndSeconds, secondsToReset }: OverLimitHit): number {
     if (windowEndSeconds !== 0) return windowEndSeconds - secondsToReset;
     return Math.floor(this.#clock.nowMs() / 1000);
   }
 
   #add(
-    plan: RefusedHit['counter'],
+    plan: OverLimitHit['counter'],
     entries: readonly Entry[],
-    { used, fields, second }: { used: number; second: number } & RefusedCaller,
+    { used, fields, second }: { used: number; second: number } & OverLimitCaller,
   ): void {
     // A late reply of a store belongs to the second before.
     if (second !== this.#newSecond && second !== this.#newSecond - 1) {
@@ -261,9 +261,9 @@ export class RefusalMemory {
   }
 
   /** The newest first. */
-  find({ entries, ...about }: RefusalQuery): RefusalsFound {
+  find({ entries, ...about }: OverLimitQuery): FoundOverLimitRows {
     const question = { ...about, entries: entries && shownEntries(entries, this.#maxTextBytes) };
-    const rows: RefusalRow[] = [];
+    const rows: OverLimitRow[] = [];
     const ids = this.#idsOf(question.domains ?? this.#domainIds.keys());
     const asked = question.domain === undefined ? ids : this.#idsOf([question.domain]);
     const wanted = asked.intersection(ids);
@@ -288,7 +288,7 @@ export class RefusalMemory {
     return this.#seconds[serial % this.#kept]!;
   }
 
-  #refusal(row: number, question: RefusalQuery): RefusalRow | undefined {
+  #refusal(row: number, question: OverLimitQuery): OverLimitRow | undefined {
     const second = this.#seconds[row]!;
     const { entries, requestId, since = 0, until = Number.POSITIVE_INFINITY } = question;
     if (second < since || second > until) return undefined;
@@ -355,7 +355,7 @@ const longestValue = 128;
 const longestName = 96;
 
 /** Returns as much of the row's text as fits: without the key, then without entries, with short names, and finally without names. */
-function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries: readonly Entry[]): string {
+function rowText({ rule, limit, override, key }: OverLimitHit['counter'], entries: readonly Entry[]): string {
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
   const isBlocked = override?.effect?.kind === 'block';
@@ -377,7 +377,7 @@ function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries:
 }
 
 /** Returns one row in the words of the admin API. */
-export function refusalJson(refusal: RefusalRow, limiter: string): Record<string, unknown> {
+export function overLimitJson(refusal: OverLimitRow, limiter: string): Record<string, unknown> {
   const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
   const { calendar, ...others } = more;
   return {

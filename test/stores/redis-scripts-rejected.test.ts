@@ -24,7 +24,7 @@ const needingScripts = `
       - { unit: year, requests_per_unit: 3, algorithm: sliding_window }
 `;
 
-interface Refusal {
+interface ParseRejection {
   name: string;
   args: () => Promise<string[]>;
   prepare: (client: Redis) => Promise<unknown>;
@@ -33,7 +33,7 @@ interface Refusal {
   reason: string;
 }
 
-const refusals: Refusal[] = [
+const refusals: ParseRejection[] = [
   {
     name: 'does not know EVAL',
     args: async () => ['--rename-command', 'EVAL', '', '--rename-command', 'EVALSHA', ''],

@@ -12,7 +12,7 @@ import { processCpuUs } from './process-cpu.ts';
 export const mostToAllowed = 1.2;
 
 /** A rule whose limit one hit of these calls exceeds, for `rulesText` of the bench. */
-export const refusalRule = '  - key: refused\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n';
+export const overLimitRule = '  - key: refused\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n';
 
 const hits = { allowed: 'remote_address', refused: 'refused' } as const;
 const loads = [
@@ -21,16 +21,16 @@ const loads = [
 ] as const;
 const warmUpMs = 1_000;
 
-export interface RefusalFigures {
+export interface OverLimitFigures {
   load: string;
   /** CPU of Redis a call, in µs. */
   allowedUs: number;
-  refusedUs: number;
+  overLimitUs: number;
   /** The median of the runs. */
   ratio: number;
 }
 
-export interface RefusalsOptions {
+export interface OverLimitOptions {
   target: Target;
   redisPid: number;
   values: readonly string[];
@@ -40,7 +40,7 @@ export interface RefusalsOptions {
 }
 
 /** All loads in each run, allowed and refused next to each other. */
-export async function measureRefusals(options: RefusalsOptions): Promise<RefusalFigures[]> {
+export async function measureOverLimit(options: OverLimitOptions): Promise<OverLimitFigures[]> {
   const calls = { allowed: callsOf(hits.allowed, options), refused: callsOf(hits.refused, options) };
   const measured = loads.map(({ name }) => ({ name, allowed: [] as number[], refused: [] as number[] }));
   for (let run = 0; run < options.runs; run++) {
@@ -53,13 +53,13 @@ export async function measureRefusals(options: RefusalsOptions): Promise<Refusal
   return measured.map(({ name, allowed, refused }) => ({
     load: name,
     allowedUs: median(allowed),
-    refusedUs: median(refused),
+    overLimitUs: median(refused),
     ratio: median(refused.map((us, i) => us / allowed[i]!)),
   }));
 }
 
 /** Each call has two hits, so that one is over a limit of 1 by itself. */
-function callsOf(key: string, { values }: RefusalsOptions): ClientCalls {
+function callsOf(key: string, { values }: OverLimitOptions): ClientCalls {
   const messages = values.map((value) => {
     const descriptors = [{ entries: [{ key, value }], hitsAddend: 2n }];
     return toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors }));
@@ -68,7 +68,7 @@ function callsOf(key: string, { values }: RefusalsOptions): ClientCalls {
 }
 
 async function redisCpuUs(
-  { target, redisPid, sequence, durationMs }: RefusalsOptions,
+  { target, redisPid, sequence, durationMs }: OverLimitOptions,
   load: Omit<Parameters<typeof runLoad>[0], 'port' | 'sequence' | 'durationMs'>,
 ): Promise<number> {
   const all = { ...load, port: target.port, sequence } as Parameters<typeof runLoad>[0];
@@ -78,16 +78,16 @@ async function redisCpuUs(
   return (processCpuUs(redisPid) - beforeUs) / answered;
 }
 
-export function refusalLine({ target }: { target: string }, figures: readonly RefusalFigures[]): string {
+export function overLimitLine({ target }: { target: string }, figures: readonly OverLimitFigures[]): string {
   const all = figures.map(
-    ({ load, ratio, allowedUs, refusedUs }) =>
-      `${ratio.toFixed(2)} (${load}: ${refusedUs.toFixed(1)} to ${allowedUs.toFixed(1)} µs)`,
+    ({ load, ratio, allowedUs, overLimitUs }) =>
+      `${ratio.toFixed(2)} (${load}: ${overLimitUs.toFixed(1)} to ${allowedUs.toFixed(1)} µs)`,
   );
   return `${target}, CPU of Redis for a refused hit to an allowed one, target ${mostToAllowed}: ${all.join(', ')}`;
 }
 
 /** Loads under which refused hits cost more than they may, in words. */
-export function costlyRefusals(figures: readonly RefusalFigures[]): string[] {
+export function costlyOverLimit(figures: readonly OverLimitFigures[]): string[] {
   return figures.flatMap(({ load, ratio }) =>
     ratio > mostToAllowed
       ? [

@@ -8,7 +8,7 @@ import { LimiterClient } from '../support/limiter-client.ts';
 import { startLimiter } from '../support/limiter-process.ts';
 import { startRedis } from '../support/redis-server.ts';
 
-export interface RefusedValuesReport {
+export interface RejectedValuesReport {
   /** Values that were refused, each once. */
   refused: number;
   /** Keys in Redis before the first request, and once all windows are over. */
@@ -16,7 +16,7 @@ export interface RefusedValuesReport {
   keysAfter: number;
 }
 
-export interface RefusedValuesOptions {
+export interface RejectedValuesOptions {
   redisPath: string;
   values: number;
 }
@@ -32,10 +32,10 @@ descriptors:
   - { key: ip, rate_limit: { window: ${windowMs / 1000}s, requests_per_unit: 1 } }
 `;
 
-export async function refuseValues({
+export async function rejectValues({
   redisPath,
   values,
-}: RefusedValuesOptions): Promise<RefusedValuesReport> {
+}: RejectedValuesOptions): Promise<RejectedValuesReport> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-soak-'));
   writeFileSync(join(folder, 'soak.yaml'), rules);
   const redis = await startRedis({ path: redisPath });
@@ -52,7 +52,7 @@ export async function refuseValues({
     });
     try {
       const keysBefore = await countersIn(direct);
-      const refused = await refuseEach(limiter.ports.grpc, values);
+      const refused = await rejectEach(limiter.ports.grpc, values);
       return { refused, keysBefore, keysAfter: await keysOnceOver(direct, keysBefore) };
     } finally {
       await limiter.stop();
@@ -66,7 +66,7 @@ export async function refuseValues({
   }
 }
 
-async function refuseEach(port: number, values: number): Promise<number> {
+async function rejectEach(port: number, values: number): Promise<number> {
   const client = new LimiterClient(port);
   let next = 0;
   let refused = 0;
@@ -102,8 +102,8 @@ async function keysOnceOver(direct: Redis, keysBefore: number): Promise<number> 
 }
 
 /** What is wrong, in words; empty when nothing is. */
-export function refusedValueProblems(
-  { refused, keysBefore, keysAfter }: RefusedValuesReport,
+export function rejectedValueProblems(
+  { refused, keysBefore, keysAfter }: RejectedValuesReport,
   values: number,
 ): string[] {
   const problems: string[] = [];

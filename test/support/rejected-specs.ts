@@ -1,5 +1,5 @@
 /** Specs that both the API server and the reader of manifests refuse, and what each of them says. */
-export interface RefusedSpec {
+export interface RejectedSpec {
   name: string;
   spec: unknown;
   /** A part of the API server's message. */
@@ -11,22 +11,22 @@ export interface RefusedSpec {
 const unitPattern = '^(?i:second|minute|hour|day|week|month|year)$';
 const dnsLabel = 'a DNS label (lower case letters, digits and inner hyphens)';
 
-function rule(name: string, descriptor: unknown, server: string, ...reader: string[]): RefusedSpec {
+function rule(name: string, descriptor: unknown, server: string, ...reader: string[]): RejectedSpec {
   return { name, spec: { domain: 'shop', descriptors: [descriptor] }, server, reader };
 }
 
-function limit(name: string, rateLimit: unknown, server: string, ...reader: string[]): RefusedSpec {
+function limit(name: string, rateLimit: unknown, server: string, ...reader: string[]): RejectedSpec {
   return rule(name, { key: 'k', rateLimit }, server, ...reader);
 }
 
-function limits(name: string, rateLimits: unknown, server: string, ...reader: string[]): RefusedSpec {
+function limits(name: string, rateLimits: unknown, server: string, ...reader: string[]): RejectedSpec {
   return rule(name, { key: 'k', rateLimits }, server, ...reader);
 }
 
 const daily = { unit: 'day', requestsPerUnit: 1 };
 const noShare = 'lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found ';
 
-function lease(name: string, given: unknown, server: string, reader: string): RefusedSpec {
+function lease(name: string, given: unknown, server: string, reader: string): RejectedSpec {
   const at = 'spec.descriptors[0].lease';
   return rule(
     `a lease ${name}`,
@@ -43,7 +43,7 @@ export function nested(levels: number): Record<string, unknown> {
 
 const tooDeep = `spec${'.descriptors[0]'.repeat(8)}.descriptors`;
 
-export const refusedSpecs: readonly RefusedSpec[] = [
+export const rejectedSpecs: readonly RejectedSpec[] = [
   {
     name: 'no domain',
     spec: {},

@@ -25,19 +25,19 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 0 }
 `;
 
-const page = readFileSync(join(import.meta.dirname, '../../docs/refusals.md'), 'utf8');
+const page = readFileSync(join(import.meta.dirname, '../../docs/over-limit.md'), 'utf8');
 
-/** As docs/refusals.md has it. */
+/** As docs/over-limit.md has it. */
 const callMetadata = (): { key: string; value: string }[] =>
   [...page.matchAll(/- \{ key: (\S+), value: '(.*)' \}/g)].map(([, key, value]) => ({
     key: key!,
     value: value!,
   }));
 
-/** The line of docs/refusals.md. */
+/** The line of docs/over-limit.md. */
 const accessLogFormat = (): string => {
   const line = /^ *text_format: '(.*)'$/m.exec(page)?.[1];
-  if (line === undefined) throw new Error('docs/refusals.md has no text_format');
+  if (line === undefined) throw new Error('docs/over-limit.md has no text_format');
   return `${line.replace(/\\n$/, '')}\n`;
 };
 

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { limitedPlan } from '../../test/support/matched-rule.ts';
-import { RefusalMemory } from './refusal-memory.ts';
-import { refusalRoutes } from './refusal-routes.ts';
+import { OverLimitMemory } from './over-limit-memory.ts';
+import { overLimitRoutes } from './over-limit-routes.ts';
 
 const start = Date.UTC(2026, 10, 23, 1);
 
 /** Two threads that refused once for shop, and many times for another domain since. */
 function attackedRoute() {
   const clock = { ms: start, nowMs: () => clock.ms };
-  const threads = [new RefusalMemory(80_000, clock), new RefusalMemory(80_000, clock)];
-  const note = (thread: RefusalMemory, domain: string, value: string) => {
+  const threads = [new OverLimitMemory(80_000, clock), new OverLimitMemory(80_000, clock)];
+  const note = (thread: OverLimitMemory, domain: string, value: string) => {
     const plan = { ...limitedPlan({ domain, path: `${domain}.user` }).limits[0]!, key: `${domain}_${value}` };
     thread.note({ counter: plan, windowEndSeconds: 0, secondsToReset: 0 }, [{ key: 'user', value }], 11, {});
   };
@@ -17,7 +17,7 @@ function attackedRoute() {
   for (const thread of threads) note(thread, 'shop', 'a');
   clock.ms += 1_000;
   for (const thread of threads) for (let n = 0; n < 1_500; n++) note(thread, 'other', `${n}`);
-  const [route] = refusalRoutes({
+  const [route] = overLimitRoutes({
     name: 'limiter-1',
     find: async (question) => threads.map((one) => one.find(question)),
   });

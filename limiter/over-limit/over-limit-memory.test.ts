@@ -4,18 +4,18 @@ import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits } from '../../test/support/matched-rule.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { RefusalMemory, type RefusedHit, refusalBytes, refusalJson } from './refusal-memory.ts';
+import { type OverLimitHit, OverLimitMemory, overLimitJson, overLimitRowBytes } from './over-limit-memory.ts';
 
 const start = Date.UTC(2026, 10, 22, 10);
 
 function memoryOf(kept: number) {
   const clock = { ms: start, nowMs: () => clock.ms };
-  const memory = new RefusalMemory(kept, clock);
+  const memory = new OverLimitMemory(kept, clock);
   memory.useRules('v1');
   return { memory, clock };
 }
 
-function hitOf(key: string, traits: MatchedTraits = {}): RefusedHit {
+function hitOf(key: string, traits: MatchedTraits = {}): OverLimitHit {
   const plan = { ...limitedPlan({ path: 'shop.user', ...traits }).limits[0]!, key };
   return { counter: plan, windowEndSeconds: 0, secondsToReset: 0 };
 }
@@ -49,7 +49,7 @@ describe('the memory of refusals', () => {
     const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     memory.note(hitOf('k', { name: 'few' }), entries('a'), 11, { fields: ['traceparent', trace] });
     memory.useRules('v2');
-    expect(refusalJson(memory.find(all).rows[0]!, 'limiter-1')).toEqual({
+    expect(overLimitJson(memory.find(all).rows[0]!, 'limiter-1')).toEqual({
       at: '2026-11-22T10:00:00.000Z',
       domain: 'shop',
       rule: 'shop.user',
@@ -78,7 +78,7 @@ describe('the memory of refusals', () => {
     const block = { id: 'b', effect: { kind: 'block' } };
     memory.note({ ...hit, counter: { ...hit.counter, refusal: 0, override: block } }, entries('b'), 1, {});
     const window = { unit: 'month', multiplier: 1, seconds: null, calendar };
-    const [blocked, first] = memory.find(all).rows.map((row) => refusalJson(row, 'limiter-1'));
+    const [blocked, first] = memory.find(all).rows.map((row) => overLimitJson(row, 'limiter-1'));
     expect(first).toMatchObject({ hitsUnit: 'bytes', limit: requestsPerUnit, used: requestsPerUnit, window });
     expect(first).not.toHaveProperty('blocked');
     expect(blocked).toMatchObject({ blocked: true, window });
@@ -175,7 +175,7 @@ describe('the memory of refusals', () => {
 
   it('takes 512 bytes a row at most, whatever comes', () => {
     const { memory } = memoryOf(10_000);
-    expect(memory.bytes).toBeLessThanOrEqual(10_000 * refusalBytes);
+    expect(memory.bytes).toBeLessThanOrEqual(10_000 * overLimitRowBytes);
     const text = fc.string({ unit: 'binary', maxLength: 600 });
     fc.assert(
       fc.property(fc.array(fc.tuple(text, text), { maxLength: 6 }), text, text, (pairs, name, id) => {

@@ -8,7 +8,7 @@ import { defaultHttp2Limits } from '../../limiter/http2/limits.ts';
 import {
   Http2SocketServer,
   type Http2SocketServerOptions,
-  type RefusedConnection,
+  type RejectedConnection,
 } from '../../limiter/sockets/socket-server.ts';
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { handshakeBytes } from '../../process/net/tls-handshake.ts';
@@ -26,7 +26,7 @@ const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, o
 
 /** One that says nothing but whom it refused. */
 function createSockets(
-  options: Pick<Http2SocketServerOptions, 'tls' | 'connectionMemory'> & { refused: RefusedConnection[] },
+  options: Pick<Http2SocketServerOptions, 'tls' | 'connectionMemory'> & { refused: RejectedConnection[] },
 ): Http2SocketServer {
   const { refused, ...rest } = options;
   const sockets = new Http2SocketServer({
@@ -40,7 +40,7 @@ function createSockets(
     listener: {
       refused: (connection) => refused.push(connection),
       certificateInUse: () => {},
-      certificateRefused: () => {},
+      certificateRejected: () => {},
     },
     onFault: () => {},
   });
@@ -55,7 +55,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
     const expired = authority.issue({ name: 'expired', days: -1 });
     const foreign = other.issue({ name: 'foreign' });
-    const refused: RefusedConnection[] = [];
+    const refused: RejectedConnection[] = [];
     const sockets = createSockets({ tls: { ...server, clientCaFile: authority.caFile }, refused });
     const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
     const address = { port, host: '127.0.0.1' };
@@ -105,7 +105,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
       name: 'server',
       alternativeNames: 'IP:127.0.0.1',
     });
-    const refused: RefusedConnection[] = [];
+    const refused: RejectedConnection[] = [];
     const connectionMemory = new ConnectionMemory({ maxBytes: 3 * handshakeBytes, timers: systemTimers });
     const sockets = createSockets({ connectionMemory, tls: server, refused });
     const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });

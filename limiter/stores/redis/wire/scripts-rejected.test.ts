@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { areScriptsRefused } from './redis-error.ts';
+import { areScriptsRejected } from './redis-error.ts';
 
-describe('areScriptsRefused', () => {
+describe('areScriptsRejected', () => {
   it.each([
     ["NOPERM this user has no permissions to run the 'evalsha' command", true],
     ["NOPERM User weir has no permissions to run the 'evalsha' command", true],
@@ -10,5 +10,5 @@ describe('areScriptsRefused', () => {
     ['NOPERM this user has no permissions to access one of the keys used as arguments', false],
     ['NOPERM No permissions to access a key', false],
     ['OOM command not allowed', false],
-  ])('of %s is %s', (text, refused) => expect(areScriptsRefused(new Error(text))).toBe(refused));
+  ])('of %s is %s', (text, refused) => expect(areScriptsRejected(new Error(text))).toBe(refused));
 });

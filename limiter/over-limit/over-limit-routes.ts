@@ -7,19 +7,24 @@ import {
   entryOf,
   shown,
 } from '../../process/http/api-route.ts';
-import { type RefusalQuery, type RefusalRow, type RefusalsFound, refusalJson } from './refusal-memory.ts';
+import {
+  type FoundOverLimitRows,
+  type OverLimitQuery,
+  type OverLimitRow,
+  overLimitJson,
+} from './over-limit-memory.ts';
 
-export interface RefusalParts {
+export interface OverLimitRouteParts {
   /** The name of this limiter. */
   name: string;
   /** Searches in each thread that answers callers. */
-  find(question: RefusalQuery): Promise<readonly RefusalsFound[]>;
+  find(question: OverLimitQuery): Promise<readonly FoundOverLimitRows[]>;
 }
 
 const defaultRows = 100;
 const mostRows = 1_000;
 
-export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
+export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[] {
   return [
     {
       method: 'GET',
@@ -47,7 +52,7 @@ export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
         const since = found.flatMap((one) => one.since ?? []);
         return {
           body: {
-            refusals: rows.slice(0, limit).map((row) => refusalJson(row, name)),
+            refusals: rows.slice(0, limit).map((row) => overLimitJson(row, name)),
             kept: found.reduce((sum, { kept }) => sum + kept, 0),
             since: since.length === 0 ? null : new Date(Math.min(...since) * 1000).toISOString(),
           },
@@ -58,8 +63,8 @@ export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
 }
 
 /** Joins rows to one for each counter and second, over all threads. The newest come first. */
-export function joined(rows: readonly RefusalRow[]): RefusalRow[] {
-  const found = new Map<string, RefusalRow>();
+export function joined(rows: readonly OverLimitRow[]): OverLimitRow[] {
+  const found = new Map<string, OverLimitRow>();
   for (const row of rows) {
     const { second, key, domain, rule, limitName, entries } = row;
     const name = JSON.stringify([second, limitName, key ?? [domain, rule, entries]]);

@@ -12,7 +12,7 @@ const full: FaultCase = {
   what: 'Redis reaches its `maxmemory` under `noeviction` and rejects writes, then has room again. Exhausted limits reject hits meanwhile without counting them',
   needs,
   bounds: { slowestMs, minErrors: 1, opened: 0 },
-  refusesUncounted: true,
+  rejectsUncounted: true,
   prepare: redisInDanger(['--maxmemory-policy', 'noeviction'], async ({ port }, { outage }) => {
     await withRedis({ port }, (client) => client.config('SET', 'maxmemory', '1mb'));
     await outage();
@@ -93,4 +93,4 @@ const wrongPassword: FaultCase = {
   prepare: passwordChanged,
 };
 
-export const redisRefusesCases: readonly FaultCase[] = [full, demoted, wrongPassword];
+export const redisRejectsCases: readonly FaultCase[] = [full, demoted, wrongPassword];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { refusalHint } from './redis-error.ts';
+import { rejectionHint } from './redis-error.ts';
 
-describe('refusalHint', () => {
+describe('rejectionHint', () => {
   it.each([
     ['MOVED', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
     ['ASK', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
@@ -14,12 +14,12 @@ describe('refusalHint', () => {
     ],
     ['WRONGTYPE', false, undefined],
   ])('of %s, in a cluster: %s', (code, isCluster, hint) => {
-    expect(refusalHint(code, { prefix: 'REDIS_', isCluster })).toBe(hint);
+    expect(rejectionHint(code, { prefix: 'REDIS_', isCluster })).toBe(hint);
   });
 
   it('names the settings of the store', () => {
     const given = { prefix: 'REDIS_PERSECOND_', isCluster: false } as const;
-    expect(refusalHint('MOVED', given)).toBe(
+    expect(rejectionHint('MOVED', given)).toBe(
       'it is a node of a Redis Cluster: set REDIS_PERSECOND_TYPE=cluster',
     );
   });
