@@ -9,7 +9,7 @@ import {
   DeltaDiscoveryRequestSchema,
   DiscoveryRequestSchema,
 } from '../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { rateLimitConfigTypeUrl } from '../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../rules/reader/resource.ts';
 
 const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
 

@@ -1,6 +1,5 @@
 /** An override: a temporary change of the rules. `readOverride` reads it, whatever it came in. */
-import type { Capabilities } from './language/capabilities.ts';
-import { type Entry, maxUint32, type Unit, unitName } from './model.ts';
+import { type Entry, type Unit, unitName } from './model.ts';
 
 export type OverrideEffect =
   /** Replaces the requests of the matched limit; window, algorithm and counter stay. `unit` applies if no rule matches. */
@@ -34,11 +33,6 @@ export interface Override {
   readonly reason: string;
   /** The author, for people. Empty if unknown. */
   readonly by: string;
-}
-
-export function neededForOverride({ effect }: Override): Capabilities {
-  const hits = effect.kind === 'grant' ? effect.hits : effect.kind === 'limit' ? effect.requestsPerUnit : 0;
-  return hits > maxUint32 ? ['overrides', 'wide-numbers'] : ['overrides'];
 }
 
 /** The place that two overrides cannot share. The older one applies. Grants apply beside all others. */

@@ -3,20 +3,22 @@
  * this checkout and by that of another one, and lists the first that are read, reviewed, written, encoded, matched or compared in
  * another way. For changes of readers and writers that are to change nothing.
  */
+
 import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import fc from 'fast-check';
 import type { compareSources } from '../cli/diff/compare-domain.ts';
+import type { resourcesToJson } from '../cli/shared/json-resources.ts';
+import type { readRuleTexts } from '../cli/shared/read-rule-texts.ts';
 import type { describeRule, limitsWords, limitTexts, ruleWords } from '../rules/describe.ts';
 import { fields, manifestWords } from '../rules/language/tables.ts';
 import type { RuleSource } from '../rules/model.ts';
-import type { readRuleTexts } from '../rules/reader/read-rule-texts.ts';
-import type { placedWarnings } from '../rules/review/reviewed-load.ts';
+import type { decodeResource, encodeResource } from '../rules/reader/resource.ts';
+import type { placedWarnings } from '../rules/review/review-sources.ts';
 import type { compileRules } from '../rules/table/compile-rules.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import { manifestValue, ruleFileValue } from '../rules/write-rules.ts';
-import type { decodeResource, encodeResource, resourcesToJson } from '../rules/xds/resource.ts';
 import { yamlText } from '../rules/yaml/yaml-text.ts';
 import { Random } from '../test/fuzz/random.ts';
 import { anyRules } from '../test/support/rule-arbitraries.ts';
@@ -41,7 +43,7 @@ interface Rules {
 }
 
 async function rulesOf(folder: string): Promise<Rules> {
-  const paths = globSync(['rules/**/*.ts', 'cli/diff/*.ts'], { cwd: folder }).filter(
+  const paths = globSync(['rules/**/*.ts', 'cli/{diff,shared}/*.ts'], { cwd: folder }).filter(
     (path) => !path.endsWith('.test.ts'),
   );
   const modules = await Promise.all(paths.map((path) => import(join(folder, path))));

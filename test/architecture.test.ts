@@ -55,7 +55,7 @@ const allowed: Record<string, string[]> = {
     'rules/yaml',
   ],
   'cli/completion': ['cli/shared'],
-  'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/xds', 'rules/yaml'],
+  'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/yaml'],
   'cli/diff': [
     'cli/forms',
     'cli/replay',
@@ -64,11 +64,10 @@ const allowed: Record<string, string[]> = {
     'rules',
     'rules/algorithms',
     'rules/language',
-    'rules/reader',
     'rules/review',
     'rules/table',
   ],
-  'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/reader', 'rules/yaml'],
+  'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/yaml'],
   'cli/explain': [
     'cli/operate',
     'cli/shared',
@@ -116,6 +115,7 @@ const allowed: Record<string, string[]> = {
   'cli/schema': ['cli/shared', 'process/files'],
   'cli/shared': [
     'control-plane/kubernetes',
+    'gen',
     'limiter/callers',
     'limiter/config-source',
     'limiter/config-source/file',
@@ -183,8 +183,8 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/language',
+    'rules/reader',
     'rules/review',
-    'rules/xds',
   ],
   'control-plane/fleets': [
     'control-plane/kubernetes',
@@ -206,11 +206,10 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/reader',
-    'rules/xds',
     'rules/language',
   ],
   'control-plane/kubernetes': ['process/http', 'process/log', 'process/time', 'rules/yaml'],
-  'control-plane/model': ['process/log', 'process/time', 'rules', 'rules/language', 'rules/xds'],
+  'control-plane/model': ['process/log', 'process/time', 'rules', 'rules/language', 'rules/reader'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',
@@ -222,7 +221,6 @@ const allowed: Record<string, string[]> = {
     'rules/reader',
     'rules/review',
     'rules/table',
-    'rules/xds',
   ],
   'control-plane/replicas': [
     'control-plane/kubernetes',
@@ -278,7 +276,7 @@ const allowed: Record<string, string[]> = {
     'process/net',
     'process/time',
     'rules/language',
-    'rules/xds',
+    'rules/reader',
   ],
   gen: [],
   limiter: [
@@ -370,7 +368,6 @@ const allowed: Record<string, string[]> = {
     'process/settings',
     'process/time',
     'rules',
-    'rules/review',
     'rules/yaml',
   ],
   'limiter/capabilities': [
@@ -422,7 +419,6 @@ const allowed: Record<string, string[]> = {
     'rules/reader',
     'rules/review',
     'rules/table',
-    'rules/xds',
   ],
   'limiter/decide': [
     'limiter/algorithms',
@@ -445,7 +441,6 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/proxy',
-    'rules/review',
   ],
   'limiter/http2': ['limiter/hpack'],
   'limiter/kuadrant': [
@@ -704,11 +699,10 @@ const allowed: Record<string, string[]> = {
   'rules/algorithms': [],
   'rules/language': ['rules/algorithms'],
   'rules/proxy': ['rules', 'rules/reader', 'process/regex', 'rules/review', 'rules/yaml'],
-  'rules/reader': ['rules', 'rules/algorithms', 'rules/language', 'rules/xds', 'rules/yaml'],
+  'rules/reader': ['gen', 'rules', 'rules/algorithms', 'rules/language', 'rules/yaml'],
   'process/regex': [],
   'rules/review': ['rules', 'rules/algorithms'],
   'rules/table': ['rules', 'rules/algorithms', 'rules/language'],
-  'rules/xds': ['gen', 'rules', 'rules/algorithms', 'rules/language'],
   'rules/yaml': [],
 };
 const roots = ['gen', 'rules', 'process', 'limiter', 'replay', 'control-plane', 'cli', 'packages/limiter'];

@@ -2,6 +2,7 @@
  * Holds the documents to what they say: every shell command in them is run by a test or says why not, and every link
  * leads somewhere.
  */
+
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -9,10 +10,10 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readCallersFile } from '../limiter/callers/callers-file.ts';
 import { group, kind } from '../rules/language/kinds.ts';
+import { readSpec } from '../rules/reader/manifest-reader.ts';
 import { readManifests } from '../rules/reader/read-manifests.ts';
 import { looksLikeOverrides, readOverrideFile } from '../rules/reader/read-override.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
-import { readSpec } from '../rules/reader/read-spec.ts';
 import {
   anchorsOf,
   commandBlocks,

@@ -1,4 +1,5 @@
 /** Each row of the rule language has its field in every target that has the row's table, at each level, and nothing else is there. */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
@@ -16,8 +17,8 @@ import {
 } from '../rules/language/fields.ts';
 import { overrideSpecFields, specFields } from '../rules/language/kinds.ts';
 import { fields, ruleFileName } from '../rules/language/tables.ts';
+import { readSpec } from '../rules/reader/manifest-reader.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
-import { readSpec } from '../rules/reader/read-spec.ts';
 import { projectRoot, readDocument } from './support/documents.ts';
 
 interface Schema {

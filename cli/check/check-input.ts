@@ -7,14 +7,14 @@ import { isLeased } from '../../rules/lease.ts';
 import type { Rule } from '../../rules/model.ts';
 import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
-import type { LoadedSource, RuleText, SkippedObject } from '../../rules/reader/read-rule-texts.ts';
 import { collidingCounters } from '../../rules/review/colliding-counters.ts';
-import { collisionWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
+import { collisionWarning, placedWarnings } from '../../rules/review/review-sources.ts';
 import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';
+import type { LoadedSource, RuleText, SkippedObject } from '../shared/read-rule-texts.ts';
 import { parentKeyPlace, wordAt } from './caret.ts';
 import {
   byPlace,

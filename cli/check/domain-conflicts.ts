@@ -1,6 +1,6 @@
 import { compositeOf } from '../../rules/model.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 
 /** A warning about two sources that cannot be served together. */
 export interface Conflict extends Omit<RuleError, 'code'> {

@@ -1,11 +1,11 @@
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import { ruleFileName } from '../../rules/language/tables.ts';
 import type { JsonObject } from '../../rules/model.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ManifestIdentity, manifestValue, objectName, ruleFileValue } from '../../rules/write-rules.ts';
-import { resourcesToJson } from '../../rules/xds/resource.ts';
+import { resourcesToJson } from '../shared/json-resources.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 
 /** The spelling to convert to. */
 export const targets = ['rules', 'manifest', 'xds'] as const;

@@ -1,6 +1,5 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';
 import { isQuietReport, type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
@@ -21,6 +20,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { compareSources } from './compare-domain.ts';
 import { type Comparison, diffReport, errorValue } from './diff-forms.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';

@@ -1,12 +1,12 @@
 /** The result of a comparison, for other programs and for reviewers of pull requests. */
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
 import type { Rule } from '../../rules/model.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { findingsTable, markdownCode, markdownDocument, markdownText } from '../forms/markdown.ts';
 import type { Report, ReportedFinding } from '../forms/report.ts';
 import { limitedText } from '../replay/report-text.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
 

@@ -5,7 +5,6 @@ import {
   neededRateLimits,
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -16,6 +15,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { type EnvoyOutput, envoyOutputs, guessWords, istioLimiter, parseKeySource } from './envoy-texts.ts';
 
 const help = `Usage: weir envoy <rules> [...] [flags]

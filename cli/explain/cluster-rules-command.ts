@@ -1,7 +1,6 @@
 import { byAge } from '../../control-plane/model/config-object.ts';
 import { plural } from '../../rules/language/kinds.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ShownObject, shownObject } from '../operate/shown-objects.ts';
 import { clusterCommand, clusterHelp } from '../shared/cluster.ts';
@@ -9,6 +8,7 @@ import { printProblem } from '../shared/flags.ts';
 import { programName } from '../shared/io.ts';
 import { outputFormat } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from './explain-command.ts';
 
 const help = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]

@@ -1,10 +1,10 @@
 /** `--bucket`: converts a bucket of quota clients, whose entries have no order, to the descriptor that the limiter uses for it. */
 import { type BucketOrder, bucketOrders, passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
 import type { Entry } from '../../rules/model.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { UsageError } from '../shared/flags.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { readEntry } from '../shared/request.ts';
 
 /** The descriptor of a bucket, and how it is counted. */

@@ -1,5 +1,4 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
   commandOf,
@@ -20,6 +19,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { readRequest } from '../shared/request.ts';
 import { describeBucket, readBucket } from './explain-bucket.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';

@@ -3,7 +3,6 @@ import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts'
 import { limitsWords, limitWords, moreJson, rateWords, ruleWords, traitsJson } from '../../rules/describe.ts';
 import { leaseText } from '../../rules/lease.ts';
 import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { reserveWords } from '../../rules/reserve.ts';
 import {
   type ExplainedStep,
@@ -15,6 +14,7 @@ import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { secondsOfLimit, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type TextStyler } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {

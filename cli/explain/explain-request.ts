@@ -3,10 +3,10 @@ import {
   type ExplainOptions,
   explainDescriptors,
 } from '../../limiter/operate/explain.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 
 export interface ExplainedRequest {
   hasDomain: boolean;

@@ -16,8 +16,8 @@ import {
   version,
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { Cluster, placeText, reportingClusterErrors } from '../shared/cluster.ts';

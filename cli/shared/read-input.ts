@@ -6,14 +6,8 @@ import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
 import { looksLikeProfiles } from '../../rules/proxy/read-profiles.ts';
+import { textKind } from '../../rules/reader/read-manifests.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
-import {
-  type LoadedSource,
-  type RuleText,
-  readRuleTexts,
-  type TextsReading,
-  textKind,
-} from '../../rules/reader/read-rule-texts.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
@@ -21,6 +15,7 @@ import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { Containment } from './contained-files.ts';
 import { fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
+import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
 
 /** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {

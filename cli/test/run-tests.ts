@@ -1,4 +1,5 @@
 /** Runs test files against the rules beside them. Reports unexpected answers, and rules that no test reaches. */
+
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -8,15 +9,14 @@ import { decisionSettings, headerSettings } from '../../limiter/settings/decisio
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
+import { textKind } from '../../rules/reader/read-manifests.ts';
 import { looksLikeOverrides } from '../../rules/reader/read-override.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
-import { type LoadedSource, textKind } from '../../rules/reader/read-rule-texts.ts';
 import { limitedRules } from '../../rules/review/explain-descriptor.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import type { TextPlace } from '../../rules/yaml/places.ts';
-import { LineIndex } from '../../rules/yaml/places.ts';
+import { LineIndex, type TextPlace } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { errorFindings, linesOfTexts } from '../check/check-input.ts';
 import { type Finding, findingOf } from '../check/check-report.ts';
@@ -34,6 +34,7 @@ import {
   type ServedBy,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { comparable, type DecidedStep, SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
 import { type PlacedText, type RuleTest, readTestFile, type TestFile } from './test-file.ts';

@@ -1,9 +1,10 @@
 /** Reports when rules or tests may have changed. Each folder that is searched for tests has one watch. */
+
 import { fstatSync, globSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { systemTimers } from '../../process/time/clock.ts';
-import { textKind } from '../../rules/reader/read-rule-texts.ts';
+import { textKind } from '../../rules/reader/read-manifests.ts';
 
 /** Chosen: the interval at which a folder that was moved or restored is noticed. */
 const lookEveryMs = 500;

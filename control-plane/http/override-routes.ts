@@ -1,8 +1,7 @@
 /** `GET /v1/overrides` of the control plane: the RateLimitOverrides of its cluster, with their status. */
 import { type ApiRoute, domainOf } from '../../process/http/api-route.ts';
 import { overrideJson } from '../../rules/override.ts';
-import { readOverride } from '../../rules/reader/read-override.ts';
-import { decodeOverride } from '../../rules/xds/override-resource.ts';
+import { decodeOverride } from '../../rules/reader/resource.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ObjectOutcome } from '../model/decision.ts';
 import { isEndReason } from '../model/reasons.ts';
@@ -56,7 +55,7 @@ function overrideRow(
   nowMs: number,
 ): Record<string, unknown> {
   const { namespace, name, uid, generation, createdMs, spec } = object;
-  const decoded = served && decodeOverride(served.bytes, readOverride).override;
+  const decoded = served && decodeOverride(served.bytes).override;
   const ready = findCondition(status, 'Ready');
   const isOver = !accepted.status && isEndReason(accepted.reason);
   // A condition of an older generation does not describe the served override.

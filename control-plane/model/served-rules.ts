@@ -7,7 +7,7 @@ import {
   supports,
 } from '../../rules/language/capabilities.ts';
 import { compositeOf } from '../../rules/model.ts';
-import { decodeResource, encodeResource } from '../../rules/xds/resource.ts';
+import { decodeResource, encodeResource } from '../../rules/reader/resource.ts';
 import { type FleetSnapshot, hashOf, type Resource, versionOf } from './fleet-snapshot.ts';
 
 /** Served snapshots by snapshot and capabilities. There are at most 64 sets of capabilities. */

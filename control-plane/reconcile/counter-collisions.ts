@@ -4,12 +4,12 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { decodeResource } from '../../rules/reader/resource.ts';
 import {
   type CollisionBounds,
   collidingCounters,
   collisionBounds,
 } from '../../rules/review/colliding-counters.ts';
-import { decodeResource } from '../../rules/xds/resource.ts';
 
 /** Two objects, or one object twice, by their positions in the input, and the keys of one rule of each. */
 export interface ObjectCollision {

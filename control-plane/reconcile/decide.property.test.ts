@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Capabilities, noCapabilities, supports } from '../../rules/language/capabilities.ts';
-import { neededCapabilities } from '../../rules/needed-capabilities.ts';
+import { decodeResource } from '../../rules/reader/resource.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
-import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
@@ -15,6 +14,7 @@ import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';
 import { FleetRollout } from './fleet-rollout.ts';
+import { neededCapabilities } from './needed-capabilities.ts';
 
 type Kept = ReadonlyMap<string, LastAcceptedSpec>;
 

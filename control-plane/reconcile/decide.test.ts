@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Capabilities, capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
-import { decodeResource } from '../../rules/xds/resource.ts';
+import { decodeResource } from '../../rules/reader/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';

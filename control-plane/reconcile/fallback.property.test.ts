@@ -7,7 +7,7 @@ import {
   supports,
 } from '../../rules/language/capabilities.ts';
 import { compositeOf } from '../../rules/model.ts';
-import { decodeResource } from '../../rules/xds/resource.ts';
+import { decodeResource } from '../../rules/reader/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Override } from '../../rules/override.ts';
-import { encodeResource } from '../../rules/xds/resource.ts';
+import { encodeResource } from '../../rules/reader/resource.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { grantEnd } from './overrides.ts';
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
-import { readOverride } from '../../rules/reader/read-override.ts';
-import { decodeOverride } from '../../rules/xds/override-resource.ts';
+import { decodeOverride } from '../../rules/reader/resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
@@ -58,7 +57,7 @@ describe('overrides', () => {
       resource: 'override/default/sale',
       needs: ['overrides'],
     });
-    expect(decodeOverride(served!.bytes, readOverride)).toMatchObject({
+    expect(decodeOverride(served!.bytes)).toMatchObject({
       override: { id: 'o-sale', name: 'override/default/sale', match, endsMs: createdMs + 2 * hourMs },
     });
     expect(reported).toEqual({
@@ -293,7 +292,7 @@ describe('overrides', () => {
     }
 
     const effectIn = (decision: ClusterDecision): unknown =>
-      decodeOverride(outcomeOn(decision, 'sale').served!.bytes, readOverride).override?.effect;
+      decodeOverride(outcomeOn(decision, 'sale').served!.bytes).override?.effect;
 
     it('are accepted where these hold their defaults, and kept without them', () => {
       const { last, kept } = after(sale(1, { scope: 'All' }));

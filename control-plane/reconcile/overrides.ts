@@ -8,20 +8,13 @@ import { calendarWindow } from '../../rules/calendar.ts';
 import { limitLabel } from '../../rules/describe.ts';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
 import { type Limit, Unit } from '../../rules/model.ts';
-import {
-  effectWords,
-  neededForOverride,
-  type Override,
-  type OverrideOrigin,
-  overridePlace,
-} from '../../rules/override.ts';
+import { effectWords, type Override, type OverrideOrigin, overridePlace } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
+import { decodeResource, encodeOverride } from '../../rules/reader/resource.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
-import { encodeOverride } from '../../rules/xds/override-resource.ts';
-import { decodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import {
   domainKey,
@@ -35,6 +28,7 @@ import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { isEndReason } from '../model/reasons.ts';
 import { endTimeText, joinedWithin, shortened } from './conditions.ts';
+import { neededForOverride } from './needed-capabilities.ts';
 import {
   isInDoubt,
   newerFields,

@@ -2,14 +2,14 @@
 
 import { kind } from '../../rules/language/kinds.ts';
 import { compositeOf } from '../../rules/model.ts';
-import { neededCapabilities } from '../../rules/needed-capabilities.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
+import { encodeResource } from '../../rules/reader/resource.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
-import { encodeResource } from '../../rules/xds/resource.ts';
 import { UnreadSpec } from '../model/config-object.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { joinedWithin, shortened } from './conditions.ts';
+import { neededCapabilities } from './needed-capabilities.ts';
 import { type FieldPath, sortFields, unknownFieldRejection, withoutFields } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 

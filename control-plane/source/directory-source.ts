@@ -3,7 +3,7 @@ import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
 import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { classNameOf } from '../../rules/reader/read-spec.ts';
+import { classNameOf } from '../../rules/reader/manifest-reader.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';

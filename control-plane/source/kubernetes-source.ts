@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/language/kinds.ts';
-import { classNameOf } from '../../rules/reader/read-spec.ts';
+import { classNameOf } from '../../rules/reader/manifest-reader.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';

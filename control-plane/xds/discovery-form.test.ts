@@ -5,7 +5,7 @@ import {
   DeltaDiscoveryRequestSchema,
   DeltaDiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
 import { Incremental } from './discovery-form.ts';

@@ -20,7 +20,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { Status } from '../../gen/google/rpc/status_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { type RejectedResource, versionOfResources } from '../model/fleet-snapshot.ts';
 import {
   type FleetResponse,

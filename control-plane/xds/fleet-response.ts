@@ -6,7 +6,7 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import { servedTo } from '../model/served-rules.ts';
 

@@ -4,7 +4,7 @@ import { plainText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import type { LimiterReport, RejectedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';

@@ -3,8 +3,7 @@
  * docs/callers.md has the format for people. Every scalar is read as its text, so that nothing has to be quoted.
  */
 import { Right } from '../../process/grpc/handlers.ts';
-import { meantBy } from '../../rules/review/near-names.ts';
-import { quoted } from '../../rules/rule-error.ts';
+import { meantBy, quoted } from '../../rules/rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../../rules/yaml/document.ts';
 import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';

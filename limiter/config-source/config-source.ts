@@ -1,5 +1,5 @@
 import type { Override } from '../../rules/override.ts';
-import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load.ts';
+import type { ReviewedLoad, RulesReview } from '../../rules/review/review-sources.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 

@@ -2,7 +2,7 @@ import { extname } from 'node:path';
 import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText, systemErrorCode } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import { type ReviewOptions, reviewLoad } from '../../rules/review/reviewed-load.ts';
+import { type ReviewOptions, reviewLoad } from '../../rules/review/review-sources.ts';
 import { brokenLoad, type FailedLoad, type MadeLoad, type RulesReviewOutcome } from './config-source.ts';
 
 /** A load that runs in a thread. `Success` is the type of a good result. */

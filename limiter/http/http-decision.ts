@@ -2,7 +2,7 @@
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
-import { meantBy } from '../../rules/review/near-names.ts';
+import { meantBy } from '../../rules/rule-error.ts';
 import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';

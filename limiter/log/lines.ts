@@ -7,7 +7,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import { describeRule, limitTexts } from '../../rules/describe.ts';
 import type { Rule } from '../../rules/model.ts';
-import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
+import type { LoadWarning } from '../../rules/review/review-sources.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
 export {

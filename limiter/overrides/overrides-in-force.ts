@@ -17,7 +17,7 @@ import {
   overrideStateByTime,
 } from '../../rules/override.ts';
 import { unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
-import { unknownDomainWords } from '../../rules/review/near-names.ts';
+import { unknownDomainWords } from '../../rules/rule-error.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 

@@ -39,10 +39,12 @@ describe('an algorithm that is not known', () => {
 
   it('is not read from compiled rules', () => {
     const bytes = rulesOf(Algorithm.SLIDING_WINDOW);
-    const words = new Uint32Array(bytes);
-    const others = new Uint32Array(rulesOf(Algorithm.TOKEN_BUCKET));
-    for (const [at, word] of words.entries())
-      if (word === Algorithm.SLIDING_WINDOW && others[at] === Algorithm.TOKEN_BUCKET) words[at] = unknown;
+    const units = new Uint16Array(bytes);
+    const others = new Uint16Array(rulesOf(Algorithm.TOKEN_BUCKET));
+    const isUnit = (unit: number | undefined, digit: number) => unit === String(digit).charCodeAt(0);
+    for (const [at, unit] of units.entries())
+      if (isUnit(unit, Algorithm.SLIDING_WINDOW) && isUnit(others[at], Algorithm.TOKEN_BUCKET))
+        units[at] = String(unknown).charCodeAt(0);
     const table = new RuleTable(bytes);
     expect(() => table.match('d', [{ key: 'k', value: 'v' }])).toThrow(message);
   });

@@ -4,17 +4,16 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules, entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject, Rule } from '../model.ts';
-import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { explainDescriptor } from '../review/explain-descriptor.ts';
+import type { LocatedSource } from '../review/review-sources.ts';
 import { placedRules } from '../review/rule-level.ts';
 import { yamlText } from '../yaml/yaml-text.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { type EnvoyFinding, reviewEnvoy } from './envoy-review.ts';
 import { type KeySource, neededRateLimits } from './needed-rate-limits.ts';
 
-function loadedAs(rules: Rule[]): LoadedSource {
-  const place = { kind: 'rule-file', file: 'r.yaml', load: undefined, fleet: undefined } as const;
-  return { ...place, source: source('d', rules), object: undefined, placeOf: () => undefined };
+function loadedAs(rules: Rule[]): LocatedSource {
+  return { file: 'r.yaml', source: source('d', rules), placeOf: () => undefined };
 }
 
 function findingsOf(rate_limits: JsonObject[], rules: Rule[]): EnvoyFinding[] {

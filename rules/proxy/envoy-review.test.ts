@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readRuleTexts } from '../reader/read-rule-texts.ts';
+import { readRuleFiles } from '../reader/read-rule-files.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { envoyFindingKinds, reviewEnvoy } from './envoy-review.ts';
 
@@ -47,12 +47,12 @@ const localhost = (discovery: string, more = ''): string =>
   `{ name: weir, type: ${discovery}, ${more}http2_protocol_options: {}, load_assignment: { endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: localhost, port_value: 8081 } } } }] }] } }`;
 
 function review(envoy: string, rulesText = rules): { reported: string[]; isOpen: boolean } {
-  const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
+  const { located, errors } = readRuleFiles([{ name: 'rules.yaml', text: rulesText }], {
     mergeDomains: false,
   });
   expect(errors).toEqual([]);
   const configuration = readEnvoyConfiguration([{ path: 'envoy.yaml', text: envoy }]);
-  const { findings, isOpen } = reviewEnvoy(configuration, sources);
+  const { findings, isOpen } = reviewEnvoy(configuration, located);
   const reported = findings.map(
     ({ severity, code, file, line, text }) => `${severity} ${code} ${file}:${line}: ${text}`,
   );

@@ -2,10 +2,10 @@
  * Checks whether an Envoy and the rules fit together: it finds descriptors that no rule matches, rules that no descriptor
  * reaches, and lists of `rate_limits` that Envoy never reads. An unknown part may be anything, so every finding is certain.
  */
-import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import { meantHint } from '../review/near-names.ts';
+import type { LocatedSource } from '../review/review-sources.ts';
 import { type PlacedRule, placedRules } from '../review/rule-level.ts';
+import { meantHint } from '../rule-error.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
@@ -77,7 +77,7 @@ interface Reached {
 
 export function reviewEnvoy(
   configuration: EnvoyConfiguration,
-  sources: readonly LoadedSource[],
+  sources: readonly LocatedSource[],
 ): { findings: EnvoyFinding[]; isOpen: boolean } {
   const review = new EnvoyReview(configuration, sources);
   return { findings: review.findings(), isOpen: review.isOpen };
@@ -85,7 +85,7 @@ export function reviewEnvoy(
 
 class EnvoyReview {
   readonly #configuration: EnvoyConfiguration;
-  readonly #sources: readonly LoadedSource[];
+  readonly #sources: readonly LocatedSource[];
   /** Findings by what they report, so that a mistake that is in many routes is reported once. */
   readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
   readonly #asked = new Map<string, Asked>();
@@ -93,7 +93,7 @@ class EnvoyReview {
   /** True if there may be more requests than the input shows, so that no rule counts as unreached. */
   isOpen = false;
 
-  constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[]) {
+  constructor(configuration: EnvoyConfiguration, sources: readonly LocatedSource[]) {
     this.#configuration = configuration;
     this.#sources = sources;
   }

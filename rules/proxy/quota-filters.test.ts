@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readRuleTexts } from '../reader/read-rule-texts.ts';
+import { readRuleFiles } from '../reader/read-rule-files.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { reviewEnvoy } from './envoy-review.ts';
 
@@ -46,12 +46,12 @@ function quota({ domain = 'shop', entries = both, more = deny }: Parts = {}): st
 }
 
 function reported(envoy: string, rulesText = rules): string[] {
-  const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
+  const { located, errors } = readRuleFiles([{ name: 'rules.yaml', text: rulesText }], {
     mergeDomains: false,
   });
   expect(errors).toEqual([]);
   const configuration = readEnvoyConfiguration([{ path: 'envoy.yaml', text: envoy }]);
-  const { findings } = reviewEnvoy(configuration, sources);
+  const { findings } = reviewEnvoy(configuration, located);
   return findings.map(
     ({ severity, code, file, line, text }) => `${severity} ${code} ${file}:${line}: ${text}`,
   );

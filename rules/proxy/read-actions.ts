@@ -5,8 +5,7 @@
 
 import { type CostBudget, expressionProblem } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { meantBy } from '../review/near-names.ts';
-import { quoted } from '../rule-error.ts';
+import { meantBy, quoted } from '../rule-error.ts';
 import type { DocumentPath, PathProblem } from '../yaml/places.ts';
 
 /** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */

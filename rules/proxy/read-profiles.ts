@@ -6,8 +6,7 @@
 
 import { newCostBudget } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { meantBy } from '../review/near-names.ts';
-import { fieldPath, quoted } from '../rule-error.ts';
+import { fieldPath, meantBy, quoted } from '../rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../yaml/document.ts';
 import { type DocumentPath, type PathProblem, valuePlacer } from '../yaml/places.ts';
 import {

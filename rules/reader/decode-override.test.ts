@@ -7,9 +7,7 @@ import {
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { mostRequests, Unit } from '../model.ts';
 import type { Override } from '../override.ts';
-import { decodeOverride, encodeOverride } from '../xds/override-resource.ts';
-import { encodeResource, resourceHead } from '../xds/resource.ts';
-import { readOverride } from './read-override.ts';
+import { decodeOverride, encodeOverride, encodeResource, resourceHead } from './resource.ts';
 
 const one: Override = {
   id: '7c1f-uid',
@@ -51,7 +49,7 @@ describe('override resources', () => {
         };
         const bytes = encodeOverride(override);
         expect(resourceHead(bytes)).toEqual({ domain: 'shop', isOverride: true });
-        expect(decodeOverride(bytes, readOverride)).toEqual({ override });
+        expect(decodeOverride(bytes)).toEqual({ override });
       }),
     );
   });
@@ -70,8 +68,8 @@ describe('override resources', () => {
         override: create(RateLimitOverrideSchema, { uid: 'u' }),
       }),
     );
-    expect(decodeOverride(bytes, readOverride).override).toBeUndefined();
-    expect(decodeOverride(bytes, readOverride)).toEqual({
+    expect(decodeOverride(bytes).override).toBeUndefined();
+    expect(decodeOverride(bytes)).toEqual({
       problems: [
         {
           path: [],

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { formatRuleError } from '../rule-error.ts';
+import { readSpec } from './manifest-reader.ts';
 import { readManifests } from './read-manifests.ts';
 import { readRuleFiles } from './read-rule-files.ts';
-import { readSpec } from './read-spec.ts';
 
 const head = 'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\n';
 

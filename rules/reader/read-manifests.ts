@@ -259,3 +259,19 @@ function labelsOf(labels: unknown, report: (problem: ManifestProblem) => void): 
   }
   return Object.fromEntries(entries);
 }
+/** The three spellings of rules. A text is distinguished before it is read, so that its mistakes are those of its kind. */
+export type TextKind = 'rule-file' | 'manifests' | 'resources';
+
+const objectField = /^["']?(?:apiVersion|kind)["']?[ \t]*:/m;
+const objectFieldInJson = /"(?:apiVersion|kind)"\s*:/;
+const resourceFieldInJson = /"(?:@type|typeUrl|type_url|resources)"\s*:/;
+
+/**
+ * Returns `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
+ * discovery response), and `rule-file` for all other texts.
+ */
+export function textKind(text: string): TextKind {
+  if (!/^\uFEFF?\s*[{[]/.test(text)) return objectField.test(text) ? 'manifests' : 'rule-file';
+  if (objectFieldInJson.test(text)) return 'manifests';
+  return resourceFieldInJson.test(text) ? 'resources' : 'rule-file';
+}

@@ -1,14 +1,33 @@
-import { isObject, type RuleSource } from '../model.ts';
-import { type RuleError, RuleErrorList } from '../rule-error.ts';
+/** Reads rule files: one load of several, and the dialect in which one of them is written. */
+import type { FieldRow, FieldRows } from '../language/fields.ts';
+import { type FieldTable, fileTable } from '../language/tables.ts';
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  maxUint32,
+  mostRequests,
+  type RuleSource,
+} from '../model.ts';
+import { FollowUps, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../validate-sources.ts';
 import { readDocument } from '../yaml/document.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
-import { YamlTape } from '../yaml/tape.ts';
+import { NodeKind, YamlTape } from '../yaml/tape.ts';
 import { decodeYaml, type SyntaxProblem } from '../yaml/text.ts';
-import type { DocumentProblem } from './document-walk.ts';
-import { FollowUps } from './follow-ups.ts';
-import { readRuleDocument } from './rule-file-reader.ts';
+import {
+  booleanValue,
+  integerValue,
+  printedScalar,
+  scalarValue,
+  setOwn,
+  shortTag,
+  typeTag,
+} from '../yaml/values.ts';
+import { type DocumentProblem, DocumentWalk, Stage, Unreadable } from './document-walk.ts';
+import { documentTexts, readManifestDocument } from './read-manifests.ts';
+import { RuleReader } from './rule-reader.ts';
 
 interface RuleFile {
   /** The file's name in errors. */
@@ -42,7 +61,7 @@ export function decodeRuleFile({ name, text: content }: RuleFile): DecodedFile {
   return {
     source,
     errors: problems.sort((a, b) => a.stage - b.stage).map(describe),
-    warnings: warnings.map(describe),
+    warnings: [...warnings.map(describe), ...(tape.rest === '' ? [] : unreadDocuments(name, text))],
     followUps: new FollowUps(problems),
     placeOf: pathPlacer(text),
   };
@@ -61,6 +80,22 @@ function undecodable(source: string, problem: SyntaxProblem, content: string): D
     followUps: new FollowUps([]),
     placeOf: () => ({ line, column }),
   };
+}
+
+/** Reports the documents after the first. Limiters, including the Go service, read the first document of a file and skip the others. */
+function unreadDocuments(source: string, text: string): RuleError[] {
+  const written = documentTexts(text).filter((document) => {
+    const reading = readManifestDocument(document.text);
+    return reading.ok || !reading.empty;
+  });
+  return written.slice(1).map(({ firstLine }) => ({
+    code: 'unread-document',
+    source,
+    text: 'only the first document of a rule file is read, this one has no effect',
+    path: [],
+    line: firstLine,
+    column: 1,
+  }));
 }
 
 function problemDescriber(source: string, text: string): (problem: DocumentProblem) => RuleError {
@@ -168,4 +203,253 @@ export function isTestFile(name: string, content: string | Uint8Array): boolean 
   if (!text.includes('descriptors')) return true;
   const document = readDocument(text, 'texts');
   return 'tape' in document && !(isObject(document.value) && Object.hasOwn(document.value, 'descriptors'));
+}
+
+// The dialect of rule files: values of YAML as the Go service reads them, with its messages.
+
+/** The content of one YAML document, as far as it can be understood. */
+type RuleDocument = Omit<RuleSource, 'name'>;
+
+/**
+ * Reads rules from a YAML document: keys, types and values. `checkSources` checks their combination. An element of a list that is
+ * not a map leaves a hole, so that the others keep their position. There is no document if it cannot be read as a whole.
+ */
+export function readRuleDocument(tape: YamlTape): {
+  document: RuleDocument | undefined;
+  problems: DocumentProblem[];
+  warnings: DocumentProblem[];
+} {
+  const walk = new DocumentWalk(tape);
+  let document: RuleDocument | undefined;
+  try {
+    document = new RuleFileReader(walk).file(0);
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+  }
+  return { document, problems: walk.log.problems, warnings: walk.log.warnings };
+}
+
+/** The Go service's names for the type that a value must have, by kinds of fields. */
+const goTypes: Readonly<Record<string, string>> = {
+  rules: '[]config.YamlDescriptor',
+  limit: 'config.YamlRateLimit',
+  limits: '[]config.YamlRateLimit',
+  names: '[]config.yamlReplaces',
+  calendar: 'config.YamlCalendar',
+  reserve: 'config.YamlReserve',
+  percents: '[]uint32',
+};
+
+const metadataType = 'map[string]interface {}';
+
+/** Reads null as a type's zero value. Values that do not fit are reported, and read as zero. */
+class RuleFileReader extends RuleReader<number> {
+  readonly #walk: DocumentWalk;
+
+  constructor(walk: DocumentWalk) {
+    super();
+    this.#walk = walk;
+  }
+
+  file(node: number): RuleDocument | undefined {
+    if (this.#walk.scalarType(node) === 'null') return { domain: '', descriptors: [] };
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#mismatch(node, 'map[interface {}]interface {}', Stage.DOCUMENT);
+      return undefined;
+    }
+    const { domain = '', descriptors = [] } = this.fields(node, fileTable);
+    return { domain, descriptors };
+  }
+
+  protected override reject(
+    node: number,
+    code: RuleErrorCode,
+    text: string,
+    ...below: (string | number)[]
+  ): void {
+    this.#walk.log.value(node, code, text, ...below);
+  }
+
+  protected override get problemCount(): number {
+    return this.#walk.log.problems.length;
+  }
+
+  protected override get fieldName(): string {
+    return String(this.#walk.log.path.at(-1));
+  }
+
+  protected override isMap(node: number, { kind, isOwn }: FieldRow): boolean {
+    if (this.#walk.tape.kind(node) === NodeKind.MAP) return true;
+    if (isOwn && this.isIgnored(node)) this.reject(node, 'wrong-type', `${kind} must be a map, found null`);
+    this.#refuse(node, goTypes[kind]!);
+    return false;
+  }
+
+  protected override eachField<Rows extends FieldRows>(
+    map: number,
+    table: FieldTable<Rows>,
+    take: (name: keyof Rows & string, value: number, key: number) => void,
+  ): void {
+    this.#walk.eachField(map, table, take);
+  }
+
+  protected override maps<Value>(
+    node: number,
+    { kind }: FieldRow,
+    read: (map: number) => Value,
+  ): Value[] | undefined {
+    if (this.#walk.tape.kind(node) === NodeKind.LIST) return this.#walk.maps(node, read);
+    this.#refuse(node, goTypes[kind]!);
+    return this.isIgnored(node) ? [] : undefined;
+  }
+
+  /** Returns a text. Integers and booleans are texts too, as they are written. */
+  protected override text(node: number): string | undefined {
+    const type = this.#walk.scalarType(node);
+    if (type === 'null') return '';
+    if (type !== undefined && type !== 'float' && type !== 'huge') return this.#walk.text(node);
+    this.#refuse(node, 'string');
+    return undefined;
+  }
+
+  protected override numberOrText(node: number): string | undefined {
+    const type = this.#walk.scalarType(node);
+    if (type === undefined) this.#refuse(node, 'string');
+    return type === undefined || type === 'null' ? undefined : this.#walk.text(node);
+  }
+
+  protected override spelled(word: string): string {
+    return word;
+  }
+
+  protected override asWord(text: string): string {
+    return text.toLowerCase();
+  }
+
+  protected override boolean(node: number): boolean {
+    if (this.#walk.scalarType(node) === 'bool') return booleanValue(this.#walk.tape.text(node));
+    this.#refuse(node, 'bool');
+    return false;
+  }
+
+  protected override uint32(node: number): number {
+    return this.#whole(node, maxUint32) ?? 0;
+  }
+
+  protected override requests(node: number): number {
+    const small = this.#small(node);
+    if (small >= 0) return small;
+    const type = this.#walk.scalarType(node);
+    const isTooMany =
+      type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > mostRequests);
+    if (!isTooMany) return this.#whole(node, mostRequests) ?? 0;
+    const text = `${this.fieldName} can be at most ${mostRequests} (2^53 - 1), found ${this.#walk.tape.text(node)}`;
+    this.reject(node, 'wrong-type', text);
+    return 0;
+  }
+
+  /** Returns the numbers. Elements that are not whole numbers are left out. */
+  protected override numbers(list: number): number[] {
+    if (this.#walk.tape.kind(list) === NodeKind.LIST)
+      return this.#walk
+        .elements(list, (node) => this.#whole(node, maxUint32))
+        .filter((value) => value !== undefined);
+    this.#refuse(list, goTypes['percents']!);
+    return [];
+  }
+
+  /** Returns a plain number of few digits, as most numbers are, without checking for other forms. Returns -1 for other values. */
+  #small(node: number): number {
+    const { tape } = this.#walk;
+    const isPlain = tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined;
+    return isPlain ? smallDecimal(tape.text(node)) : -1;
+  }
+
+  #whole(node: number, most: number): number | undefined {
+    const { tape } = this.#walk;
+    const small = this.#small(node);
+    if (small >= 0) return small;
+    if (this.#walk.scalarType(node) === 'int') {
+      const value = integerValue(tape.text(node));
+      if (value >= 0n && value <= most) return Number(value);
+    }
+    this.#refuse(node, 'uint32');
+    return undefined;
+  }
+
+  /** Adds to the metadata of an earlier map. */
+  protected override metadata(
+    node: number,
+    _row: FieldRow,
+    earlier: JsonObject | undefined,
+  ): JsonObject | undefined {
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#refuse(node, metadataType);
+      return undefined;
+    }
+    const object = earlier ?? {};
+    const keyText = (key: number) => (this.isIgnored(key) ? '' : this.#walk.text(key));
+    this.#jsonMap(node, object, keyText);
+    return Object.keys(object).length === 0 ? undefined : object;
+  }
+
+  /** Reports a value that does not have the required type, unless it is null. */
+  #refuse(node: number, goType: string): void {
+    const type = this.#walk.scalarType(node);
+    if (type === 'null') return;
+    const isMetadata = goType === metadataType;
+    if ((type === 'float' || type === 'huge') && !isMetadata) {
+      this.#walk.rejectUnsupported(node);
+      return;
+    }
+    if (type === undefined && !isMetadata) this.#walk.keysIn(node);
+    this.#mismatch(node, goType, Stage.TYPES);
+  }
+
+  #mismatch(node: number, goType: string, stage: Stage): void {
+    this.#walk.log.type(node, stage, `cannot unmarshal ${this.#typeAndText(node)} into ${goType}`);
+  }
+
+  #typeAndText(node: number): string {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind !== NodeKind.SCALAR) return kind === NodeKind.MAP ? '!!map' : '!!seq';
+    const text = tape.text(node);
+    const tag = tape.tag(node);
+    const type = tag === undefined ? typeTag(this.#walk.scalarType(node) ?? 'string') : shortTag(tag);
+    return `${type} \`${text.length > 10 ? `${text.slice(0, 7)}...` : text}\``;
+  }
+
+  #json(node: number): JsonValue {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind === NodeKind.SCALAR) return this.#walk.checked(node, () => scalarValue(tape, node)) ?? null;
+    if (kind === NodeKind.MAP) {
+      const object: JsonObject = {};
+      this.#jsonMap(node, object, (key) => this.#walk.checked(key, () => printedScalar(tape, key)) ?? '');
+      return object;
+    }
+    return this.#walk.elements(node, (element) => this.#json(element));
+  }
+
+  #jsonMap(map: number, object: JsonObject, keyText: (key: number) => string): void {
+    this.#walk.eachEntry(map, keyText, (key, value) => setOwn(object, key, this.#json(value)));
+  }
+
+  protected override isIgnored(node: number): boolean {
+    return this.#walk.scalarType(node) === 'null';
+  }
+}
+
+/** The value of up to nine decimal digits without a leading zero; -1 for anything else. */
+function smallDecimal(text: string): number {
+  const { length } = text;
+  if (length === 0 || length > 9 || (length > 1 && text.charCodeAt(0) === 48)) return -1;
+  let value = 0;
+  for (let index = 0; index < length; index++) {
+    const digit = text.charCodeAt(index) - 48;
+    if (!(digit >= 0 && digit <= 9)) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
 }

@@ -8,7 +8,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { readSpec } from './read-spec.ts';
+import { readSpec } from './manifest-reader.ts';
 
 const ajv = new Ajv({ strict: false });
 ajv.addSchema(JSON.parse(readFileSync(join(projectRoot, 'schemas/ratelimitconfig.json'), 'utf8')), 'config');

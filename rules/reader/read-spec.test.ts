@@ -4,7 +4,7 @@ import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
 import { manifestWords } from '../language/tables.ts';
 import { formatManifestError } from '../rule-error.ts';
-import { readSpec } from './read-spec.ts';
+import { readSpec } from './manifest-reader.ts';
 
 function errorsOf(spec: unknown): string[] {
   const reading = readSpec(spec, 'team/shop');

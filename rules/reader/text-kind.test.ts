@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { textKind } from './read-rule-texts.ts';
+import { textKind } from './read-manifests.ts';
 
 describe('the kind of a text', () => {
   it.each([

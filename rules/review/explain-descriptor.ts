@@ -1,5 +1,5 @@
 import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts';
-import { commonLength, isMistyped, meantHint, plainName } from './near-names.ts';
+import { commonLength, isMistyped, meantHint, plainName } from '../rule-error.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
 /** Chosen: of hundreds of values for a key, a person wants to see the nearest. */

@@ -27,6 +27,7 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
+import { algorithmOf } from '../algorithms/registry.ts';
 import { limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, type RuleFlag, ruleFlags } from '../language/tables.ts';
 import type { MatchedRule } from '../match-result.ts';
@@ -306,7 +307,10 @@ export class RuleNodes {
     const at = number * LimitWord.words;
     const others = this.#json(limits, at + LimitWord.others) as Partial<Limit> | undefined;
     const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
-    return { ...defaultLimit, ...others, requestsPerUnit };
+    const limit: Limit = { ...defaultLimit, ...others, requestsPerUnit };
+    // Throws if the algorithm is not known.
+    algorithmOf(limit);
+    return limit;
   }
 
   /**

@@ -18,7 +18,7 @@ import {
   withChanges,
 } from '../../limiter/config-source/xds/resource-set.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { eventually } from '../support/eventually.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';

@@ -1,10 +1,11 @@
 /** Every case in examples/ is loaded, decides what its README says, and has the same rules in its manifest. */
+
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { readManifests } from '../../rules/reader/read-manifests.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
 import { expectClaims } from '../support/document-claims.ts';
 import { exampleCases, exampleRules, examplesFolder, readExample } from '../support/example-cases.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';

@@ -1,10 +1,11 @@
 /** Every example in the pages on the rule language is loaded, and what they say about it is asked. */
+
 import { describe, expect, it } from 'vitest';
 import { parseDescriptors } from '../../cli/test/decision-steps.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { VirtualLimiter } from '../../replay/virtual-limiter.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { readManifests } from '../../rules/reader/read-manifests.ts';
-import { readSpec } from '../../rules/reader/read-spec.ts';
 import { decidedBy } from '../support/decided-document.ts';
 import { expectClaims, settings } from '../support/document-claims.ts';
 import { documentPaths, readDocument } from '../support/documents.ts';

@@ -14,8 +14,8 @@ import {
   resourcesInForce,
   withChanges,
 } from '../../limiter/config-source/xds/resource-set.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 /** Messages one after the other, each behind two bytes of its length; what is left at the end is one as well. */

@@ -13,7 +13,7 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { decodeResource, resourceHead } from '../../rules/xds/resource.ts';
+import { decodeResource, resourceHead } from '../../rules/reader/resource.ts';
 import { AdsServer } from '../support/ads-server.ts';
 import { projectRoot, readDocument } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';

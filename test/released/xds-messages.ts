@@ -17,7 +17,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
-import { resourceHead } from '../../rules/xds/resource.ts';
+import { resourceHead } from '../../rules/reader/resource.ts';
 import { AdsServer } from '../support/ads-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';

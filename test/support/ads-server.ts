@@ -19,7 +19,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { machineLoad } from './machine-load.ts';
 import { outOfTime } from './second-tries.ts';
 

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { readRuleTexts } from '../../cli/shared/read-rule-texts.ts';
 import { SteppedLimiter } from '../../cli/test/decide-steps.ts';
 import { answersText, parseDecisions } from '../../cli/test/decision-steps.ts';
 import { differenceOf } from '../../cli/test/run-tests.ts';
@@ -6,7 +7,6 @@ import { policyName } from '../../limiter/decide/limit-headers.ts';
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { createWarningStats } from '../../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
-import { readRuleTexts } from '../../rules/reader/read-rule-texts.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 

@@ -1,7 +1,7 @@
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
-import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
+import type { ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {
   type CompiledRules,

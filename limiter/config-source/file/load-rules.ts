@@ -3,14 +3,12 @@ import { join } from 'node:path';
 import { FileBoundError, readBoundedFile } from '../../../process/files/bounded-file.ts';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { isTestFile, looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
-import { unreadDocuments } from '../../../rules/reader/read-rule-texts.ts';
-import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
+import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
-import type { FileLayout } from './list-files.ts';
-import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
+import { type FileLayout, type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
 /** Chosen: rule files with another extension are few and small, and any file may lie beside rules. */
 const maxBytes = 1024 * 1024;
@@ -133,12 +131,7 @@ export function loadRules({
   if (total > 0) return failed([...fileErrors, ...errors], total);
   const reviewed = (): ReviewedLoad => ({
     sources: located,
-    warnings: [
-      ...listing.warnings,
-      ...passedOverRules(listing.others, '*.yaml and *.yml'),
-      ...warnings,
-      ...contents.files.flatMap(({ name, text }) => unreadDocuments({ path: name, text })),
-    ],
+    warnings: [...listing.warnings, ...passedOverRules(listing.others, '*.yaml and *.yml'), ...warnings],
   });
   const bytes = compileRules(sources);
   return { outcome: { ok: true, bytes, domains: undefined, sources: sources.length }, reviewed };

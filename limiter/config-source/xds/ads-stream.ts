@@ -24,7 +24,7 @@ import { RefusedResourcesSchema } from '../../../gen/weir/xds/v1/refused_resourc
 import { decodeBytes, encodeBytes } from '../../../process/grpc/grpc-js.ts';
 import { shortened } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
 import type { FailedLoad } from '../config-source.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
 import type { SessionRequest } from './xds-session.ts';

@@ -7,7 +7,7 @@ import {
   DeltaDiscoveryResponseSchema,
   DiscoveryResponseSchema,
 } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { encodeResource, rateLimitConfigTypeUrl as typeUrl } from '../../../rules/xds/resource.ts';
+import { encodeResource, rateLimitConfigTypeUrl as typeUrl } from '../../../rules/reader/resource.ts';
 import { AdsServer, DeltaServerStream } from '../../../test/support/ads-server.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';

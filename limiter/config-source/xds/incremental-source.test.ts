@@ -2,7 +2,7 @@ import { anyUnpack } from '@bufbuild/protobuf/wkt';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RefusedResourcesSchema } from '../../../gen/weir/xds/v1/refused_resources_pb.ts';
 import type { RuleSource } from '../../../rules/model.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';

@@ -4,9 +4,9 @@ import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3
 import { RateLimitConfigSchema } from '../../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { Algorithm } from '../../../rules/algorithms/registry.ts';
 import { type RuleSource, Unit } from '../../../rules/model.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { rejectionMessage } from './ads-stream.ts';
 import { loadResources } from './load-resources.ts';

@@ -1,15 +1,16 @@
 /** Compiles one response of the server into the bytes of a RuleTable. */
+
 import { createHash } from 'node:crypto';
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { errorText, shortened } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
-import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
+import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
+import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/review-sources.ts';
 import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources, type SourceCheckOptions } from '../../../rules/validate-sources.ts';
-import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { PartsToLoad } from './resource-set.ts';
 import type { RejectedRules } from './xds-session.ts';

@@ -1,8 +1,11 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RuleSource } from '../../../rules/model.ts';
 import type { Override } from '../../../rules/override.ts';
-import { encodeOverride } from '../../../rules/xds/override-resource.ts';
-import { encodeResource, rateLimitConfigTypeUrl as typeUrl } from '../../../rules/xds/resource.ts';
+import {
+  encodeOverride,
+  encodeResource,
+  rateLimitConfigTypeUrl as typeUrl,
+} from '../../../rules/reader/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';

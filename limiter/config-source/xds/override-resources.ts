@@ -5,10 +5,8 @@
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Override } from '../../../rules/override.ts';
-import { readOverride } from '../../../rules/reader/read-override.ts';
+import { decodeOverride, resourceHead } from '../../../rules/reader/resource.ts';
 import { formatManifestError, type RuleError } from '../../../rules/rule-error.ts';
-import { decodeOverride } from '../../../rules/xds/override-resource.ts';
-import { resourceHead } from '../../../rules/xds/resource.ts';
 import { type FailedLoad, unplacedError } from '../config-source.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import { type NamedResource, type ResourceSet, responseBytes } from './resource-set.ts';
@@ -79,7 +77,7 @@ function isOverride({ value }: Any): boolean {
 
 function readResource(value: Uint8Array): Reading {
   try {
-    const reading = decodeOverride(value, readOverride);
+    const reading = decodeOverride(value);
     if (reading.override !== undefined) return reading;
     return { texts: reading.problems.map(formatManifestError) };
   } catch (error) {

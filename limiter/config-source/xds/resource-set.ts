@@ -6,6 +6,7 @@
  * each response also tries a rejected resource again, because a resource that it conflicted with may be gone. If several
  * responses arrive during a load, one load of the latest set covers them all. The first request of a stream lists the resources in force.
  */
+
 import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Any } from '@bufbuild/protobuf/wkt';
@@ -14,9 +15,9 @@ import {
   DeltaDiscoveryResponseSchema,
 } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
-import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/reviewed-load.ts';
+import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/reader/resource.ts';
+import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/review-sources.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
-import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/xds/resource.ts';
 
 export interface NamedResource {
   version: string;

@@ -3,7 +3,7 @@ import { AnySchema } from '@bufbuild/protobuf/wkt';
 import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { systemTimers } from '../../../process/time/clock.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';

@@ -10,7 +10,7 @@ import { status } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Algorithm } from '../../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../../rules/model.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { freePort } from '../../../test/support/free-port.ts';

@@ -3,7 +3,7 @@ import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../../process/time/pacing.ts';
 import type { Override } from '../../../rules/override.ts';
-import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
+import type { ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {

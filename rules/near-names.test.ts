@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { meantBy, unknownDomainWords } from './near-names.ts';
+import { meantBy, unknownDomainWords } from './rule-error.ts';
 
 describe('the name that was meant', () => {
   it.each([

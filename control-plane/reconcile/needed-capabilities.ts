@@ -4,8 +4,8 @@ import {
   knownCapabilities,
   noCapabilities,
   type RuleCapability,
-} from './language/capabilities.ts';
-import { type FieldRow, type FieldRows, limitFields, ruleFields } from './language/fields.ts';
+} from '../../rules/language/capabilities.ts';
+import { type FieldRow, type FieldRows, limitFields, ruleFields } from '../../rules/language/fields.ts';
 import {
   isDefault,
   type Limit,
@@ -14,7 +14,13 @@ import {
   noTraits,
   type Rule,
   rulesOfAllLevels,
-} from './model.ts';
+} from '../../rules/model.ts';
+import type { Override } from '../../rules/override.ts';
+
+export function neededForOverride({ effect }: Override): Capabilities {
+  const hits = effect.kind === 'grant' ? effect.hits : effect.kind === 'limit' ? effect.requestsPerUnit : 0;
+  return hits > maxUint32 ? ['overrides', 'wide-numbers'] : ['overrides'];
+}
 
 type Needs = readonly (readonly [property: string, capability: RuleCapability])[];
 

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { limit, rule } from '../test/support/rule-builder.ts';
-import { Algorithm, algorithmNames } from './algorithms/registry.ts';
-import { capabilities } from './language/capabilities.ts';
+import { Algorithm, algorithmNames } from '../../rules/algorithms/registry.ts';
+import { capabilities } from '../../rules/language/capabilities.ts';
 import {
   calendarFields,
   domainFields,
@@ -10,11 +9,12 @@ import {
   limitFields,
   reserveFields,
   ruleFields,
-} from './language/fields.ts';
-import { enumName } from './language/tables.ts';
-import { maxUint32 } from './model.ts';
-import { neededCapabilities } from './needed-capabilities.ts';
-import { neededForOverride, type Override, type OverrideEffect } from './override.ts';
+} from '../../rules/language/fields.ts';
+import { enumName } from '../../rules/language/tables.ts';
+import { maxUint32 } from '../../rules/model.ts';
+import type { Override, OverrideEffect } from '../../rules/override.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
+import { neededCapabilities, neededForOverride } from './needed-capabilities.ts';
 
 describe('neededCapabilities', () => {
   const month = { unit: 'month', timezone: 'UTC', startsOn: 1 } as const;
@@ -63,7 +63,7 @@ describe('neededCapabilities', () => {
 describe('the rows of the rule language', () => {
   type Schema = { properties: Record<string, Schema>; items: Schema; enum?: string[] };
   const released = JSON.parse(
-    readFileSync(new URL('../test/released/0.1.0.json', import.meta.url), 'utf8'),
+    readFileSync(new URL('../../test/released/0.1.0.json', import.meta.url), 'utf8'),
   ) as {
     interfaces: { crds: Record<string, { spec: { versions: { schema: { openAPIV3Schema: Schema } }[] } }> };
   };

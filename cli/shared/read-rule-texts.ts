@@ -1,18 +1,21 @@
 /** Reads texts of rules in any of the three spellings, for commands. Returns what could be read, and all mistakes. */
-import { fieldName } from '../language/tables.ts';
-import type { RuleSource } from '../model.ts';
-import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
-import { checkSources, type SourceCheckOptions } from '../validate-sources.ts';
-import { resourcesFromJson } from '../xds/resource.ts';
-import { type TextPlace, valuePlacer } from '../yaml/places.ts';
-import { decodeYaml } from '../yaml/text.ts';
-import { documentTexts, type Manifest, readManifestDocument, readManifests } from './read-manifests.ts';
-import { looksLikeOverrides, readOverride, readOverrideFile } from './read-override.ts';
-import { readRuleFiles } from './read-rule-files.ts';
-import { readSpec } from './read-spec.ts';
-
-/** The three spellings of rules. A text is distinguished before it is read, so that its mistakes are those of its kind. */
-export type TextKind = 'rule-file' | 'manifests' | 'resources';
+import { fieldName } from '../../rules/language/tables.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { readSpec } from '../../rules/reader/manifest-reader.ts';
+import {
+  type Manifest,
+  readManifestDocument,
+  readManifests,
+  type TextKind,
+  textKind,
+} from '../../rules/reader/read-manifests.ts';
+import { looksLikeOverrides, readOverride, readOverrideFile } from '../../rules/reader/read-override.ts';
+import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
+import { formatManifestError, type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
+import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
+import { type TextPlace, valuePlacer } from '../../rules/yaml/places.ts';
+import { decodeYaml } from '../../rules/yaml/text.ts';
+import { resourcesFromJson } from './json-resources.ts';
 
 /** A file as it was read. */
 export interface RuleText {
@@ -131,7 +134,7 @@ class TextsReader {
     const { located, errors, errorCount, warnings } = readRuleFiles(named, this.#options);
     for (const error of errors) this.errors.add(error);
     this.errors.addUnlisted(errorCount - errors.length);
-    for (const warning of [...warnings, ...rules.flatMap(unreadDocuments)]) this.warnings.add(warning);
+    for (const warning of warnings) this.warnings.add(warning);
     if (errorCount > 0) return;
     for (const { source, file, placeOf } of located) {
       const object = undefined;
@@ -265,36 +268,4 @@ function isRuleFile(text: string): boolean {
 
 function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-}
-
-/** Reports the documents after the first. Limiters, including the Go service, read the first document of a file and skip the others. */
-export function unreadDocuments({ path, text }: RuleText): RuleError[] {
-  const decoded = decodeYaml(text);
-  if (typeof decoded !== 'string' || !/^---/m.test(decoded)) return [];
-  const written = documentTexts(decoded).filter((document) => {
-    const reading = readManifestDocument(document.text);
-    return reading.ok || !reading.empty;
-  });
-  return written.slice(1).map(({ firstLine }) => ({
-    code: 'unread-document',
-    source: path,
-    text: 'only the first document of a rule file is read, this one has no effect',
-    path: [],
-    line: firstLine,
-    column: 1,
-  }));
-}
-
-const objectField = /^["']?(?:apiVersion|kind)["']?[ \t]*:/m;
-const objectFieldInJson = /"(?:apiVersion|kind)"\s*:/;
-const resourceFieldInJson = /"(?:@type|typeUrl|type_url|resources)"\s*:/;
-
-/**
- * Returns `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
- * discovery response), and `rule-file` for all other texts.
- */
-export function textKind(text: string): TextKind {
-  if (!/^\uFEFF?\s*[{[]/.test(text)) return objectField.test(text) ? 'manifests' : 'rule-file';
-  if (objectFieldInJson.test(text)) return 'manifests';
-  return resourceFieldInJson.test(text) ? 'resources' : 'rule-file';
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatRuleError } from '../rule-error.ts';
+import { formatRuleError } from '../../rules/rule-error.ts';
 import { readRuleTexts } from './read-rule-texts.ts';
 
 const rules = (domain: string) => `domain: ${domain}

@@ -1,17 +1,10 @@
 /**
- * Encodes one source of rules as a `ratelimit.config.ratelimit.v3.RateLimitConfig`, and decodes it. The same rules always give
+ * Encodes one source of rules, or one override, as a `ratelimit.config.ratelimit.v3.RateLimitConfig`, and decodes it. The same rules always give
  * the same bytes, because versions are hashes of them: fields are in the order of their numbers, and keys of metadata are sorted.
  * This is the dialect of xDS: most rows have a field of their name in the message of their table, and its value follows from the
  * row's kind. Rows without such a field, or with several, are removed by name and mapped with their message.
  */
-import {
-  type JsonValue as AnyJson,
-  create,
-  fromBinary,
-  fromJson,
-  toBinary,
-  toJson,
-} from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import {
   type RateLimitCalendar,
@@ -21,13 +14,17 @@ import {
   type RateLimitDescriptor,
   RateLimitDescriptorSchema,
   type RateLimitExpiry,
+  type RateLimitOverride,
+  RateLimitOverrideEntrySchema,
+  RateLimitOverrideLimitSchema,
+  RateLimitOverrideSchema,
   type RateLimitPolicy,
   RateLimitPolicySchema,
   type RateLimitReplace,
   RateLimitReplaceSchema,
   type RateLimitReserve,
   RateLimitReserveSchema,
-  type RateLimitUnit,
+  RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import type { Algorithm } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
@@ -38,7 +35,6 @@ import {
   type Calendar,
   type FieldValues,
   hitsUnits,
-  isObject,
   type JsonObject,
   type Limit,
   makeLimit,
@@ -54,9 +50,11 @@ import {
   unitName,
   type Written,
 } from '../model.ts';
+import type { Override } from '../override.ts';
 import { expiries, readReserve } from '../reserve.ts';
 import { formatManifestError, type RuleError, unknownWord } from '../rule-error.ts';
 import { listProblem } from '../validate-limits.ts';
+import { type OverrideReading, readOverride } from './read-override.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
@@ -290,7 +288,7 @@ function toPolicy(limit: Limit): RateLimitPolicy {
 }
 
 /** A number that 32 bits have no room for; else 0. */
-export function largePart(number: number): bigint {
+function largePart(number: number): bigint {
   return number > maxUint32 ? BigInt(number) : 0n;
 }
 
@@ -387,44 +385,83 @@ class MessageReader {
   }
 }
 
-// Resources as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and their
-// debugging tools print, or one resource with its `@type`.
+// Overrides: a message that has field 1000 and no rules.
 
-/** One resource of a text, or why it is not a resource. `path` leads to it from the root of the text. */
-export type JsonResource = { path: (string | number)[] } & (
-  | { source: RuleSource; problems: ResourceProblem[] }
-  | { problem: string }
-  | { otherType: string }
-);
+const overrideField = RateLimitConfigSchema.field.override.number;
 
-/** A discovery response with these resources, without version and nonce: a server gives those. */
-export function resourcesToJson(sources: readonly RuleSource[]): AnyJson {
-  const resources = sources.map((source) => ({
-    '@type': rateLimitConfigTypeUrl,
-    ...(toJson(RateLimitConfigSchema, toMessage(source)) as Record<string, AnyJson>),
-  }));
-  return { resources, typeUrl: rateLimitConfigTypeUrl };
+/** The same override always gives the same bytes. Its name becomes that of the resource: `namespace/name`. */
+export function encodeOverride(override: Override): Uint8Array {
+  return toBinary(RateLimitConfigSchema, overrideMessage(override));
 }
 
-/** The resources of a parsed text. It does not check the meaning of the rules. */
-export function resourcesFromJson(value: unknown): JsonResource[] {
-  if (!isObject(value)) return [{ path: [], problem: 'must be a resource or a discovery response' }];
-  if ('@type' in value) return [resourceFromJson(value, [])];
-  const { resources } = value;
-  if (!Array.isArray(resources)) return [{ path: ['resources'], problem: 'must be a list' }];
-  return resources.map((resource, index) => resourceFromJson(resource, ['resources', index]));
+function overrideMessage(override: Override): RateLimitConfig {
+  const { id, name, domain, match, limit, createdMs, endsMs, reason, by } = override;
+  return create(RateLimitConfigSchema, {
+    name,
+    domain,
+    override: create(RateLimitOverrideSchema, {
+      match: match.map((entry) => create(RateLimitOverrideEntrySchema, entry)),
+      limit,
+      effect: effectMessage(override.effect),
+      largeGrant: override.effect.kind === 'grant' ? largePart(override.effect.hits) : 0n,
+      createdMs: BigInt(createdMs),
+      ...(endsMs !== undefined && { endsMs: BigInt(endsMs) }),
+      reason,
+      uid: id,
+      by,
+    }),
+  });
 }
 
-function resourceFromJson(value: unknown, path: (string | number)[]): JsonResource {
-  if (!isObject(value)) return { path, problem: 'must be an object' };
-  const { '@type': type, ...fields } = value;
-  if (typeof type !== 'string') return { path: [...path, '@type'], problem: 'is required' };
-  if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
-  try {
-    const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as AnyJson));
-    const problems: ResourceProblem[] = [];
-    return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
-  } catch (error) {
-    return { path, problem: error instanceof Error ? error.message : String(error) };
-  }
+function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] {
+  if (effect.kind === 'grant') return { case: 'grant', value: Math.min(effect.hits, maxUint32) };
+  if (effect.kind !== 'limit') return { case: effect.kind, value: true };
+  const { requestsPerUnit, unit } = effect;
+  const value = create(RateLimitOverrideLimitSchema, {
+    requestsPerUnit: Math.min(requestsPerUnit, maxUint32),
+    largeRequestsPerUnit: largePart(requestsPerUnit),
+    unit: (unit ?? Unit.UNKNOWN) as number as RateLimitUnit,
+  });
+  return { case: 'changedLimit', value };
+}
+
+/** The facts of every override that was sent. The server of the override has its own bound. */
+const sentOrigin = { source: 'object', rejectsPast: false, maxSeconds: Number.POSITIVE_INFINITY } as const;
+
+/** Throws if the bytes are not such a message. */
+export function decodeOverride(bytes: Uint8Array): OverrideReading {
+  const { name, domain, override, descriptors } = fromBinary(RateLimitConfigSchema, bytes, {
+    readUnknownFields: false,
+  });
+  if (override === undefined) throw new Error(`field ${overrideField} is missing`);
+  const { match, limit, createdMs, endsMs, reason, uid, by } = override;
+  const isGrant = override.effect.case === 'grant';
+  const value = {
+    domain,
+    match: match.map(({ key, value: text }) => ({ key, value: text })),
+    limit,
+    ...effectValue(override),
+    ...(endsMs === undefined ? !isGrant && { permanent: true } : { expiresAt: dateText(endsMs) }),
+    reason: reason === '' ? 'none is given' : reason,
+    id: uid,
+    ...(descriptors.length > 0 && { descriptors }),
+  };
+  const created = Number(createdMs);
+  return readOverride(value, { ...sentOrigin, id: uid, name, createdMs: created, by, fromMs: created });
+}
+
+/** Returns numbers of more than 32 bits as texts, so that their reader reports those that are too large. */
+function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, unknown> {
+  if (effect.case === undefined) return {};
+  if (effect.case === 'grant' && largeGrant !== 0n) return { grant: String(largeGrant) };
+  if (effect.case !== 'changedLimit') return { [effect.case]: effect.value };
+  const { unit, largeRequestsPerUnit: large } = effect.value;
+  const requestsPerUnit = large === 0n ? effect.value.requestsPerUnit : String(large);
+  return { requestsPerUnit, ...(unit !== RateLimitUnit.UNKNOWN && { unit: unitName(unit) ?? String(unit) }) };
+}
+
+/** A value that is no date becomes a text that the reader rejects. */
+function dateText(ms: bigint): string {
+  const date = new Date(Number(ms));
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();
 }

@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { caseCount } from '../test/support/property-cases.ts';
-import { anyRules } from '../test/support/rule-arbitraries.ts';
-import { rule } from '../test/support/rule-builder.ts';
-import { descriptorLevels, domainFields, limitFields, ruleFields } from './language/fields.ts';
-import type { Rule, RuleSource } from './model.ts';
-import { readRuleTexts, type textKind } from './reader/read-rule-texts.ts';
-import { manifestValue, ruleFileValue } from './write-rules.ts';
-import { resourcesToJson } from './xds/resource.ts';
-import { yamlText } from './yaml/yaml-text.ts';
+import { descriptorLevels, domainFields, limitFields, ruleFields } from '../../rules/language/fields.ts';
+import type { Rule, RuleSource } from '../../rules/model.ts';
+import type { textKind } from '../../rules/reader/read-manifests.ts';
+import { manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { anyRules } from '../../test/support/rule-arbitraries.ts';
+import { rule } from '../../test/support/rule-builder.ts';
+import { resourcesToJson } from './json-resources.ts';
+import { readRuleTexts } from './read-rule-texts.ts';
 
 const source = fc.record({
   domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.most)),
