@@ -6,6 +6,40 @@ export class RecordingError extends Error {
   override readonly name = 'RecordingError';
 }
 
+/** A line that could not be replayed. */
+export interface BadLine {
+  /** The line number, from 1. */
+  line: number;
+  reason: string;
+}
+
+/** The number of bad lines exceeds the allowed number. */
+export class TooManyBadLines extends Error {
+  override readonly name = 'TooManyBadLines';
+}
+
+/** Chosen: enough to see the problem. */
+const mostListed = 10;
+
+/** Lines that could not be replayed. All are counted, and the first ones are stored. */
+export class BadLines {
+  readonly first: BadLine[] = [];
+  count = 0;
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Adds a line. Throws TooManyBadLines at the first line beyond the allowed number. */
+  add(line: number, reason: string): void {
+    this.count++;
+    if (this.first.length < mostListed) this.first.push({ line, reason });
+    if (this.count > this.#most)
+      throw new TooManyBadLines(`more than ${this.#most} lines could not be replayed`);
+  }
+}
+
 const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 const decimal = /^\d+(?:\.\d+)?$/;
 

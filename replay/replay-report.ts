@@ -1,6 +1,7 @@
 /** The result of a replay, as plain data. `--output json` prints it unchanged. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
 import { type LimitInReplay, limitOfReplay } from '../rules/describe.ts';
+import type { BadLine } from './recorded-request.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
 import type { LimitTally, Offenders, RuleTally, Times } from './rule-tallies.ts';
@@ -184,37 +185,4 @@ function byCount<T extends { requests: number }>(list: T[]): T[] {
 
 function timeText(ms: number | undefined): string | null {
   return ms === undefined ? null : new Date(ms).toISOString();
-}
-
-/** Lines that could not be replayed. All are counted, and the first ones are stored. */
-interface BadLine {
-  /** The line number, from 1. */
-  line: number;
-  reason: string;
-}
-
-/** The number of bad lines exceeds the allowed number. */
-export class TooManyBadLines extends Error {
-  override readonly name = 'TooManyBadLines';
-}
-
-/** Chosen: enough to see the problem. */
-const mostListed = 10;
-
-export class BadLines {
-  readonly first: BadLine[] = [];
-  count = 0;
-  readonly #most: number;
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  /** Adds a line. Throws TooManyBadLines at the first line beyond the allowed number. */
-  add(line: number, reason: string): void {
-    this.count++;
-    if (this.first.length < mostListed) this.first.push({ line, reason });
-    if (this.count > this.#most)
-      throw new TooManyBadLines(`more than ${this.#most} lines could not be replayed`);
-  }
 }

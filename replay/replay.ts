@@ -6,8 +6,7 @@ import { type Limit, type Rule, type RuleSource, Unit } from '../rules/model.ts'
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../rules/window.ts';
-import { type RecordedRequest, RecordingError, readRecordedRequest } from './recorded-request.ts';
-import { BadLines } from './replay-report.ts';
+import { BadLines, type RecordedRequest, RecordingError, readRecordedRequest } from './recorded-request.ts';
 import { type ReplayDecision, ReplayedRules, RuleSetsDifference } from './replayed-rules.ts';
 import { newTimes, note } from './rule-tallies.ts';
 

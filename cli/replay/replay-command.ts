@@ -1,7 +1,8 @@
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
+import { TooManyBadLines } from '../../replay/recorded-request.ts';
 import { Replay, rulesCountedAs } from '../../replay/replay.ts';
-import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
+import { type ReplayReport, reportOf } from '../../replay/replay-report.ts';
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
