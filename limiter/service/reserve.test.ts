@@ -106,6 +106,18 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked({ id: 's2', settles: true, hits: 0 })])).toBe('OK: OK 600');
   });
 
+  it('reserves 0 until the limit is exceeded, and then charges nothing for it', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')] });
+    ask(limiter, [marked({ id: 'all', hits: 1_000 })]);
+    expect(ask(limiter, [marked({ id: 'fits', hits: 0 })])).toBe('OK: OK 0');
+    expect(ask(limiter, [marked({ id: 'fits', settles: true, hits: 1 })])).toBe('OK: OK 0');
+    expect(ask(limiter, [marked({ id: 'over', hits: 0 })])).toBe('OVER: OVER 0');
+    ask(limiter, [marked({ id: 'over', settles: true, hits: 70 })]);
+    // 1,001 are used, and none of the 70.
+    ask(limiter, [marked({ id: 'all', settles: true, hits: 0 })]);
+    expect(left(limiter)).toBe('OK: OK 999');
+  });
+
   it('reserves all descriptors or none, each with its own amount', () => {
     const limiter = budgetLimiter({
       rules: [
@@ -413,8 +425,7 @@ describe('requests with markers, step by step', () => {
             const amount = (one.does === 'reserve' ? one.hits : 0) ?? 90;
             model.asked += amount;
             if (isIpOver || !model.hasRoom(amount)) {
-              // Nothing fits beyond the limit, too, although the answer is over limit.
-              model.reserved[step] = isIpOver || amount > 0 ? 'refused' : 0;
+              model.reserved[step] = 'refused';
               return isIpOver ? 'OK -' : `OVER ${model.leftOver(amount)}`;
             }
             model.add(amount);

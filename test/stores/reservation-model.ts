@@ -97,9 +97,8 @@ export class ReservationModel {
       );
       return isSame ? 'repeated' : 'conflict';
     }
-    // Nothing fits everywhere.
-    const isRefused =
-      !isShadow && amount > 0 && scopes.some((scope) => this.used(scope) + amount > scope.limit);
+    // Not even an amount of 0 fits where the limit is exceeded, as far as the store reports it.
+    const isRefused = !isShadow && scopes.some((scope) => this.reported(scope)[0] + amount > scope.limit);
     if (isRefused && !isMarker) return 'refused';
     for (const scope of scopes) {
       const taken = isRefused ? 0 : this.#charge(scope, amount);

@@ -274,6 +274,18 @@ export function reservationStoreSuite(
     expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
   });
 
+  it('refuses an amount of 0 where more is used than the limit', async () => {
+    const stem = fresh();
+    const id = freshId();
+    await settle('', countersOf([stem], { amount: 10 }), { unknown: 'charge' });
+    expect((await reserve(freshId(), countersOf([stem], { amount: 0 }))).outcome).toBe('reserved');
+    await settle('', countersOf([stem], { amount: 1 }), { unknown: 'charge' });
+    const refused = await reserve(id, countersOf([stem], { amount: 0 }), { isMarker: true });
+    expect(refused.outcome).toBe('refused');
+    await settle(id, countersOf([stem], { amount: 3 }), { isMarker: true, unknown: 'charge' });
+    expect(await look(countersOf([stem]))).toEqual([[11, 0, 1]]);
+  });
+
   it('reserves on all counters or on none', async () => {
     const [user, team, model] = [fresh('user'), fresh('team'), fresh('model')];
     await usedAfterHits(reservedCounter({ stem: team }), 7);

@@ -382,7 +382,10 @@ function refuses(
       const { isShadow, amount } = counter.hold!;
       const nowMicros = nowMs * 1000;
       const held = bound.stateAt(stateOf(table.find(counter, nowMs), bound), nowMicros);
-      if (isShadow || (amount ?? 0) <= bound.room(held, nowMicros)) continue;
+      const room = bound.room(held, nowMicros);
+      // If the limit is exceeded, not even an amount of 0 fits.
+      const fits = (amount ?? 0) <= room && bound.used(held, room) <= bound.capacity;
+      if (isShadow || fits) continue;
       counter.hold!.outcome = 'refused';
       section.isRefused = true;
     }

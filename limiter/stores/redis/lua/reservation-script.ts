@@ -95,7 +95,9 @@ function my.refuses(call, isOver)
       if counter.isQuota and not seen[group] then quotas, seen[group] = quotas + 1, true end
       local fits, isMore = false, true
       while true do
+        -- If the limit is exceeded, not even an amount of 0 fits.
         fits = counter.amount <= room(counter.bound, counter.a, counter.b, counter.c)
+          and not (counter.bound[1] == 'fixed' and counter.a > counter.bound[2])
         if fits or not isMore then break end
         isMore = my.sweep(counter)
       end
