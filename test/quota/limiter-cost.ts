@@ -20,8 +20,11 @@ export interface Cost {
   readonly sent: number;
   readonly failed: number;
   readonly redisCalls: number;
-  readonly residentMb: number;
+  /** What the limiter took at the begin of the load, each 10 s, and at its end. */
+  readonly residentMb: readonly number[];
 }
+
+const sampleMs = 10_000;
 
 /** One limiter with one Redis, under one load after the other. */
 export class CostSite {
@@ -58,10 +61,13 @@ export class CostSite {
     load.send({ ...order, port: this.#limiter.ports.grpc });
     await newsOf(load);
     const before = await this.#used();
-    const news = await newsOf(load);
+    const megabytes = [residentMb(this.#limiter.pid)];
+    const sampling = setInterval(() => megabytes.push(residentMb(this.#limiter.pid)), sampleMs);
+    const news = await newsOf(load).finally(() => clearInterval(sampling));
     const after = await this.#used();
+    megabytes.push(residentMb(this.#limiter.pid));
     const { sent, failed } = news as Exclude<LoadNews, { begun: true }>;
-    return { ...shareOf(before, after), sent, failed, residentMb: residentMb(this.#limiter.pid) };
+    return { ...shareOf(before, after), sent, failed, residentMb: megabytes };
   }
 
   /** Of the core, when nobody asks. */
@@ -126,5 +132,5 @@ function cpuMs(pid: number): number {
 
 function residentMb(pid: number): number {
   const [, kb] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))!;
-  return (Number(kb) * 1_024) / 1e6;
+  return Math.round((Number(kb) * 1_024) / 1e6);
 }
