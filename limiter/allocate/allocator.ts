@@ -85,20 +85,18 @@ export class Allocator {
   }
 
   /**
-   * Does the work that is due, for pools with this many shares and at most one more pool. Returns whether that was all. If not, call
-   * it again in another turn of the event loop.
+   * Does the work that is due, for one pool after the other while there is time. Returns whether that was all. If not, call it again in
+   * another turn of the event loop.
    */
-  tick(nowMs: number, mostShares = Number.POSITIVE_INFINITY): boolean {
+  tick(nowMs: number, hasTime: () => boolean = () => true): boolean {
     this.#ticked ??= this.#pools.entries();
     const atMs = this.#options.times.of(nowMs);
-    let left = mostShares;
     for (let { value } = this.#ticked.next(); value !== undefined; { value } = this.#ticked.next()) {
       const [key, pool] = value;
       if (pool.dueMs > atMs) continue;
       pool.tick(atMs);
       if (pool.isOver) this.#pools.delete(key);
-      left -= pool.members.size + 1;
-      if (left <= 0) return false;
+      if (!hasTime()) return false;
     }
     this.#ticked = undefined;
     return true;

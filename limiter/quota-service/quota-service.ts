@@ -11,10 +11,12 @@ import { type AssignmentQuery, type FoundAssignments, findAssignments } from './
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
 import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
-import { ReportTurns } from './report-turns.ts';
+import { ReportTurns, turnMs } from './report-turns.ts';
 
-/** Chosen: the number of buckets that one turn of the event loop plans again, or does due work for. */
+/** Chosen: the number of buckets that one turn of the event loop forgets. */
 const bucketsOfTurn = 100;
+/** Chosen: orders wait no longer than this for further ones of the same tick. */
+const heldMs = 50;
 
 const status = {
   noRules: { code: GrpcCode.UNAVAILABLE, message: 'no rate limit configuration loaded' },
@@ -34,6 +36,9 @@ export class QuotaService implements StreamHost {
   /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
   #isTicking = false;
+  /** Streams whose orders wait for the end of a tick, and the time at which the first of them began to wait. */
+  #held: QuotaStream[] = [];
+  #heldMs = 0;
   /** Streams that have ended, and may still have buckets. */
   readonly #closed: QuotaStream[] = [];
   #isForgetting = false;
@@ -113,11 +118,25 @@ export class QuotaService implements StreamHost {
   readonly #tickInTurns = (): void => {
     const { allocator, clock } = this.options;
     const nowMs = clock.nowMs();
-    let left = bucketsOfTurn;
-    while (left > 0 && this.#unplanned.length > 0) left -= this.#unplanned.pop()!.planAnew(nowMs);
-    this.#isTicking = left <= 0 || !allocator.tick(nowMs, left);
+    const endMs = clock.monotonicMs() + turnMs;
+    const hasTime = (): boolean => clock.monotonicMs() < endMs;
+    this.#isTicking = true;
+    do this.#unplanned.pop()?.planAnew(nowMs);
+    while (this.#unplanned.length > 0 && hasTime());
+    this.#isTicking = this.#unplanned.length > 0 || !allocator.tick(nowMs, hasTime);
     if (this.#isTicking) setImmediate(this.#tickInTurns);
+    if (this.#isTicking && clock.monotonicMs() - this.#heldMs < heldMs) return;
+    for (const stream of this.#held.splice(0)) stream.flush();
   };
+
+  flushSoon(stream: QuotaStream): void {
+    if (!this.#isTicking) {
+      queueMicrotask(() => stream.flush());
+      return;
+    }
+    if (this.#held.length === 0) this.#heldMs = this.options.clock.monotonicMs();
+    this.#held.push(stream);
+  }
 
   /** Forgets the buckets of closed streams in turns: a connection may end with a hundred streams, and each has thousands of buckets. */
   readonly #forgetInTurns = (): void => {

@@ -66,6 +66,8 @@ export interface StreamHost {
   /** The epoch of the rules and overrides in force. */
   readonly epoch: number;
   readonly ids: BucketIds;
+  /** Flushes a stream at the end of this turn of the event loop. A tick takes several turns; its orders go out together. */
+  flushSoon(stream: QuotaStream): void;
 }
 
 const status = {
@@ -120,8 +122,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
   waitingBytes = 0;
   #isEnding = false;
   #isFlushing = false;
-  /** Shares whose assignments are sent with the next response. */
-  #assigned: Share[] = [];
+  /** Shares whose last assignments are not known to have arrived. */
+  #unproven = new Set<Share>();
   #isProbing = false;
 
   constructor(call: DuplexStream, service: StreamHost) {
@@ -220,7 +222,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
   }
 
   endWell(): void {
-    this.#flush();
+    this.flush();
     this.#call.end();
   }
 
@@ -384,32 +386,38 @@ export class QuotaStream implements MessageListener, ReportTaker {
     this.order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
   }
 
-  /** Adds an order to the response of this turn of the event loop. */
+  /** Adds an order to the next response. */
   order({ id, share }: StreamBucket, order: QuotaOrder): void {
     this.#flushSoon();
-    if (order.kind === 'assign' && share !== undefined) this.#assigned.push(share);
+    if (order.kind === 'assign' && share !== undefined) this.#unproven.add(share);
     this.#writer.add(id.text, order);
   }
 
   #flushSoon(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
-    queueMicrotask(() => this.#flush());
+    this.#service.flushSoon(this);
   }
 
-  #flush(): void {
+  /** Sends the orders. */
+  flush(): void {
     this.#isFlushing = false;
     if (this.#writer.isEmpty) return;
     this.#call.send(this.#writer.finish());
-    const shares = this.#assigned;
-    this.#assigned = [];
-    // Only one probe at a time, in case the peer never answers.
-    if (this.#isProbing || shares.length === 0) return;
+    if (!this.#isProbing) this.#probe();
+  }
+
+  /** Asks the peer whether everything that was sent has arrived. Only one question at a time, in case the peer never answers. */
+  #probe(): void {
+    if (this.#unproven.size === 0) return;
+    const shares = this.#unproven;
+    this.#unproven = new Set();
     const sentMs = this.#service.options.clock.nowMs();
     this.#isProbing = this.#call.whenArrived(() => {
       this.#isProbing = false;
       // Waiting messages were reported before.
       if (this.waitingBytes === 0) for (const share of shares) share.arrived(sentMs);
+      this.#probe();
     });
   }
 }

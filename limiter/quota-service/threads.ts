@@ -18,10 +18,10 @@ import { UnassignedRules } from './unassigned-rules.ts';
 const drainMs = 2_000;
 
 /**
- * V8 collects garbage when the heap has grown by this percentage, not when it has about doubled: most of the heap are buckets, which
- * stay. Chosen: 1,000 streams with 100 buckets then take some 90 MB less.
+ * V8 collects garbage when the heap has grown by 40%, not when it has about doubled, and the young generation keeps its size instead of
+ * growing to 59 MB: most of the heap are buckets, which stay. Chosen: 1,000 streams with 100 buckets each then take 130 MB less.
  */
-const heapGrowingPercent = 40;
+const heapFlags = ['--heap-growing-percent=40', '--semi-space-growth-factor=1'];
 
 export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
   routes: () => [assignmentRoute(threads.of<AssignmentMessages>())],
@@ -29,7 +29,7 @@ export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
 
 export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
   const { settings, clock, timers, random, registry, log, worker } = context;
-  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
+  for (const flag of heapFlags) setFlagsFromString(flag);
   let service: QuotaService | undefined;
   let unassigned: UnassignedRules | undefined;
   let stop = (): void => {};
