@@ -167,8 +167,7 @@ export class FoldedRun {
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
       const limit = op.counter.capacity;
       // The counter may be over limit by now, and a limit of 0 never has room.
-      if (limit > 0 && (this.high === maxTotal || this.high > limit))
-        this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
+      if (limit > 0) this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
     }
   }
 }

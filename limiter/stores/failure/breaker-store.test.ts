@@ -266,11 +266,16 @@ describe('BreakerStore', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('asks for nothing where a request has no ops', async () => {
-    const { store, inner } = setUp();
-    const empty = submit(store, []);
-    inner.answerAll(0);
-    expect(await empty).toEqual([]);
+  it('takes the answer to a request without ops for no word of the store', async () => {
+    const { timers, store, ask, inner } = setUp();
+    ask('waits');
+    for (let turns = 0; turns < 9; turns += 1) {
+      const empty = submit(store, []);
+      inner.requests.pop()?.answer(0);
+      expect(await empty).toEqual([]);
+      timers.advance(100);
+    }
+    expect(store.phase).toBe('open');
   });
 
   it('waits no longer for notes of reservations than for counters, and asks for none while it is open', async () => {

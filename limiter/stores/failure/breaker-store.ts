@@ -1,3 +1,4 @@
+import { answerAll } from '../answer-all.ts';
 import { failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
 import { type Claims, type Notes, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
@@ -253,8 +254,7 @@ export class BreakerStore extends StoreDecorator {
       flight.done();
       return;
     }
-    const error = this.store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
-    if (error === undefined) {
+    if (this.store.connected !== false || this.#timer.closed) {
       // An error of a key, or of one node of many, shows that the store is available.
       if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
       flight.done();
@@ -262,7 +262,7 @@ export class BreakerStore extends StoreDecorator {
     }
     this.#state.unreachable();
     try {
-      this.#opens(error.message);
+      this.#opens(firstError(flight.ops).message);
     } finally {
       flight.done();
     }
@@ -307,8 +307,9 @@ export class BreakerStore extends StoreDecorator {
   }
 }
 
-function firstError(ops: readonly Operation[]): StoreError | undefined {
-  return ops.find((op) => op.error !== undefined)?.error;
+/** Returns the error of the first op that failed. There is one. */
+function firstError(ops: readonly Operation[]): StoreError {
+  return ops.find((op) => op.error !== undefined)!.error!;
 }
 
 function isWordOfStore({ error }: Operation): boolean {
@@ -320,17 +321,11 @@ function notAsked(reason: string): StoreError {
   return new StoreError(message, { transient: true, notCounted: true });
 }
 
-/** Answers without the store. All callers are answered even if one throws; the error is thrown afterwards. */
+/** Answers without the store. */
 function abandonAll(flights: readonly Flight[], error: StoreError): void {
-  let thrown: { error: unknown } | undefined;
-  for (const flight of flights) {
+  answerAll(flights, (flight) => {
     flight.waiting = false;
     failAll(flight.ops, error);
-    try {
-      flight.done();
-    } catch (fault) {
-      thrown ??= { error: fault };
-    }
-  }
-  if (thrown !== undefined) throw thrown.error;
+    flight.done();
+  });
 }

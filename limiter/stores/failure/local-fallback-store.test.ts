@@ -13,6 +13,7 @@ import {
   deliveryIntervalMs,
   keysPerDelivery,
   LocalFallbackStore,
+  type LocalFallbackStoreOptions,
   lastDeliveriesMs,
 } from './local-fallback-store.ts';
 
@@ -58,7 +59,7 @@ class FailingStore implements Store {
   close = () => Promise.resolve();
 }
 
-function setUp(bounds: { maxOwedKeys?: number; maxOwedBytes?: number } = {}) {
+function setUp(options: Partial<LocalFallbackStoreOptions> = {}) {
   const inner = new FailingStore();
   const timers = new ManualTimers();
   const clock = new ManualClock();
@@ -71,7 +72,7 @@ function setUp(bounds: { maxOwedKeys?: number; maxOwedBytes?: number } = {}) {
     maxOwedKeys: 1000,
     maxOwedBytes: 1_000_000,
     onUndelivered: (undelivered) => said.push(undelivered),
-    ...bounds,
+    ...options,
   });
   return { inner, timers, clock, store, said };
 }
@@ -173,6 +174,34 @@ describe('LocalFallbackStore', () => {
       ]);
       expect([store.owedCounters, store.undelivered]).toEqual([0, 0]);
     }
+  });
+
+  it('counts only the errors that it is for, and goes on from no total of the store', async () => {
+    const { inner, store } = setUp({ answersOnly: ({ message }) => message === 'away' });
+    const bucket = new TokenBucket({ requests: 60, burst: 3, windowMicros: 60_000_000 });
+    const take = () => ask(store, { key: 'a', bound: bucket, limit: 3 });
+    await take();
+    inner.mode = 'request lost';
+    expect([await take(), store.countedLocally]).toEqual(['lost', 0]);
+    inner.mode = 'down';
+    expect([await take(), store.countedLocally]).toEqual([1, 1]);
+    expect([await ask(store, { key: 'b' }), store.countedLocally]).toEqual(['away', 1]);
+    await submit(store, [counterOp({ key: 'b' }), counterOp({ key: 'a', bound: bucket, limit: 3 })]);
+    expect(store.countedLocally).toBe(2);
+  });
+
+  it.each([
+    ['all errors', undefined, 3],
+    ['some errors', () => true, 1],
+  ])('goes on from a corrected total, if it is for %s', async (_, answersOnly, total) => {
+    const { inner, store } = setUp({ answersOnly });
+    const bound = new FixedWindow(10);
+    const op = counterOp({ key: 'a', hits: 5, bound });
+    await submit(store, [op]);
+    op.after = 2;
+    store.corrected([op]);
+    inner.mode = 'down';
+    expect(await ask(store, { key: 'a', bound })).toBe(total);
   });
 
   it('counts and owes nothing that was left out, and learns nothing of it', async () => {
@@ -292,6 +321,7 @@ describe('LocalFallbackStore', () => {
     inner.mode = 'down';
     await ask(store, { key: 'a' });
     const closed = store.close();
+    expect(await ask(store, { key: 'a' })).toBe('away');
     timers.advance(lastDeliveriesMs);
     await closed;
     expect([said, timers.size]).toEqual([

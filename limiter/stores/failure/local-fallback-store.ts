@@ -113,13 +113,16 @@ export class LocalFallbackStore extends StoreDecorator {
   #answered(ops: readonly Operation[], options: SubmitOptions, epoch: number): void {
     if (wasLeftOut(ops)) return;
     const { answersOnly } = this.#options;
-    let anyFailed = false;
+    let failed: Operation[] | undefined;
     for (const op of ops) {
-      if (op.error !== undefined) anyFailed ||= answersOnly === undefined || answersOnly(op.error);
-      else if (answersOnly === undefined) this.#learn(op, epoch);
+      if (op.error === undefined) {
+        if (answersOnly === undefined) this.#learn(op, epoch);
+      } else if (answersOnly === undefined || answersOnly(op.error)) {
+        failed ??= [];
+        failed.push(op);
+      }
     }
-    if (!anyFailed || this.#closed) return;
-    this.#countLocally(ops, options);
+    if (failed !== undefined && !this.#closed) this.#countLocally(failed, ops, options);
   }
 
   #learn(op: Operation, epoch: number): void {
@@ -133,12 +136,9 @@ export class LocalFallbackStore extends StoreDecorator {
     if (this.#options.answersOnly === undefined) for (const op of ops) this.#options.local.learn(op);
   }
 
-  #countLocally(ops: readonly Operation[], options: SubmitOptions): void {
+  /** Counts the `failed` of these ops. */
+  #countLocally(failed: Operation[], ops: readonly Operation[], options: SubmitOptions): void {
     this.#countedLocally += 1;
-    const { answersOnly } = this.#options;
-    const failed = ops.filter(
-      ({ error }) => error !== undefined && (answersOnly === undefined || answersOnly(error)),
-    );
     const errors = failed.map((op) => op.error as StoreError);
     if (options.stopWhenOver) {
       const answered = ops.filter((op) => op.error === undefined);

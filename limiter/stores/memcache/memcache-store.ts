@@ -4,6 +4,7 @@
  * limiter cannot. If a node cannot be asked, its totals count as 0, and requests pass.
  */
 import type { Clock } from '../../../process/time/clock.ts';
+import { answerAll } from '../answer-all.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { maxTotal } from '../folded-run.ts';
 import { failAll, type Operation } from '../operation.ts';
@@ -234,7 +235,7 @@ export class MemcacheStore implements Store, Claims {
     }
     for (const count of changed) this.#change(count);
     this.#requestsUnderWay -= requests.length;
-    settle(requests);
+    answerAll(requests, ({ done }) => done());
   }
 
   #reportOf({ ops, failed }: PendingBatch, batch: CounterBatch): void {
@@ -273,19 +274,6 @@ function inOrder(ready: PendingBatch[], batch: CounterBatch): PendingBatch[] {
   if (ready.length === batch.requests.length) return batch.requests;
   const isReady = new Set(ready);
   return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
-}
-
-/** Answers all requests even if one throws; the error is thrown afterwards. */
-function settle(requests: readonly PendingBatch[]): void {
-  let thrown: { error: unknown } | undefined;
-  for (const { done } of requests) {
-    try {
-      done();
-    } catch (error) {
-      thrown ??= { error };
-    }
-  }
-  if (thrown !== undefined) throw thrown.error;
 }
 
 /** Reads a number of 64 bits. memcache leaves blanks behind a number that `decr` made shorter. */

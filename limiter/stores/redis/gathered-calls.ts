@@ -5,6 +5,7 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
+import { answerAll } from '../answer-all.ts';
 import type { Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
@@ -188,23 +189,15 @@ export class Batch implements SentCall {
   }
 }
 
-/**
- * Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else, even if one of them
- * throws. The first error is thrown at the end.
- */
+/** Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else. */
 export function finishBatch(batch: Batch, places?: Pick<CallSlots<Batch>, 'free'>): void {
   places?.free();
-  let thrown: { error: unknown } | undefined;
-  for (const request of batch.requests) {
-    request.callsLeft -= 1;
-    if (request.callsLeft > 0) continue;
-    try {
-      request.done();
-    } catch (error) {
-      thrown ??= { error };
-    }
-  }
-  if (thrown !== undefined) throw thrown.error;
+  answerAll(batch.requests, answerWithLastCall);
+}
+
+function answerWithLastCall(request: PendingSubmit): void {
+  request.callsLeft -= 1;
+  if (request.callsLeft === 0) request.done();
 }
 
 /** What happens to a call that has waited too long: it is sent beyond the bound, it fails, or it continues to wait. */

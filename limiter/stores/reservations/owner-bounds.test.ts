@@ -21,10 +21,10 @@ const a: ReservationOwner = { domain: 'a', caller: 'one' };
 
 function limiters(
   count: number,
-  { maxOfDomain = 3, maxOfCaller = 1_000, fails = (): boolean => false } = {},
+  { maxOfDomain = 3, maxOfCaller = 1_000, maxBytes = 1e9, fails = (): boolean => false } = {},
 ) {
   const clock = new ManualClock(Date.UTC(2026, 5));
-  const memory = openMemoryStore({ clock, reservations: { maxReservations: 1_000, recordMs } });
+  const memory = openMemoryStore({ clock, maxBytes, reservations: { maxReservations: 1_000, recordMs } });
   const tallies = new Map<string, Map<number, number>>();
   const share = async (name: string, changes: TallyChanges, nowMs: number): Promise<TallyChanges> => {
     if (fails()) throw new StoreError('connection refused', { transient: true });
@@ -44,7 +44,7 @@ function limiters(
 
 let runs = 0;
 
-function reserve(store: Store, owner: ReservationOwner, given: object = {}) {
+function reserve(store: Store, owner: ReservationOwner | undefined, given: object = {}) {
   runs += 1;
   const counters = countersOf([`1{${runs}}`], { ttlMs: minuteMs, amount: 5 });
   return submitCall(store, reserveCall({ id: `id-${runs}`, owner, counters, ...given }));
@@ -80,6 +80,32 @@ describe('OwnerBounds', () => {
     expect((await reserve(store, a)).outcome).toBe('full');
     clock.ms = roomAtMs;
     expect((await reserve(store, a)).outcome).toBe('reserved');
+  });
+
+  it('bounds nothing without an owner', async () => {
+    const { made } = limiters(1, { maxOfDomain: 0, maxOfCaller: 0 });
+    const [store] = made as [ReservingStore];
+    expect((await reserve(store, undefined)).outcome).toBe('reserved');
+    expect(await store.notes!.note(noteOf('note', 'text', minuteMs))).toBeUndefined();
+  });
+
+  it('says when a full memory has room: when a reservation of the domain ends, or else one of any domain', async () => {
+    const { clock, made } = limiters(1, { maxOfDomain: 1_000, maxBytes: 100_000 });
+    const [store] = made as [ReservingStore];
+    const roomMs = async (domain: string, note: string) => {
+      const owner = { domain, caller: undefined };
+      for (;;) {
+        const { outcome, full } = await reserve(store, owner, { note });
+        if (outcome === 'full') return full!.of === 'memory' ? full!.roomAtMs : undefined;
+      }
+    };
+    const [long, tooLong] = ['x'.repeat(1_000), 'x'.repeat(100_000)];
+    expect(await roomMs('a', tooLong)).toBe(clock.ms);
+    const ofA = await roomMs('a', long);
+    clock.ms += 5 * minuteMs;
+    const ofB = await roomMs('b', long);
+    expect(ofB! - ofA!).toBeGreaterThan(minuteMs);
+    expect([await roomMs('a', tooLong), await roomMs('c', tooLong)]).toEqual([ofA, ofA]);
   });
 
   it('counts those of a caller over all domains', async () => {
@@ -177,7 +203,9 @@ describe('OwnerBounds', () => {
     const [first, second] = made as [ReservingStore, ReservingStore];
     for (let i = 0; i < 3; i += 1) await reserve(first, a);
     await settled();
+    clock.ms += 1_000;
     expect((await reserve(first, a)).outcome).toBe('full');
+    await settled();
     isAway = false;
     clock.ms += 1_000;
     await reserve(first, a);

@@ -64,7 +64,6 @@ export class OwnerBounds {
     if (full !== undefined) {
       call.isOverLimitElsewhere = true;
       store.submit(ops, countAll, () => {
-        call.isOverLimitElsewhere = false;
         // The refusal of a limit says when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
         const isFull = ops.every(hasAnswer) && call.outcome === 'refused' && !isRefused;
@@ -126,8 +125,8 @@ export class OwnerBounds {
   #withRoom(full: ReachedReservationBound, { domain }: ReservationOwner): ReachedReservationBound {
     if (full.of !== 'memory') return full;
     const nowMs = this.#options.clock.nowMs();
-    const own = this.#domains.get(domain);
-    const tallies = own !== undefined && own.totalAt(nowMs) > 0 ? [own] : [...this.#domains.values()];
+    const own = this.#tally(this.#domains, domain, 'd', nowMs);
+    const tallies = own.totalAt(nowMs) > 0 ? [own] : [...this.#domains.values()];
     let roomAtMs = Number.POSITIVE_INFINITY;
     for (const tally of tallies)
       if (tally.totalAt(nowMs) > 0) roomAtMs = Math.min(roomAtMs, tally.firstEndMs);

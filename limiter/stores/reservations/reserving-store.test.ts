@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
@@ -67,6 +67,13 @@ async function count(store: ReservingStore, ops: Operation[], options = countAll
 }
 
 describe('ReservingStore', () => {
+  it('closes the store behind it', async () => {
+    const inner = new HandDrivenStore();
+    const closes = vi.spyOn(inner, 'close');
+    await reserving(inner).close();
+    expect(closes).toHaveBeenCalledOnce();
+  });
+
   it('looks at nothing that lets hits pass', async () => {
     const { store, looks, reserve } = open();
     await reserve({ amount: 4 });

@@ -222,8 +222,9 @@ export class RedisConnection {
 
   /** Handles a report of sentinels that another server is the master. Without a connection, the next attempt asks them anyway. */
   #switched(master: NodePlace): void {
-    const isHere = master.host === this.#place?.host && master.port === this.#place.port;
-    if (!isHere) this.#leave(`the master is ${master.host}:${master.port} now`);
+    const { host, port } = this.#place!;
+    if (master.host !== host || master.port !== port)
+      this.#leave(`the master is ${master.host}:${master.port} now`);
   }
 
   /** Fails all commands in progress, and connects again. */
@@ -246,8 +247,8 @@ export class RedisConnection {
   /** Returns the error of an attempt. An answer of the master names it, because sentinels have other passwords. */
   #fromServer(error: unknown): StoreError {
     const { message, transient, notCounted, unheard } = this.errors.fromConnecting(error);
-    const isMasters = this.#place !== undefined && error instanceof ReplyError;
-    const who = isMasters ? `master ${this.#place?.host}:${this.#place?.port}: ` : '';
+    const place = error instanceof ReplyError ? this.#place : undefined;
+    const who = place === undefined ? '' : `master ${place.host}:${place.port}: `;
     const tls = this.#options.tls !== undefined;
     const hint = connectingHint(error, { tls, wasConnected: this.counts.total > 0 });
     return new StoreError(`${who}${message}${hint}`, { transient, notCounted, unheard });

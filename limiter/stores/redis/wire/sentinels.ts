@@ -6,9 +6,9 @@ import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
 import { type Reply, UnexpectedReply } from './resp.ts';
 
 /** Returns a place; undefined if a sentinel's answer is none. */
-function placeOf(host: string, port: string | undefined): NodePlace | undefined {
-  const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : 0;
-  return host !== '' && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
+function placeOf(host: string | undefined, port: string | undefined): NodePlace | undefined {
+  const number = /^\d{1,5}$/.test(String(port)) ? Number(port) : 0;
+  return host && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
 }
 
 export interface SentinelsOptions {
@@ -72,7 +72,7 @@ export class Sentinels {
       throw new StoreError(`${name}: ${message}${hint}`, { transient });
     }
     if (reply === null) throw new StoreError(`${name} knows no master "${masterName}"`, { transient: true });
-    const [host = '', port] = Array.isArray(reply) && reply.length === 2 ? reply.map(String) : [];
+    const [host, port] = Array.isArray(reply) && reply.length === 2 ? reply.map(String) : [];
     const master = placeOf(host, port);
     if (master !== undefined) return master;
     const { message } = new UnexpectedReply('SENTINEL', reply);
@@ -84,7 +84,7 @@ export class Sentinels {
     const link = this.#link(place, {
       onMessage: (message) => {
         const text = Array.isArray(message) ? String(message[2]) : '';
-        const [name, , , host = '', port] = text.split(' ');
+        const [name, , , host, port] = text.split(' ');
         const master = placeOf(host, port);
         if (name === this.#options.address.masterName && master !== undefined) onSwitch(master);
       },
