@@ -98,6 +98,8 @@ export interface AcceptedSpecStoreOptions extends Pick<Telemetry, 'log'> {
 
 /** Chosen: a leader with the same information has stored the spec long before. */
 const raiseAfterMs = 1_000;
+/** Chosen: a leader replaces a newer spec by an older one before it has read the newer one, or each time if it cannot read it. */
+const mostReturns = 3;
 
 export class AcceptedSpecStore {
   readonly #options: AcceptedSpecStoreOptions;
@@ -105,8 +107,11 @@ export class AcceptedSpecStore {
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
   /** True if this process led when it determined what to store. If it starts or stops to lead, nothing of it is written. */
   #isOfLeader = false;
-  /** The newest generation that was ever stored, by uid. The leader that removed it may not be able to read it. */
-  readonly #newest = new Map<string, number>();
+  /**
+   * The newest generation that was ever stored, by uid, and how often an older one replaced it. The leader that removed it may not be
+   * able to read it.
+   */
+  readonly #newest = new Map<string, { generation: number; returns: number }>();
   #callOffRaise: (() => void) | undefined;
 
   constructor(options: AcceptedSpecStoreOptions) {
@@ -118,8 +123,7 @@ export class AcceptedSpecStore {
       format: keptSpecFormat(options),
       mayWrite: () => leads() === this.#isOfLeader,
       read: () => {
-        for (const [uid, { generation }] of this.stored)
-          this.#newest.set(uid, Math.max(generation, this.#newest.get(uid) ?? 0));
+        for (const [uid, { generation }] of this.stored) this.#see(uid, generation);
         changed(this.stored);
         if (!leads()) this.#awaitLeader();
       },
@@ -164,6 +168,13 @@ export class AcceptedSpecStore {
     await this.#values.close();
   }
 
+  #see(uid: string, generation: number): void {
+    const { generation: newest = 0, returns = 0 } = this.#newest.get(uid) ?? {};
+    if (generation > newest) this.#newest.set(uid, { generation, returns });
+    else if (generation < newest && returns < mostReturns)
+      this.#newest.set(uid, { generation, returns: returns + 1 });
+  }
+
   #awaitLeader(): void {
     if (this.#ahead().length === 0) {
       this.#callOff();
@@ -180,7 +191,9 @@ export class AcceptedSpecStore {
 
   /** The specs that are newer here than in the store. */
   #ahead(): [uid: string, spec: StoredSpec][] {
-    return [...this.#wanted].filter(([uid, { generation }]) => generation > (this.#newest.get(uid) ?? 0));
+    return [...this.#wanted].filter(
+      ([uid, { generation }]) => generation > (this.#newest.get(uid)?.generation ?? 0),
+    );
   }
 
   #callOff(): void {

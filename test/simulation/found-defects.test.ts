@@ -87,6 +87,51 @@ it('a leader that lost the lead while it could not store domains, and leads agai
   expect(stored()).toHaveLength(1);
 });
 
+it('a spec that a leader replaced by an older one unread is stored again, but not for ever', async () => {
+  let isBlind = false;
+  const { time, cluster, client, ...parts } = world(() => undefined);
+  const blind = ({ method = 'GET' }: ApiRequest) =>
+    isBlind && method === 'GET' ? { unreached: true } : undefined;
+  const ofLeader = new MemoryApi({
+    cluster,
+    timers: parts.timers,
+    userAgent: 'test',
+    delayMs: 2,
+    fault: blind,
+  });
+  const open = (leads: boolean) =>
+    new AcceptedSpecStore({
+      ...parts,
+      ...recordedTelemetry(),
+      client: leads ? ofLeader : client,
+      codec: plainCodec,
+      namespace: 'weir-system',
+      leads: () => leads,
+      changed: () => {},
+    });
+  const [leader, other] = [open(true), open(false)];
+  const known = (generation: number, text = '') =>
+    new Map([['uid', { namespace: 'team', name: 'limits', generation, spec: { generation, text } }]]);
+  const stored = () => other.stored.get('uid')?.generation;
+  await Promise.all([leader.load(), other.load(), time.advance(100)]);
+  leader.sync(known(1));
+  await time.advance(500);
+  isBlind = true;
+  ofLeader.close();
+  other.sync(known(2));
+  await time.advance(2_000);
+  expect(stored()).toBe(2);
+  const found: (number | undefined)[] = [];
+  for (const text of ['a', 'b', 'c', 'd']) {
+    leader.sync(known(1, text));
+    await time.advance(500);
+    found.push(stored());
+    await time.advance(2_000);
+    found.push(stored());
+  }
+  expect(found).toEqual([1, 2, 1, 2, 1, 2, 1, 1]);
+});
+
 it('a replica confirms what it knows by a renewal that begins afterwards, unless nothing answers', async () => {
   let fault: Fault | undefined;
   const { time, client, ...parts } = world(() => fault);
