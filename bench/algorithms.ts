@@ -5,7 +5,7 @@
  * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.
  */
 import { parseArgs } from 'node:util';
-import type { Bound, CounterState } from '../limiter/algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
@@ -113,7 +113,7 @@ interface Outcome {
   worst: number;
 }
 
-function run(traffic: Traffic, bound: Bound): Outcome {
+function run(traffic: Traffic, bound: AlgorithmBound): Outcome {
   const outcome: Outcome = { passedInstead: 0, overLimitInstead: 0, passed: 0, logged: 0, worst: 0 };
   const sources = new Map<number, Source>();
   for (const { source, atMicros } of arrivals(traffic)) {
@@ -148,7 +148,7 @@ function inWindow(times: number[], atMicros: number): number {
   return times.length;
 }
 
-function decide(state: Source, atMicros: number, bound: Bound, traffic: Traffic): boolean {
+function decide(state: Source, atMicros: number, bound: AlgorithmBound, traffic: Traffic): boolean {
   if (atMicros < state.blockedUntilMicros) return false;
   const window = Math.floor(atMicros / windowMicros);
   if (bound.holdsTotal && window !== state.window) state.held = undefined;

@@ -92,40 +92,40 @@ export const callByCallLoads = [
 ] as const;
 
 /** The largest allowed factor of a limiter's CPU and median answer time to those of its floor. */
-const mostToFloor = [
-  { target: 'memory', what: 'CPU', most: 1.4, of: ({ toFloor }: MedianFigures) => toFloor },
-  { target: 'redis', what: 'CPU', most: 1.5, of: ({ toFloor }: MedianFigures) => toFloor },
-  { target: 'redis', what: 'p50', most: 1.3, of: ({ p50ToFloor }: MedianFigures) => p50ToFloor },
+const maxToFloor = [
+  { target: 'memory', what: 'CPU', max: 1.4, of: ({ toFloor }: MedianFigures) => toFloor },
+  { target: 'redis', what: 'CPU', max: 1.5, of: ({ toFloor }: MedianFigures) => toFloor },
+  { target: 'redis', what: 'p50', max: 1.3, of: ({ p50ToFloor }: MedianFigures) => p50ToFloor },
 ] as const;
 
 /** A line for each that was measured. */
 export function floorLines(rows: readonly MedianFigures[]): string[] {
-  return mostToFloor.flatMap(({ target, what, most, of }) => {
+  return maxToFloor.flatMap(({ target, what, max, of }) => {
     const measured = callByCallLoads.flatMap((load) => {
       const ratio = rows.filter((row) => row.target === target && row.load === load).map(of)[0];
       return ratio === undefined ? [] : `${ratio.toFixed(2)} (${load})`;
     });
     const all = measured.join(', ');
-    return all === '' ? [] : `${targetTitles[target]}, ${what} to its floor, target ${most}: ${all}`;
+    return all === '' ? [] : `${targetTitles[target]}, ${what} to its floor, target ${max}: ${all}`;
   });
 }
 
 /** The largest allowed factor of the CPU of other limits to that of a fixed window. */
-const mostToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
+const maxToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
 
 /** Those that take more, in words. */
 export function costlyLimits(toFixedWindow: Record<string, number>): string[] {
   return Object.entries(toFixedWindow).flatMap(([what, ratio]) => {
-    const most = Object.entries(mostToFixedWindow).find(([limits]) => what.endsWith(limits))?.[1];
-    if (most === undefined || ratio <= most) return [];
-    return `${what}: ${ratio.toFixed(2)} of the CPU of a fixed window, at most ${most} is allowed`;
+    const max = Object.entries(maxToFixedWindow).find(([limits]) => what.endsWith(limits))?.[1];
+    if (max === undefined || ratio <= max) return [];
+    return `${what}: ${ratio.toFixed(2)} of the CPU of a fixed window, at most ${max} is allowed`;
   });
 }
 
 /** CPU an answer under other limits against that of a fixed window, in the same run; medians. */
 export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, number> {
   const others = runs.filter(({ load }) =>
-    Object.keys(mostToFixedWindow).some((limits) => load === `${fixedWindowLoad}, ${limits}`),
+    Object.keys(maxToFixedWindow).some((limits) => load === `${fixedWindowLoad}, ${limits}`),
   );
   const byName = Map.groupBy(
     others,
@@ -216,29 +216,29 @@ const [burstLoad, , aloneLoad] = callByCallLoads;
 const leasesReach: readonly {
   what: string;
   load: string;
-  least?: number;
-  most?: number;
+  min?: number;
+  max?: number;
   of: (leases: Figures, memory: Figures, redis: Figures) => number;
 }[] = [
-  { what: 'share s of calls that they answer', load: aloneLoad, least: 0.6, of: ({ leased }) => leased },
+  { what: 'share s of calls that they answer', load: aloneLoad, min: 0.6, of: ({ leased }) => leased },
   {
     what: 'CPU to s x memory + (1 - s) x Redis',
     load: aloneLoad,
-    most: 1.1,
+    max: 1.1,
     of: ({ cpuUs, leased }, memory, redis) => cpuUs / (leased * memory.cpuUs + (1 - leased) * redis.cpuUs),
   },
   {
     what: 'scripts at Redis to (1 - s) x those without',
     load: aloneLoad,
-    most: 1.1,
+    max: 1.1,
     of: ({ scripts, leased }, _, redis) => scripts / ((1 - leased) * redis.scripts),
   },
-  { what: "CPU to memory's", load: burstLoad, most: 1.3, of: ({ cpuUs }, memory) => cpuUs / memory.cpuUs },
+  { what: "CPU to memory's", load: burstLoad, max: 1.3, of: ({ cpuUs }, memory) => cpuUs / memory.cpuUs },
 ];
 
 /** A line for each that was measured, medians of all runs, and whether it holds: ratios with the room of all others. */
 export function leaseLines(runs: readonly Figures[]): { line: string; holds: boolean }[] {
-  return leasesReach.flatMap(({ what, load, least, most, of }) => {
+  return leasesReach.flatMap(({ what, load, min, max, of }) => {
     const values = runs.flatMap((leases) => {
       if (leases.target !== 'leases' || leases.load !== load) return [];
       const [memory, redis] = (['memory', 'redis'] as const).map((name) =>
@@ -248,8 +248,8 @@ export function leaseLines(runs: readonly Figures[]): { line: string; holds: boo
     });
     if (values.length === 0) return [];
     const value = median(values);
-    const bound = least === undefined ? `at most ${most}` : `at least ${least}`;
-    const holds = least === undefined ? value <= (most ?? 0) * (1 + allowedGrowth) : value >= least;
+    const bound = min === undefined ? `at most ${max}` : `at least ${min}`;
+    const holds = min === undefined ? value <= (max ?? 0) * (1 + allowedGrowth) : value >= min;
     return [{ line: `leases, ${load}: ${what}: ${value.toFixed(2)}, target ${bound}`, holds }];
   });
 }

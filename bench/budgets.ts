@@ -30,9 +30,9 @@ const usage = `npm run bench:budgets -- [flags]
   --check      fails where a pair takes more than 2.5 times the limiter's CPU for a plain decision
 
 docs/performance.md says what is measured.`;
-const mostTimes = 2.5;
+const maxTimes = 2.5;
 const warmUpMs = 300;
-const mostAttempts = 5;
+const maxAttempts = 5;
 /** Until the code of the limiter is compiled for good, at the start. */
 const longWarmUpCalls = 15_000;
 const keyCount = 10_000;
@@ -258,7 +258,7 @@ async function measure(
       const of = (name: keyof Cost): number => ((after[name] - before[name]) / answered) * row.calls;
       return { limiter: of('limiter'), redis: of('redis') };
     }
-    if (attempt === mostAttempts)
+    if (attempt === maxAttempts)
       throw new Error(`${row.title}: of ${answered} answers ${refused} refused, and ${failed} calls failed`);
   }
 }
@@ -290,9 +290,9 @@ try {
         (of) => `${medianOf(costs, of).toFixed(1)} | ${timesOf(of).toFixed(2)}`,
       );
       console.log(`| ${name} | ${title} | ${figures.join(' | ')} |`);
-      if (flags.check && calls === 2 && timesOf('limiter') > mostTimes) {
+      if (flags.check && calls === 2 && timesOf('limiter') > maxTimes) {
         console.error(
-          `bench:budgets: ${title}, ${name}: more than ${mostTimes} times the limiter's CPU for a plain decision`,
+          `bench:budgets: ${title}, ${name}: more than ${maxTimes} times the limiter's CPU for a plain decision`,
         );
         process.exitCode = 1;
       }

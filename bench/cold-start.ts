@@ -87,8 +87,8 @@ async function limiter(env: Record<string, string>): Promise<Start> {
 
 function summary(ms: readonly number[]): string {
   const sorted = ms.toSorted((a, b) => a - b);
-  const [least, middle, most] = [sorted[0]!, sorted[sorted.length >> 1]!, sorted.at(-1)!];
-  return `median ${middle.toFixed(0)} ms (${least.toFixed(0)} to ${most.toFixed(0)}, ${runs} runs)`;
+  const [min, middle, max] = [sorted[0]!, sorted[sorted.length >> 1]!, sorted.at(-1)!];
+  return `median ${middle.toFixed(0)} ms (${min.toFixed(0)} to ${max.toFixed(0)}, ${runs} runs)`;
 }
 
 function megabytes(folder: string): number {

@@ -141,7 +141,7 @@ async function measureChange(domains: number): Promise<void> {
   const source = new XdsConfigSource({
     ...{ target: `127.0.0.1:${server.port}`, headers: [], tls: undefined, tokenFile: undefined },
     ...{ maxMessageBytes: -1, keepaliveMs: 0, connectRetryMs: 100, backoff, incremental: true },
-    mostBytes: { bytes: Number.POSITIVE_INFINITY, setting: '' },
+    maxBytes: { bytes: Number.POSITIVE_INFINITY, setting: '' },
     ...{ node: { id: 'bench', metadata: {}, version: '1' }, checks: { mergeDomains: false }, review },
     ...{ clock: systemClock, timers: systemTimers },
     listener: {

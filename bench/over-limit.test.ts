@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { costlyOverLimit, mostToAllowed, type OverLimitFigures, overLimitLine } from './over-limit.ts';
+import { costlyOverLimit, maxToAllowed, type OverLimitFigures, overLimitLine } from './over-limit.ts';
 
 const cheap: OverLimitFigures = { load: '4 x 1', allowedUs: 16.04, overLimitUs: 17, ratio: 1.06 };
 const costly: OverLimitFigures = { load: '8 x 50', allowedUs: 2, overLimitUs: 5.1, ratio: 2.55 };
@@ -12,7 +12,7 @@ it('says what a refused hit costs Redis beside its target', () => {
 });
 
 it('names the loads under which refused hits cost too much', () => {
-  expect(costlyOverLimit([cheap, { ...cheap, ratio: mostToAllowed }])).toEqual([]);
+  expect(costlyOverLimit([cheap, { ...cheap, ratio: maxToAllowed }])).toEqual([]);
   expect(costlyOverLimit([cheap, costly])).toEqual([
     'a refused hit takes 2.55 times the CPU of Redis for an allowed one under 8 x 50, at most 1.2 is allowed',
   ]);

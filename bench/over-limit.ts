@@ -9,7 +9,7 @@ import { runLoad } from './http2-load.ts';
 import { processCpuUs } from './process-cpu.ts';
 
 /** The largest allowed factor of the CPU of Redis for a hit over limit to that for an allowed one. */
-export const mostToAllowed = 1.2;
+export const maxToAllowed = 1.2;
 
 /** A rule whose limit one hit of these calls exceeds, for `rulesText` of the bench. */
 export const overLimitRule = '  - key: refused\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n';
@@ -83,15 +83,15 @@ export function overLimitLine({ target }: { target: string }, figures: readonly 
     ({ load, ratio, allowedUs, overLimitUs }) =>
       `${ratio.toFixed(2)} (${load}: ${overLimitUs.toFixed(1)} to ${allowedUs.toFixed(1)} µs)`,
   );
-  return `${target}, CPU of Redis for a refused hit to an allowed one, target ${mostToAllowed}: ${all.join(', ')}`;
+  return `${target}, CPU of Redis for a refused hit to an allowed one, target ${maxToAllowed}: ${all.join(', ')}`;
 }
 
 /** Loads under which refused hits cost more than they may, in words. */
 export function costlyOverLimit(figures: readonly OverLimitFigures[]): string[] {
   return figures.flatMap(({ load, ratio }) =>
-    ratio > mostToAllowed
+    ratio > maxToAllowed
       ? [
-          `a refused hit takes ${ratio.toFixed(2)} times the CPU of Redis for an allowed one under ${load}, at most ${mostToAllowed} is allowed`,
+          `a refused hit takes ${ratio.toFixed(2)} times the CPU of Redis for an allowed one under ${load}, at most ${maxToAllowed} is allowed`,
         ]
       : [],
   );

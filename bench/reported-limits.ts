@@ -118,19 +118,19 @@ if (asked !== undefined) {
   });
   console.log(JSON.stringify(found));
 } else {
-  const least = new Map<string, number[]>();
+  const min = new Map<string, number[]>();
   for (let turn = 0; turn < turns; turn++) {
     for (const variant of Object.keys(variants)) {
-      const before = least.get(variant) ?? [];
-      least.set(
+      const before = min.get(variant) ?? [];
+      min.set(
         variant,
         measured(variant).map((value, index) => Math.min(value, before[index] ?? value)),
       );
     }
   }
-  const off = least.get('off')!;
+  const off = min.get('off')!;
   for (const [index, kind] of Object.keys(kinds).entries()) {
-    for (const [variant, values] of least) {
+    for (const [variant, values] of min) {
       const more = Math.round(values[index]! - off[index]!);
       console.log(`${kind}, ${variant}: ${Math.round(values[index]!)} ns (${more} more)`);
     }

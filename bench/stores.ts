@@ -5,7 +5,7 @@
  * over a unix socket, its own CPU beside ours.
  */
 import { parseArgs } from 'node:util';
-import type { Bound } from '../limiter/algorithms/bound.ts';
+import type { AlgorithmBound } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../limiter/algorithms/token-bucket.ts';
@@ -37,7 +37,7 @@ const durationMs = Number(flags.seconds) * 1000;
 const rounds = Number(flags.rounds);
 
 /** What each counter of a request is: the bounds of its limits, none for a plain fixed window. */
-type Limits = readonly Bound[];
+type Limits = readonly AlgorithmBound[];
 
 const windowMicros = 60_000_000;
 const sliding = new SlidingWindow({ requests: 1e6, windowMicros });
@@ -84,7 +84,7 @@ function pushOps(ops: Operation[], number: number, limits: Limits): void {
   for (const bound of limits) ops.push(newOp(keys[kindOf(bound)][number] as string, bound, limits.length));
 }
 
-function newOp(key: string, bound: Bound | undefined, groupSize: number): Operation {
+function newOp(key: string, bound: AlgorithmBound | undefined, groupSize: number): Operation {
   const counter = { ...plainCounter(key, { perSecond: false, capacity: 1e6 }), bound };
   const op = newOperation(counter, key, 'add', 1, 60);
   op.groupSize = groupSize;

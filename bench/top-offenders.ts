@@ -87,6 +87,6 @@ for (const [name, key, of] of [
     taken[1].push(nanoseconds(sketch128!, asked));
     taken[2].push(nanoseconds(sketch1000!, asked));
   }
-  const [none, common, most] = taken.map((values) => Math.round(median(values.slice(2))));
-  console.log(`${name}: ${none} ns, with STATS_TOP_KEYS=128 ${common}, =1000 ${most}`);
+  const [none, common, max] = taken.map((values) => Math.round(median(values.slice(2))));
+  console.log(`${name}: ${none} ns, with STATS_TOP_KEYS=128 ${common}, =1000 ${max}`);
 }

@@ -4,7 +4,7 @@ import { answered, domainField, domainsOf, entriesField, html, nothing, submitte
 import { duration, entries, linesOf, moment, number, shown } from './text.js';
 
 /** Chosen: what people look at. */
-const mostRows = 200;
+const maxRows = 200;
 
 /** @type {import('./shell.js').View} */
 export const assignments = {
@@ -34,7 +34,7 @@ export const assignments = {
 /** @param {import('./shell.js').Desk} desk @param {{ domain: string, entry: string[] }} question */
 const found = (desk, question) =>
   answered(
-    desk.live(`assignments?${query({ ...question, limit: mostRows })}`, 2_000),
+    desk.live(`assignments?${query({ ...question, limit: maxRows })}`, 2_000),
     ({ assignments: rows, count }) => html`
     ${table('Assignments', columns, rows, emptyWords(question))}
     ${count > rows.length ? html`<small class="faint">${number(rows.length)} of ${number(count)}, the largest first. Give entries to see fewer.</small>` : nothing}`,

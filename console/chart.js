@@ -46,7 +46,7 @@ class Chart extends HTMLElement {
         cursor: { y: false },
         scales: {
           x: { range: () => this.#span() },
-          y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] },
+          y: { range: (_plot, _least, last) => [0, Math.max(1, last * 1.1)] },
         },
         axes: [
           {
@@ -101,9 +101,9 @@ class Chart extends HTMLElement {
 
   /** A minute at least, also of what has just begun. uPlot's own span of one point is months. @returns {[number, number]} */
   #span() {
-    const least = this.#points[0]?.[0] ?? Date.now() / 1_000;
-    const most = this.#points.at(-1)?.[0] ?? least;
-    return [Math.min(least, most - 60), most];
+    const first = this.#points[0]?.[0] ?? Date.now() / 1_000;
+    const last = this.#points.at(-1)?.[0] ?? first;
+    return [Math.min(first, last - 60), last];
   }
 
   #width() {

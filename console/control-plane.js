@@ -123,7 +123,7 @@ function conditionStanding({ type, status }) {
 
 /** What this page saw, newest first: nothing remembers it but the page. @type {{ at: Date, fleet: string, says: unknown }[]} */
 const seen = [];
-const mostSeen = 200;
+const maxSeen = 200;
 /** @type {Map<string, { version: string, limiters: Map<string, any> }>} */
 const known = new Map();
 
@@ -148,7 +148,7 @@ function watch(all) {
     }
     for (const [id, { name }] of before.limiters) if (!limiters.has(id)) report(html`${shown(name)} went`);
   }
-  seen.length = Math.min(seen.length, mostSeen);
+  seen.length = Math.min(seen.length, maxSeen);
 }
 
 /** @type {any} */

@@ -25,8 +25,8 @@ import {
   entries,
   entriesOf,
   entryTexts,
+  limitWithUnit,
   linesOf,
-  most,
   number,
   shown,
 } from './text.js';
@@ -114,7 +114,7 @@ const columns = (desk) => [
     label: 'Used of limit',
     isNumber: true,
     cell: ({ used, mark, ...of }) =>
-      html`<b class=${of.limit !== null && used > of.limit ? 'over' : ''}>${number(used)}</b> of ${most(of)} ${mark === undefined ? nothing : badge('warn', `${mark}%`)}${meter(used, of.limit)}`,
+      html`<b class=${of.limit !== null && used > of.limit ? 'over' : ''}>${number(used)}</b> of ${limitWithUnit(of)} ${mark === undefined ? nothing : badge('warn', `${mark}%`)}${meter(used, of.limit)}`,
   },
   { label: 'Left', isNumber: true, cell: ({ left }) => number(left) },
   { label: 'Leased', isNumber: true, cell: ({ leased }) => number(leased) },
@@ -142,7 +142,7 @@ function changes(desk, counter) {
 function reset(desk, { domain, entries: list, used, ...of }) {
   confirmChange({
     title: 'Reset this counter?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${most(of)}, and starts again at 0 on every limiter, within a second. Its rule does not change.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${limitWithUnit(of)}, and starts again at 0 on every limiter, within a second. Its rule does not change.</p>`,
     verb: 'Reset',
     async act() {
       const answer = await ask('DELETE', `counters?${query({ domain, entry: entryTexts(list) })}`);
@@ -169,7 +169,7 @@ function grant(desk, { domain, entries: list, reset: ends, ...of }) {
     crypto.randomUUID?.() ?? `console-${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
   confirmChange({
     title: 'Grant more hits to this key?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>In addition to its limit of ${most(of)}, until its window ends in ${duration(ends)}. Several grants add up.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>In addition to its limit of ${limitWithUnit(of)}, until its window ends in ${duration(ends)}. Several grants add up.</p>`,
     fields: html`${field('Additional hits', html`<input name="grant" type="number" min="1" step="1" required .value=${'1000'}>`)}
       ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`, 'Shown in the log and in the list of overrides.')}`,
     verb: 'Grant',

@@ -20,9 +20,9 @@ import {
   duration,
   entries,
   entryTexts,
+  limitWithUnit,
   linesOf,
   moment,
-  most,
   number,
   shown,
 } from './text.js';
@@ -45,7 +45,7 @@ export const rejectionColumns = (_desk) => [
     label: 'Used of limit',
     isShort: true,
     isNumber: true,
-    cell: ({ used, ...of }) => html`<b>${number(used)}</b> of ${most(of)}`,
+    cell: ({ used, ...of }) => html`<b>${number(used)}</b> of ${limitWithUnit(of)}`,
   },
   {
     label: 'Window',

@@ -5,8 +5,8 @@ import { addressOf } from './shell.js';
 import { limitText, number, shown } from './text.js';
 
 /** The maximum number of rules of a level, and of offenders of a rule. */
-const mostShown = 200;
-const mostOffenders = 5;
+const maxShown = 200;
+const maxOffenders = 5;
 let wanted = '';
 /** Opened or closed by hand, by path. @type {Map<string, boolean>} */
 const opened = new Map();
@@ -53,8 +53,8 @@ const isWanted = (rule) =>
 /** @param {import('./shell.js').Desk} desk @param {any[]} list @param {any[]} keys @param {number} depth @returns {unknown} */
 function level(desk, list, keys, depth) {
   const all = list.filter(isWanted);
-  return html`<ul class="tree">${all.slice(0, mostShown).map((rule) => html`<li>${drawRule(desk, rule, keys, depth)}</li>`)}
-    ${all.length > mostShown ? html`<li class="faint">and ${number(all.length - mostShown)} more: use “Find” to see fewer</li>` : nothing}</ul>`;
+  return html`<ul class="tree">${all.slice(0, maxShown).map((rule) => html`<li>${drawRule(desk, rule, keys, depth)}</li>`)}
+    ${all.length > maxShown ? html`<li class="faint">and ${number(all.length - maxShown)} more: use “Find” to see fewer</li>` : nothing}</ul>`;
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} rule @param {any[]} keys @param {number} depth */
@@ -88,7 +88,7 @@ function drawRule(desk, rule, keys, depth) {
     ${
       isOpen
         ? html`
-      ${worst.length === 0 ? nothing : html`<p class="worst"><span class="faint">${number(limited)} of ${number(hits)} limited; most often over</span> ${worst.slice(0, mostOffenders).map((one) => html`<span class="offender">${shown(one.key)} <b>${number(one.atMost)}</b></span>`)}</p>`}
+      ${worst.length === 0 ? nothing : html`<p class="worst"><span class="faint">${number(limited)} of ${number(hits)} limited; most often over</span> ${worst.slice(0, maxOffenders).map((one) => html`<span class="offender">${shown(one.key)} <b>${number(one.atMost)}</b></span>`)}</p>`}
       ${below.length === 0 ? nothing : level(desk, below, keys, depth + 1)}`
         : nothing
     }

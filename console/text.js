@@ -121,7 +121,7 @@ export function countedName(limit) {
 }
 
 /** The limit of a counter or a refusal, with what its hits are where they are no requests. @param {any} of */
-export const most = ({ limit, hitsUnit }) => `${number(limit)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
+export const limitWithUnit = ({ limit, hitsUnit }) => `${number(limit)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
 
 /** `calendar month (Europe/Zurich, from day 15)`. @param {any} calendar */
 export const calendarWords = ({ unit, timezone, startsOn }) =>

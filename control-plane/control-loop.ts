@@ -345,10 +345,10 @@ export class ControlLoop {
 
   #createRemovals(): Removals {
     const { settings, log, clock, metrics } = this.#options;
-    const { webhookQueueSize: most } = settings;
-    const drops = new LogThrottle<undefined>(clock, (_, count) => lines.removedDropped(log, { count, most }));
+    const { webhookQueueSize: max } = settings;
+    const drops = new LogThrottle<undefined>(clock, (_, count) => lines.removedDropped(log, { count, max }));
     return new Removals({
-      most,
+      max,
       forgetAfterMs: this.#repeatMs,
       dropped: () => {
         if (!this.backing.leads) return;

@@ -19,24 +19,24 @@ export class TooManyBadLines extends Error {
 }
 
 /** Chosen: enough to see the problem. */
-const mostListed = 10;
+const maxListed = 10;
 
 /** Lines that could not be replayed. All are counted, and the first ones are stored. */
 export class BadLines {
   readonly first: BadLine[] = [];
   count = 0;
-  readonly #most: number;
+  readonly #max: number;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(max: number) {
+    this.#max = max;
   }
 
   /** Adds a line. Throws TooManyBadLines at the first line beyond the allowed number. */
   add(line: number, reason: string): void {
     this.count++;
-    if (this.first.length < mostListed) this.first.push({ line, reason });
-    if (this.count > this.#most)
-      throw new TooManyBadLines(`more than ${this.#most} lines could not be replayed`);
+    if (this.first.length < maxListed) this.first.push({ line, reason });
+    if (this.count > this.#max)
+      throw new TooManyBadLines(`more than ${this.#max} lines could not be replayed`);
   }
 }
 
@@ -44,7 +44,7 @@ const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]
 const decimal = /^\d+(?:\.\d+)?$/;
 
 /** Chosen: numbers from this value on are milliseconds. In seconds it is the year 5138, in milliseconds the year 1973. */
-const leastMilliseconds = 1e11;
+const minMilliseconds = 1e11;
 
 /** Chosen: the year 2200. A later number is in a finer unit, such as the microseconds of many logs. */
 const endMs = Date.UTC(2200, 0, 1);
@@ -74,7 +74,7 @@ function isDayOfMonth(year: number, month: number, day: number): boolean {
 
 function fromNumber(value: number, written: unknown): number {
   // Seconds with a fraction are slightly inexact in binary. Half a microsecond corrects them and changes nothing else.
-  const ms = value < leastMilliseconds ? value * 1000 + 0.0005 : value;
+  const ms = value < minMilliseconds ? value * 1000 + 0.0005 : value;
   if (!(ms >= 0)) throw notATime(written);
   if (ms >= endMs) {
     throw new RecordingError(
@@ -143,9 +143,9 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
   return { timeMs, request: { domain, descriptors, hitsAddend } };
 }
 
-function rejectMore(list: readonly unknown[], where: string, most: number): void {
-  if (list.length <= most) return;
-  throw new RecordingError(`${where} has ${list.length} elements, and a limiter rejects more than ${most}`);
+function rejectMore(list: readonly unknown[], where: string, max: number): void {
+  if (list.length <= max) return;
+  throw new RecordingError(`${where} has ${list.length} elements, and a limiter rejects more than ${max}`);
 }
 
 const form = 'docs/replay.md#the-recording describes the lines';

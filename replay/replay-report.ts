@@ -124,8 +124,8 @@ function ruleSetOf(set: ReplayedRules, total: number, top: number): RuleSetRepor
 }
 
 function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
-  const mostOf = (pick: (limit: LimitTally) => number): number => Math.max(...limits.map(pick));
-  const decisions = mostOf((limit) => limit.decisions);
+  const maxOf = (pick: (limit: LimitTally) => number): number => Math.max(...limits.map(pick));
+  const decisions = maxOf((limit) => limit.decisions);
   const matched = rule?.limits ?? [];
   const whole = {
     rule: path,
@@ -133,8 +133,8 @@ function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
     shadowMode: rule?.shadowMode ?? false,
     // Limits of one rule count alike, except those that are replaced at times.
     decisions,
-    hits: mostOf(({ stats }) => stats[RuleStat.totalHits]!),
-    negativeHits: mostOf(({ stats }) => stats[RuleStat.totalNegativeHits]!),
+    hits: maxOf(({ stats }) => stats[RuleStat.totalHits]!),
+    negativeHits: maxOf(({ stats }) => stats[RuleStat.totalNegativeHits]!),
   };
   if (limits.length === 1)
     return { ...whole, ...figuresOf(limits[0]!), limited: limitedOf(limited, decisions) };

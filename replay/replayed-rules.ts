@@ -39,7 +39,7 @@ export interface ReplayedRulesOptions {
   table: RuleTable;
   /** The settings of a limiter with BACKEND_TYPE=memory. */
   settings: LimiterSettings;
-  mostOffenders?: number | undefined;
+  maxOffenders?: number | undefined;
 }
 
 /** One set of rules in a replay. It uses the limiter's service and memory store, on a clock that the recording moves. */
@@ -54,8 +54,8 @@ export class ReplayedRules {
   readonly #tallies: RuleTallies;
   readonly #limiter: VirtualLimiter;
 
-  constructor({ table, settings, mostOffenders }: ReplayedRulesOptions) {
-    this.offenders = new Offenders(mostOffenders);
+  constructor({ table, settings, maxOffenders }: ReplayedRulesOptions) {
+    this.offenders = new Offenders(maxOffenders);
     this.#tallies = new RuleTallies(table);
     this.#limiter = new VirtualLimiter({
       rules: this.#tallies,

@@ -161,17 +161,17 @@ export interface Offender {
 }
 
 /** Chosen: about 100 MB if all are in use. */
-export const mostOffenders = 250_000;
+export const maxOffenders = 250_000;
 
 /** The counters that rejected requests. Their numbers are exact, up to a bound on the number of counters. */
 export class Offenders {
   /** Rejections by counters beyond the bound. */
   missed = 0;
-  readonly #most: number;
+  readonly #max: number;
   readonly #byCounter = new Map<string, Offender>();
 
-  constructor(most: number = mostOffenders) {
-    this.#most = most;
+  constructor(max: number = maxOffenders) {
+    this.#max = max;
   }
 
   get count(): number {
@@ -181,7 +181,7 @@ export class Offenders {
   note(counter: string, rule: string, nowMs: number): void {
     let offender = this.#byCounter.get(counter);
     if (offender === undefined) {
-      if (this.#byCounter.size >= this.#most) {
+      if (this.#byCounter.size >= this.#max) {
         this.missed++;
         return;
       }

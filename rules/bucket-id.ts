@@ -13,7 +13,7 @@ export interface BucketOrder {
 }
 
 /** Chosen: the number of rules to look at for one bucket id. Only rules for many orders of the same keys need more. */
-const mostLooks = 2_000;
+const maxLooks = 2_000;
 
 /** Returns all orders; the order of the first rule is first. Undefined if there are too many to look at. */
 export function bucketOrders(walk: RuleWalk, entries: readonly Entry[]): BucketOrder[] | undefined {
@@ -23,7 +23,7 @@ export function bucketOrders(walk: RuleWalk, entries: readonly Entry[]): BucketO
   let looks = 0;
   const descend = (place: number): void => {
     for (const [index, entry] of entries.entries()) {
-      if (isUsed[index] || looks >= mostLooks) continue;
+      if (isUsed[index] || looks >= maxLooks) continue;
       looks += 1;
       const step = walk.step(place, entry.key, entry.value);
       if (step === undefined) continue;
@@ -36,7 +36,7 @@ export function bucketOrders(walk: RuleWalk, entries: readonly Entry[]): BucketO
     }
   };
   descend(walk.start);
-  if (looks >= mostLooks) return undefined;
+  if (looks >= maxLooks) return undefined;
   return found.sort((a, b) => a.rule.order - b.rule.order);
 }
 

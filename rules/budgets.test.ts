@@ -4,7 +4,7 @@ import { Algorithm } from './algorithms/registry.ts';
 import { readCalendar } from './calendar.ts';
 import { limitWords } from './describe.ts';
 import type { calendarFields } from './language/fields.ts';
-import { type Calendar, makeLimit, mostRequests, type Rule, readWholeNumber, type Written } from './model.ts';
+import { type Calendar, makeLimit, maxRequests, type Rule, readWholeNumber, type Written } from './model.ts';
 import { readRuleFiles } from './reader/read-rule-files.ts';
 import { readReserve, reserveWords } from './reserve.ts';
 import type { RuleSupport } from './validate-limits.ts';
@@ -133,7 +133,7 @@ describe('a limit of a budget', () => {
   const reserve = { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' as const };
 
   it('may have all of it', () => {
-    const all = { ...monthly, requestsPerUnit: mostRequests, hitsUnit: 'tokens' as const, warnAt: [50, 100] };
+    const all = { ...monthly, requestsPerUnit: maxRequests, hitsUnit: 'tokens' as const, warnAt: [50, 100] };
     const limits = [
       all,
       limit({ unit: 'month' }),
@@ -272,7 +272,7 @@ describe('numbers that may be texts', () => {
   it.each([
     [0, 0],
     ['0', 0],
-    ['9007199254740991', mostRequests],
+    ['9007199254740991', maxRequests],
     ['9007199254740992', undefined],
     [2 ** 53, undefined],
     ['-1', undefined],

@@ -14,7 +14,7 @@ import {
 const defaultTimezone = 'UTC';
 
 /** The last day that windows of a unit may begin with. */
-const mostDays: { readonly [unit in CalendarUnit]: number } = { day: 1, week: 7, month: 31, year: 1 };
+const maxDays: { readonly [unit in CalendarUnit]: number } = { day: 1, week: 7, month: 31, year: 1 };
 
 /** Reads a calendar. Returns undefined after it reported a problem with its field. */
 export function readCalendar(
@@ -41,7 +41,7 @@ function startingDay(unit: CalendarUnit, written: string | number): number | str
   const text = String(written).toLowerCase();
   const named = unit === 'week' ? weekdays.indexOf(text) + 1 : 0;
   const day = named > 0 ? named : /^\d{1,2}$/.test(text) ? Number(text) : 0;
-  if (day >= 1 && day <= mostDays[unit]) return day;
+  if (day >= 1 && day <= maxDays[unit]) return day;
   if (unit === 'month') return 'starts_on of a month must be a day from 1 to 31';
   return unit === 'week'
     ? 'starts_on of a week must be monday to sunday, or 1 to 7'
@@ -49,7 +49,7 @@ function startingDay(unit: CalendarUnit, written: string | number): number | str
 }
 
 /** Chosen: there are about 600 names, and each name uses some memory once it was looked up. */
-const mostZonesKnown = 1_000;
+const maxZonesKnown = 1_000;
 const zonesKnown = new Map<string, string>();
 
 /** Returns the name as the IANA database writes it, whatever the case of its letters. Undefined if it has no such name. */
@@ -60,7 +60,7 @@ export function timezoneName(text: string): string | undefined {
   try {
     // Names that were given up stay unchanged. Otherwise counters would start again with a newer database.
     const { timeZoneId } = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text);
-    if (zonesKnown.size < mostZonesKnown) zonesKnown.set(text, timeZoneId);
+    if (zonesKnown.size < maxZonesKnown) zonesKnown.set(text, timeZoneId);
     return timeZoneId;
   } catch {
     return undefined;
@@ -130,7 +130,7 @@ export function calendarFromText(text: string): Calendar | undefined {
   const [, name, timezone = '', day] = /^([a-z]+)@([^@]+)@([1-9]\d?)$/.exec(text) ?? [];
   const unit = calendarUnits.find((one) => one === name);
   const startsOn = Number(day);
-  if (unit === undefined || startsOn > mostDays[unit] || timezoneName(timezone) === undefined)
+  if (unit === undefined || startsOn > maxDays[unit] || timezoneName(timezone) === undefined)
     return undefined;
   return { unit, timezone, startsOn };
 }

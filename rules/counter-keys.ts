@@ -95,8 +95,8 @@ function isPlain(text: string): boolean {
 }
 
 /** Returns whether the text is short. A UTF-16 unit takes at most three bytes. */
-function isShort(text: string, mostBytes: number): boolean {
-  return text.length * 3 <= mostBytes || (text.length <= mostBytes && Buffer.byteLength(text) <= mostBytes);
+function isShort(text: string, maxBytes: number): boolean {
+  return text.length * 3 <= maxBytes || (text.length <= maxBytes && Buffer.byteLength(text) <= maxBytes);
 }
 
 function escaped(text: string): string {

@@ -37,7 +37,7 @@ const { requestsPerUnit: _requests, algorithm: _algorithm, burst: _burst, ...wit
 const { unlimited: _unlimited, name: _name, replaces: _replaces, ...moreRows } = withoutCount;
 const moreFields = namesOf(moreRows);
 /** The fields of a limit other than number, window and algorithm, for JSON. */
-export type MoreOfLimit = Partial<Pick<Limit, keyof typeof moreRows>>;
+export type OptionalLimitFields = Partial<Pick<Limit, keyof typeof moreRows>>;
 type WordedField = Exclude<keyof typeof moreRows, 'calendar'>;
 const wordedFields = moreFields.filter((name): name is WordedField => name !== 'calendar');
 
@@ -131,7 +131,7 @@ export function limitJson(limit: Limit): object {
   return {
     ...{ name, requestsPerUnit, unit: unitWord(unit), multiplier },
     ...{ algorithm: algorithmNames[algorithm], burst: burstOf(limit) },
-    ...moreJson(limit),
+    ...optionalFieldsJson(limit),
   };
 }
 
@@ -147,7 +147,7 @@ export function limitOfReplay(limit: Limit) {
 export type LimitInReplay = ReturnType<typeof limitOfReplay>;
 
 /** Returns an empty object for most limits. */
-export function moreJson(limit: Limit): MoreOfLimit {
+export function optionalFieldsJson(limit: Limit): OptionalLimitFields {
   const said = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
 }
@@ -322,5 +322,5 @@ const rows: ReadonlyMap<string, FieldRow> = new Map(
 export function unwrittenWords(name: string): string {
   const row = rows.get(name);
   if (row?.kind === 'boolean') return 'false';
-  return row?.unwritten ?? row?.words?.[0] ?? (row?.kind === 'uint32' ? String(row.least) : 'none');
+  return row?.unwritten ?? row?.words?.[0] ?? (row?.kind === 'uint32' ? String(row.min) : 'none');
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../test/support/property-cases.ts';
-import { leaseFromText, leaseMost, leaseText, wholeLimit } from './lease.ts';
+import { leaseFromText, leaseText, maxLease, wholeLimit } from './lease.ts';
 
 describe('the share of a lease', () => {
   it.each([
@@ -52,12 +52,12 @@ describe('the share of a lease', () => {
         fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
         (lease, limit) => {
           const exact = (BigInt(lease) * BigInt(limit)) / BigInt(wholeLimit);
-          expect(leaseMost(lease, limit)).toBe(exact < 2n ? 0 : Number(exact));
+          expect(maxLease(lease, limit)).toBe(exact < 2n ? 0 : Number(exact));
         },
       ),
       { numRuns: caseCount(300) },
     );
     // 0.29 * 100 is less than 29 in floating point.
-    expect(leaseMost(290_000, 100)).toBe(29);
+    expect(maxLease(290_000, 100)).toBe(29);
   });
 });

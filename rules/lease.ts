@@ -36,11 +36,11 @@ export function leaseText(lease: number): string {
  * Returns the maximum number of hits that a limiter leases from such a limit. Below 2 it leases none, because each hit would
  * still cost a call.
  */
-export function leaseMost(lease: number, requestsPerUnit: number): number {
+export function maxLease(lease: number, requestsPerUnit: number): number {
   // Computed in two parts, so that it is exact for large limits, too.
   const rest = requestsPerUnit % wholeLimit;
-  const most = ((requestsPerUnit - rest) / wholeLimit) * lease + Math.floor((rest * lease) / wholeLimit);
-  return most < 2 ? 0 : most;
+  const max = ((requestsPerUnit - rest) / wholeLimit) * lease + Math.floor((rest * lease) / wholeLimit);
+  return max < 2 ? 0 : max;
 }
 
 /** Returns why a rule cannot have its lease. Undefined if it can. */
@@ -64,8 +64,8 @@ export function isLeased({ lease = 0 }: Pick<Rule, 'lease'>): boolean {
 /** Returns the effect of a change of the lease: its new value. */
 export function leaseChange({ lease, limits: [limit] }: Pick<Rule, 'lease' | 'limits'>): string {
   if (lease === undefined) return 'limiters lease hits of it according to their settings';
-  const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);
-  return most === 0
+  const max = limit === undefined ? 0 : maxLease(lease, limit.requestsPerUnit);
+  return max === 0
     ? 'limiters lease no hits of it'
-    : `a limiter leases up to ${most} hits of it at a time, if LEASES is on`;
+    : `a limiter leases up to ${max} hits of it at a time, if LEASES is on`;
 }

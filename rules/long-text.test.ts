@@ -12,18 +12,18 @@ import {
   shownText,
 } from './long-text.ts';
 
-const most = 16;
+const max = 16;
 
 describe('countedText', () => {
   it('is the text within the bound, its beginning and its hash beyond it', () => {
-    expect(countedText('a'.repeat(16), most)).toBe('a'.repeat(16));
+    expect(countedText('a'.repeat(16), max)).toBe('a'.repeat(16));
     const long = 'a'.repeat(17);
-    expect(countedText(long, most)).toBe(`${'a'.repeat(16)}~sha256:${hash('sha256', long)}`);
+    expect(countedText(long, max)).toBe(`${'a'.repeat(16)}~sha256:${hash('sha256', long)}`);
     // A character is not cut, and a half of a pair is U+FFFD.
     const cut = `${'a'.repeat(15)}é`;
-    expect(countedText(cut, most)).toBe(`${'a'.repeat(15)}~sha256:${hash('sha256', Buffer.from(cut))}`);
+    expect(countedText(cut, max)).toBe(`${'a'.repeat(15)}~sha256:${hash('sha256', Buffer.from(cut))}`);
     const half = `${'a'.repeat(14)}\ud83d`;
-    expect(countedText(half, most)).toBe(
+    expect(countedText(half, max)).toBe(
       `${'a'.repeat(14)}~sha256:${hash('sha256', `${'a'.repeat(14)}\ufffd`)}`,
     );
   });
@@ -32,14 +32,14 @@ describe('countedText', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '漢', '𝄞', '_'), maxLength: 24 });
     fc.assert(
       fc.property(text, text, (one, other) => {
-        const [a, b] = [countedText(one, most), countedText(other, most)];
+        const [a, b] = [countedText(one, max), countedText(other, max)];
         expect(a === b).toBe(one === other);
         if (a === one) return;
-        expect(Buffer.byteLength(a)).toBeGreaterThan(most);
-        expect(Buffer.byteLength(a)).toBeLessThanOrEqual(most + 72);
+        expect(Buffer.byteLength(a)).toBeGreaterThan(max);
+        expect(Buffer.byteLength(a)).toBeLessThanOrEqual(max + 72);
         expect(one.startsWith(a.slice(0, a.indexOf('~')))).toBe(true);
         // Which is itself too long to be found by its text.
-        expect(countedText(a, most)).not.toBe(a);
+        expect(countedText(a, max)).not.toBe(a);
       }),
       { numRuns: caseCount(2000) },
     );
@@ -47,10 +47,10 @@ describe('countedText', () => {
 
   it('leaves entries as they are where none is long', () => {
     const entries = [{ key: 'k', value: 'v' }];
-    expect(countedEntries(entries, most)).toBe(entries);
-    expect(countedEntries([...entries, { key: 'k', value: 'v'.repeat(17) }], most)).toEqual([
+    expect(countedEntries(entries, max)).toBe(entries);
+    expect(countedEntries([...entries, { key: 'k', value: 'v'.repeat(17) }], max)).toEqual([
       ...entries,
-      { key: 'k', value: countedText('v'.repeat(17), most) },
+      { key: 'k', value: countedText('v'.repeat(17), max) },
     ]);
   });
 });
@@ -73,17 +73,17 @@ describe('longTextsIn', () => {
     fc.assert(
       fc.property(text, text, (one, other) => {
         const long = [one, other].map((each) => each.padEnd(60, 'x'));
-        const key = `d_path_${long.map((each) => countedText(each, most)).join('_path_')}_17`;
-        const found = longTextsIn(key, most);
+        const key = `d_path_${long.map((each) => countedText(each, max)).join('_path_')}_17`;
+        const found = longTextsIn(key, max);
         expect(found.map(({ sha256 }) => sha256)).toEqual(long.map((each) => hash('sha256', each)));
         for (const [n, { head, start, end }] of found.entries()) {
           expect(long[n]!.startsWith(head)).toBe(true);
-          expect(key.slice(start, end)).toBe(countedText(long[n]!, most));
+          expect(key.slice(start, end)).toBe(countedText(long[n]!, max));
         }
       }),
       { numRuns: caseCount(500) },
     );
-    expect(longTextsIn(`d_k_v~sha256:${'0'.repeat(64)}_17`, most)).toEqual([]);
+    expect(longTextsIn(`d_k_v~sha256:${'0'.repeat(64)}_17`, max)).toEqual([]);
   });
 });
 

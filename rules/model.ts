@@ -31,13 +31,13 @@ export type Unit = (typeof Unit)[UnitName];
 export const maxUint32 = 0xffff_ffff;
 
 /** The largest number of requests that a limit may allow: 2^53 - 1, up to which all numbers are exact wherever they are counted. */
-export const mostRequests = Number.MAX_SAFE_INTEGER;
+export const maxRequests = Number.MAX_SAFE_INTEGER;
 
 /** The pattern of a number of hits that is written as text. */
 export const wholeNumberPattern = '^[0-9]{1,16}$';
 const wholeText = new RegExp(wholeNumberPattern);
 
-/** A number up to `mostRequests`, which may be a text where what it came through keeps fewer digits; undefined for anything else. */
+/** A number up to `maxRequests`, which may be a text where what it came through keeps fewer digits; undefined for anything else. */
 export function readWholeNumber(value: unknown): number | undefined {
   const number = typeof value === 'string' && wholeText.test(value) ? Number(value) : value;
   return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;

@@ -73,7 +73,7 @@ export function fieldPath(path: readonly (string | number)[]): string {
 }
 
 /** Chosen: more than people read, and the list must fit into a log line and a status. */
-const mostListed = 1000;
+const maxListed = 1000;
 
 /** A list of errors: the first ones, and the number of all. */
 export class RuleErrorList {
@@ -83,7 +83,7 @@ export class RuleErrorList {
 
   /** True if the next error is only counted. */
   get isFull(): boolean {
-    return this.errors.length >= mostListed;
+    return this.errors.length >= maxListed;
   }
 
   /** Counts errors that are not listed. */
@@ -178,12 +178,12 @@ export function plainName(text: string): string {
 
 /** Returns whether they are equal except for up to two characters in one place: left out, doubled, wrong or swapped. */
 export function isMistyped(a: string, b: string): boolean {
-  const [least, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
-  if (most - least > 2 || (a !== b && least < 3)) return false;
+  const [min, max] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
+  if (max - min > 2 || (a !== b && min < 3)) return false;
   const begin = commonLength(a, b);
   let end = 0;
-  while (end < least - begin && a.at(-1 - end) === b.at(-1 - end)) end++;
-  return most - begin - end <= 2;
+  while (end < min - begin && a.at(-1 - end) === b.at(-1 - end)) end++;
+  return max - begin - end <= 2;
 }
 
 export function commonLength(a: string, b: string): number {

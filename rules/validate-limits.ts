@@ -99,8 +99,8 @@ function checkUnit(limit: Limit, isOne: boolean, report: Report): void {
 
 /** Returns why a limit cannot have these marks. Undefined if it can. */
 function marksProblem(marks: readonly number[]): string | undefined {
-  if (marks.length > limitFields.warnAt.most)
-    return `warn_at has at most ${limitFields.warnAt.most} marks, found ${marks.length}`;
+  if (marks.length > limitFields.warnAt.max)
+    return `warn_at has at most ${limitFields.warnAt.max} marks, found ${marks.length}`;
   let before = 0;
   for (const mark of marks) {
     if (!Number.isInteger(mark) || mark < 1 || mark > 100)
@@ -239,9 +239,9 @@ function equalNames(metric: string, name: string, other: string): string {
 /** Checks how many limits `rate_limits` has, and that no `rate_limit` is beside it. Undefined if there is no problem. */
 export function listProblem(count: number, hasSingle: boolean): string | undefined {
   if (hasSingle) return 'a rule has either rate_limit or rate_limits, found both';
-  const { least, most } = limitsOfRule;
-  if (count >= least && count <= most) return undefined;
-  return `rate_limits must have ${least} to ${most} limits, found ${count}`;
+  const { min, max } = limitsOfRule;
+  if (count >= min && count <= max) return undefined;
+  return `rate_limits must have ${min} to ${max} limits, found ${count}`;
 }
 
 /** The result of these fields after the whole limit is read, and which of them there are. */

@@ -28,7 +28,7 @@ for (const { unit, seconds } of [...letters, ...lettersAlone]) unitSeconds[unit]
 /** Chosen: the longest window, in seconds: ten years. */
 export const longestWindowSeconds = 315_360_000;
 /** The largest `unit_multiplier`. */
-export const largestMultiplier = limitFields.unitMultiplier.most;
+export const largestMultiplier = limitFields.unitMultiplier.max;
 
 /** Returns undefined for UNKNOWN and for a number that is not a unit. */
 export function windowSeconds(unit: number, multiplier = 1): number | undefined {

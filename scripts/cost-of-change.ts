@@ -47,9 +47,9 @@ export function measureCost(root: string, configFile: string): Measurement {
 /** Chosen: what fits on a screen for five kinds. */
 const worst = 10;
 
-export function kindText(kind: Kind, touched: Touched, most: number, withFiles: boolean): string {
+export function kindText(kind: Kind, touched: Touched, max: number, withFiles: boolean): string {
   const byCount = [...touched].sort(([, a], [, b]) => b.length - a.length);
-  const rows = byCount.slice(0, most).flatMap(([name, files]) => {
+  const rows = byCount.slice(0, max).flatMap(([name, files]) => {
     const row = `  ${String(files.length).padStart(3)}  ${name}`;
     return withFiles ? [row, ...files.map((file) => `         ${file}`)] : [row];
   });
@@ -117,8 +117,8 @@ function main(): void {
   const withFiles = values.files === true;
   if (values.check !== true && values.write !== true) {
     for (const one of kind === undefined ? kinds : kinds.filter((name) => name === kind)) {
-      const most = kind === undefined ? worst : Number.POSITIVE_INFINITY;
-      console.log(`${kindText(one, measured.touched[one], most, withFiles)}\n`);
+      const max = kind === undefined ? worst : Number.POSITIVE_INFINITY;
+      console.log(`${kindText(one, measured.touched[one], max, withFiles)}\n`);
     }
     const isOfCycles = kind === 'cycles';
     if (kind === undefined || isOfCycles) console.log(`${cyclesText(measured.cycles, isOfCycles)}\n`);

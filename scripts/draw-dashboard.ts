@@ -186,13 +186,13 @@ function drawChart(
   { x, y, from, to }: { x: number; y: number; from: number; to: number },
 ): string {
   const unit = panel.fieldConfig?.defaults?.unit;
-  const most = Math.max(1e-9, ...lines.flatMap(({ points }) => points.map(([, value]) => value || 0))) * 1.1;
+  const max = Math.max(1e-9, ...lines.flatMap(({ points }) => points.map(([, value]) => value || 0))) * 1.1;
   const left = x + 62;
   const [width, height] = [310, 118];
   const across = (at: number): string => (left + (width * (at - from)) / (to - from)).toFixed(1);
-  const down = (value: number): string => (y + 34 + height * (1 - value / most)).toFixed(1);
+  const down = (value: number): string => (y + 34 + height * (1 - value / max)).toFixed(1);
   const grid = [0, 0.5, 1].map((share) => {
-    const value = share * most;
+    const value = share * max;
     return `<path class="grid" d="M${left} ${down(value)}h${width}"/><text class="small" x="${left - 6}" y="${Number(down(value)) + 4}" text-anchor="end">${text(value, unit)}</text>`;
   });
   const paths = lines.slice(0, colours.length).map(({ name, points }, n) => {

@@ -11,8 +11,8 @@ import {
 const limits: HouseLimits = {
   start: { files: 3, lines: 90 },
   lines: { afterRedesigns: 90, end: 100 },
-  filesInAFolder: { least: 2, most: 3 },
-  medianLines: { least: 10, most: 30 },
+  filesInAFolder: { min: 2, max: 3 },
+  medianLines: { min: 10, max: 30 },
   linesOfAFile: 50,
   smallFiles: { lines: 5, percent: 25 },
   request: { files: 2, functions: 3 },

@@ -20,8 +20,8 @@ export interface HouseLimits {
   start: { files: number; lines: number };
   /** After the redesigns of rules, stores, control plane and command line; and with what comes after them. */
   lines: { afterRedesigns: number; end: number };
-  filesInAFolder: { least: number; most: number };
-  medianLines: { least: number; most: number };
+  filesInAFolder: { min: number; max: number };
+  medianLines: { min: number; max: number };
   linesOfAFile: number;
   smallFiles: { lines: number; percent: number };
   request: { files: number; functions: number };
@@ -61,9 +61,9 @@ export function houseRows(lines: ReadonlyMap<string, number>, limits: HouseLimit
   for (const path of lines.keys()) folders.set(dirname(path), (folders.get(dirname(path)) ?? 0) + 1);
   const mayBeFew = (folder: string) =>
     limits.fewFilesIn.some((form) => new RegExp(`^${form.replace('*', '[^/]+')}$`).test(folder));
-  const { least, most } = limits.filesInAFolder;
-  const few = [...folders].filter(([folder, count]) => count < least && !mayBeFew(folder));
-  const many = [...folders].filter(([, count]) => count > most);
+  const { min, max } = limits.filesInAFolder;
+  const few = [...folders].filter(([folder, count]) => count < min && !mayBeFew(folder));
+  const many = [...folders].filter(([, count]) => count > max);
   const named = (list: readonly (readonly [string, number])[]) =>
     list.length === 0 ? 'none' : list.map(([name, count]) => `${name} (${count})`).join(', ');
   const { medianLines } = limits;
@@ -82,8 +82,8 @@ export function houseRows(lines: ReadonlyMap<string, number>, limits: HouseLimit
     {
       what: 'lines of the median file',
       measured: String(median),
-      limit: `${medianLines.least} to ${medianLines.most}`,
-      isWithin: median >= medianLines.least && median <= medianLines.most,
+      limit: `${medianLines.min} to ${medianLines.max}`,
+      isWithin: median >= medianLines.min && median <= medianLines.max,
     },
     {
       ...atMost('lines of the longest file', longest?.[1] ?? 0, limits.linesOfAFile),
@@ -96,13 +96,13 @@ export function houseRows(lines: ReadonlyMap<string, number>, limits: HouseLimit
       isWithin: smallPercent <= limits.smallFiles.percent,
     },
     {
-      what: `folders with fewer than ${least} files`,
+      what: `folders with fewer than ${min} files`,
       measured: named(few),
       limit: 'none',
       isWithin: few.length === 0,
     },
     {
-      what: `folders with more than ${most} files`,
+      what: `folders with more than ${max} files`,
       measured: named(many),
       limit: 'none',
       isWithin: many.length === 0,

@@ -11,7 +11,7 @@ export interface NightlyPart {
   /** More of the environment. */
   env?(seed: number): Record<string, string>;
   /** A part that runs longer hangs: it is stopped, and has failed. Chosen: about three times what it takes on two cores, of those that last for minutes by themselves twice. */
-  mostMinutes: number;
+  maxMinutes: number;
 }
 
 export const nightlyParts: readonly NightlyPart[] = [
@@ -19,62 +19,62 @@ export const nightlyParts: readonly NightlyPart[] = [
     name: 'truth',
     what: 'statuses are true while API server, replicas and limiters fail',
     args: (seed) => ['truth', '--', '--minutes', '10', '--seed', `${seed}`],
-    mostMinutes: 20,
+    maxMinutes: 20,
   },
   {
     name: 'simulate',
     what: 'a control plane holds what it must through 20,000 changes and faults on virtual time',
     args: (seed) => ['simulate', '--', '--faults', '20000', '--seed', `${seed}`],
-    mostMinutes: 5,
+    maxMinutes: 5,
   },
   {
     name: 'truth-defect',
     what: 'the truth test finds a known defect of the control plane',
     args: (seed) => ['truth', '--', '--seconds', '30', '--with-defect', '--seed', `${seed}`],
-    mostMinutes: 10,
+    maxMinutes: 10,
   },
   {
     name: 'soak',
     what: 'a limiter under load answers rightly and its memory does not grow',
     args: (seed) => ['soak', '--', '--minutes', '10', '--seed', `${seed}`],
-    mostMinutes: 20,
+    maxMinutes: 20,
   },
   {
     name: 'attacks',
     what: 'a limiter with little memory serves its callers while it is attacked',
     args: (seed) => ['attacks', '--', '--seed', `${seed}`],
-    mostMinutes: 30,
+    maxMinutes: 30,
   },
   {
     name: 'budgets',
     what: 'reservations keep budgets while limiters and Redis die',
     args: (seed) => ['budgets', '--', '--seed', `${seed}`],
-    mostMinutes: 15,
+    maxMinutes: 15,
   },
   {
     name: 'quota',
     what: 'three Envoys share limits through the quota service while limiters and Redis die',
     args: (seed) => ['quota', '--', '--seed', `${seed}`],
-    mostMinutes: 20,
+    maxMinutes: 20,
   },
   {
     name: 'faults',
     what: 'hits are neither lost nor counted twice while a store fails',
     args: (seed) => ['faults', '--', '--seed', `${seed}`],
-    mostMinutes: 15,
+    maxMinutes: 15,
   },
   {
     name: 'fuzz',
     what: 'mutated bytes from the network crash nothing',
     args: (seed) => ['fuzz', '--', '--rounds', '1', '--seed', `${seed}`],
-    mostMinutes: 15,
+    maxMinutes: 15,
   },
   {
     name: 'tests',
     what: 'releases, named defects, figures of documents, shared API servers, and a control plane with hundreds of limiters',
     args: () => ['test:nightly'],
     env: (seed) => ({ PROPERTY_SEED: `${seed}` }),
-    mostMinutes: 30,
+    maxMinutes: 30,
   },
   {
     name: 'redis-versions',
@@ -88,33 +88,33 @@ export const nightlyParts: readonly NightlyPart[] = [
       'test/e2e/compose',
     ],
     env: (seed) => ({ PROPERTY_SEED: `${seed}`, EACH_REDIS: 'true' }),
-    mostMinutes: 10,
+    maxMinutes: 10,
   },
   {
     name: 'kubernetes-versions',
     what: 'the chart and the control plane work with the oldest Kubernetes that the chart names',
     args: () => ['test:kubernetes-versions'],
     env: (seed) => ({ PROPERTY_SEED: `${seed}` }),
-    mostMinutes: 35,
+    maxMinutes: 35,
   },
   {
     name: 'properties',
     what: 'property, model and fuzz tests hold for 20 times their cases',
     args: (seed) => ['properties', '--', '--times', '20', '--seed', `${seed}`],
-    mostMinutes: 60,
+    maxMinutes: 60,
   },
   {
     name: 'mutants',
     what: 'tests of limiter/decide find 80% of small defects',
     args: (seed) => ['mutants', '--', 'limiter/decide', '--least', '80', '--seed', `${seed}`],
-    mostMinutes: 30,
+    maxMinutes: 30,
   },
   {
     name: 'mutants-of-rules',
     what: 'tests of rules/table find 80% of small defects',
     // Most tests of rules reach a table, and each night has another seed.
     args: (seed) => ['mutants', '--', 'rules/table', '--count', '200', '--least', '80', '--seed', `${seed}`],
-    mostMinutes: 30,
+    maxMinutes: 30,
   },
 ];
 
@@ -160,7 +160,7 @@ export function readNightlyOptions(args: readonly string[], anySeed: number): Ni
     throw new FlagError(`there is no part ${unknown.join(', ')}; there are ${known.join(', ')}`);
   return {
     parts: nightlyParts.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
     report: values.report,
     list: values.list,
   };
@@ -229,12 +229,12 @@ function wallTime(seconds: number): string {
 }
 
 /** Of the output of one part, in characters. Chosen: all parts may fail, and an issue on GitHub has at most 65,536. */
-const mostQuoted = 4_000;
+const maxQuoted = 4_000;
 
 /** Indented, as no text can end such a block. */
 function quoted(output: string): string[] {
   const kept: string[] = [];
-  let room = mostQuoted;
+  let room = maxQuoted;
   for (const line of output.trimEnd().split('\n').reverse()) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colors of a terminal, ECMA-48, section 5.4.
     const text = `    ${line.replaceAll(/\u001b\[[0-9;]*m|\r/g, '').slice(0, 500)}`;

@@ -15,7 +15,7 @@ import {
 } from './nightly-parts.ts';
 
 /** What is kept of a part's output, in characters. */
-const keptOutput = 20_000;
+const maxOutput = 20_000;
 /** The time between SIGTERM and SIGKILL. */
 const stopMs = 20_000;
 
@@ -46,7 +46,7 @@ function runPart(part: NightlyPart): Promise<PartOutcome> {
   });
   const keep = (chunk: Buffer): void => {
     process.stdout.write(chunk);
-    output = (output + String(chunk)).slice(-keptOutput);
+    output = (output + String(chunk)).slice(-maxOutput);
   };
   child.stdout.on('data', keep);
   child.stderr.on('data', keep);
@@ -64,9 +64,9 @@ function runPart(part: NightlyPart): Promise<PartOutcome> {
     killTimer ??= setTimeout(() => send('SIGKILL'), stopMs);
   };
   const hangTimer = setTimeout(() => {
-    reason = `not done after ${part.mostMinutes} minutes`;
+    reason = `not done after ${part.maxMinutes} minutes`;
     stopPart?.('SIGTERM');
-  }, part.mostMinutes * 60_000);
+  }, part.maxMinutes * 60_000);
   return new Promise((resolve) => {
     const done = (failure: string | undefined): void => {
       clearTimeout(hangTimer);

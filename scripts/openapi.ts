@@ -44,9 +44,9 @@ const ofRows: Readonly<Record<string, object>> = {
   ),
 };
 
-function schemaOf({ kind, format, least }: OverrideRow): object {
+function schemaOf({ kind, format, min }: OverrideRow): object {
   const entry = { $ref: '#/components/schemas/Entry' };
-  if (kind === 'entries') return { type: 'array', minItems: least, items: entry };
+  if (kind === 'entries') return { type: 'array', minItems: min, items: entry };
   if (kind === 'text') return { type: 'string', ...(format !== undefined && { format }) };
   return { type: kind === 'boolean' ? 'boolean' : 'integer' };
 }

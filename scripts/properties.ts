@@ -11,7 +11,7 @@ import {
   type TestModule,
 } from 'vitest/node';
 import { HangRecord, isEndOf } from '../test/support/hang-record.ts';
-import { gateTimes, leastSeconds, propertyTimesFile } from '../test/support/property-times.ts';
+import { gateTimes, minSeconds, propertyTimesFile } from '../test/support/property-times.ts';
 import { FlagError, numberFlag, readOrExplain } from '../test/support/script-flags.ts';
 
 interface PropertiesOptions {
@@ -77,12 +77,12 @@ function readOptions(args: readonly string[]): PropertiesOptions | undefined {
   return {
     writesTimes,
     paths: positionals,
-    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, least: 0.1, most: 10_000 }),
+    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, min: 0.1, max: 10_000 }),
     minutes:
       minutes === undefined
         ? undefined
-        : numberFlag({ flag: '--minutes', text: minutes, least: 0.1, most: 1440 }),
-    seed: numberFlag({ flag: '--seed', text: seed, least: 0, most: 2_147_483_647, whole: true }),
+        : numberFlag({ flag: '--minutes', text: minutes, min: 0.1, max: 1440 }),
+    seed: numberFlag({ flag: '--seed', text: seed, min: 0, max: 2_147_483_647, whole: true }),
     name,
     path,
   };
@@ -215,9 +215,9 @@ async function runRound(
 
 function writeTimes(seconds: ReadonlyMap<string, number>): void {
   const rows = [...seconds]
-    .filter(([, most]) => most > leastSeconds)
+    .filter(([, max]) => max > minSeconds)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([file, most]) => [file, Math.ceil(10 * most) / 10] as const);
+    .map(([file, max]) => [file, Math.ceil(10 * max) / 10] as const);
   writeFileSync(propertyTimesFile, `${JSON.stringify(Object.fromEntries(rows), undefined, 2)}\n`);
 }
 

@@ -10,19 +10,19 @@ import {
   type callerFields,
   callerName,
   excessAnswers,
-  mostCallers,
-  mostInList,
+  maxCallers,
+  maxInList,
   rightsByName,
 } from '../limiter/callers/callers-file.ts';
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
-import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
+import { maxRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { apiVersion, fleetKind, kind, overrideKind } from '../rules/language/kinds.ts';
 import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
 import { wholeNumberPattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
-  mostProfiles,
-  mostTrustedHops,
+  maxProfiles,
+  maxTrustedHops,
   originalHeaders,
   type profileFields,
   profileName,
@@ -258,7 +258,7 @@ function callersSchema(): Schema {
   });
   const orList = (one: Schema): Schema => {
     const { description, ...bare } = one;
-    return { description, anyOf: [bare, { type: 'array', items: bare, minItems: 1, maxItems: mostInList }] };
+    return { description, anyOf: [bare, { type: 'array', items: bare, minItems: 1, maxItems: maxInList }] };
   };
   const fields: Record<(typeof callerFields)[number], Schema> = {
     name: text('Name of the caller in statistics and logs.', { pattern: callerName.source }),
@@ -270,7 +270,7 @@ function callersSchema(): Schema {
     domains: listOf(
       'Domains that the caller may use; * matches any text.',
       { type: ['string', 'integer'] },
-      { minItems: 1, maxItems: mostInList },
+      { minItems: 1, maxItems: maxInList },
     ),
     rights: listOf(
       'Rights of the caller. Defaults to ask.',
@@ -280,7 +280,7 @@ function callersSchema(): Schema {
     requests_per_second: whole(
       'Requests per second that the caller may send to each limiter.',
       1,
-      mostRequestsPerSecond,
+      maxRequestsPerSecond,
     ),
     on_excess: {
       description: 'The answer to a request beyond requests_per_second: an error, or over limit.',
@@ -300,7 +300,7 @@ function callersSchema(): Schema {
   });
   const callers = listOf('The rights of callers to domains.', entry, {
     minItems: 1,
-    maxItems: mostCallers,
+    maxItems: maxCallers,
   });
   return object('A callers file (CALLERS_FILE).', { callers }, { required: ['callers'] });
 }
@@ -429,7 +429,7 @@ function profilesSchema(): Schema {
     trustedHops: whole(
       "Position of the client's address in X-Forwarded-For; 0 is the last one.",
       0,
-      mostTrustedHops,
+      maxTrustedHops,
     ),
     originalRequest: text('Headers that describe the original request.', {
       enum: Object.keys(originalHeaders),
@@ -443,7 +443,7 @@ function profilesSchema(): Schema {
   const profiles = {
     description: 'Profiles by name.',
     type: 'object',
-    maxProperties: mostProfiles,
+    maxProperties: maxProfiles,
     propertyNames: { pattern: profileName.source },
     additionalProperties: profile,
   };

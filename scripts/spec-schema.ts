@@ -20,7 +20,7 @@ import {
 } from '../rules/language/fields.ts';
 import { overrideSpecFields, specFields } from '../rules/language/kinds.ts';
 import { effectFields, endFields, enumName, ruleFileName } from '../rules/language/tables.ts';
-import { maxUint32, mostRequests, wholeNumberPattern } from '../rules/model.ts';
+import { maxRequests, maxUint32, wholeNumberPattern } from '../rules/model.ts';
 import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
 
 export type Schema = { [word: string]: unknown };
@@ -50,13 +50,13 @@ function object(rows: FieldRows | OverrideRows, position: Position, facts: Schem
   };
 }
 
-function list({ description, most, least }: ValueFacts, items: Schema): Schema {
+function list({ description, max, min }: ValueFacts, items: Schema): Schema {
   return {
     type: 'array',
     items,
-    ...(most !== undefined && { maxItems: most }),
+    ...(max !== undefined && { maxItems: max }),
     ...listType,
-    ...(least !== undefined && { minItems: least }),
+    ...(min !== undefined && { minItems: min }),
     description,
   };
 }
@@ -66,13 +66,13 @@ function enumOf(words: readonly string[], description: string): Schema {
 }
 
 function text(row: ValueFacts): Schema {
-  const { most, least, pattern, format, description, words, mayBeNull } = row;
+  const { max, min, pattern, format, description, words, mayBeNull } = row;
   if (words !== undefined) return enumOf(words, description);
   const schema = {
     type: 'string',
-    maxLength: most,
+    maxLength: max,
     ...(pattern !== undefined && { pattern }),
-    ...(least !== undefined && { minLength: least }),
+    ...(min !== undefined && { minLength: min }),
     ...(format !== undefined && { format }),
     ...(row.default !== undefined && { default: row.default }),
     description,
@@ -80,8 +80,8 @@ function text(row: ValueFacts): Schema {
   return mayBeNull ? { ...schema, nullable: true } : schema;
 }
 
-function whole({ least = 0, most = mostRequests, description }: ValueFacts): Schema {
-  return { ...numberOrText, pattern: wholeNumberPattern, minimum: least, maximum: most, description };
+function whole({ min = 0, max = maxRequests, description }: ValueFacts): Schema {
+  return { ...numberOrText, pattern: wholeNumberPattern, minimum: min, maximum: max, description };
 }
 
 type Facts = Omit<FieldRow, 'kind'> & Pick<OverrideRow, 'says'>;
@@ -98,8 +98,8 @@ const writers: Writers = {
     // An override says something, or leaves it out.
     return { type: 'boolean', ...(says !== undefined && { enum: [true] }), description };
   },
-  uint32: ({ least = 0, most = maxUint32, description }) => {
-    return { type: 'integer', format: 'int64', minimum: least, maximum: most, description };
+  uint32: ({ min = 0, max = maxUint32, description }) => {
+    return { type: 'integer', format: 'int64', minimum: min, maximum: max, description };
   },
   requests: whole,
   algorithm: ({ words = [], description }) => enumOf(words, description),
@@ -112,8 +112,8 @@ const writers: Writers = {
       maximum: 100,
       description: row.element,
     }),
-  day: ({ least, most, pattern, description }) => {
-    return { ...numberOrText, minimum: least, maximum: most, pattern, description };
+  day: ({ min, max, pattern, description }) => {
+    return { ...numberOrText, minimum: min, maximum: max, pattern, description };
   },
   share: ({ pattern, description }) => {
     return { ...numberOrText, pattern, minimum: 0, maximum: 0, description };
@@ -134,10 +134,10 @@ const writers: Writers = {
     object(limitFields, position, { description, ...checksAt(position.level).rateLimit }),
   limits: (row, position) => {
     const { level } = position;
-    const { description, element, least, most } = row;
+    const { description, element, min, max } = row;
     const facts = { description: element, ...checksAt(level).limitOfSeveral };
     const items = object(limitFields, { level, isAmongSeveral: true }, facts);
-    return { type: 'array', items, minItems: least, maxItems: most, ...listType, description };
+    return { type: 'array', items, minItems: min, maxItems: max, ...listType, description };
   },
   rules: (row, { level }) => {
     if (level === descriptorLevels) {

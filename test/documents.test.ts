@@ -107,13 +107,13 @@ describe('the pages', () => {
   /** Made of tables, or long by their nature: looked up, not read. */
   const references =
     /^(CHANGELOG|charts\/weir\/VALUES|docs\/(settings|settings-control-plane|custom-resources))\.md$/;
-  const mostLines = 250;
+  const maxLines = 250;
 
   it('can be read at one sitting', () => {
     const long = documents
       .filter((document) => !references.test(document))
       .map((document) => ({ document, lines: readDocument(document).trimEnd().split('\n').length }))
-      .filter(({ lines }) => lines > mostLines);
+      .filter(({ lines }) => lines > maxLines);
     expect(long).toEqual([]);
   });
 

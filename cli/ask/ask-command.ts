@@ -70,7 +70,7 @@ export const askCommand = commandOf(
   async (flags) => {
     const output = outputFormat(flags);
     const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
-    const hits = wholeNumber(flags, 'hits-addend', { default: 1, least: -maxUint32, most: maxUint32 });
+    const hits = wholeNumber(flags, 'hits-addend', { default: 1, min: -maxUint32, max: maxUint32 });
     const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
     const asked = requestOf(flags);
     const protocol = flags.text('oltp-protocol') ?? '';
@@ -80,7 +80,7 @@ export const askCommand = commandOf(
     const tls = askTls(flags);
     const token = askToken(flags.text('token-file'));
     const request = create(RateLimitRequestSchema, { domain: asked.domain, descriptors });
-    const untilSeconds = wholeNumber(flags, 'until-over-limit', { default: 0, least: 1, most: 86_400 });
+    const untilSeconds = wholeNumber(flags, 'until-over-limit', { default: 0, min: 1, max: 86_400 });
     try {
       const call = { address, timeoutMs: timeoutMs(flags), tls, token };
       const response = await (untilSeconds === 0

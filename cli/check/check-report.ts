@@ -203,7 +203,7 @@ export function byPlace(files: readonly string[]): (a: Finding, b: Finding) => n
 }
 
 /** Chosen: people look at this many warnings of one kind. */
-const mostOfKind = 50;
+const maxOfKind = 50;
 
 /** Returns the findings and one line that sums them up; with `isQuiet`, only errors. */
 export function checkText(inputs: readonly CheckedInput[], paint: TextStyler, isQuiet = false): string {
@@ -229,10 +229,10 @@ export function findingsText(
     const { code } = finding;
     const number = (numbers.get(code) ?? 0) + 1;
     numbers.set(code, number);
-    if (!(code in acceptedKinds) || number <= mostOfKind) text += textOf(finding);
+    if (!(code in acceptedKinds) || number <= maxOfKind) text += textOf(finding);
   }
   for (const [code, number] of numbers) {
-    const more = number - mostOfKind;
+    const more = number - maxOfKind;
     if (code in acceptedKinds && more > 0) text += `... and ${more} more (${code}); --output json has all\n`;
   }
   const unlisted = input.errorCount - input.errors.length;

@@ -2,7 +2,7 @@ import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
 import { apiVersion, kind } from '../../rules/language/kinds.ts';
 import { FieldPlace, fieldName, fields, manifestWords } from '../../rules/language/tables.ts';
-import { mostRequests } from '../../rules/model.ts';
+import { maxRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 
@@ -79,9 +79,9 @@ function numberHint(field: unknown, written: string): string | undefined {
   const plain = ', without fraction and exponent';
   if (kind === 'uint32')
     return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction use a shorter unit, or window: 1h30m`;
-  const words = `write a whole number from 0 to ${mostRequests}${plain}`;
+  const words = `write a whole number from 0 to ${maxRequests}${plain}`;
   if (field !== 'requests_per_unit') return words;
-  if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > mostRequests))
+  if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > maxRequests))
     return `${words}; for no limit write unlimited: true`;
   return `${words}; for a fraction use a longer unit`;
 }
@@ -133,7 +133,7 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   const [, inQuotes] = /^the text '(.*)'$/s.exec(found ?? '') ?? [];
   if (wanted === 'a whole number' && inQuotes !== undefined && /^\d+$/.test(inQuotes))
     return `write ${field}: ${inQuotes}, without quotes`;
-  if (wanted === 'a whole number') return `write a whole number from 0 to ${mostRequests}`;
+  if (wanted === 'a whole number') return `write a whole number from 0 to ${maxRequests}`;
   if (wanted === 'true or false') return 'write true or false, without quotes';
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
   if (field === 'rateLimit' && found === 'a list')
@@ -401,13 +401,13 @@ export function nearestField(written: string, place?: FieldPlace): string | unde
   const otherName = otherNames.get(plain);
   if (otherName !== undefined) return otherName;
   let best: string | undefined;
-  let least = written.length < 5 ? 2 : 3;
+  let min = written.length < 5 ? 2 : 3;
   const ofPlace = [...fields.values()].sort(
     (a, b) => Number((b.places & (place ?? 0)) > 0) - Number((a.places & (place ?? 0)) > 0),
   );
   for (const { name } of ofPlace) {
     const changes = Math.min(editDistance(plain, name), editDistance(plain, name.replaceAll('_', '')));
-    if (changes < least) [best, least] = [name, changes];
+    if (changes < min) [best, min] = [name, changes];
   }
   return best;
 }

@@ -148,7 +148,7 @@ interface OvertakenPatterns {
 }
 
 /** Chosen: this many comparisons of pairs take about a second. */
-const mostSteps = 20_000_000;
+const maxSteps = 20_000_000;
 
 /** Finds patterns of a level that now come before others, but came after them, if some text matches both. */
 export function overtakenPatterns(before: readonly Rule[], after: readonly Rule[]): OvertakenPatterns {
@@ -174,7 +174,7 @@ export function overtakenPatterns(before: readonly Rule[], after: readonly Rule[
       const pattern = compositeOf(other);
       const arePrefixes = isPrefix(composite) && isPrefix(pattern);
       steps += composite.length * (arePrefixes ? 1 : pattern.length);
-      if (steps > mostSteps) return { moves: [], isComplete: false, moved: common.length };
+      if (steps > maxSteps) return { moves: [], isComplete: false, moved: common.length };
       if (arePrefixes || patternsOverlap(composite, pattern)) overtaken.push(other);
     }
     const old = overtaken.map((other) => before[position.get(compositeOf(other))!]!);

@@ -13,12 +13,12 @@ import type { Effect } from './limit-effect.ts';
 const keys = ['a', 'a', 'c', 'a*', '*', '*a', 'a_k'];
 const values = ['', '', 'x', 'x*', '*', '*x', 'x*x', 'b_x', '_', 'y', '*_*', 'b*', 'yx', '*b*'];
 
-const most = fc.integer({ min: 1, max: 4 });
-const plainLimit = most.map((requestsPerUnit) => limit({ requestsPerUnit }));
+const max = fc.integer({ min: 1, max: 4 });
+const plainLimit = max.map((requestsPerUnit) => limit({ requestsPerUnit }));
 const otherLimit = fc
   .record({
-    requestsPerUnit: most,
-    burst: most,
+    requestsPerUnit: max,
+    burst: max,
     isBucket: fc.boolean(),
     unitMultiplier: fc.constantFrom(1, 5),
   })
@@ -91,12 +91,12 @@ const requests = fc.array(
 );
 
 /** How strict a request is held; and by which counter, as far as two requests may share it. */
-function held(table: RuleTable, entries: Entry[]): { most: number; isShared: boolean } {
+function held(table: RuleTable, entries: Entry[]): { max: number; isShared: boolean } {
   const match = table.match('d', entries);
   const isRefused = match !== undefined && !match.rule.unlimited && !match.rule.shadowMode;
   const atOnce = match?.rule.limits.map(burstOf) ?? [];
-  const most = isRefused ? Math.min(...atOnce) : Number.POSITIVE_INFINITY;
-  return { most, isShared: isRefused && match.counterStem.includes('*') };
+  const max = isRefused ? Math.min(...atOnce) : Number.POSITIVE_INFINITY;
+  return { max, isShared: isRefused && match.counterStem.includes('*') };
 }
 
 const tightening = new Set<Effect>(['new', 'stricter', 'mixed']);
@@ -120,11 +120,11 @@ describe('the effects of a comparison', () => {
         const isReported = (wanted: ReadonlySet<Effect>) => effects.some((effect) => wanted.has(effect));
         for (const entries of asked) {
           const [old, now] = [held(was!, entries), held(is!, entries)];
-          if (now.most < old.most) {
+          if (now.max < old.max) {
             stricter++;
             expect(isReported(tightening)).toBe(true);
           }
-          if (now.most > old.most) {
+          if (now.max > old.max) {
             looser++;
             expect(isReported(loosening)).toBe(true);
             if (is!.match('d', entries) === undefined) {
@@ -132,7 +132,7 @@ describe('the effects of a comparison', () => {
               expect(effects).toContain('gone');
             }
           }
-          if (now.most !== old.most || now.isShared === old.isShared) continue;
+          if (now.max !== old.max || now.isShared === old.isShared) continue;
           shared++;
           expect(isReported(now.isShared ? tightening : loosening)).toBe(true);
         }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { Limit, Rule } from '../../rules/model.ts';
-import { covers, mostAtOnce } from '../../rules/review/limit-order.ts';
+import { covers, maxAtOnce } from '../../rules/review/limit-order.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
@@ -232,10 +232,10 @@ describe('the effect of another algorithm, window or number of limits', () => {
 
   it('is the opposite the other way round, and never says less where more passes at once or over time', () => {
     const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
-    const atOnce = ({ limits }: Rule) => Math.min(...limits.map(mostAtOnce));
+    const atOnce = ({ limits }: Rule) => Math.min(...limits.map(maxAtOnce));
     const inAll = ({ limits }: Rule) =>
       Math.min(
-        ...limits.map((one) => (mostAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOfLimit(one))),
+        ...limits.map((one) => (maxAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOfLimit(one))),
       );
     const seen = new Set<string>();
     fc.assert(

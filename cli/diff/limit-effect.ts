@@ -2,7 +2,7 @@ import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
 import { limitsWords } from '../../rules/describe.ts';
 import { compositeOf, type Limit, type Rule } from '../../rules/model.ts';
-import { covers, mostAtOnce } from '../../rules/review/limit-order.ts';
+import { covers, maxAtOnce } from '../../rules/review/limit-order.ts';
 import { sharedPattern } from '../../rules/sharing.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
 import type { Sides } from './domain-side.ts';
@@ -144,14 +144,13 @@ function rateEffect(before: readonly Limit[], after: readonly Limit[]): LimitEff
     };
   }
   const note = `${is} instead of ${was}`;
-  if (least(after, mostAtOnce) === 0)
-    return { effect: 'stricter', note: `${note}: no request passes any more` };
+  if (min(after, maxAtOnce) === 0) return { effect: 'stricter', note: `${note}: no request passes any more` };
   const algorithm = algorithmNote(before, after);
   if (isStricter || isLooser) {
     return { effect: isStricter ? 'stricter' : 'looser', note: [note, ...algorithm].join('; ') };
   }
-  const atOnce = Math.sign(least(after, mostAtOnce) - least(before, mostAtOnce));
-  const inAll = Math.sign(least(after, rateOf) - least(before, rateOf));
+  const atOnce = Math.sign(min(after, maxAtOnce) - min(before, maxAtOnce));
+  const inAll = Math.sign(min(after, rateOf) - min(before, rateOf));
   const words =
     atOnce === 0 && inAll === 0
       ? 'as much at once and over time'
@@ -188,10 +187,10 @@ function isFewer(limit: Limit, other: Limit): boolean {
 
 /** A second. */
 function rateOf(limit: Limit): number {
-  return mostAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOfLimit(limit);
+  return maxAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOfLimit(limit);
 }
 
-function least(limits: readonly Limit[], pick: (limit: Limit) => number): number {
+function min(limits: readonly Limit[], pick: (limit: Limit) => number): number {
   return Math.min(...limits.map(pick));
 }
 
@@ -215,7 +214,7 @@ export function limitedRule(rule: Rule | undefined): Rule | undefined {
 export type Meaning = Pick<RuleChange, 'effect' | 'effects' | 'notes' | 'passes'>;
 
 /** Chosen: the maximum number of lines for one change. */
-const mostNotes = 6;
+const maxNotes = 6;
 
 /** Combines effects. `moreNotes` are notes that do not decide whether requests are rate-limited. */
 export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly string[] = []): Meaning {
@@ -223,11 +222,11 @@ export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly str
   const effects = [...new Set(changed.map(({ effect }) => effect))];
   const words = [...new Set(changed.map(({ note }) => note)), ...moreNotes];
   const notes = words.length > 0 ? words : found.slice(0, 1).map(({ note }) => note);
-  const unsaid = notes.length - mostNotes;
+  const unsaid = notes.length - maxNotes;
   return {
     effect: effectOfAll(changed),
     effects: effects.length === 0 ? ['same'] : effects,
-    notes: unsaid > 0 ? [...notes.slice(0, mostNotes), `and ${unsaid} more`] : notes,
+    notes: unsaid > 0 ? [...notes.slice(0, maxNotes), `and ${unsaid} more`] : notes,
     passes: [...new Set(changed.flatMap(({ passes }) => passes ?? []))],
   };
 }

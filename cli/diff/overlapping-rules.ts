@@ -2,7 +2,7 @@ import { compositeOf, type Entry, type Rule } from '../../rules/model.ts';
 import type { IndexedLevel } from './domain-side.ts';
 
 /** Chosen: patterns with this many stars, or this long, are rare, and have many merges. */
-const mostMerges = 64;
+const maxMerges = 64;
 const longestPair = 2_000;
 
 /**
@@ -72,7 +72,7 @@ class Merger {
 
   #add(found: Set<string>, first: string, rests: ReadonlySet<string>): void {
     for (const rest of rests) {
-      if (found.size >= mostMerges) {
+      if (found.size >= maxMerges) {
         this.isComplete = false;
         return;
       }
@@ -97,7 +97,7 @@ export interface Overlaps {
 }
 
 /** Chosen: the number of patterns of one level that a rule is compared with. */
-const mostPatterns = 500;
+const maxPatterns = 500;
 
 /** The rules of `other` for entries that find `rule` in `own`, its level. */
 export function overlappingRules(
@@ -109,7 +109,7 @@ export function overlappingRules(
   const candidates = new Candidates(rule, filling, new Set([...own.plainKeys, ...other.plainKeys]));
   candidates.addPlain();
   const patterns = other.patternsLike(candidates.pattern);
-  for (const pattern of patterns.slice(0, mostPatterns)) candidates.addCollision(compositeOf(pattern));
+  for (const pattern of patterns.slice(0, maxPatterns)) candidates.addCollision(compositeOf(pattern));
   const rules = new Set<Rule | undefined>();
   const byLongerKey = new Set<Rule | undefined>();
   const longerKey = unnamedKey(rule, filling);
@@ -128,7 +128,7 @@ export function overlappingRules(
       if (own.find(entry) === rule) rules.add(other.find(entry));
     }
   }
-  return { rules, byLongerKey, isComplete: candidates.isComplete && patterns.length <= mostPatterns };
+  return { rules, byLongerKey, isComplete: candidates.isComplete && patterns.length <= maxPatterns };
 }
 
 /**

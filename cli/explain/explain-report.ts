@@ -1,6 +1,13 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
-import { limitsWords, limitWords, moreJson, rateWords, ruleWords, traitsJson } from '../../rules/describe.ts';
+import {
+  limitsWords,
+  limitWords,
+  optionalFieldsJson,
+  rateWords,
+  ruleWords,
+  traitsJson,
+} from '../../rules/describe.ts';
 import { leaseText } from '../../rules/lease.ts';
 import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
 import { reserveWords } from '../../rules/reserve.ts';
@@ -49,7 +56,7 @@ function shown(line: string): string {
 }
 
 /** Chosen: people look at this many rules of a level. */
-const mostPassedOver = 5;
+const maxPassedOver = 5;
 
 /** Writes an explanation for people, with a tree for each descriptor. */
 export class ExplainReport {
@@ -90,7 +97,7 @@ export class ExplainReport {
     const text = this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor));
     if (outcome.kind !== 'found') return [...levels, ...over, { text }];
     const { rule } = outcome.placed;
-    const leases = effect === 'limited' ? this.#leases(rule, counters[0]!.leaseMost) : [];
+    const leases = effect === 'limited' ? this.#leases(rule, counters[0]!.maxLease) : [];
     const reserved =
       effect === 'limited' && rule.reserve ? [{ text: `reserve: ${reserveWords(rule.reserve)}` }] : [];
     return [
@@ -139,7 +146,7 @@ export class ExplainReport {
       text: `${word}: ${this.#ruleText(placed)}, ${unfitWords(placed, entry)}`,
     });
     const below = [
-      ...passedOver.slice(0, mostPassedOver).map(({ placed, how }) => ({
+      ...passedOver.slice(0, maxPassedOver).map(({ placed, how }) => ({
         text: `passed over: ${this.#ruleText(placed)} ${passedOverWords[how]}`,
       })),
       ...near.map((placed) => unfit(found?.how === 'exact' ? 'not' : 'similar', placed)),
@@ -168,12 +175,12 @@ export class ExplainReport {
     return `limit: ${limitWords(limit!)}${more}`;
   }
 
-  #leases({ lease, limits, reserve }: Rule, leaseMost: number): Branch[] {
+  #leases({ lease, limits, reserve }: Rule, maxLease: number): Branch[] {
     const share = lease ?? this.#defaultLease;
     if (reserve !== undefined)
       return share === 0 ? [] : [{ text: 'leases: none, because limits with reservations are not leased' }];
-    const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter over limit too early`;
-    if (leaseMost > 0) return [{ text: `leases with LEASES=on: ${most}` }];
+    const leaseWords = `up to ${maxLease} hits at a time, so at most ${maxLease} a limiter over limit too early`;
+    if (maxLease > 0) return [{ text: `leases with LEASES=on: ${leaseWords}` }];
     if (lease === 0) return [{ text: 'leases: none, as set in the rule' }];
     if (share === 0) return [];
     const isSmall = limits.length === 1 && algorithmOf(limits[0]!).countsAllHits;
@@ -258,15 +265,15 @@ function descriptorJson(
   { entries, explanation: { steps, outcome }, effect, counters, overrides, inForce }: ShownDescriptor,
   sources: readonly LoadedSource[],
 ): object {
-  const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
+  const limits = counters.map(({ limit, isReplaced, key, metric, window, maxLease }) => ({
     name: limit.name,
     window: windowTextOf(limit),
     windowSeconds: limit.calendar === undefined ? secondsOfLimit(limit) : undefined,
     requestsPerUnit: limit.requestsPerUnit,
-    ...moreJson(limit),
+    ...optionalFieldsJson(limit),
     algorithm: algorithmNames[limit.algorithm],
     burst: algorithmOf(limit).hasBurst ? burstOf(limit) : undefined,
-    leaseMost,
+    maxLease,
     replaced: isReplaced,
     counterKey: key,
     windowStart: window?.startSeconds,

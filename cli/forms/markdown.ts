@@ -6,7 +6,7 @@ import { escaped } from '../shared/flags.ts';
 import type { ReportedFinding } from './report.ts';
 
 /** GitHub accepts comments of 65,536 characters, which are never more than their bytes. */
-const mostBytes = 65_000;
+const maxBytes = 65_000;
 /** Chosen: the length of one text in a table, in characters. */
 const longest = 400;
 
@@ -82,7 +82,7 @@ export function markdownDocument({ marker, title, parts }: MarkdownReport): stri
   ]);
   // Leaves room for the lines that say how much is left out.
   const spare = 100 * parts.length;
-  const room = mostBytes - spare - Buffer.byteLength(begin + heads.flat().join('\n'));
+  const room = maxBytes - spare - Buffer.byteLength(begin + heads.flat().join('\n'));
   const tables = parts.map(({ table }) => (table === undefined ? [] : tableLines(table)));
   const rooms = fairShares(
     tables.map((lines) => Buffer.byteLength(lines.join('\n'))),

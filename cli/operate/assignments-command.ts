@@ -17,14 +17,14 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 `;
 
 /** Chosen: people look at this many rows, and a limiter sends them at once. */
-const mostRows = 1_000;
+const maxRows = 1_000;
 
 export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async (flags, limiters) => {
   if (flags.positionals.length === 0) throw new UsageError('assignments needs a domain');
   const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
   const format = outputFormat(flags);
   const { members, silent } = await limiters.living();
-  const query = { domain, entry: entryTexts(entries), limit: `${mostRows}` };
+  const query = { domain, entry: entryTexts(entries), limit: `${maxRows}` };
   const { answers, failed } = splitAnswers(
     await limiters.askAll(members, { path: '/v1/assignments', query }),
   );
@@ -34,7 +34,7 @@ export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async
     body.assignments.map((one: Json) => ({ ...one, limiter: member.name })),
   );
   assignments.sort((a, b) => b.mayUse - a.mayUse || b.used - a.used);
-  const report = { assignments: assignments.slice(0, mostRows), silent };
+  const report = { assignments: assignments.slice(0, maxRows), silent };
   io().stdout.write(printedText(report, format, () => assignmentsText(report.assignments)));
   return silent.length === 0 ? 0 : 1;
 });

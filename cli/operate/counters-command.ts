@@ -85,13 +85,13 @@ const listCommand = limitersCommand(
   async (flags, limiters) => {
     const { domain, entries } = readDescriptor(flags.positionals, 'counters list');
     const format = outputFormat(flags);
-    const most = wholeNumber(flags, 'limit', { default: 100, least: 1, most: 100_000 });
+    const max = wholeNumber(flags, 'limit', { default: 100, min: 1, max: 100_000 });
     const sort = givenSort(flags);
     const { members, silent } = await limiters.living();
     const over = flags.on('over') ? 'true' : undefined;
-    const limit = `${sort === undefined ? Math.min(most, 1000) : 1000}`;
+    const limit = `${sort === undefined ? Math.min(max, 1000) : 1000}`;
     const query = { domain, entry: entryTexts(entries), over, sort, limit };
-    const wanted = { most, order: sort && bySort(sort) };
+    const wanted = { max, order: sort && bySort(sort) };
     const groups = await Promise.all(
       counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
     );
@@ -100,8 +100,8 @@ const listCommand = limitersCommand(
     const all = groups.flatMap((group) => group.counters);
     if (wanted.order !== undefined) all.sort(wanted.order);
     const notes = [...new Set(groups.flatMap((group) => group.notes))];
-    const isCut = all.length > most || groups.some((group) => group.isCut);
-    const report = { counters: all.slice(0, most), more: isCut, notes, silent: [...silent, ...failed] };
+    const isCut = all.length > max || groups.some((group) => group.isCut);
+    const report = { counters: all.slice(0, max), more: isCut, notes, silent: [...silent, ...failed] };
     io().stdout.write(printedText(report, format, () => listText(report, domain)));
     return report.silent.length === 0 ? 0 : 1;
   },
@@ -134,7 +134,7 @@ async function countersOf(
   limiters: LimitersClient,
   group: readonly AnsweringLimiter[],
   query: Record<string, string | readonly string[] | undefined>,
-  { most, order }: { most: number; order: ((a: Json, b: Json) => number) | undefined },
+  { max, order }: { max: number; order: ((a: Json, b: Json) => number) | undefined },
 ): Promise<FoundCounters> {
   const found: FoundCounters = { counters: [], notes: [], failed: [], isCut: false };
   let cursor: string | undefined;
@@ -150,10 +150,10 @@ async function countersOf(
       found.counters.push(isOfMemory ? { ...counter, limiter: member.name } : counter);
     found.notes = [...new Set([...found.notes, ...(answer.body.notes ?? [])])];
     cursor = answer.body.cursor ?? undefined;
-    if (order === undefined || found.counters.length <= most) continue;
+    if (order === undefined || found.counters.length <= max) continue;
     found.isCut = true;
-    found.counters = found.counters.sort(order).slice(0, most);
-  } while (cursor !== undefined && (order !== undefined || found.counters.length < most));
+    found.counters = found.counters.sort(order).slice(0, max);
+  } while (cursor !== undefined && (order !== undefined || found.counters.length < max));
   found.isCut ||= cursor !== undefined;
   return found;
 }
@@ -195,9 +195,9 @@ function counterRows(counters: readonly Json[]): Row[] {
 }
 
 function limitText(counter: Json): string | undefined {
-  const { limit: most, override, overrideEffect } = counter;
+  const { limit: max, override, overrideEffect } = counter;
   if (overrideEffect === 'unlimited') return 'unlimited (override)';
-  if (most === null || most === undefined) return undefined;
+  if (max === null || max === undefined) return undefined;
   const limit = hitsWords(counter.limit, counter);
   if (overrideEffect === 'block') return `${limit} (blocked)`;
   if (overrideEffect === 'shadow') return `${limit} (shadow)`;
@@ -339,7 +339,7 @@ const grantCommand = commandOf(
     const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
     if (flags.text('hits') === undefined)
       throw new UsageError('counters grant needs --hits, the number of additional hits');
-    const grant = wholeNumber(flags, 'hits', { default: 0, least: 1, most: 4_294_967_295 });
+    const grant = wholeNumber(flags, 'hits', { default: 0, min: 1, max: 4_294_967_295 });
     const limit = flags.text('limit-name');
     const id = flags.text('id') ?? randomUUID();
     return setOverride(flags, {

@@ -90,7 +90,7 @@ export function allReady({ fleets, objects, overrides }: ObjectsReport): boolean
 }
 
 /** Chosen: the maximum number of overrides in the report. `kubectl get rlo` lists all. */
-const mostOverrides = 50;
+const maxOverrides = 50;
 
 /** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */
 export function objectsText(
@@ -102,7 +102,7 @@ export function objectsText(
   // Overrides that are not ready come first, because no other part of the report shows them.
   const shown = [...lying.filter(({ why }) => why), ...lying.filter(({ why }) => !why)].slice(
     0,
-    mostOverrides,
+    maxOverrides,
   );
   const rows = [
     fleets.map(fleetRow),

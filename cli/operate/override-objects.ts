@@ -42,7 +42,7 @@ export function objectsTarget(flags: ParsedFlags): OverrideTarget {
     }, orLimiters);
   return {
     put: (wanted) => {
-      const waitMs = durationMs(flags, 'wait', { default: '10s', least: '0s', most: '1h' });
+      const waitMs = durationMs(flags, 'wait', { default: '10s', min: '0s', max: '1h' });
       return within((cluster) => putObject(cluster, flags, { wanted, waitMs }));
     },
     list: (domain) =>

@@ -26,7 +26,7 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 `;
 
 /** Chosen: a page for one or two screens, as `/top` has it. */
-const mostDomains = 10;
+const maxDomains = 10;
 
 export const topCommand = commandOf(
   help,
@@ -34,7 +34,7 @@ export const topCommand = commandOf(
   async (flags) => {
     const [domain, stray] = flags.positionals;
     if (stray !== undefined) throw new UsageError(`top takes one domain, "${stray}" is too many`);
-    const keys = wholeNumber(flags, 'keys', { default: 10, least: 1, most: 100 });
+    const keys = wholeNumber(flags, 'keys', { default: 10, min: 1, max: 100 });
     const format = outputFormat(flags);
     const look = () =>
       withLimiters(flags, async (limiters) => {
@@ -109,13 +109,13 @@ async function topReport(
   return {
     since: sinces[0] ?? null,
     domainCount: Math.max(domains.length, ...answers.map(({ body }) => body.domainCount)),
-    domains: domains.slice(0, mostDomains),
+    domains: domains.slice(0, maxDomains),
     silent,
   };
 }
 
 /** Joins one domain of several limiters. */
-function joined(parts: readonly Json[], most: number): Omit<TopReport['domains'][number], 'domain'> {
+function joined(parts: readonly Json[], max: number): Omit<TopReport['domains'][number], 'domain'> {
   const summaries = parts.map(({ overLimit, missed, keys }): TopSummary => {
     // A page ends before the sketch does. A key that it leaves out may weigh as much as its last one.
     const unseen = keys.length < 100 ? missed : Math.max(missed, keys.at(-1).atMost);
@@ -129,7 +129,7 @@ function joined(parts: readonly Json[], most: number): Omit<TopReport['domains']
     };
   });
   const { total, missed, keys } = joinedSummaries(summaries);
-  const shown = keys.slice(0, most).map(({ key, rule, shadowMode, count, error }) => {
+  const shown = keys.slice(0, max).map(({ key, rule, shadowMode, count, error }) => {
     const atLeast = Math.max(0, count - error);
     return { key, rule, shadowMode, atLeast, atMost: count, share: total === 0 ? 0 : count / total };
   });

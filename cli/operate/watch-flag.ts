@@ -16,7 +16,7 @@ export async function printReports(
   look: () => Promise<{ status: number; text: string }>,
   format: OutputFormat,
 ): Promise<number> {
-  const intervalMs = durationMs(flags, 'interval', { default: '2s', least: '100ms', most: '1h' });
+  const intervalMs = durationMs(flags, 'interval', { default: '2s', min: '100ms', max: '1h' });
   if (!flags.on('watch') && flags.text('interval') !== undefined)
     throw new UsageError('--interval has no effect without --watch');
   const ended = new AbortController();

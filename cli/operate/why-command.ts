@@ -48,13 +48,13 @@ export const whyCommand = limitersCommand(
       ? readDescriptor(flags.positionals, 'why')
       : { domain: undefined, entries: [] };
     const format = outputFormat(flags);
-    const most = wholeNumber(flags, 'limit', { default: 10, least: 1, most: 1000 });
+    const max = wholeNumber(flags, 'limit', { default: 10, min: 1, max: 1000 });
     const range = timeRange(
       { at: flags.text('at'), since: flags.text('since'), until: flags.text('until') },
       Date.now(),
     );
     const { members, silent } = await limiters.living();
-    const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${most}` };
+    const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${max}` };
     const all = await limiters.askAll(members, { path: '/v1/refusals', query });
     const refusals: Json[] = [];
     const remembered: Json[] = [];
@@ -69,7 +69,7 @@ export const whyCommand = limitersCommand(
     }
     if (remembered.length === 0) return 1;
     refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
-    const report = { refusals: refusals.slice(0, most), remembered, silent };
+    const report = { refusals: refusals.slice(0, max), remembered, silent };
     const hint =
       refusals.length === 0 && domain !== undefined
         ? await misspelled(limiters, members, { domain, entries })

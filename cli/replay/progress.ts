@@ -16,7 +16,7 @@ const barWidth = 30;
 /** Chosen: often enough to show progress. */
 const redrawMs = 100;
 /** Chosen: a shorter run is mostly the start of the program and says nothing about speed. */
-const leastMeasuredMs = 1_000;
+const minMeasuredMs = 1_000;
 
 export class Progress {
   readonly #options: ProgressOptions;
@@ -43,7 +43,7 @@ export class Progress {
   finish(requests: number): void {
     const { output, nowMs } = this.#options;
     const ms = nowMs() - this.#startMs;
-    const time = ms < leastMeasuredMs ? `${Math.ceil(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+    const time = ms < minMeasuredMs ? `${Math.ceil(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
     this.clear();
     output.write(
       `${count(requests)} ${requests === 1 ? 'request' : 'requests'} replayed in ${time}${this.#speed(requests)}\n`,
@@ -57,7 +57,7 @@ export class Progress {
 
   #speed(requests: number): string {
     const ms = this.#options.nowMs() - this.#startMs;
-    return ms < leastMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} per second`;
+    return ms < minMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} per second`;
   }
 }
 

@@ -245,9 +245,9 @@ function readWanted(flags: ParsedFlags): Wanted {
     as,
     from,
     output: outputFormat(flags),
-    top: wholeNumber(flags, 'top', { default: 10, least: 0, most: 100_000 }),
-    maxErrors: wholeNumber(flags, 'max-errors', { default: 100, least: 0, most: Number.MAX_SAFE_INTEGER }),
-    sortWindow: wholeNumber(flags, 'sort-window', { default: 10_000, least: 0, most: 1_000_000 }),
+    top: wholeNumber(flags, 'top', { default: 10, min: 0, max: 100_000 }),
+    maxErrors: wholeNumber(flags, 'max-errors', { default: 100, min: 0, max: Number.MAX_SAFE_INTEGER }),
+    sortWindow: wholeNumber(flags, 'sort-window', { default: 10_000, min: 0, max: 1_000_000 }),
     maxLimited: readRequestBound('--max-limited', flags.text('max-limited')),
     maxNewlyLimited: readRequestBound('--max-newly-limited', flags.text('max-newly-limited')),
   };

@@ -172,28 +172,27 @@ function isTrue(name: string, value: string): boolean {
 export function wholeNumber(
   flags: ParsedFlags,
   name: string,
-  bounds: { default: number; least: number; most: number },
+  bounds: { default: number; min: number; max: number },
 ): number {
   const text = flags.text(name);
   if (text === undefined) return bounds.default;
   const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= bounds.least && value <= bounds.most) return value;
-  throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
+  if (value >= bounds.min && value <= bounds.max) return value;
+  throw new UsageError(`--${name} is a whole number from ${bounds.min} to ${bounds.max}, not "${text}"`);
 }
 
 /** Returns a duration such as `5s` or `1m30s` in milliseconds; without the flag, the default. @throws UsageError */
 export function durationMs(
   flags: ParsedFlags,
   name: string,
-  bounds: { default: string; least: string; most: string },
+  bounds: { default: string; min: string; max: string },
 ): number {
   const text = flags.text(name) ?? bounds.default;
   const ms = parseGoDuration(text);
-  if (ms !== undefined && ms >= parseGoDuration(bounds.least)! && ms <= parseGoDuration(bounds.most)!)
-    return ms;
-  const { least, most } = bounds;
+  if (ms !== undefined && ms >= parseGoDuration(bounds.min)! && ms <= parseGoDuration(bounds.max)!) return ms;
+  const { min, max } = bounds;
   throw new UsageError(
-    `--${name} is a duration from ${least} to ${most}, such as ${bounds.default}, not "${text}"`,
+    `--${name} is a duration from ${min} to ${max}, such as ${bounds.default}, not "${text}"`,
   );
 }
 
@@ -202,7 +201,7 @@ export const timeoutFlag = { timeout: { type: 'string' } } as const satisfies Fl
 
 /** @throws UsageError */
 export function timeoutMs(flags: ParsedFlags, defaultValue = '5s'): number {
-  return durationMs(flags, 'timeout', { default: defaultValue, least: '1ms', most: '10m' });
+  return durationMs(flags, 'timeout', { default: defaultValue, min: '1ms', max: '10m' });
 }
 
 /** The last second of the year 9998, so that a window of a year that begins in it ends in a year with four digits. */

@@ -12,7 +12,7 @@ import { resourcesToJson } from './json-resources.ts';
 import { readRuleTexts } from './read-rule-texts.ts';
 
 const source = fc.record({
-  domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.most)),
+  domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.max)),
   descriptors: fc.tuple(anyRules, fc.nat(descriptorLevels - 3), fc.boolean()).map(stretched),
 });
 
@@ -24,12 +24,12 @@ function stretched([rules, levels, isLong]: [readonly Rule[], number, boolean]):
   const { key, value, limits } = first;
   const longLimits = limits.map((limit, index) => ({
     ...limit,
-    name: `${index}${'é'.repeat(limitFields.name.most - 1)}`,
-    replaces: Array.from({ length: limitFields.replaces.most }, (_, n) => `${n}`),
+    name: `${index}${'é'.repeat(limitFields.name.max - 1)}`,
+    replaces: Array.from({ length: limitFields.replaces.max }, (_, n) => `${n}`),
   }));
   const long = {
-    key: key.padEnd(ruleFields.key.most, 'é'),
-    value: value.padEnd(ruleFields.value.most, 'v'),
+    key: key.padEnd(ruleFields.key.max, 'é'),
+    value: value.padEnd(ruleFields.value.max, 'v'),
   };
   return [{ ...first, ...long, limits: longLimits }, ...others];
 }

@@ -15,7 +15,7 @@ import { SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText, parseDescriptors, StepError } from './decision-steps.ts';
 
 /** Chosen: people do not review more steps. */
-export const mostRecorded = 10_000;
+export const maxRecorded = 10_000;
 /** Chosen: a request may be this many lines out of order. */
 const sortWindow = 10_000;
 
@@ -45,7 +45,7 @@ export async function recordTests(
   let isCut = false;
   const leftOut: RecordedTests['leftOut'] = [];
   const window = new SortWindow<Recorded>(sortWindow, (one) => {
-    if (requests.length < mostRecorded) requests.push(one);
+    if (requests.length < maxRecorded) requests.push(one);
     else isCut = true;
   });
   const domains = new Set(rules.map(({ domain }) => domain));

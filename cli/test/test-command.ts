@@ -11,7 +11,7 @@ import { commandOf, type ParsedFlags, paintFor, printProblem, UsageError } from 
 import { io } from '../shared/io.ts';
 import { printedText, timeText } from '../shared/output.ts';
 import { servedByFlags } from '../shared/read-input.ts';
-import { mostRecorded, recordTests } from './record-tests.ts';
+import { maxRecorded, recordTests } from './record-tests.ts';
 import { type CoveredRule, shownPath, type TestRun, TestRunner } from './run-tests.ts';
 import { defaultStart } from './test-file.ts';
 import { FolderWatch, isFolder, isPassedOver } from './watch-folders.ts';
@@ -302,7 +302,7 @@ async function record(recording: string, flags: ParsedFlags): Promise<number> {
       printProblem(
         `${recording}:${lines[0]!.line}: ${reason}; left out, ${count(lines.length, 'line')} like it`,
       );
-    if (isCut) printProblem(`${recording}: only its first ${mostRecorded} requests`);
+    if (isCut) printProblem(`${recording}: only its first ${maxRecorded} requests`);
     if (requests === 0) printProblem(`${recording}: holds no request for these rules`);
     else io().stdout.write(text);
     return requests === 0 ? 2 : 0;

@@ -39,7 +39,7 @@ export interface AdmissionView {
 }
 
 /** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
-const mostReviewWork = 50_000_000;
+const maxReviewWork = 50_000_000;
 
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
@@ -115,7 +115,7 @@ function placeOf(steps: RuleWarning['path']): string {
 
 function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: AdmissionView): string[] {
   const limited = view.limited(fleet);
-  const isLarge = bytes.length * rules > mostReviewWork;
+  const isLarge = bytes.length * rules > maxReviewWork;
   const unreviewed = `${rules} rules are too many to check for probable mistakes here: run weir check`;
   if (isLarge && limited.length === 0) return [unreviewed];
   const source = decodeResource(bytes);
@@ -204,11 +204,11 @@ export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
 
 /** Longer warnings may be cut ("Dynamic Admission Control", Response): 256 characters each, 4,096 in all. */
 const longestWarning = 256;
-const mostWarnings = 15;
+const maxWarnings = 15;
 
 /** Bounds the texts as the API server does. A character that cannot be printed would lose the whole warning. */
 export function boundedWarnings(texts: readonly string[]): string[] {
-  const shown = texts.length <= mostWarnings ? texts : texts.slice(0, mostWarnings - 1);
+  const shown = texts.length <= maxWarnings ? texts : texts.slice(0, maxWarnings - 1);
   const rest = texts.length - shown.length;
   const bounded = shown.map((text) =>
     shortened(text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '\uFFFD'), longestWarning),

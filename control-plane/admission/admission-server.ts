@@ -26,7 +26,7 @@ export interface AdmissionServerOptions extends Telemetry {
 }
 
 /** Chosen: the API server accepts requests of 3 MiB, and stores 1.5 MiB. A review has an object and the one before. */
-const mostBodyBytes = 8 * 1024 * 1024;
+const maxBodyBytes = 8 * 1024 * 1024;
 /** Chosen: far above the time for a body within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
@@ -172,6 +172,6 @@ function headProblem({ method, headers }: IncomingMessage, length: number): Prob
     return { status: 415, text: 'the content type must be application/json' };
   }
   if (Number.isNaN(length)) return { status: 411, text: 'the content length is missing' };
-  if (length <= mostBodyBytes) return undefined;
-  return { status: 413, text: `the body is longer than ${mostBodyBytes} bytes` };
+  if (length <= maxBodyBytes) return undefined;
+  return { status: 413, text: `the body is longer than ${maxBodyBytes} bytes` };
 }

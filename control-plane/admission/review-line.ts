@@ -6,7 +6,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { FairQueue } from '../../process/time/loop-turns.ts';
 
 /** Chosen: an API server with more unanswered reviews than this gives up on them before their turn. */
-const mostWaiting = 64;
+const maxWaiting = 64;
 
 /** `turn`: the work was done. `shed`: the review made room for others, so its caller needs an answer. `gone`: its caller left. */
 export type LineEnd = 'turn' | 'shed' | 'gone';
@@ -68,7 +68,7 @@ export class ReviewLine {
       memory.giveUp = () => entry.end('shed');
       // Holding this memory may end some review, possibly this one.
       memory.hold(bufferedBytes);
-      if (this.#waiting.size > mostWaiting) this.#waiting.shed()?.end('shed');
+      if (this.#waiting.size > maxWaiting) this.#waiting.shed()?.end('shed');
       this.#next();
     });
   }

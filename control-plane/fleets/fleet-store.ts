@@ -114,7 +114,7 @@ export class FleetStore {
       attempt: (name) => this.#write(name),
       failed: (_, error) => this.#failures.note(error.message),
       firstRetryMs: 500,
-      mostRetryMs: 30_000,
+      maxRetryMs: 30_000,
     });
   }
 

@@ -12,7 +12,7 @@ export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | '
 }
 
 /** Chosen: for more, use `kubectl get rlo`, or one domain after the other. */
-const mostListed = 10_000;
+const maxListed = 10_000;
 
 export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
   return [
@@ -30,12 +30,12 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
           .filter(({ domain }) => (wanted === undefined || domain === wanted) && call.actor.mayRead(domain));
         const notes = [
           ...(decision === undefined ? ['the first complete list of objects is not read yet'] : []),
-          ...(rows.length > mostListed
-            ? [`${rows.length - mostListed} more are not listed: ask for one domain`]
+          ...(rows.length > maxListed
+            ? [`${rows.length - maxListed} more are not listed: ask for one domain`]
             : []),
         ];
         const overrides = rows
-          .slice(0, mostListed)
+          .slice(0, maxListed)
           .map(({ outcome }) => overrideRow(outcome, view.statusOf(outcome.object), view.nowMs()));
         return { body: { overrides, notes } };
       },

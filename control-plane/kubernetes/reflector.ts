@@ -329,7 +329,7 @@ export class Reflector<T> {
     const delayMs = retryDelayMs({
       failures: this.#failures,
       firstMs: firstDelayMs,
-      mostMs: maxDelayMs,
+      maxMs: maxDelayMs,
       random,
       retryAfterMs: error?.retryAfterMs,
     });

@@ -79,7 +79,7 @@ const allowedNamespacesModel = z
 
 const domainEntryModel = z
   .object({
-    match: z.string().min(1).max(domainFields.domain.most).meta({
+    match: z.string().min(1).max(domainFields.domain.max).meta({
       description: 'A domain; * matches any characters.',
     }),
     namespaces: z

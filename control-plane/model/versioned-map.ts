@@ -19,7 +19,7 @@ interface Parts<Value> {
  * The number of versions with known changes. Readers are never further behind. For an older version, `changedKeys` compares all
  * entries.
  */
-const mostVersions = 64;
+const maxVersions = 64;
 
 /**
  * An immutable map. `with` makes the next version, which shares the entries of this one and knows which keys differ. A reader
@@ -109,7 +109,7 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     if (lineage.newest !== this.#number) return { newest: 0, changed: [] };
     lineage.newest += 1;
     lineage.changed.push(keys);
-    if (lineage.changed.length > mostVersions) lineage.changed.shift();
+    if (lineage.changed.length > maxVersions) lineage.changed.shift();
     return lineage;
   }
 }

@@ -48,16 +48,16 @@ export interface WriteLedgerOptions<Kind extends StatusOwner> {
 
 interface StatusWrites<Kind extends StatusOwner> {
   confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
-  /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `mostUnanswered`. */
+  /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `maxUnanswered`. */
   unanswered: readonly StatusWrite<Kind>[];
 }
 
 /** A watch that lags longer has lost the write, as after restoring a backup. */
-const mostLagMs = 60_000;
+const maxLagMs = 60_000;
 /** Chosen: more writes without an answer mean an outage. If an older one was applied after all, it counts as another writer's. */
-const mostUnanswered = 8;
+const maxUnanswered = 8;
 /** The time to wait for the watch to show the version that made a write fail. */
-const mostOutdatedMs = 10_000;
+const maxOutdatedMs = 10_000;
 
 export class WriteLedger<Kind extends StatusOwner> {
   readonly #options: WriteLedgerOptions<Kind>;
@@ -75,7 +75,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     const entry: StatusWrites<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
     // A copy, because a write that failed may be sent again.
     const sent = { ...write };
-    entry.unanswered = [...entry.unanswered, sent].slice(-mostUnanswered);
+    entry.unanswered = [...entry.unanswered, sent].slice(-maxUnanswered);
     this.#entries.set(uid, entry);
     return ({ is, version }) => {
       // The entry may have been forgotten in the meantime.
@@ -86,7 +86,7 @@ export class WriteLedger<Kind extends StatusOwner> {
       if (is === 'written') entry.unanswered = [];
       else if (is !== 'outdated') entry.unanswered = entry.unanswered.filter((one) => one !== sent);
       if (is === 'written') this.#outdated.delete(uid);
-      else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + mostOutdatedMs });
+      else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + maxOutdatedMs });
       if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
     };
   }
@@ -107,7 +107,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     if (entry === undefined) return { known: shown };
     const nowMs = this.#options.clock.nowMs();
     if (entry.confirmed !== undefined && isNewerVersion(entry.confirmed.version, version)) {
-      if (nowMs - entry.confirmed.atMs < mostLagMs) return { known: withStatus(shown, entry.confirmed) };
+      if (nowMs - entry.confirmed.atMs < maxLagMs) return { known: withStatus(shown, entry.confirmed) };
       entry.confirmed = undefined;
     }
     const { confirmed } = entry;

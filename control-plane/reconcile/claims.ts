@@ -26,11 +26,11 @@ export const ClaimRank = {
   /** The status says that this very spec is served. */
   specServed: 0,
   /** This spec was stored for the object. It is served, although the status may not show it yet. */
-  specKept: 1,
+  specStored: 1,
   /** The status says that another spec of the object is served for the same domain. */
   domainServed: 2,
   /** Another spec for the same domain was stored for the object. */
-  domainKept: 3,
+  domainStored: 3,
   newcomer: 4,
 } as const;
 export type ClaimRank = (typeof ClaimRank)[keyof typeof ClaimRank];
@@ -46,11 +46,11 @@ interface ClaimRankFacts {
 export function claimRank({ status, generation, claimed, kept }: ClaimRankFacts): ClaimRank {
   const served = servedGeneration(status);
   const isServedHere = isServed(status, claimed);
-  const isKeptHere = kept !== undefined && isSamePlace(claimed, kept.rules);
+  const isStoredHere = kept !== undefined && isSamePlace(claimed, kept.rules);
   if (isServedHere && served === generation) return ClaimRank.specServed;
-  if (isKeptHere && kept.generation === generation) return ClaimRank.specKept;
+  if (isStoredHere && kept.generation === generation) return ClaimRank.specStored;
   if (isServedHere) return ClaimRank.domainServed;
-  return isKeptHere ? ClaimRank.domainKept : ClaimRank.newcomer;
+  return isStoredHere ? ClaimRank.domainStored : ClaimRank.newcomer;
 }
 
 /** Returns whether the status says that something of the object is served for this domain of this fleet. */

@@ -35,10 +35,10 @@ const intervalMs = 30_000;
 /** Chosen: two events a second leave the recorder room for those of statuses. */
 const reportIntervalMs = 500;
 /** Chosen: ten other objects are enough to show the problem of one. */
-const mostOfOneObject = 10;
+const maxOfOneObject = 10;
 /** Chosen, of pairs: those that wait to be reported, and those that were reported. */
-const mostWaiting = 2_000;
-const mostReported = 10_000;
+const maxWaiting = 2_000;
+const maxReported = 10_000;
 const longestKeys = 200;
 
 interface Notice {
@@ -140,7 +140,7 @@ export class CollisionWatch {
       const count = (perObject.get(uid) ?? 0) + 1;
       perObject.set(uid, count);
       if (this.#reported.has(notice.pair)) this.#remember(notice.pair);
-      else if (count <= mostOfOneObject && this.#waiting.size < mostWaiting) {
+      else if (count <= maxOfOneObject && this.#waiting.size < maxWaiting) {
         this.#waiting.set(notice.pair, notice);
       }
     }
@@ -169,7 +169,7 @@ export class CollisionWatch {
     this.#reported.delete(pair);
     this.#reported.add(pair);
     const [oldest] = this.#reported;
-    if (this.#reported.size > mostReported && oldest !== undefined) this.#reported.delete(oldest);
+    if (this.#reported.size > maxReported && oldest !== undefined) this.#reported.delete(oldest);
   }
 }
 

@@ -5,7 +5,7 @@ import { decodeResource } from '../../rules/reader/resource.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
-import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
+import { nextLastAccepted, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
@@ -16,7 +16,7 @@ import type { DeciderOptions } from './decide.ts';
 import { FleetRollout } from './fleet-rollout.ts';
 import { neededCapabilities } from './needed-capabilities.ts';
 
-type Kept = ReadonlyMap<string, LastAcceptedSpec>;
+type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
 const sets: Capabilities[] = [noCapabilities, ['windows'], ['windows', 'algorithms']];
 
@@ -83,7 +83,7 @@ const newest: ConfigObject = {
 
 interface World {
   objects: readonly ConfigObject[];
-  kept: Kept;
+  kept: LastAcceptedSpecs;
 }
 
 function optionsOf({ mergeDomains, owners }: { mergeDomains: boolean; owners: string }): DeciderOptions {
@@ -116,7 +116,7 @@ function* played(
     yield { world, decision };
     world = {
       objects: isStatusWritten ? withStatus(decision) : world.objects,
-      kept: nextKept(decision, world.kept),
+      kept: nextLastAccepted(decision, world.kept),
     };
   }
 }
@@ -240,7 +240,7 @@ describe('decide, whatever happened before', () => {
       const expected = outcomeOf(decision);
       const written = withStatus(decision);
       expect(outcomeOf(again.decideAll(written, kept))).toEqual(expected);
-      expect(outcomeOf(again.decideAll(written, nextKept(decision, kept)))).toEqual(expected);
+      expect(outcomeOf(again.decideAll(written, nextLastAccepted(decision, kept)))).toEqual(expected);
     });
   });
 

@@ -2,18 +2,18 @@ import { describe, expect, it } from 'vitest';
 import { type Capabilities, capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import { decodeResource } from '../../rules/reader/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
-import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
+import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import { neededFor, servedTo as servedToLimiter } from '../model/served-rules.ts';
 import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { type DeciderOptions, newerAcceptedSpec } from './decide.ts';
 
-type Kept = ReadonlyMap<string, LastAcceptedSpec>;
+type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
 function decide(
   objects: readonly ConfigObject[],
-  options: Partial<DeciderOptions> & { kept?: Kept } = {},
+  options: Partial<DeciderOptions> & { kept?: LastAcceptedSpecs } = {},
 ): ClusterDecision {
   const { kept = new Map(), ...others } = options;
   return new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners, ...others }).decideAll(
@@ -185,7 +185,7 @@ describe('Decider', () => {
 });
 
 describe('a kept spec', () => {
-  const kept = (object: ConfigObject): Kept => nextKept(decide([object]), new Map());
+  const kept = (object: ConfigObject): LastAcceptedSpecs => nextLastAccepted(decide([object]), new Map());
   const first = configObject({ name: 'a', createdMs: 5 });
 
   it('stays in force while the newer generation is invalid', () => {
@@ -194,8 +194,8 @@ describe('a kept spec', () => {
     expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
     expect(saidOf(decision, second)).toMatch(/^Invalid: .*; generation 1 stays in force$/);
     expect(outcome(decision, second).served?.generation).toBe(1);
-    expect(nextKept(decision, kept(first))).toEqual(kept(first));
-    expect([...persistedKept(decision, kept(first))]).toEqual([
+    expect(nextLastAccepted(decision, kept(first))).toEqual(kept(first));
+    expect([...persistedSpecs(decision, kept(first))]).toEqual([
       [first.uid, { generation: 1, spec: first.spec, namespace: 'default', name: 'a' }],
     ]);
   });
@@ -227,7 +227,7 @@ describe('a kept spec', () => {
       { ...a, generation: 2, spec: b.spec, status: servedStatus({ domain: 'a' }) },
       { ...b, generation: 2, spec: a.spec, status: servedStatus({ domain: 'b' }) },
     ] as const;
-    const decision = decide(swapped, { kept: nextKept(before, new Map()) });
+    const decision = decide(swapped, { kept: nextLastAccepted(before, new Map()) });
     expect(swapped.map((object) => saidOf(decision, object))).toEqual(['Valid', 'Valid']);
   });
 
@@ -236,8 +236,11 @@ describe('a kept spec', () => {
     const waiting = configObject({ name: 'waiting' });
     const decision = decide([moved, waiting], { kept: kept(first) });
     expect([saidOf(decision, moved), saidOf(decision, waiting)]).toEqual(['Valid', 'Valid']);
-    expect(nextKept(decision, kept(first)).get(first.uid)).toEqual({ generation: 2, spec: moved.spec });
-    expect(persistedKept(decision, kept(first)).size).toBe(0);
+    expect(nextLastAccepted(decision, kept(first)).get(first.uid)).toEqual({
+      generation: 2,
+      spec: moved.spec,
+    });
+    expect(persistedSpecs(decision, kept(first)).size).toBe(0);
   });
 
   it('is no longer served once it is no longer valid or allowed', () => {
@@ -247,7 +250,7 @@ describe('a kept spec', () => {
     const decision = decide([second], { kept: kept(first), domainOwners: parsed.owners });
     expect(decision.fleets.size).toBe(0);
     expect(saidOf(decision, second)).toMatch(/; nothing is in force$/);
-    expect(nextKept(decision, kept(first)).size).toBe(0);
+    expect(nextLastAccepted(decision, kept(first)).size).toBe(0);
     const damaged = new Map([[first.uid, { generation: 1, spec: 'damaged' }]]);
     expect(saidOf(decide([second], { kept: damaged }), second)).toMatch(/; nothing is in force$/);
   });
@@ -271,7 +274,7 @@ describe('a kept spec', () => {
   });
 
   it('of an object that is gone goes too', () => {
-    expect(nextKept(decide([]), kept(first)).size).toBe(0);
+    expect(nextLastAccepted(decide([]), kept(first)).size).toBe(0);
   });
 });
 
@@ -318,7 +321,7 @@ describe('a merged domain', () => {
       ConfigObject,
       ConfigObject,
     ];
-    const kept = nextKept(decide(served, merging), new Map());
+    const kept = nextLastAccepted(decide(served, merging), new Map());
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
     expect(saidOf(decision, greedy)).toContain(
@@ -330,7 +333,7 @@ describe('a merged domain', () => {
   it.each(['status', 'memory'])('knows by the %s alone what is served', (where) => {
     const status = where === 'status' ? servedStatus({ domain: 'shop' }) : undefined;
     const served = [a, b].map((object) => ({ ...object, status })) as [ConfigObject, ConfigObject];
-    const kept = where === 'memory' ? nextKept(decide(served, merging), new Map()) : new Map();
+    const kept = where === 'memory' ? nextLastAccepted(decide(served, merging), new Map()) : new Map();
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
     expect(saidOf(decision, greedy)).toContain(
@@ -361,7 +364,7 @@ describe('a merged domain', () => {
   it('lets an object in whose rival is turned down itself in the end', () => {
     // First `rival` takes 'k' from `newcomer`; then `holder`, turned down elsewhere, comes back and takes 'x' from `rival`.
     const holder = configObject({ name: 'holder', createdMs: 1, spec: configSpec({ keys: ['x'] }) });
-    const kept = nextKept(decide([holder], merging), new Map());
+    const kept = nextLastAccepted(decide([holder], merging), new Map());
     const owner = configObject({ name: 'owner', createdMs: 0, spec: configSpec({ domain: 'mail' }) });
     const wanting = { ...holder, generation: 2, spec: configSpec({ domain: 'mail' }) };
     const rival = configObject({ name: 'rival', createdMs: 2, spec: configSpec({ keys: ['x', 'k'] }) });
@@ -394,13 +397,13 @@ describe('limiters that do not support all rules', () => {
   /** Decides one object's generations one after the other, as specs. */
   function story(...specs: unknown[]) {
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
-    let kept: Kept = new Map();
+    let kept: LastAcceptedSpecs = new Map();
     let decision = decider.decideAll([], kept);
     let object = configObject({ name: 'a' });
     for (const [index, spec] of specs.entries()) {
       object = configObject({ name: 'a', generation: index + 1, spec });
       decision = decider.decideAll([object], kept);
-      kept = nextKept(decision, kept);
+      kept = nextLastAccepted(decision, kept);
     }
     return { object, kept, decision };
   }
@@ -463,7 +466,7 @@ describe('limiters that do not support all rules', () => {
     const decision = decide([object], { kept: later });
     expect(limitsFor(decision)).toEqual([['default/a: 1'], ['default/a: 1']]);
     expect(outcome(decision, object).served).toMatchObject({ generation: 1, fallback: undefined });
-    expect(persistedKept(decision, nextKept(decision, later)).get(object.uid)).toMatchObject({
+    expect(persistedSpecs(decision, nextLastAccepted(decision, later)).get(object.uid)).toMatchObject({
       generation: 2,
       fallback: { generation: 1 },
     });
@@ -472,7 +475,7 @@ describe('limiters that do not support all rules', () => {
   it('keep it while a newer generation is not accepted, and another one stays in force for the others', () => {
     const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), invalidSpec());
     expect(limitsFor(decision)).toEqual([['default/a: 2'], ['default/a: 1']]);
-    const persisted = persistedKept(decision, kept).get(object.uid);
+    const persisted = persistedSpecs(decision, kept).get(object.uid);
     expect(persisted).toMatchObject({ generation: 2, fallback: { generation: 1 } });
     const restarted = decide([object], { kept: new Map([[object.uid, persisted!]]) });
     expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
@@ -480,11 +483,11 @@ describe('limiters that do not support all rules', () => {
 
   it('keep it over a restart', () => {
     const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), sliding(3));
-    const persisted = persistedKept(decision, kept);
+    const persisted = persistedSpecs(decision, kept);
     expect(persisted.get(object.uid)).toMatchObject({ generation: 1, namespace: 'default', name: 'a' });
     const restarted = decide([object], { kept: persisted });
     expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
-    expect(nextKept(restarted, persisted).get(object.uid)).toMatchObject({
+    expect(nextLastAccepted(restarted, persisted).get(object.uid)).toMatchObject({
       generation: 3,
       fallback: { generation: 1 },
     });

@@ -118,7 +118,7 @@ function candidateOf(
   const read = (spec: SpecGeneration): ObjectSpecReading =>
     readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
   const newestReading = read(object);
-  const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
+  const lastAcceptedReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
   const fallbackReading = kept?.fallback && read(kept.fallback);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
@@ -132,7 +132,7 @@ function candidateOf(
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
-  const readings = { newest: newestReading, kept: keptReading, fallback: fallbackReading };
+  const readings = { newest: newestReading, kept: lastAcceptedReading, fallback: fallbackReading };
   // A control plane of an earlier version may not be able to read the stored spec.
   const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): DomainClaim => {
@@ -226,13 +226,13 @@ export function acceptedSpecChanges(
   for (const uid of uids) {
     const before = kept.get(uid);
     const outcome = outcomes.get(uid);
-    const next = outcome && keptOf(outcome, before);
+    const next = outcome && acceptedAfter(outcome, before);
     if (next !== before) changed.set(uid, next);
   }
   return changed;
 }
 
-function keptOf(
+function acceptedAfter(
   { object, accepted, served }: ObjectOutcome,
   before: LastAcceptedSpec | undefined,
 ): LastAcceptedSpec | undefined {

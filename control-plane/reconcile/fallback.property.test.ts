@@ -9,7 +9,7 @@ import {
 import { compositeOf } from '../../rules/model.ts';
 import { decodeResource } from '../../rules/reader/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
+import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
 import { servedTo } from '../model/served-rules.ts';
@@ -85,7 +85,7 @@ it('leaves each limiter a generation that it supports of an object of which it h
         const others = objects.filter((object) => object !== before);
         if (event === 'restart') {
           decider = new WholeDecider(options);
-          kept = last === undefined ? kept : persistedKept(last, kept);
+          kept = last === undefined ? kept : persistedSpecs(last, kept);
         } else if (event === 'delete') objects = others;
         else {
           const created = {
@@ -112,7 +112,7 @@ it('leaves each limiter a generation that it supports of an object of which it h
             if (given === undefined) expect(keysOf(had.spec).filter((key) => !now.includes(key))).toEqual([]);
           }
         }
-        kept = nextKept(decision, kept);
+        kept = nextLastAccepted(decision, kept);
         last = decision;
       }
     }),

@@ -228,7 +228,7 @@ export class FleetRollout {
   readonly #limiters: FleetLimiters;
   /** Connected limiters that count. */
   readonly #expected: readonly ConnectedLimiter[];
-  readonly #leastAccepted: number;
+  readonly #minAccepted: number;
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
   /** Resources that some limiter rejects from a snapshot that it has in force. */
@@ -246,7 +246,7 @@ export class FleetRollout {
     this.#expected = settled.length > 0 ? settled : connected;
     const all = [...this.#expected, ...absent];
     const none = Number.POSITIVE_INFINITY;
-    this.#leastAccepted = all.reduce((least, { accepted }) => Math.min(least, accepted), none);
+    this.#minAccepted = all.reduce((min, { accepted }) => Math.min(min, accepted), none);
     this.#supported = all.reduce<Capabilities>(
       (common, { capabilities: own }) =>
         own === common ? common : common.filter((one) => own.includes(one)),
@@ -274,7 +274,7 @@ export class FleetRollout {
   of(since: FirstSnapshot, resource = ''): RolloutProgress {
     const isRejected = this.#rejected.has(resource);
     // Rules that all limiters have share the answer for 0, which all limiters have.
-    const isShared = !isRejected && since.number <= this.#leastAccepted;
+    const isShared = !isRejected && since.number <= this.#minAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
     const key = `${asked.number} ${needs.join()} ${isRejected ? resource : ''}`;
@@ -295,7 +295,7 @@ export class FleetRollout {
   isAtLeast(former: FleetRollout): boolean {
     return (
       this.hasOthers === former.hasOthers &&
-      this.#leastAccepted >= former.#leastAccepted &&
+      this.#minAccepted >= former.#minAccepted &&
       supports(this.#supported, former.#supported) &&
       this.#rejected.isSubsetOf(former.#rejected) &&
       this.shared === former.shared

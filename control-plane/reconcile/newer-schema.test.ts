@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
-import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
+import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
@@ -47,8 +47,8 @@ class Process {
 
   decide(objects: readonly ConfigObject[], { kept = this.kept, ...policy }: World = {}) {
     const decision = this.#decider.decideAll(objects, kept, { ...noPolicy, schemas, ...policy });
-    this.kept = nextKept(decision, kept);
-    this.stored = persistedKept(decision, this.kept);
+    this.kept = nextLastAccepted(decision, kept);
+    this.stored = persistedSpecs(decision, this.kept);
     const outcomeOf = ({ uid }: ConfigObject): ObjectOutcome => decision.outcomes.get(uid)!;
     return { ...decision, of: outcomeOf };
   }

@@ -3,7 +3,7 @@ import { type Capabilities, capabilities } from '../../rules/language/capabiliti
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { decodeOverride } from '../../rules/reader/resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
-import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
+import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
@@ -198,7 +198,7 @@ describe('overrides', () => {
   it('say what is wrong with a spec, by field, and keep what was accepted before it until that ends', () => {
     const one = decider();
     const first = one.decideAll([override('sale')], new Map(), noPolicy, createdMs);
-    const kept = nextKept(first, new Map());
+    const kept = nextLastAccepted(first, new Map());
     const bad = override('sale', { generation: 2, spec: spec({ match: [], fleet: 'Edge' }) });
     const next = one.decideAll([bad], kept, noPolicy, createdMs);
     expect(outcomeOn(next, 'sale')).toMatchObject({
@@ -210,14 +210,14 @@ describe('overrides', () => {
     });
     const worse = override('sale', { generation: 3, spec: spec({ match: [] }) });
     expect(
-      outcomeOn(one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
+      outcomeOn(one.decideAll([worse], nextLastAccepted(next, kept), noPolicy, createdMs), 'sale').accepted,
     ).toMatchObject({
       message: expect.stringContaining('spec.match: '),
     });
-    const over = one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs + 2 * hourMs);
+    const over = one.decideAll([worse], nextLastAccepted(next, kept), noPolicy, createdMs + 2 * hourMs);
     expect(outcomeOn(over, 'sale').served).toBeUndefined();
     const shortened = override('sale', { generation: 3, spec: spec({ for: '1m' }) });
-    const ended = one.decideAll([shortened], nextKept(next, kept), noPolicy, createdMs + hourMs);
+    const ended = one.decideAll([shortened], nextLastAccepted(next, kept), noPolicy, createdMs + hourMs);
     expect(outcomeOn(ended, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
   });
 
@@ -284,11 +284,11 @@ describe('overrides', () => {
       let kept: ReadonlyMap<string, LastAcceptedSpec> = new Map();
       const decisions = objects.map((object) => {
         const decision = one.decideAll([shop, object], kept, policy, createdMs);
-        kept = nextKept(decision, kept);
+        kept = nextLastAccepted(decision, kept);
         return decision;
       });
       const last = decisions.at(-1)!;
-      return { one, last, kept, stored: persistedKept(last, kept) };
+      return { one, last, kept, stored: persistedSpecs(last, kept) };
     }
 
     const effectIn = (decision: ClusterDecision): unknown =>

@@ -19,8 +19,8 @@ beforeEach(() => {
   accepted = new Map([['default', [1]]]);
 });
 
-function removals(most = 3): Removals {
-  return new Removals({ most, forgetAfterMs, dropped: () => dropped++ });
+function removals(max = 3): Removals {
+  return new Removals({ max, forgetAfterMs, dropped: () => dropped++ });
 }
 
 function outcomeOf(name: string, isServed = true): ObjectOutcome {

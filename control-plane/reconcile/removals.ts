@@ -24,14 +24,14 @@ interface PendingRemoval {
 
 export interface RemovalsOptions {
   /** The maximum number of waiting objects. Beyond it, the oldest is dropped. */
-  most: number;
+  max: number;
   /** The time after a deletion within which another leader would have stored it. */
   forgetAfterMs: number;
   dropped(): void;
 }
 
 /** Chosen: a watch that is further behind shows notified objects again, and they are notified twice. */
-const mostLagMs = 60_000;
+const maxLagMs = 60_000;
 
 export class Removals {
   readonly #options: RemovalsOptions;
@@ -66,7 +66,7 @@ export class Removals {
     const uids = new Set(stored.map(({ uid }) => uid));
     if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
     this.#stored = uids;
-    for (const [uid, doneMs] of this.#doneMs) if (nowMs - doneMs >= mostLagMs) this.#doneMs.delete(uid);
+    for (const [uid, doneMs] of this.#doneMs) if (nowMs - doneMs >= maxLagMs) this.#doneMs.delete(uid);
     for (const object of stored) this.#add(object);
   }
 
@@ -107,7 +107,7 @@ export class Removals {
     const { uid } = object;
     if (this.#waiting.has(uid) || this.#doneMs.has(uid)) return;
     this.#waiting.set(uid, { object, since: undefined, isReported: false });
-    if (this.#waiting.size <= this.#options.most) return;
+    if (this.#waiting.size <= this.#options.max) return;
     const [oldest] = this.#waiting.keys();
     this.#waiting.delete(oldest!);
     this.#options.dropped();

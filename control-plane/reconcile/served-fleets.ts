@@ -23,7 +23,7 @@ interface ServedPlace {
 }
 
 /** Chosen: up to this number of changes, each is made in the text of a version. */
-const mostEdits = 8;
+const maxEdits = 8;
 
 /** The resources of one fleet, in the order of their names. */
 class SortedResources {
@@ -58,7 +58,7 @@ class SortedResources {
   #edit(at: number, before: string, now: string): void {
     this.#snapshot = undefined;
     this.#edits += 1;
-    if (this.#edits > mostEdits) this.#text = undefined;
+    if (this.#edits > maxEdits) this.#text = undefined;
     if (this.#text === undefined) return;
     let offset = 0;
     for (let i = 0; i < at; i += 1) offset += this.#lines[i]!.length;

@@ -184,7 +184,7 @@ export class StatusBoard {
     const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
     return [...counts, ...this.#ownership.dueMs()]
       .filter((ms) => ms > nowMs)
-      .reduce<number | undefined>((least, ms) => Math.min(least ?? ms, ms), undefined);
+      .reduce<number | undefined>((min, ms) => Math.min(min ?? ms, ms), undefined);
   }
 
   /** Counts the limiters that one of our statuses describes. Undefined if nothing is served for its object. */

@@ -16,7 +16,7 @@ const conflictAfter = 2;
 /** The time for which the one that yields does not write the object. */
 export const yieldMs = 10 * minuteMs;
 /** Chosen: the number of repairs within a minute before a pause, regardless of the writer and the written name. */
-const mostRepairs = 5;
+const maxRepairs = 5;
 const repairPauseMs = 20_000;
 
 /**
@@ -50,7 +50,7 @@ export class ContestedStatus {
     const isConflict = by !== undefined && by !== ownName && others.length >= conflictAfter;
     const yields = isConflict && ownName !== undefined && by < ownName;
     if (yields) this.#pause(nowMs + yieldMs);
-    else if (this.#found.length >= mostRepairs) this.#pause(nowMs + repairPauseMs);
+    else if (this.#found.length >= maxRepairs) this.#pause(nowMs + repairPauseMs);
     return isConflict ? { is: 'class-conflict', by, yields } : { is: 'overwritten', by };
   }
 

@@ -22,7 +22,7 @@ const served: ServedConfig = {
 const object = configObject({ name: 'a', generation: 2 });
 const accepted: ObjectOutcome = { object, accepted: { status: true }, served };
 const rejection = { status: false, reason: 'Invalid', message: 'bad; generation 1 stays in force' } as const;
-const keptInForce: ObjectOutcome = { object, accepted: rejection, served: { ...served, generation: 1 } };
+const oldInForce: ObjectOutcome = { object, accepted: rejection, served: { ...served, generation: 1 } };
 const rejected: ObjectOutcome = {
   object,
   accepted: { status: false, reason: 'DomainConflict', message: 'taken; nothing is in force' },
@@ -187,20 +187,20 @@ describe('statusOf', () => {
     ],
     [
       'an older generation in force',
-      { outcome: keptInForce, standing: standing(1) },
+      { outcome: oldInForce, standing: standing(1) },
       "False NotAccepted: generation 2 is not accepted; generation 1 stays in force on every limiter of fleet 'edge'",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that is not in force everywhere',
-      { outcome: keptInForce, standing: standing(1, { pending: ['p'] }) },
+      { outcome: oldInForce, standing: standing(1, { pending: ['p'] }) },
       'False NotAccepted: generation 2 is not accepted; generation 1 is still served, but ' +
         "not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that nobody takes',
-      { outcome: keptInForce, standing: standing(0) },
+      { outcome: oldInForce, standing: standing(0) },
       "False NotAccepted: generation 2 is not accepted; generation 1 is still served, but no limiter of fleet 'edge' is connected",
       `False Invalid: not accepted: ${rejection.message}`,
     ],
@@ -218,7 +218,7 @@ describe('statusOf', () => {
   });
 
   it('says what is served while the newest generation is not accepted', () => {
-    const status = statusWith({ outcome: keptInForce });
+    const status = statusWith({ outcome: oldInForce });
     expect(status).toMatchObject({ observedGeneration: 2, servedGeneration: 1, rules: 3, domain: 'shop' });
     expect(said(status, 'Accepted')).toBe('False Invalid: bad; generation 1 stays in force');
   });

@@ -43,7 +43,7 @@ it('a spec that fits into no ConfigMap is not stored, with a line in the log, an
   expect(telemetry.events).toEqual([
     [
       'The accepted spec of an object is too large to store: a restart would lose it',
-      { object: 'team/large', bytes: expect.any(Number), mostBytes: 1_000_000 },
+      { object: 'team/large', bytes: expect.any(Number), maxBytes: 1_000_000 },
     ],
   ]);
 });

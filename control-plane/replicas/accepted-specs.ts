@@ -19,11 +19,11 @@ const specsKey = 'specs.json.gz';
 /** Chosen: far above the size of an object that the API server accepts. */
 const longestJson = 64 * 1024 * 1024;
 
-function keptSpecName(uid: string): string {
+function storedSpecName(uid: string): string {
   return `weir-kept-${uid}`;
 }
 
-async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
+async function encodeStoredSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
   const { namespace, name, fallback } = stored;
   const specs = [stored, ...(fallback ? [fallback] : [])].map(({ generation, spec }) => ({
     generation,
@@ -31,24 +31,24 @@ async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Pr
   }));
   const compressed = await codec.compress(JSON.stringify(specs));
   return {
-    name: keptSpecName(uid),
+    name: storedSpecName(uid),
     data: { uid, namespace, name },
     binaryData: { [specsKey]: compressed.toString('base64') },
   };
 }
 
-const keptSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
+const storedSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
 
 /** Rejects if the ConfigMap does not hold a stored spec. */
-async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
+async function decodeStoredSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
   const { uid, namespace, name } = map.data;
   const compressed = map.binaryData[specsKey];
   if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
     throw new Error(`uid, namespace, name or ${specsKey} is missing`);
   }
-  if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
+  if (storedSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
   const json = await codec.decompress(Buffer.from(compressed, 'base64'), longestJson);
-  const [newest, fallback] = keptSpecsSchema.parse(JSON.parse(json));
+  const [newest, fallback] = storedSpecsSchema.parse(JSON.parse(json));
   if (newest === undefined) throw new Error(`${specsKey} has no specs`);
   return { namespace, name, ...newest, ...(fallback && { fallback }) };
 }
@@ -57,7 +57,7 @@ async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec>
  * Returns whether both are equal. One generation may have been accepted with more than one spec, because a CRD of another version
  * adds or drops fields.
  */
-function isSameKept(a: LastAcceptedSpec, b: LastAcceptedSpec): boolean {
+function isSameStoredSpec(a: LastAcceptedSpec, b: LastAcceptedSpec): boolean {
   return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
 }
 
@@ -65,22 +65,22 @@ function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined
   return a?.generation === b?.generation && isDeepStrictEqual(a?.spec, b?.spec);
 }
 
-function keptSpecFormat({
+function storedSpecFormat({
   codec,
   log,
 }: Pick<AcceptedSpecStoreOptions, 'codec' | 'log'>): SharedFormat<StoredSpec> {
   return {
-    keyOf: ({ name, data: { uid = '' } }) => (keptSpecName(uid) === name ? uid : name),
-    decode: ([map]) => decodeKeptSpec(map!, codec),
+    keyOf: ({ name, data: { uid = '' } }) => (storedSpecName(uid) === name ? uid : name),
+    decode: ([map]) => decodeStoredSpec(map!, codec),
     encode: async (uid, spec) => {
-      const map = await encodeKeptSpec(uid, spec, codec);
+      const map = await encodeStoredSpec(uid, spec, codec);
       const bytes = Buffer.byteLength(map.binaryData[specsKey]!, 'base64');
       if (bytes <= maxConfigMapBytes) return { maps: [map], isWhole: true };
       const object = `${spec.namespace}/${spec.name}`;
-      lines.acceptedSpecTooLarge(log, { object, bytes, mostBytes: maxConfigMapBytes });
+      lines.acceptedSpecTooLarge(log, { object, bytes, maxBytes: maxConfigMapBytes });
       return { maps: [], isWhole: false };
     },
-    isSame: isSameKept,
+    isSame: isSameStoredSpec,
   };
 }
 
@@ -120,7 +120,7 @@ export class AcceptedSpecStore {
     this.#values = new SharedValues({
       ...options,
       role: 'kept-spec',
-      format: keptSpecFormat(options),
+      format: storedSpecFormat(options),
       mayWrite: () => leads() === this.#isOfLeader,
       read: () => {
         for (const [uid, { generation }] of this.stored) this.#see(uid, generation);

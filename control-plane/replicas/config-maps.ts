@@ -254,13 +254,13 @@ export async function jsonOfParts(
 /** Compresses values that are too long for plain text. */
 export interface Codec {
   compress(text: string): Promise<Buffer>;
-  /** Rejects bytes that `compress` did not make, and texts of more than `mostBytes`. */
-  decompress(bytes: Buffer, mostBytes: number): Promise<string>;
+  /** Rejects bytes that `compress` did not make, and texts of more than `maxBytes`. */
+  decompress(bytes: Buffer, maxBytes: number): Promise<string>;
 }
 
 /** A codec that works in threads of Node's pool. */
 export const gzipCodec: Codec = {
   compress: (text) => promisify(gzip)(text),
-  decompress: async (bytes, mostBytes) =>
-    (await promisify(gunzip)(bytes, { maxOutputLength: mostBytes })).toString('utf8'),
+  decompress: async (bytes, maxBytes) =>
+    (await promisify(gunzip)(bytes, { maxOutputLength: maxBytes })).toString('utf8'),
 };

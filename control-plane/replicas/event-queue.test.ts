@@ -56,7 +56,7 @@ describe('an event queue', () => {
   });
 
   it('drops what does not fit', () => {
-    const queue = new EventQueue({ mostWaiting: 2 });
+    const queue = new EventQueue({ maxWaiting: 2 });
     const outcomes = ['1', '2', '3'].map((uid) => queue.add(event({ uid }), 0));
     expect(outcomes).toEqual([undefined, undefined, 'queue']);
   });

@@ -30,7 +30,7 @@ type DropReason = 'object' | 'queue';
 
 interface EventQueueOptions {
   /** The maximum number of waiting events. Defaults to 1,000. */
-  mostWaiting?: number;
+  maxWaiting?: number;
   /** The events for one object. Defaults to 25 at once and one more every 20 s. */
   burstPerObject?: number;
   perSecondPerObject?: number;
@@ -48,7 +48,7 @@ interface Series<T> {
 /** Chosen: the same event after a longer pause is a new one. */
 const seriesMs = 6 * 60_000;
 /** Chosen: the number of objects and events that are stored. */
-const mostRemembered = 4_096;
+const maxRemembered = 4_096;
 
 /**
  * Decides which Kubernetes events are written, and when. Pure. Repeated events of an object become one event with a count. New
@@ -63,7 +63,7 @@ export class EventQueue<T extends EventContent> {
 
   constructor(options: EventQueueOptions = {}) {
     this.#options = {
-      mostWaiting: 1_000,
+      maxWaiting: 1_000,
       burstPerObject: 25,
       perSecondPerObject: 1 / 20,
       writesPerSecond: 10,
@@ -88,7 +88,7 @@ export class EventQueue<T extends EventContent> {
       return undefined;
     }
     if (!this.#bucketOf(event.uid).take(nowMs)) return 'object';
-    if (this.#waiting.length >= this.#options.mostWaiting) return 'queue';
+    if (this.#waiting.length >= this.#options.maxWaiting) return 'queue';
     const count = isRepeated ? known.count + 1 : 1;
     const series = { event: isRepeated ? known.event : event, count, lastMs: nowMs, isWaiting: true };
     remember(this.#series, key, series);
@@ -131,7 +131,7 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.delete(key);
   map.set(key, value);
   const [oldest] = map.keys();
-  if (map.size > mostRemembered && oldest !== undefined) map.delete(oldest);
+  if (map.size > maxRemembered && oldest !== undefined) map.delete(oldest);
 }
 
 export interface RecordedEvent {
@@ -180,7 +180,7 @@ export class EventRecorder {
       mayRun: () => true,
       attempt: (write, failures) => this.#write(write, failures),
       firstRetryMs: 250,
-      mostRetryMs: 5_000,
+      maxRetryMs: 5_000,
     });
   }
 

@@ -185,7 +185,7 @@ const renewalsPerDuration = 10 / 3;
 /** Chosen: the wait after a failure, as a part of the time between renewals. */
 const retryPart = 1 / 3;
 /** Chosen: the minimum time between two renewals that are asked for. */
-const leastBetweenMs = 200;
+const minBetweenMs = 200;
 
 /** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
 export class ReplicaLease {
@@ -242,8 +242,8 @@ export class ReplicaLease {
 
   #wait(delayMs: number): void {
     const { clock, timers } = this.#options;
-    const leastMs = this.#begunMs + leastBetweenMs - clock.monotonicMs();
-    this.#callOff = timers.after(Math.max(delayMs, leastMs), () => this.#renew());
+    const minMs = this.#begunMs + minBetweenMs - clock.monotonicMs();
+    this.#callOff = timers.after(Math.max(delayMs, minMs), () => this.#renew());
   }
 
   /** Returns whether the API server answered, and how long to wait for the next time. */

@@ -21,7 +21,7 @@ function setUp() {
     },
     givenUp: (entry) => attempts.push(`${entry} given up`),
     firstRetryMs: 100,
-    mostRetryMs: 1_000,
+    maxRetryMs: 1_000,
     clock: new ManualClock(),
     timers,
     random: () => 0,

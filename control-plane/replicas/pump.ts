@@ -63,7 +63,7 @@ export interface PumpOptions<Entry, Failed extends Failure> {
   /** The entry is not tried again, as nothing may run any more. */
   givenUp?(entry: Entry): void;
   firstRetryMs: number;
-  mostRetryMs: number;
+  maxRetryMs: number;
   clock: Clock;
   timers: Timers;
   random(): number;
@@ -132,12 +132,12 @@ export class Pump<Entry, Failed extends Failure> {
   }
 
   async #carry(entry: Entry): Promise<void> {
-    const { mayRun, attempt, failed, givenUp, firstRetryMs, mostRetryMs, random } = this.#options;
+    const { mayRun, attempt, failed, givenUp, firstRetryMs, maxRetryMs, random } = this.#options;
     for (let failures = 1; mayRun(); failures += 1) {
       const failure = await attempt(entry, failures);
       if (failure === undefined) return;
       const { retryAfterMs } = failure;
-      const wait = { failures, firstMs: firstRetryMs, mostMs: mostRetryMs, random, retryAfterMs };
+      const wait = { failures, firstMs: firstRetryMs, maxMs: maxRetryMs, random, retryAfterMs };
       const delayMs = retryDelayMs(wait);
       failed?.(entry, failure, delayMs);
       await new Promise<void>((resolve) => this.later(delayMs, resolve));

@@ -117,7 +117,7 @@ export class ReplicaReports {
       role: 'limiters',
       format: reportFormat(options),
       intervalMs: options.intervalMs ?? 250,
-      retry: { firstMs: 250, mostMs: 5_000 },
+      retry: { firstMs: 250, maxMs: 5_000 },
       owns: (key) => key === replica,
       mayWrite: () => true,
       read: (hasChanged) => {

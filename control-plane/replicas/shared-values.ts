@@ -61,7 +61,7 @@ export interface SharedValuesOptions<Value> {
   /** The minimum time between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
   /** Waits after failures, which nothing ends early. By default they are longer, and new values end them. */
-  retry?: { firstMs: number; mostMs: number };
+  retry?: { firstMs: number; maxMs: number };
   /** Returns whether this process writes and deletes values with this key. By default it does for all keys. */
   owns?(key: string): boolean;
   /** Called before each request. */
@@ -102,7 +102,7 @@ export class SharedValues<Value> {
 
   constructor(options: SharedValuesOptions<Value>) {
     const { client, clock, timers, random, namespace, role, format, lines, mayWrite } = options;
-    const { firstMs, mostMs } = options.retry ?? { firstMs: 500, mostMs: 30_000 };
+    const { firstMs, maxMs } = options.retry ?? { firstMs: 500, maxMs: 30_000 };
     this.#options = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     this.#queue = new PacedQueue(options.clock, () => this.#wanted);
@@ -113,7 +113,7 @@ export class SharedValues<Value> {
       mayRun: () => !this.#isClosed && this.#values.isRead && mayWrite(),
       attempt: () => this.#write(),
       firstRetryMs: firstMs,
-      mostRetryMs: mostMs,
+      maxRetryMs: maxMs,
     });
     this.#values = new StoredValues(findValues(format, lines.skipped), (hasChanged) =>
       this.#read(hasChanged),

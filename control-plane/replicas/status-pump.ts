@@ -93,12 +93,12 @@ export interface StatusPumpOptions extends Telemetry {
 
 /** Chosen: the first wait after a rejection. It grows each time, so that rejected statuses do not use up the budget. */
 const firstPauseMs = 5_000;
-const mostPauseMs = 60_000;
+const maxPauseMs = 60_000;
 /**
  * Chosen: the number of server errors after which a status counts as rejected, because the API server may answer so if a field
  * has the wrong type.
  */
-const mostFaults = 6;
+const maxFaults = 6;
 
 /** A pause after a rejection: of one object, or of a namespace in which the right to write statuses of a kind is missing. */
 interface Pause {
@@ -138,7 +138,7 @@ export class StatusPump {
       failed: (entry, error, retryInMs) => this.#failed(entry, error, retryInMs),
       givenUp: ({ object }) => queue.done(object.uid),
       firstRetryMs: 100,
-      mostRetryMs: 5_000,
+      maxRetryMs: 5_000,
     });
   }
 
@@ -199,7 +199,7 @@ export class StatusPump {
       return undefined;
     }
     const { is, error } = outcome;
-    if (is === 'failed' && (error.status < 500 || failures < mostFaults)) return error;
+    if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;
     this.#refused(entry, error);
     return undefined;
   }
@@ -227,7 +227,7 @@ export class StatusPump {
       return;
     }
     const failures = (before?.refusals ?? 0) + 1;
-    const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, mostMs: mostPauseMs, random });
+    const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, maxMs: maxPauseMs, random });
     const { plural } = kindOf(entry.object);
     if (isOfAll) lines.statusesForbidden(log, plural, { namespace, error, retryInMs: pauseMs });
     const uids = new Set(before?.uids).add(uid);
@@ -242,7 +242,7 @@ export class StatusPump {
 
   /** The fate of objects that were not written again is unknown. */
   #forgetOld(): void {
-    const longAgoMs = this.#options.clock.monotonicMs() - mostPauseMs;
+    const longAgoMs = this.#options.clock.monotonicMs() - maxPauseMs;
     for (const [key, { is, overAtMs }] of this.#pauses)
       if (is === 'over' && overAtMs < longAgoMs) this.#pauses.delete(key);
   }

@@ -11,7 +11,7 @@ import { createMetricSet, type MetricSet } from './metric-set.ts';
 export const otherFleets = '_other';
 
 /** Chosen: a scrape handles this many in a few milliseconds. */
-export const mostFleets = 500;
+export const maxFleets = 500;
 
 /** The reasons why a connection of a limiter was cut, in words for the log. */
 export const connectionCuts = {
@@ -40,9 +40,9 @@ export interface FleetTotals {
 export function fleetTotals(
   decision: ClusterDecision | undefined,
   limiters: Iterable<LimiterReport>,
-  most = mostFleets,
+  max = maxFleets,
 ): Map<string, FleetTotals> {
-  const names = [...(decision?.fleets.keys() ?? [])].sort().slice(0, most);
+  const names = [...(decision?.fleets.keys() ?? [])].sort().slice(0, max);
   const totals = new Map(names.map((name) => [name, noTotals()]));
   const totalsOf = (fleet: string): FleetTotals => {
     const name = totals.has(fleet) ? fleet : otherFleets;

@@ -321,7 +321,7 @@ export function acceptedSpecNotStored(log: Logger, object: string, error: unknow
 
 export function acceptedSpecTooLarge(
   log: Logger,
-  fields: { object: string; bytes: number; mostBytes: number },
+  fields: { object: string; bytes: number; maxBytes: number },
 ): void {
   log.error('The accepted spec of an object is too large to store: a restart would lose it', fields);
 }
@@ -350,7 +350,7 @@ export function removedTooLarge(log: Logger, counts: { objects: number; stored: 
 }
 
 /** `most`: the value of WEBHOOK_QUEUE_SIZE. */
-export function removedDropped(log: Logger, fields: { count: number; most: number }): void {
+export function removedDropped(log: Logger, fields: { count: number; max: number }): void {
   log.error('Too many deleted objects wait for limiters: dropped the webhooks of the oldest ones', fields);
 }
 

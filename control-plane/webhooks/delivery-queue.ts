@@ -121,14 +121,14 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     const entry = this.#land(id);
     if (entry === undefined) return { retryInMs: 0, dropped: [] };
     const { random } = this.#options;
-    const leastMs = failure.retryAfterMs ?? 0;
-    entry.dueMs = nowMs + Math.max(leastMs, deliveryDelayMs(entry.attempts, random));
+    const minMs = failure.retryAfterMs ?? 0;
+    entry.dueMs = nowMs + Math.max(minMs, deliveryDelayMs(entry.attempts, random));
     // Other events that were in flight when the endpoint failed show nothing new.
     if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
       this.#failures += 1;
       this.#pausedUntilMs = nowMs + deliveryDelayMs(this.#failures, random);
     }
-    if (failure.side === 'endpoint') this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + leastMs);
+    if (failure.side === 'endpoint') this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + minMs);
     const retryInMs = Math.round(Math.max(entry.dueMs, this.#pausedUntilMs) - nowMs);
     return { retryInMs, dropped: this.#shrink() };
   }
@@ -170,5 +170,5 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
 
 /** Returns the delay after this number of consecutive failures, 1 for the first. */
 export function deliveryDelayMs(failures: number, random: () => number): number {
-  return retryDelayMs({ failures, firstMs: firstDelayMs, mostMs: longestDelayMs, random });
+  return retryDelayMs({ failures, firstMs: firstDelayMs, maxMs: longestDelayMs, random });
 }

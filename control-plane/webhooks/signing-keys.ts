@@ -21,7 +21,7 @@ export function signatures(
 }
 
 /** Chosen: bounds the header if secrets are replaced faster than the overlap ends. */
-const mostReplaced = 4;
+const maxReplaced = 4;
 
 /** The secrets that sign now, those just replaced among them, so that receivers may change theirs a little later. */
 export class SigningKeys {
@@ -55,7 +55,7 @@ export class SigningKeys {
     const leaving = this.#secrets.map((secret) => ({ secret, untilMs }));
     this.#replaced = [...leaving, ...this.#replaced]
       .filter(({ secret }) => !secrets.includes(secret))
-      .slice(0, mostReplaced);
+      .slice(0, maxReplaced);
     this.#secrets = secrets;
     return true;
   }
@@ -68,10 +68,10 @@ export class SecretError extends Error {
 
 /** The secret that deliveries are signed with, as the Standard Webhooks write it: `whsec_` and base64. */
 const prefix = 'whsec_';
-const leastBytes = 24;
-const mostBytes = 64;
+const minBytes = 24;
+const maxBytes = 64;
 /** Chosen: the current secret and some that receivers may still use. */
-const mostSecrets = 4;
+const maxSecrets = 4;
 
 /**
  * Parses a variable or a file: the current secret and, separated by white space, other secrets that also sign while they are
@@ -80,8 +80,8 @@ const mostSecrets = 4;
 export function parseSigningSecrets(text: string): string[] {
   const secrets = text.split(/\s+/).filter((part) => part !== '');
   if (secrets.length === 0) throw new SecretError('the signing secret is empty');
-  if (secrets.length > mostSecrets) {
-    throw new SecretError(`there are ${secrets.length} signing secrets, the most is ${mostSecrets}`);
+  if (secrets.length > maxSecrets) {
+    throw new SecretError(`there are ${secrets.length} signing secrets, the most is ${maxSecrets}`);
   }
   secrets.forEach((secret, index) => {
     const problem = secretProblem(secret);
@@ -111,8 +111,8 @@ function secretProblem(secret: string): string | undefined {
   if (bytes.toString('base64') !== encoded) {
     return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, padded with =)`;
   }
-  if (bytes.length >= leastBytes && bytes.length <= mostBytes) return undefined;
-  return `must hold ${leastBytes} to ${mostBytes} bytes, it holds ${bytes.length}`;
+  if (bytes.length >= minBytes && bytes.length <= maxBytes) return undefined;
+  return `must hold ${minBytes} to ${maxBytes} bytes, it holds ${bytes.length}`;
 }
 
 /** The source of a secret: an environment variable, which never changes, or a file that is read again when it changes. */

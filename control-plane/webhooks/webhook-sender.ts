@@ -34,7 +34,7 @@ export type AttemptResult =
 /** Chosen: a receiver cannot pause an endpoint for longer at a time. */
 const longestRetryAfterMs = 3_600_000;
 /** Chosen: enough to reuse the connection for the next event after any reasonable response. */
-const mostAnswerBytes = 65_536;
+const maxAnswerBytes = 65_536;
 
 export class WebhookSender {
   readonly #options: WebhookSenderOptions;
@@ -114,7 +114,7 @@ async function readAway(response: Response): Promise<void> {
   try {
     for await (const chunk of response.body ?? []) {
       bytes += chunk.byteLength;
-      if (bytes > mostAnswerBytes) break;
+      if (bytes > maxAnswerBytes) break;
     }
   } catch {
     // The connection is lost with the rest of the body.

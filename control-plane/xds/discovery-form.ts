@@ -94,13 +94,13 @@ export class StateOfTheWorld implements DiscoveryForm {
 /** Chosen: the size of the names of 30,000 resources with their versions. Clients of Weir list up to 3 MiB. */
 export const longestRequestBytes = 4 * 1024 * 1024;
 /** Chosen: a client that wants more resources wants all. */
-const mostNames = 1_000;
+const maxNames = 1_000;
 /** The number of resources that Weir's limiter lists before it rejects everything. */
-const mostRejected = 1_000;
+const maxRejected = 1_000;
 /** Chosen: the same bound as in Weir's limiter. The message is shown in a condition. */
 const longestMessage = 1_024;
 /** Chosen: in a rollout, the limiters of a fleet reject in two ways. */
-const keptLists = 64;
+const maxLists = 64;
 /**
  * Chosen: the name of a merged domain of 253 characters takes up to 513 (with `domain ` before it, and two for some characters),
  * and the name of an object 317.
@@ -150,9 +150,9 @@ export class Incremental implements DiscoveryForm {
     const names = new Set(this.#names);
     for (const name of less) names.delete(name);
     for (const name of more) if (name !== '*') names.add(name);
-    if (names.size > mostNames) {
+    if (names.size > maxNames) {
       return {
-        problem: `subscribes to ${names.size} names of resources, the bound is ${mostNames}: * is all`,
+        problem: `subscribes to ${names.size} names of resources, the bound is ${maxNames}: * is all`,
       };
     }
     this.#names = names;
@@ -211,21 +211,21 @@ export class RejectedLists {
     const list = this.#kept.has(key) ? this.#kept.get(key) : readLists(listed);
     this.#kept.delete(key);
     this.#kept.set(key, list);
-    if (this.#kept.size > keptLists) this.#kept.delete(this.#kept.keys().next().value as string);
+    if (this.#kept.size > maxLists) this.#kept.delete(this.#kept.keys().next().value as string);
     return list;
   }
 }
 
 function readLists(details: readonly Any[]): RejectedResource[] | undefined {
   const listed = details.map(({ value }) =>
-    fieldCount(value) <= mostRejected ? decode(RefusedResourcesSchema, value) : undefined,
+    fieldCount(value) <= maxRejected ? decode(RefusedResourcesSchema, value) : undefined,
   );
   const resources = listed.flatMap((list) => list?.resources ?? []);
   // The name must be complete, because it is compared with the names of resources. A part of one would leave its object
   // Programmed.
   const isBad = ({ name }: RejectedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
-  if (isNoList || resources.length > mostRejected) return undefined;
+  if (isNoList || resources.length > maxRejected) return undefined;
   return resources.map(({ name, message }) => ({ name, message: message.slice(0, longestMessage + 3) }));
 }
 
@@ -238,19 +238,19 @@ const sotwFields: BoundedFields = { node: 2, error: 6 };
 const deltaFields: BoundedFields = { node: 1, error: 7 };
 
 /** Chosen: more than a limiter claims in one request. A decoded small field takes many times its bytes. */
-const mostFields = 100_000;
+const maxFields = 100_000;
 /** Chosen: the node of an Envoy, which lists its extensions, has about 80 KiB. */
 const longestNodeBytes = 256 * 1024;
 /** Chosen: the number of fields of an error. */
-const mostErrorFields = 100;
+const maxErrorFields = 100;
 
 /** Returns whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
 function isBounded(bytes: Uint8Array, { node, error }: BoundedFields): boolean {
   const count = fieldCount(bytes, (number, value) => {
     if (number === node) return value.length <= longestNodeBytes;
-    return number !== error || fieldCount(value) <= mostErrorFields;
+    return number !== error || fieldCount(value) <= maxErrorFields;
   });
-  return count <= mostFields;
+  return count <= maxFields;
 }
 
 /** Returns the number of fields. Infinity for bytes that are not a message, or that have a bad field. */
@@ -258,7 +258,7 @@ function fieldCount(bytes: Uint8Array, isGood?: (number: number, value: Uint8Arr
   const reader = new BinaryReader(bytes);
   let count = 0;
   try {
-    for (; reader.pos < reader.len && count <= mostFields; count += 1) {
+    for (; reader.pos < reader.len && count <= maxFields; count += 1) {
       const [number, type] = reader.tag();
       if (isGood === undefined || type !== WireType.LengthDelimited) reader.skip(type, number);
       else if (!isGood(number, reader.bytes())) return Number.POSITIVE_INFINITY;

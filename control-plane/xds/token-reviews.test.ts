@@ -45,7 +45,7 @@ function reviews(
       return answer(token);
     },
     perSecond: 100,
-    mostKnown: 100,
+    maxKnown: 100,
     clock,
     timers,
     reviewed: (outcome) => outcomes.push(outcome),
@@ -149,7 +149,7 @@ describe('TokenReviews', () => {
   });
 
   it('remembers no more good tokens than it may', async () => {
-    const outcome = reviews({ mostKnown: 2 });
+    const outcome = reviews({ maxKnown: 2 });
     const [first, ...rest] = [newToken(), newToken(), newToken()];
     for (const token of [first as string, ...rest]) await outcome(token);
     for (const token of rest) expect(outcome(token)).toMatchObject({ is: 'known' });
@@ -290,7 +290,7 @@ describe('TokenReviews', () => {
       audience,
       review: answer,
       perSecond: 1,
-      mostKnown: 9,
+      maxKnown: 9,
       clock,
       timers,
       reviewed: () => {},

@@ -33,7 +33,7 @@ export interface TokenReviewsOptions {
   review: ReviewToken;
   perSecond: number;
   /** The maximum number of cached valid tokens. */
-  mostKnown: number;
+  maxKnown: number;
   clock: Clock;
   timers: Timers;
   reviewed(outcome: ReviewOutcome): void;
@@ -44,17 +44,17 @@ export interface TokenReviewsOptions {
 const freshMs = 60_000;
 /** Chosen: a token may be used before the API server knows its account. */
 const badMs = 10_000;
-const mostBad = 1_000;
-const mostAtOnce = 8;
+const maxBad = 1_000;
+const maxAtOnce = 8;
 /** Chosen, of bad tokens of one address. */
 const badOfOne = { burst: 30, perSecond: 1 };
 /** Chosen, in seconds of reviews: who would wait longer is better asked to come again. */
 const longestWaitSeconds = 5;
-const mostWaiting = 256;
+const maxWaiting = 256;
 /** Chosen: the number of tokens that were asked to retry, at about 100 bytes each. */
-const mostTurnedAway = 20_000;
+const maxTurnedAway = 20_000;
 /** Chosen: from this number on, addresses without recent bad tokens are dropped. */
-const mostIdleLanes = 256;
+const maxIdleLanes = 256;
 
 interface QueuedReview {
   token: string;
@@ -84,7 +84,7 @@ interface Good {
 export class TokenReviews {
   readonly #options: TokenReviewsOptions;
   readonly #bucket: PacingTokenBucket;
-  readonly #mostWaiting: number;
+  readonly #maxWaiting: number;
   /** The one that was confirmed longest ago comes first. */
   readonly #good = new Map<string, Good>();
   /** The time until which a bad token is not reviewed again. */
@@ -106,7 +106,7 @@ export class TokenReviews {
     const { perSecond } = options;
     this.#options = options;
     this.#bucket = new PacingTokenBucket({ burst: perSecond, perSecond });
-    this.#mostWaiting = Math.min(mostWaiting, longestWaitSeconds * perSecond);
+    this.#maxWaiting = Math.min(maxWaiting, longestWaitSeconds * perSecond);
   }
 
   /** Returns the outcome at once if it is cached. `address`: the address of the client. */
@@ -158,14 +158,14 @@ export class TokenReviews {
   #forgetIdleLanes(nowMs: number): void {
     for (const [network, { budget, waiting }] of this.#lanes) {
       const isIdle = waiting.length === 0 && budget.waitMs(nowMs, badOfOne.burst) === 0;
-      if (this.#lanes.size < mostIdleLanes || !isIdle) return;
+      if (this.#lanes.size < maxIdleLanes || !isIdle) return;
       this.#lanes.delete(network);
     }
   }
 
   /** Returns why there is no room. Undefined if there is. A token that retries takes the room of one that does not. */
   #fullReason(lane: Lane, comesAgain: boolean, nowMs: number): string | undefined {
-    if (this.#waiting >= this.#mostWaiting) return 'too many tokens wait for a review by the API server';
+    if (this.#waiting >= this.#maxWaiting) return 'too many tokens wait for a review by the API server';
     const waitMs = lane.budget.waitMs(nowMs, lane.waiting.length + 1);
     if (waitMs <= longestWaitSeconds * 1000) return undefined;
     const last = comesAgain ? lane.waiting.findLastIndex((other) => !other.comesAgain) : -1;
@@ -179,7 +179,7 @@ export class TokenReviews {
 
   #turnAway(hash: string): void {
     this.#turnedAway.set(hash, true);
-    forgetOldest(this.#turnedAway, mostTurnedAway);
+    forgetOldest(this.#turnedAway, maxTurnedAway);
   }
 
   #notAsked(reason: string): TokenOutcome {
@@ -201,7 +201,7 @@ export class TokenReviews {
     const { clock, timers } = this.#options;
     this.#callOff?.();
     this.#callOff = undefined;
-    while (this.#running < mostAtOnce) {
+    while (this.#running < maxAtOnce) {
       const nowMs = clock.monotonicMs();
       const waitMs = this.#nextWaitMs(nowMs);
       if (waitMs === undefined) return;
@@ -264,7 +264,7 @@ export class TokenReviews {
     this.#good.delete(hash);
     this.#bad.delete(hash);
     this.#bad.set(hash, clock.monotonicMs() + badMs);
-    forgetOldest(this.#bad, mostBad);
+    forgetOldest(this.#bad, maxBad);
     return unknownToken;
   }
 
@@ -276,7 +276,7 @@ export class TokenReviews {
     const good = { user, podUid, expiresMs, freshUntilMs: this.#options.clock.monotonicMs() + freshMs };
     this.#good.delete(hash);
     this.#good.set(hash, good);
-    forgetOldest(this.#good, this.#options.mostKnown);
+    forgetOldest(this.#good, this.#options.maxKnown);
     return known(good);
   }
 }
@@ -295,9 +295,9 @@ function notNow(reason: string): TokenOutcome {
   return { is: 'open', reason };
 }
 
-function forgetOldest(map: Map<string, unknown>, most: number): void {
+function forgetOldest(map: Map<string, unknown>, max: number): void {
   for (const key of map.keys()) {
-    if (map.size <= most) return;
+    if (map.size <= max) return;
     map.delete(key);
   }
 }

@@ -237,7 +237,7 @@ export class XdsServer {
       ...this.#options,
       ...serviceAccounts,
       // Each limiter has a token, and will soon have another one.
-      mostKnown: 2 * streams.maxStreams,
+      maxKnown: 2 * streams.maxStreams,
       reviewed: (outcome) => metrics.tokenReviewed(outcome),
       failed: (reason) => this.#reviewFailures.note(reason),
     });

@@ -1,9 +1,9 @@
 import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
-import type { Bound } from './bound.ts';
+import type { AlgorithmBound } from './algorithm-bound.ts';
 
 /** Counting with an algorithm in a limiter. `rules/algorithms/` describes the algorithm for rules. */
 export interface CountingAlgorithm {
-  newBound(numbers: LimitNumbers): Bound;
+  newBound(numbers: LimitNumbers): AlgorithmBound;
   /** Lifetime of a counter: from its first hit if its key names a window, otherwise from its last. */
   lifeSeconds(numbers: LimitNumbers): number;
   /** How long a client should wait if nothing is known of a counter without a window's end. */
@@ -21,13 +21,13 @@ export interface AlgorithmLua {
   /** Functions that the bodies below need. */
   readonly helpers: string;
   /**
-   * The methods of `Bound` in Lua. They return three numbers; `room` and `mostTaken` return one. `take` and `giveBack` can read
+   * The methods of `Bound` in Lua. They return three numbers; `room` and `maxTaken` return one. `take` and `giveBack` can read
    * `hits`.
    */
   readonly stateAt: string;
   readonly room: string;
   readonly take: string;
-  readonly mostTaken: string;
+  readonly maxTaken: string;
   readonly giveBack: string;
   /**
    * The body of `Bound.giveBackOf`: returns three numbers and the hits that were given back, at most `hits`. It knows `charge` with

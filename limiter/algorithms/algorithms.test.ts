@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { CountingAlgorithm } from './algorithm.ts';
-import { type Bound, type Charge, type CounterState, largestExactNumber, nothingReturned } from './bound.ts';
+import {
+  type AlgorithmBound,
+  type Charge,
+  type CounterState,
+  largestExactNumber,
+  nothingReturned,
+} from './algorithm-bound.ts';
 import { FixedWindow, fixedWindow } from './fixed-window.ts';
 import { SlidingWindow, slidingWindow } from './sliding-window.ts';
 import { TokenBucket, tokenBucket } from './token-bucket.ts';
@@ -19,7 +25,7 @@ it.each<[string, CountingAlgorithm, number, number, number]>([
   expect(algorithm.secondsUncounted(numbers)).toBe(wait);
 });
 
-it.each<[string, Bound]>([
+it.each<[string, AlgorithmBound]>([
   ['fixed 7', new FixedWindow(7)],
   ['sliding 7 60000000 1 60000000', new SlidingWindow({ requests: 7, windowMicros: minuteMicros })],
   // Ten microseconds to a tick, because 10^9 x 6 x 10^7 would not be exact.
@@ -45,7 +51,7 @@ describe('a fixed window', () => {
   const bound = new FixedWindow(10);
 
   it('counts as far as numbers are exact', () => {
-    expect(bound.mostTaken([largestExactNumber - 3, 0, 0])).toBe(3);
+    expect(bound.maxTaken([largestExactNumber - 3, 0, 0])).toBe(3);
     expect(bound.take([largestExactNumber - 3, 0, 0], 3)).toEqual([largestExactNumber, 0, 0]);
   });
 
@@ -67,8 +73,8 @@ describe('a sliding window', () => {
   const window = 1_000;
 
   it('counts as far as the sum of both windows is exact', () => {
-    expect(bound.mostTaken([window, 4, largestExactNumber - 10])).toBe(6);
-    expect(bound.mostTaken([window, largestExactNumber, 4])).toBe(0);
+    expect(bound.maxTaken([window, 4, largestExactNumber - 10])).toBe(6);
+    expect(bound.maxTaken([window, largestExactNumber, 4])).toBe(0);
   });
 
   it.each<[string, number, number, CounterState, number]>([

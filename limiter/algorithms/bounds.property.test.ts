@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { Bound, CounterState } from './bound.ts';
+import type { AlgorithmBound, CounterState } from './algorithm-bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -32,7 +32,7 @@ const steps = fc.array(
 );
 
 function agree(
-  bound: Bound,
+  bound: AlgorithmBound,
   model: BoundModel,
   windowMicros: number,
   plan: typeof steps extends fc.Arbitrary<infer T> ? T : never,
@@ -57,12 +57,12 @@ function agree(
   }
 }
 
-function roomAt(bound: Bound, held: CounterState, at: number): number {
+function roomAt(bound: AlgorithmBound, held: CounterState, at: number): number {
   return bound.room(bound.stateAt(held, at), at);
 }
 
 /** Expects that the wait until so many hits pass is neither too short nor too long. */
-function expectWait(bound: Bound, held: CounterState, now: number, hits: number): void {
+function expectWait(bound: AlgorithmBound, held: CounterState, now: number, hits: number): void {
   const wait = bound.untilRoomMicros(held, now, hits);
   if (hits > bound.capacity) return;
   expect(wait === 0).toBe(hits <= roomAt(bound, held, now));
@@ -71,7 +71,7 @@ function expectWait(bound: Bound, held: CounterState, now: number, hits: number)
 }
 
 /** Expects that a counter differs from a new one just until it is unused. */
-function expectUnused(bound: Bound, held: CounterState, now: number): void {
+function expectUnused(bound: AlgorithmBound, held: CounterState, now: number): void {
   const wait = bound.untilUnusedMicros(held, now);
   const isNew = (at: number): boolean =>
     isDeepStrictEqual(bound.stateAt(held, at), bound.stateAt(undefined, at));
@@ -132,8 +132,8 @@ describe('a sliding window', () => {
     const window = Math.floor(start / 60_000_000);
     expect(bound.stateAt([window + 1, 3, 4], start)).toEqual([window + 1, 3, 4]);
     expect(bound.stateAt([window + 9, 3, 4], start)).toEqual([window, 0, 7]);
-    const most = Number.MAX_SAFE_INTEGER;
-    expect(bound.stateAt([window + 9, most, 4], start)).toEqual([window, 0, most]);
+    const max = Number.MAX_SAFE_INTEGER;
+    expect(bound.stateAt([window + 9, max, 4], start)).toEqual([window, 0, max]);
     expect(bound.stateAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
     expect(bound.stateAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
   });
@@ -152,7 +152,7 @@ describe('a sliding window', () => {
   });
 });
 
-it.each<[string, Bound]>([
+it.each<[string, AlgorithmBound]>([
   ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
   ['a token bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
 ])('%s has no more room when the clock goes back', (_, bound) => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { type BucketCase, bucketCases } from '../../test/stores/algorithm-cases.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { CounterState } from './bound.ts';
+import type { CounterState } from './algorithm-bound.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** A token bucket in whole numbers without a bound. Times are parts of a microsecond, `requests` of the limit to each. */
@@ -27,7 +27,7 @@ class ExactBucket {
   }
 
   state(time: bigint): bigint {
-    return least(most(time, this.#now), this.#now + this.capacity * this.#token);
+    return min(max(time, this.#now), this.#now + this.capacity * this.#token);
   }
 
   room(time: bigint): bigint {
@@ -39,19 +39,19 @@ class ExactBucket {
   }
 
   giveBack(time: bigint, hits: bigint): bigint {
-    return most(this.#now, time - hits * this.#token);
+    return max(this.#now, time - hits * this.#token);
   }
 
   giveBackOf({ charge, returned, hits }: BucketCase, time: bigint): { time: bigint; given: bigint } {
     const since = this.time(returned) - this.time(charge.returned);
-    const ofOthers = least(since, least(this.capacity, BigInt(charge.others)) * this.#token);
+    const ofOthers = min(since, min(this.capacity, BigInt(charge.others)) * this.#token);
     const own = this.state(this.state(this.time(charge.held)) - ofOthers);
-    const given = least(BigInt(hits), this.#missing(own));
-    return { time: this.state(time - least(given * this.#token, own - this.#now)), given };
+    const given = min(BigInt(hits), this.#missing(own));
+    return { time: this.state(time - min(given * this.#token, own - this.#now)), given };
   }
 
   untilRoom(time: bigint, hits: bigint): bigint {
-    return up(most(0n, this.take(time, hits) - this.#now - this.capacity * this.#token), this.parts);
+    return up(max(0n, this.take(time, hits) - this.#now - this.capacity * this.#token), this.parts);
   }
 
   untilUnused(time: bigint): bigint {
@@ -64,8 +64,8 @@ class ExactBucket {
   }
 }
 
-const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
-const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+const min = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const up = (amount: bigint, unit: bigint): bigint => (amount + unit - 1n) / unit;
 
 function forEachCase(check: (one: BucketCase, exact: ExactBucket, held: CounterState) => void): void {
@@ -86,7 +86,7 @@ describe('a token bucket computes what whole numbers without a bound give', () =
       expect(bound.used(held, bound.room(held, nowMicros))).toBe(
         bound.capacity - bound.room(held, nowMicros),
       );
-      expect(bound.mostTaken(held, nowMicros)).toBe(bound.room(held, nowMicros));
+      expect(bound.maxTaken(held, nowMicros)).toBe(bound.room(held, nowMicros));
     });
   });
 
@@ -143,7 +143,7 @@ describe('a token bucket computes what whole numbers without a bound give', () =
         const [parts, token] = [BigInt(one.requests), BigInt(one.windowMicros)];
         const full = BigInt(one.burst) * token;
         const free = BigInt(Math.floor(freeShare * one.burst)) * token;
-        const time = most(0n, least(full, full - free + laterParts));
+        const time = max(0n, min(full, full - free + laterParts));
         const held: CounterState = [Number(time / parts), Number(time % parts), one.requests];
         expect(BigInt(bound.room(held, 0))).toBe((full - time) / token);
       }),

@@ -1,18 +1,18 @@
 import type { CountingAlgorithm } from './algorithm.ts';
 import {
-  type Bound,
+  type AlgorithmBound,
   type Charge,
   type CounterState,
   largestExactNumber,
   type ReturnRequest,
   type ReturnResult,
-} from './bound.ts';
+} from './algorithm-bound.ts';
 
 /**
  * A fixed window among several limits of a rule. Its key names the window, so the counter does not know the time. The state is the
  * total.
  */
-export class FixedWindow implements Bound {
+export class FixedWindow implements AlgorithmBound {
   readonly holdsTotal = true;
   readonly capacity: number;
   readonly scriptText: string;
@@ -38,7 +38,7 @@ export class FixedWindow implements Bound {
     return total;
   }
 
-  mostTaken([total]: CounterState): number {
+  maxTaken([total]: CounterState): number {
     return largestExactNumber - total;
   }
 
@@ -72,7 +72,7 @@ export const fixedWindow: CountingAlgorithm = {
     stateAt: 'return a or 0, 0, 0',
     room: 'return math.max(0, bound[2] - a)',
     take: 'return a + hits, 0, 0',
-    mostTaken: 'return max - a',
+    maxTaken: 'return max - a',
     giveBack: 'return math.max(0, a - hits), 0, 0',
     giveBackOf: `
 local given = charge.isHere and math.min(hits, a) or 0

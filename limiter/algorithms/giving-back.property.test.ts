@@ -13,7 +13,7 @@ import {
   settleCall,
   type TestCall,
 } from '../../test/support/reservation-calls.ts';
-import type { Bound } from './bound.ts';
+import type { AlgorithmBound } from './algorithm-bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -48,7 +48,7 @@ interface Played {
 
 /** Returns the final amount of every call, at the time when it was made. */
 function played(
-  bound: Bound,
+  bound: AlgorithmBound,
   steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[],
 ): Played {
   const clock = new ManualClock(Date.UTC(2026, 5));

@@ -9,11 +9,11 @@ const unknown = matchedLimit({ algorithm: 7 as Algorithm });
 describe('how limiters count', () => {
   it.each(Object.entries(Algorithm))('%s is as its rules say', (_, algorithm) => {
     const limit = matchedLimit({ algorithm, requestsPerUnit: 10 });
-    const { steady, mostAtOnce } = algorithmOf(limit);
+    const { steady, maxAtOnce } = algorithmOf(limit);
     const bound = boundOf(limit);
     expect(bound.holdsTotal).toBe(steady === undefined);
-    expect(bound.capacity).toBe(mostAtOnce({ requests: 10, burst: 10 }));
-    expect(boundOf({ ...limit, requestsPerUnit: 0 }).capacity).toBe(mostAtOnce({ requests: 0, burst: 0 }));
+    expect(bound.capacity).toBe(maxAtOnce({ requests: 10, burst: 10 }));
+    expect(boundOf({ ...limit, requestsPerUnit: 0 }).capacity).toBe(maxAtOnce({ requests: 0, burst: 0 }));
   });
 
   it('is no way of another algorithm where the number is not known', () => {

@@ -1,12 +1,12 @@
 import type { CountingAlgorithm } from './algorithm.ts';
 import {
-  type Bound,
+  type AlgorithmBound,
   type Charge,
   type CounterState,
   largestExactNumber,
   type ReturnRequest,
   type ReturnResult,
-} from './bound.ts';
+} from './algorithm-bound.ts';
 
 /**
  * Two neighboring windows, aligned to the epoch. The previous one counts with the share of it that the last window's length still
@@ -16,7 +16,7 @@ import {
  * The rest is measured in ticks. A tick is a microsecond, or the power of ten of them with which requests x ticks of a window stay
  * exact. Elapsed ticks are rounded down, so that no more passes than the formula allows.
  */
-export class SlidingWindow implements Bound {
+export class SlidingWindow implements AlgorithmBound {
   readonly holdsTotal = false;
   readonly capacity: number;
   readonly scriptText: string;
@@ -62,7 +62,7 @@ export class SlidingWindow implements Bound {
     return this.capacity - room;
   }
 
-  mostTaken([, former, current]: CounterState): number {
+  maxTaken([, former, current]: CounterState): number {
     return Math.max(0, largestExactNumber - former - current);
   }
 
@@ -87,11 +87,11 @@ export class SlidingWindow implements Bound {
   }
 
   untilRoomMicros([window, former, current]: CounterState, nowMicros: number, hits = 1): number {
-    const most = this.capacity - hits;
-    if (most < 0) return this.#windowMicros;
+    const max = this.capacity - hits;
+    if (max < 0) return this.#windowMicros;
     const elapsedMicros = nowMicros - window * this.#windowMicros;
-    if (current <= most) return Math.max(0, this.#freeFrom(former, most - current) - elapsedMicros);
-    return this.#windowMicros - elapsedMicros + this.#freeFrom(current, most);
+    if (current <= max) return Math.max(0, this.#freeFrom(former, max - current) - elapsedMicros);
+    return this.#windowMicros - elapsedMicros + this.#freeFrom(current, max);
   }
 
   untilUnusedMicros([window, former, current]: CounterState, nowMicros: number): number {
@@ -129,7 +129,7 @@ return math.max(0, floor((bound[2] * ticks - b * restTicks) / ticks) - c)`,
     giveBack: `
 local fromCurrent = math.min(c, hits)
 return a, math.max(0, b - (hits - fromCurrent)), c - fromCurrent`,
-    mostTaken: 'return math.max(0, max - b - c)',
+    maxTaken: 'return math.max(0, max - b - c)',
     giveBackOf: `
 if charge.a >= a then
   local given = math.min(hits, c)

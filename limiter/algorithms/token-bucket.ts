@@ -1,6 +1,6 @@
 import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
 import type { CountingAlgorithm } from './algorithm.ts';
-import type { Bound, Charge, CounterState, ReturnRequest, ReturnResult } from './bound.ts';
+import type { AlgorithmBound, Charge, CounterState, ReturnRequest, ReturnResult } from './algorithm-bound.ts';
 
 /**
  * A bucket of `burst` tokens that fills at `requests` per window, as the generic cell rate algorithm. The only state is the time at
@@ -8,7 +8,7 @@ import type { Bound, Charge, CounterState, ReturnRequest, ReturnResult } from '.
  * time that fills a whole bucket. So never more than burst + rate x t passes in any time t.
  * The state is whole microseconds, the rest, and the parts that the rest counts: `requests` of the limit that wrote it.
  */
-export class TokenBucket implements Bound {
+export class TokenBucket implements AlgorithmBound {
   readonly holdsTotal = false;
   readonly capacity: number;
   readonly scriptText: string;
@@ -77,7 +77,7 @@ export class TokenBucket implements Bound {
   }
 
   /** Returns the room, because a bucket never goes below empty. */
-  mostTaken(held: CounterState, nowMicros: number): number {
+  maxTaken(held: CounterState, nowMicros: number): number {
     return this.room(held, nowMicros);
   }
 
@@ -101,8 +101,8 @@ export class TokenBucket implements Bound {
     const parts = held[2];
     const none: CounterState = [0, 0, parts];
     const since = minus(inParts(returned, parts), inParts(charge.returned, parts));
-    const most = this.take(none, Math.min(this.capacity, charge.others));
-    const isBack = minus(this.stateAt(charge.held, nowMicros), isLater(since, most) ? most : since);
+    const max = this.take(none, Math.min(this.capacity, charge.others));
+    const isBack = minus(this.stateAt(charge.held, nowMicros), isLater(since, max) ? max : since);
     const own = this.stateAt(isBack, nowMicros);
     const left = this.capacity - this.room(own, nowMicros);
     const given = Math.min(hits, left);
@@ -118,9 +118,9 @@ export class TokenBucket implements Bound {
     // The furthest time at which so many hits still fit. A sum of times might not be exact.
     const [taken, takenRest] = this.take([0, 0, this.#requests], hits);
     const isBorrowed = takenRest > this.#fullRest;
-    const most = this.#fullWhole - taken - (isBorrowed ? 1 : 0);
-    const mostRest = this.#fullRest - takenRest + (isBorrowed ? this.#requests : 0);
-    return Math.max(0, held[0] - nowMicros - most + (held[1] > mostRest ? 1 : 0));
+    const max = this.#fullWhole - taken - (isBorrowed ? 1 : 0);
+    const maxRest = this.#fullRest - takenRest + (isBorrowed ? this.#requests : 0);
+    return Math.max(0, held[0] - nowMicros - max + (held[1] > maxRest ? 1 : 0));
   }
 
   untilUnusedMicros([whole, rest]: CounterState, nowMicros: number): number {
@@ -203,7 +203,7 @@ whole, rest = a - whole, b - rest
 if rest < 0 then whole, rest = whole - 1, rest + parts end
 if whole < now then return now, 0, parts end
 return whole, rest, parts`,
-    mostTaken: 'return roomOfBucket(bound, a, b)',
+    maxTaken: 'return roomOfBucket(bound, a, b)',
     giveBackOf: `
 local parts = bound[3]
 local function inParts(time)
@@ -216,8 +216,8 @@ local function minus(whole, rest, less, lessRest)
 end
 local whole, rest = inParts(returned)
 local since, sinceRest = minus(whole, rest, inParts(charge.returned))
-local most, mostRest = takeOfBucket(bound, 0, 0, math.min(bound[2], charge.others))
-if most < since or (most == since and mostRest < sinceRest) then since, sinceRest = most, mostRest end
+local most, maxRest = takeOfBucket(bound, 0, 0, math.min(bound[2], charge.others))
+if most < since or (most == since and maxRest < sinceRest) then since, sinceRest = most, maxRest end
 local own, ownRest = stateAt(bound, charge.a, charge.b, charge.c)
 own, ownRest = minus(own, ownRest, since, sinceRest)
 own, ownRest = stateAt(bound, own, ownRest, parts)

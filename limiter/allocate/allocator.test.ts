@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { plainCounter } from '../stores/operation.ts';
 import { Allocator, tickMs } from './allocator.ts';
-import type { Assignment, Form, PoolTerms, Share } from './terms.ts';
+import type { Assignment, AssignmentForm, PoolTerms, Share } from './terms.ts';
 
 let nowMs: number;
 let allocator: Allocator;
@@ -14,7 +14,7 @@ beforeEach(() => {
   allocator = new Allocator({ store, clock, random: () => 0.5, limiter: 'limiter' });
 });
 
-function termsOf(requests: number, form: Form = 'exact'): PoolTerms {
+function termsOf(requests: number, form: AssignmentForm = 'exact'): PoolTerms {
   const limit = {
     ...{ requests, lengthSeconds: 60, hasBurst: false },
     counter: plainCounter('counter', { perSecond: false, capacity: requests }),

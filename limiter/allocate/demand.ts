@@ -27,7 +27,7 @@ export interface FormRules {
   /** Returns how many hits of the current window may be charged by now. */
   released(limit: AccountedLimit, nowMs: number): number;
   /** Returns what a client needs. `most`: an equal share. `leftSeconds`: until the window ends. */
-  need(perSecond: number, most: number, leftSeconds: number): number;
+  need(perSecond: number, max: number, leftSeconds: number): number;
   /** Returns the hits of the current window that meet a need. */
   claim(need: number, rate: number, limit: AccountedLimit, released: number, nowMs: number): number;
   /**
@@ -56,7 +56,7 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
     for (const member of members) {
       const claim = claims[count] ?? { weight: 0, charged: 0, need: 0 };
       claims[count++] = claim;
-      const keeps = member.keptOf(account);
+      const keeps = member.usableOf(account);
       // For a refilling bucket, `keeps` includes what was used of it.
       const used = rules.refills ? 0 : member.usedIn(account);
       claim.weight = member.holder.weight;
@@ -79,14 +79,14 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
  * what it has.
  */
 export function needOf(pool: SharedPool, { rate, holder: { weight } }: PoolClient, nowMs: number): number {
-  let most = Number.POSITIVE_INFINITY;
+  let max = Number.POSITIVE_INFINITY;
   let fair = Number.POSITIVE_INFINITY;
   let leftSeconds = Number.POSITIVE_INFINITY;
   for (const { terms, current } of pool.limits) {
     const share = (terms.requests * weight) / Math.max(weight, pool.weight + current.othersHungry);
-    most = Math.min(most, share);
+    max = Math.min(max, share);
     fair = Math.min(fair, share / terms.lengthSeconds);
     leftSeconds = Math.min(leftSeconds, (current.endMs - nowMs) / 1000);
   }
-  return pool.rules.need(rate ?? fair, most, leftSeconds);
+  return pool.rules.need(rate ?? fair, max, leftSeconds);
 }

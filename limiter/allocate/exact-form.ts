@@ -31,11 +31,11 @@ export const exactForm: FormRules = {
     return requests * Math.min(1, released);
   },
 
-  need(perSecond, most, leftSeconds) {
+  need(perSecond, max, leftSeconds) {
     const expected = perSecond * Math.min(aheadSeconds, Math.max(aheadSeconds / 3, leftSeconds));
     // Two standard deviations of random arrivals are added.
     const needed = Math.ceil(expected + 2 * Math.sqrt(expected)) + (perSecond > 0 ? 1 : 0);
-    return Math.min(Math.max(1, most), needed);
+    return Math.min(Math.max(1, max), needed);
   },
 
   /** For as long as a steady flow would use the released hits, the needs of others are ignored. */
@@ -49,13 +49,13 @@ export const exactForm: FormRules = {
     const left = lasting?.likelyLeft ?? 0;
     const { newest } = member.grants;
     let room = need;
-    let most = Number.POSITIVE_INFINITY;
+    let max = Number.POSITIVE_INFINITY;
     for (const { level, current } of limits) {
       const hits = level * member.holder.weight - member.usedIn(current);
-      most = Math.min(most, hits);
-      room = Math.min(room, hits - member.keptOf(current));
+      max = Math.min(max, hits);
+      room = Math.min(room, hits - member.usableOf(current));
     }
-    if (isChanged && left > most) return exactBucket(Math.max(0, Math.floor(room)));
+    if (isChanged && left > max) return exactBucket(Math.max(0, Math.floor(room)));
     // Rounded up or down at random, so that clients with shares below one take turns.
     const tokens = Math.floor(room + (room < need ? random() : 0));
     if (tokens > left && left * 1.1 < need) return exactBucket(tokens);
@@ -65,10 +65,10 @@ export const exactForm: FormRules = {
   },
 
   within(bucket, newest, limits) {
-    let least = bucket.tokens;
-    for (const { accounts } of limits) for (const { free } of accounts) least = Math.min(least, free);
-    if (least === bucket.tokens) return bucket;
-    return least > (newest?.likelyLeft ?? 0) ? { ...bucket, tokens: least } : undefined;
+    let min = bucket.tokens;
+    for (const { accounts } of limits) for (const { free } of accounts) min = Math.min(min, free);
+    if (min === bucket.tokens) return bucket;
+    return min > (newest?.likelyLeft ?? 0) ? { ...bucket, tokens: min } : undefined;
   },
 
   clearsFromMs(limits) {

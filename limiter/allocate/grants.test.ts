@@ -7,7 +7,7 @@ const window = [0, 60_000] as const;
 
 function report(grants: Grants, allowed: number, isDenied: boolean, nowMs: number, windowMs: number) {
   const used = { allowed, denied: isDenied ? 1 : 0 };
-  const { over, returned } = grants.report(used, nowMs, { windowMs, most: 1_000 });
+  const { over, returned } = grants.report(used, nowMs, { windowMs, max: 1_000 });
   return { over, returned };
 }
 
@@ -34,7 +34,7 @@ describe('what a client may still use', () => {
   it('is used up by hits that can be of it; what another limiter may have sent is bounded', () => {
     const grants = new Grants({ refills: false, settleMs: 6_000 }, 0);
     const reported = (allowed: number, nowMs: number) =>
-      grants.report({ allowed, denied: 0 }, nowMs, { windowMs: 0, most: 300 });
+      grants.report({ allowed, denied: 0 }, nowMs, { windowMs: 0, max: 300 });
     expect(reported(200, 0)).toMatchObject({ own: 0, over: 0 });
     grants.send(exactBucket(70), 0, 21_000);
     expect(reported(90, 1_000)).toMatchObject({ own: 70, over: 0 });
@@ -122,9 +122,9 @@ describe('buckets that refill', () => {
     for (const windowSeconds of [1, 7, 20, 60, 3_600]) {
       for (let hits = 1; hits < 2_000; hits += hits < 100 ? 1 : 37) {
         const bucket = refillingBucket(hits, windowSeconds, true);
-        const most = hitsOf(bucket, windowSeconds);
-        expect(most).toBeLessThanOrEqual(hits);
-        expect(most).toBeGreaterThan(hits > windowSeconds ? 0.6 * hits : 0);
+        const max = hitsOf(bucket, windowSeconds);
+        expect(max).toBeLessThanOrEqual(hits);
+        expect(max).toBeGreaterThan(hits > windowSeconds ? 0.6 * hits : 0);
       }
     }
     expect(refillingBucket(0.9, 60, true)).toEqual(nothing);

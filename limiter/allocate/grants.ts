@@ -29,7 +29,7 @@ class Grant {
  * Chosen: as many as may be sent in a tick.
  */
 const spares: Grant[] = [];
-const mostSpares = 10_000;
+const maxSpares = 10_000;
 
 /** Chosen: a grant sent within this time after a report was in effect for the whole interval of the next report. */
 const appliedMs = 1_000;
@@ -51,13 +51,13 @@ class Flow {
     this.#seconds = seconds;
   }
 
-  get most(): number {
+  get max(): number {
     return this.#before + this.#tokens + Math.floor((this.#seconds * this.#perFill) / this.#fillSeconds);
   }
 
   add({ tokens, perFill, fillSeconds, isFresh }: GrantedBucket): void {
     if (isFresh) {
-      this.#before = this.most;
+      this.#before = this.max;
       this.#tokens = 0;
       this.#perFill = 0;
     }
@@ -168,7 +168,7 @@ export class Grants {
       whole.add(next);
       inUse.add(next);
     }
-    return used === undefined ? whole.most : Math.min(whole.most, used + inUse.most);
+    return used === undefined ? whole.max : Math.min(whole.max, used + inUse.max);
   }
 
   /**
@@ -179,14 +179,14 @@ export class Grants {
   report(
     { allowed, denied }: Used,
     nowMs: number,
-    { windowMs, most }: { windowMs: number; most: number },
+    { windowMs, max }: { windowMs: number; max: number },
   ): { own: number; over: number; returned: number } {
     const newest = this.#newest;
     if (newest !== undefined) {
       const wasThere = newest.sentMs < this.#reportedMs + appliedMs;
       newest.likelyLeft = denied > 0 && wasThere ? 0 : Math.max(0, newest.likelyLeft - allowed);
     }
-    const { own, over } = this.#useAll(allowed, nowMs, most);
+    const { own, over } = this.#useAll(allowed, nowMs, max);
     this.#reportedMs = nowMs;
     const applied = this.#appliedAt(nowMs);
     if (applied !== undefined) this.#beginning = undefined;
@@ -216,7 +216,7 @@ export class Grants {
         if (!this.#refills) returned += grant.left;
         if (before === undefined) this.#oldest = next;
         else before.next = next;
-        if (spares.length < mostSpares) spares.push(grant);
+        if (spares.length < maxSpares) spares.push(grant);
       }
       grant = next;
     }
@@ -224,8 +224,8 @@ export class Grants {
     return returned;
   }
 
-  #useAll(used: number, nowMs: number, most: number): { own: number; over: number } {
-    const over = this.#beyond(used, nowMs, most);
+  #useAll(used: number, nowMs: number, max: number): { own: number; over: number } {
+    const over = this.#beyond(used, nowMs, max);
     const beginning = this.#beginning;
     if (beginning === undefined) return { own: used - over, over };
     beginning.reported += used - over;
@@ -239,9 +239,8 @@ export class Grants {
    * Returns the hits that could not have been used. In the refilling form the time since the last report is extended by `settleMs`,
    * because reports may be late.
    */
-  #beyond(used: number, nowMs: number, most: number): number {
-    if (this.#beginning !== undefined)
-      return Math.max(0, used - Math.max(0, most - this.#beginning.reported));
+  #beyond(used: number, nowMs: number, max: number): number {
+    if (this.#beginning !== undefined) return Math.max(0, used - Math.max(0, max - this.#beginning.reported));
     if (this.#refills) return Math.max(0, used - this.mayUseIn(this.#reportedMs - this.#settleMs, nowMs + 1));
     let rest = used;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {

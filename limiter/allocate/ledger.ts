@@ -135,11 +135,11 @@ export function ledgerKeyOf(key: string): string | undefined {
  */
 export function leaseArgument(runs: readonly FoldedRun[]): string {
   let text = '';
-  for (const { lease, shift, low, high, ttlSeconds, lifeSeconds, most: mostBefore } of runs) {
-    const { limiter, sequence, spent, keeps, want, most, limit, forgets, charged, hungry, livesMs } = lease!;
+  for (const { lease, shift, low, high, ttlSeconds, lifeSeconds, max: maxBefore } of runs) {
+    const { limiter, sequence, spent, keeps, want, max, limit, forgets, charged, hungry, livesMs } = lease!;
     if (text === '') text = limiter;
-    text += ` ${sequence} ${spent} ${keeps} ${want} ${most} ${limit} ${forgets ? 1 : 0}`;
-    text += ` ${charged} ${hungry} ${livesMs} ${shift} ${low} ${high} ${livesMs > 0 ? lifeSeconds : ttlSeconds} ${mostBefore}`;
+    text += ` ${sequence} ${spent} ${keeps} ${want} ${max} ${limit} ${forgets ? 1 : 0}`;
+    text += ` ${charged} ${hungry} ${livesMs} ${shift} ${low} ${high} ${livesMs > 0 ? lifeSeconds : ttlSeconds} ${maxBefore}`;
   }
   return text;
 }

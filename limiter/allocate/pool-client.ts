@@ -2,18 +2,18 @@
 import type { Account } from './account.ts';
 import type { Grants, Proposal } from './grants.ts';
 import type { PoolTimes } from './pool-times.ts';
-import type { Form, HitKind, Holder, Share, ShareView, Used } from './terms.ts';
+import type { AssignmentForm, HitKind, Holder, Share, ShareView, Used } from './terms.ts';
 
 /** The pool of a member. */
 interface Owner {
-  readonly form: Form;
+  readonly form: AssignmentForm;
   readonly times: PoolTimes;
   report(member: PoolClient, used: Used, nowMs: number, cameMs: number): number;
   close(member: PoolClient): void;
 }
 
 /** Chosen: a rate is measured over at least a second, and one measurement counts as much as all earlier ones. */
-const leastMeasuredMs = 1_000;
+const minMeasuredMs = 1_000;
 const newestCounts = 0.5;
 
 /** A member's part of an account, in a linked list: a member has one or two of them. */
@@ -82,7 +82,7 @@ export class PoolClient implements Share {
       ...{ assigned, used, denied, returned, overReported, sinceMs: times.epochOf(this.sinceMs) },
       endsMs: this.endsMs === undefined ? 0 : times.epochOf(this.endsMs),
       ...{ form, weight: this.holder.weight, demand: this.#rate ?? 0 },
-      mayUse: form === 'exact' ? this.grants.left : this.#mostKept,
+      mayUse: form === 'exact' ? this.grants.left : this.#maxKept,
     };
   }
 
@@ -97,14 +97,14 @@ export class PoolClient implements Share {
     this.reportedMs = nowMs;
     this.#hits += used + denied;
     const sinceMs = nowMs - this.#measuredMs;
-    if (sinceMs < leastMeasuredMs) return;
+    if (sinceMs < minMeasuredMs) return;
     const measured = (this.#hits * 1000) / sinceMs;
     this.#rate = this.#rate === undefined ? measured : this.#rate + newestCounts * (measured - this.#rate);
     this.#hits = 0;
     this.#measuredMs = nowMs;
   }
 
-  keptOf(account: Account): number {
+  usableOf(account: Account): number {
     return this.#partOf(account)?.keeps ?? 0;
   }
 
@@ -114,14 +114,14 @@ export class PoolClient implements Share {
 
   /** Whether no account keeps hits for it in any window. */
   get isEmpty(): boolean {
-    return this.#mostKept === 0;
+    return this.#maxKept === 0;
   }
 
   /** The most that an account keeps for it in a window. */
-  get #mostKept(): number {
-    let most = 0;
-    for (let part = this.#parts; part !== undefined; part = part.next) most = Math.max(most, part.keeps);
-    return most;
+  get #maxKept(): number {
+    let max = 0;
+    for (let part = this.#parts; part !== undefined; part = part.next) max = Math.max(max, part.keeps);
+    return max;
   }
 
   setUsed(account: Account, used: number): void {
@@ -143,7 +143,7 @@ export class PoolClient implements Share {
     if (this.isClosed || account.startMs >= untilMs) return 0;
     const used = this.usedIn(account);
     const mayUse = this.grants.mayUseIn(account.startMs, account.endMs, used, proposal, untilMs);
-    return Math.max(0, mayUse - this.keptOf(account));
+    return Math.max(0, mayUse - this.usableOf(account));
   }
 
   /** Updates the hits that the account keeps for it, after a change of what it may use in the account's window. */

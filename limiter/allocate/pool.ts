@@ -13,7 +13,7 @@ import { Grants, type Proposal } from './grants.ts';
 import { countOf, PoolClient } from './pool-client.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import { refillingForm } from './refilling-form.ts';
-import { type Form, type Holder, type PoolTerms, sameTerms, type Used } from './terms.ts';
+import { type AssignmentForm, type Holder, type PoolTerms, sameTerms, type Used } from './terms.ts';
 
 export interface PoolOptions {
   readonly store: Store;
@@ -25,7 +25,7 @@ export interface PoolOptions {
   nextSequence(): number;
 }
 
-const forms: Readonly<Record<Form, FormRules>> = { exact: exactForm, refilling: refillingForm };
+const forms: Readonly<Record<AssignmentForm, FormRules>> = { exact: exactForm, refilling: refillingForm };
 
 /** The shortest time between questions to the ledgers, and the longest time between reports to them. */
 const askMs = 250;
@@ -57,7 +57,7 @@ export class Pool implements SharedPool {
     this.limits = terms.limits.map((limit) => new AccountedLimit(limit, options.times, epochMs));
   }
 
-  get form(): Form {
+  get form(): AssignmentForm {
     return this.#terms.form;
   }
 
@@ -91,12 +91,12 @@ export class Pool implements SharedPool {
     this.#enter(nowMs);
     const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];
     let windowMs = Number.POSITIVE_INFINITY;
-    let most = Number.POSITIVE_INFINITY;
+    let max = Number.POSITIVE_INFINITY;
     for (const { current, terms } of this.limits) {
       windowMs = Math.min(windowMs, current.startMs);
-      most = Math.min(most, terms.requests);
+      max = Math.min(max, terms.requests);
     }
-    const { own, over, returned } = member.grants.report({ allowed, denied }, cameMs, { windowMs, most });
+    const { own, over, returned } = member.grants.report({ allowed, denied }, cameMs, { windowMs, max });
     const used = allowed - over;
     member.count('used', used);
     member.count('denied', denied);

@@ -40,9 +40,9 @@ export const refillingForm: FormRules = {
     for (const { accounts, terms } of limits) {
       for (const { free } of accounts) {
         const had = bucket.isFresh || newest === undefined ? 0 : hitsOf(newest, terms.lengthSeconds);
-        const most = had + (isFirst ? Math.max(Math.min(1, free), free / 2) : free);
-        if (hitsOf(within, terms.lengthSeconds) > most)
-          within = refillingBucket(most, terms.lengthSeconds, bucket.isFresh);
+        const max = had + (isFirst ? Math.max(Math.min(1, free), free / 2) : free);
+        if (hitsOf(within, terms.lengthSeconds) > max)
+          within = refillingBucket(max, terms.lengthSeconds, bucket.isFresh);
       }
     }
     return within;

@@ -5,7 +5,7 @@ import type { Counter } from '../stores/operation.ts';
  * `exact`: a number of hits for a window, which is handed out over its course. `refilling`: buckets of tokens whose sizes and flow in
  * a window together do not exceed the limit.
  */
-export type Form = 'exact' | 'refilling';
+export type AssignmentForm = 'exact' | 'refilling';
 
 /** A window of a limit, as `Window` in decide/ has it, and the counter's key in it. */
 export interface SharedWindow {
@@ -30,7 +30,7 @@ export interface SharedLimit {
 }
 
 export interface PoolTerms {
-  readonly form: Form;
+  readonly form: AssignmentForm;
   /** The limits, at least one. An assignment is charged to all of them, so that the tightest decides. */
   readonly limits: readonly SharedLimit[];
 }
@@ -95,7 +95,7 @@ export interface Share {
 
 /** A share, as operators see it: its hits of each kind since it was opened, and its state. */
 export interface ShareView extends Readonly<Record<HitKind, number>> {
-  readonly form: Form;
+  readonly form: AssignmentForm;
   readonly weight: number;
   /** The most that the client may use now: in the exact form in total, in the refilling form in a window. */
   readonly mayUse: number;
@@ -107,7 +107,9 @@ export interface ShareView extends Readonly<Record<HitKind, number>> {
 }
 
 /** Returns the form of a rule's assignments if its field `assign` is not set. */
-export function defaultForm(limits: readonly Pick<SharedLimit, 'lengthSeconds' | 'hasBurst'>[]): Form {
+export function defaultForm(
+  limits: readonly Pick<SharedLimit, 'lengthSeconds' | 'hasBurst'>[],
+): AssignmentForm {
   return limits.every(({ lengthSeconds, hasBurst }) => lengthSeconds >= 60 && !hasBurst)
     ? 'exact'
     : 'refilling';

@@ -21,7 +21,7 @@ import {
 } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
-import type { Claims, ReservationStore, Store } from '../stores/store.ts';
+import type { OnceClaims, ReservationStore, Store } from '../stores/store.ts';
 import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
@@ -74,7 +74,7 @@ const warningsLogged = 100;
 /** Counts and logs each mark that is reached. `claims` undefined: each limiter reports by itself. */
 export function createWarnings(
   { clock, registry, log }: Pick<LimiterContext, 'clock' | 'registry' | 'log'>,
-  claims: Claims | undefined,
+  claims: OnceClaims | undefined,
 ): LimitWarnings {
   const count = createWarningStats(registry);
   let [minuteEndsMs, room, further] = [Number.NEGATIVE_INFINITY, 0, 0];

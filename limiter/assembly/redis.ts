@@ -42,7 +42,7 @@ const roles = {
 } as const;
 
 /** Chosen: operators can wait longer than requests. */
-const leastStoreAdminMs = 1_000;
+const minStoreAdminMs = 1_000;
 
 /** A connection that was opened elsewhere, and its name in logs. */
 export interface GivenRedis {
@@ -145,7 +145,7 @@ export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServer
     given ??
     openServers(redisAddress(own), {
       tls: redisTls(context, own),
-      timeoutMs: Math.max(leastStoreAdminMs, own.redisTimeoutMs),
+      timeoutMs: Math.max(minStoreAdminMs, own.redisTimeoutMs),
       timers,
       random,
     });

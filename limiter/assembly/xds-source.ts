@@ -39,7 +39,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
       : undefined,
     tokenFile: settings.xdsTokenFile === '' ? undefined : settings.xdsTokenFile,
     maxMessageBytes: xdsMaxMessageBytes(settings),
-    mostBytes: { bytes: settings.xdsMostBytes, setting: xdsSettings.xdsMostBytes.name },
+    maxBytes: { bytes: settings.xdsMaxBytes, setting: xdsSettings.xdsMaxBytes.name },
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     incremental: settings.configType === 'GRPC_XDS_DELTA',

@@ -7,7 +7,7 @@ import { meantBy, quoted } from '../../rules/rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../../rules/yaml/document.ts';
 import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
-import { mostRequestsPerSecond } from './request-rates.ts';
+import { maxRequestsPerSecond } from './request-rates.ts';
 
 /** One entry, as plain data. It is posted to other threads. */
 export interface CallerEntry {
@@ -55,9 +55,9 @@ export const callerFields = [
 ] as const;
 
 /** Chosen: each caller is a row of statistics. */
-export const mostCallers = 1_000;
+export const maxCallers = 1_000;
 /** Chosen: the maximum length of a list within an entry. Aliases make long lists of short texts. */
-export const mostInList = 1_000;
+export const maxInList = 1_000;
 /** The pattern of names, which are part of tokens, statistics and logs. */
 export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** The name of callers that match no entry. */
@@ -99,7 +99,7 @@ class CallersReader {
   file({ value, hasMore }: YamlDocument): CallerEntry[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
     const file = this.#map([], value === '' ? {} : value, ['callers']);
-    const list = this.#list(['callers'], file?.['callers'], 'callers', mostCallers);
+    const list = this.#list(['callers'], file?.['callers'], 'callers', maxCallers);
     const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);
     this.#distinct(callers);
     return callers.map(({ entry }) => entry);
@@ -218,8 +218,8 @@ class CallersReader {
     const text = this.#text(path, value, 'requests_per_second');
     if (text === undefined) return undefined;
     const rate = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
-    if (rate >= 1 && rate <= mostRequestsPerSecond) return rate;
-    const what = `a whole number from 1 to ${mostRequestsPerSecond}, not ${quoted(text)}`;
+    if (rate >= 1 && rate <= maxRequestsPerSecond) return rate;
+    const what = `a whole number from 1 to ${maxRequestsPerSecond}, not ${quoted(text)}`;
     return this.#refuse(path, `requests_per_second: expected ${what}`);
   }
 
@@ -277,12 +277,12 @@ class CallersReader {
     return map;
   }
 
-  #list(path: DocumentPath, value: unknown, name: string, most = mostInList): unknown[] {
-    if (Array.isArray(value) && value.length > 0 && value.length <= most) return value;
+  #list(path: DocumentPath, value: unknown, name: string, max = maxInList): unknown[] {
+    if (Array.isArray(value) && value.length > 0 && value.length <= max) return value;
     if (value === undefined) this.#refuse(path, `${name}: is missing`);
     else if (!Array.isArray(value) || value.length === 0)
       this.#refuse(path, `${name}: expected a list with at least one entry`);
-    else this.#refuse(path, `${name}: has ${value.length} entries, the most is ${most}`);
+    else this.#refuse(path, `${name}: has ${value.length} entries, the most is ${max}`);
     return [];
   }
 

@@ -7,10 +7,10 @@
 const wordsPerBucket = 2;
 const wholeRequest = 1_000;
 /** Chosen: the clocks of two threads never differ by more. Beyond it, the word of the time has wrapped around after weeks. */
-const mostSkewMs = 60_000;
+const maxSkewMs = 60_000;
 
 /** The largest rate whose full bucket fits into its word. */
-export const mostRequestsPerSecond = 1_000_000;
+export const maxRequestsPerSecond = 1_000_000;
 
 export type RequestRates = Int32Array<SharedArrayBuffer>;
 
@@ -51,7 +51,7 @@ export function takeRequest(rates: RequestRates, index: number, perSecond: numbe
 /** Refills a bucket. The thread that sets the time does it; the others find it done. */
 function refill(rates: RequestRates, bucket: number, perSecond: number, since: number, now: number): void {
   const passedMs = (now - since) | 0;
-  if (passedMs < 0 && passedMs > -mostSkewMs) return;
+  if (passedMs < 0 && passedMs > -maxSkewMs) return;
   if (Atomics.compareExchange(rates, bucket + 1, since, now) !== since) return;
   const full = perSecond * wholeRequest;
   const brought = passedMs < 0 ? full : Math.min(full, passedMs * perSecond);

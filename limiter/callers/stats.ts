@@ -9,7 +9,7 @@ export interface CallerStats {
 }
 
 /** Chosen: the number of names with separate counters over the life of a process, across all files. */
-const mostCallerNames = 4_000;
+const maxCallerNames = 4_000;
 
 /** Registers `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
 export function createCallerStats(registry: StatsRegistry): CallerStats {
@@ -25,7 +25,7 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
     unknownToken: () => registry.add(unknownTokens, 1),
     show: (shown) => {
       for (const name of shown) {
-        if (names.size >= mostCallerNames) return;
+        if (names.size >= maxCallerNames) return;
         names.add(name);
         for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
       }

@@ -106,10 +106,10 @@ describe('assessTotal', () => {
   });
 
   it('is exact up to 2^53 - 1', () => {
-    const most = Number.MAX_SAFE_INTEGER;
-    expect(assessed(threshold(most), most - 3, 1)).toMatchObject({ over: false, remaining: 2 });
-    expect(assessed(threshold(most), most - 1, 1)).toMatchObject({ over: false, remaining: 0 });
-    expect(assessed(threshold(most - 1), most - 3, 3)).toMatchObject({ over: true, overLimit: 1 });
+    const max = Number.MAX_SAFE_INTEGER;
+    expect(assessed(threshold(max), max - 3, 1)).toMatchObject({ over: false, remaining: 2 });
+    expect(assessed(threshold(max), max - 1, 1)).toMatchObject({ over: false, remaining: 0 });
+    expect(assessed(threshold(max - 1), max - 3, 3)).toMatchObject({ over: true, overLimit: 1 });
   });
 
   it('takes a total below the hits to have been 0 before', () => {

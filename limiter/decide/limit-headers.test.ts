@@ -121,10 +121,10 @@ describe('the headers of the IETF draft', () => {
 });
 
 describe('limits beyond 32 bits', () => {
-  const most = Number.MAX_SAFE_INTEGER;
+  const max = Number.MAX_SAFE_INTEGER;
   const large = {
-    plan: plan({ requestsPerUnit: most, hitsUnit: 'micro-dollars' }),
-    remaining: most - 7,
+    plan: plan({ requestsPerUnit: max, hitsUnit: 'micro-dollars' }),
+    remaining: max - 7,
     used: 7,
   };
   const names = { limit: 'L', remaining: 'R', reset: 'T' };
@@ -140,8 +140,8 @@ describe('limits beyond 32 bits', () => {
       0xffff_ffff, 0xffff_ffff,
     ]);
     for (const headers of [response.responseHeadersToAdd, response.requestHeadersToAdd])
-      expect(headers.map(({ value }) => value)).toEqual([String(most), String(most - 7), '42']);
-    const decidedBy = { limit: most, used: 7, hitsUnit: 'micro-dollars' };
+      expect(headers.map(({ value }) => value)).toEqual([String(max), String(max - 7), '42']);
+    const decidedBy = { limit: max, used: 7, hitsUnit: 'micro-dollars' };
     expect(response.dynamicMetadata).toMatchObject({ decidedBy });
     const below = answer([{ plan: plan({ requestsPerUnit: 2 ** 32 }), remaining: 2 ** 32 - 2 }], {});
     expect(below.statuses[0]!.limitRemaining).toBe(2 ** 32 - 2);

@@ -91,8 +91,8 @@ function policyItem(plan: LimitPlan, name: string, unit: string): string {
   const ofHits = ownUnit === defaultUnit ? unit : ownUnit;
   const counted = ofHits === defaultUnit ? '' : `;qu=${fieldString(ofHits)}`;
   const length = windowSeconds === undefined ? '' : `;w=${windowSeconds}`;
-  const most = algorithmOf(limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(limit))}` : '';
-  return `${fieldString(name)};q=${fieldInteger(limit.requestsPerUnit)}${counted}${length}${most}`;
+  const burstParameter = algorithmOf(limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(limit))}` : '';
+  return `${fieldString(name)};q=${fieldInteger(limit.requestsPerUnit)}${counted}${length}${burstParameter}`;
 }
 
 /** Returns an item of structured fields that ends with the number of used hits, if known. */
@@ -175,11 +175,11 @@ function freeName(name: string, taken: Set<string>): string {
 }
 
 /** The most limits in one header: those at the highest thresholds. */
-const mostWarnings = 8;
+const maxWarnings = 8;
 
 /** Returns the marks with what is left, the highest first: `95;policy="daily";r=12, 80;policy="1m";r=2`. */
 export function warningHeader(name: string, warnings: readonly LimitWarning[]): Header {
-  const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, mostWarnings);
+  const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, maxWarnings);
   const value = items.map(
     ({ mark, plan, left }) =>
       `${mark};policy=${fieldString(policyName(plan))};r=${Math.min(left, largestInteger)}`,

@@ -2,7 +2,7 @@
 import type { MatchedRule } from '../../rules/match-result.ts';
 import type { Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
-import type { Bound } from '../algorithms/bound.ts';
+import type { AlgorithmBound } from '../algorithms/algorithm-bound.ts';
 import type { RuleMetric } from '../stats/registry/rule-stats.ts';
 import type { Counter } from '../stores/operation.ts';
 import type { WarningMarks } from './assess.ts';
@@ -21,7 +21,7 @@ export interface LimitTexts {
 
 /** One limit of a plan, with its counter. */
 export interface LimitPlan extends Counter {
-  readonly charging: Bound;
+  readonly charging: AlgorithmBound;
   readonly rule: MatchedRule;
   readonly limit: Limit;
   /** The limit as answers describe it. */

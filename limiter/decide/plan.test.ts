@@ -80,7 +80,7 @@ describe('Planner', () => {
           capacity: 9,
           charging: new FixedWindow(9),
           secondsUncounted: 60,
-          leaseMost: 0,
+          maxLease: 0,
           warns: false,
           perSecond: false,
           isOwn: false,
@@ -103,16 +103,16 @@ describe('Planner', () => {
     ['a share of a window of its own', { unitMultiplier: 5 }, 5],
     ['nothing of a sliding window', { algorithm: Algorithm.SLIDING_WINDOW }, 0],
     ['nothing of a bucket', { algorithm: Algorithm.TOKEN_BUCKET, burst: 1_000 }, 0],
-  ])('leases of a rule %s', (_, traits, most) => {
+  ])('leases of a rule %s', (_, traits, max) => {
     const leased = rule({ requestsPerUnit: 1_000, ...traits });
-    const mostOf = (common: number | undefined, fields: Partial<Descriptor> = {}): number => {
+    const maxOf = (common: number | undefined, fields: Partial<Descriptor> = {}): number => {
       const plan = planner({ k: leased }, common).planner.plan('d', descriptor([['k', 'v']], fields));
-      return plan.kind === 'limited' ? plan.limits[0]!.leaseMost : Number.NaN;
+      return plan.kind === 'limited' ? plan.limits[0]!.maxLease : Number.NaN;
     };
-    expect(mostOf(5_000)).toBe(most);
+    expect(maxOf(5_000)).toBe(max);
     // This covers LEASES=off, and a limit of the request.
-    expect(mostOf(undefined)).toBe(0);
-    expect(mostOf(5_000, { limit: { requestsPerUnit: 1_000, unit: Unit.DAY } })).toBe(0);
+    expect(maxOf(undefined)).toBe(0);
+    expect(maxOf(5_000, { limit: { requestsPerUnit: 1_000, unit: Unit.DAY } })).toBe(0);
   });
 
   it('leases nothing of several limits', () => {
@@ -121,7 +121,7 @@ describe('Planner', () => {
       matchedLimit({ unit: Unit.DAY, requestsPerUnit: 5_000 }),
     ];
     const plan = planner({ k: rule({ limits }) }, 5_000).planner.plan('d', descriptor([['k', 'v']]));
-    expect(plan.kind === 'limited' && plan.limits.map(({ leaseMost }) => leaseMost)).toEqual([0, 0]);
+    expect(plan.kind === 'limited' && plan.limits.map(({ maxLease }) => maxLease)).toEqual([0, 0]);
   });
 
   it('plans once for entries that came before, in each domain, and anew for a limit of the request', () => {

@@ -2,7 +2,7 @@
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { limitLabel } from '../../rules/describe.ts';
-import { leaseMost } from '../../rules/lease.ts';
+import { maxLease } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, isPlainLimit, type Limit, noTraits, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
@@ -321,9 +321,9 @@ export class Planner {
       charging,
       secondsUncounted: countingOf(limit).secondsUncounted(numbersOf(limit)),
       perSecond: all.every((one) => lengthOf(one) < 60),
-      leaseMost:
+      maxLease:
         bound === undefined && defaultLease !== undefined && rule.reserve === undefined
-          ? leaseMost(rule.lease ?? defaultLease, limit.requestsPerUnit)
+          ? maxLease(rule.lease ?? defaultLease, limit.requestsPerUnit)
           : 0,
       isOwn,
       override,

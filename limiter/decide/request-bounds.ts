@@ -81,11 +81,11 @@ export function tooManyDescriptors(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { descriptors: left }: OmittedParts,
 ): RequestTooLarge {
-  const most = descriptors.length;
+  const max = descriptors.length;
   return new RequestTooLarge(
     'REQUEST_MAX_DESCRIPTORS',
-    `a request may have ${most} descriptors (REQUEST_MAX_DESCRIPTORS), this one has ${most + left}`,
-    most,
+    `a request may have ${max} descriptors (REQUEST_MAX_DESCRIPTORS), this one has ${max + left}`,
+    max,
   );
 }
 

@@ -75,12 +75,12 @@ function decidingStatus(
 ): DescriptorStatus | undefined {
   const refusing = longestWait(plans, statuses, quotaModeForAll)?.status;
   if (refusing?.currentLimit !== undefined) return refusing;
-  let least: DescriptorStatus | undefined;
+  let tightest: DescriptorStatus | undefined;
   for (const status of statuses) {
     if (status.currentLimit === undefined) continue;
-    if (least === undefined || status.limitRemaining < least.limitRemaining) least = status;
+    if (tightest === undefined || status.limitRemaining < tightest.limitRemaining) tightest = status;
   }
-  return least;
+  return tightest;
 }
 
 /** Returns limit, remaining and reset, in this order. The limit has the form of `policy` unless a number and a unit describe it. */
@@ -108,14 +108,14 @@ const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] =
 function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   const headers: Header[] = [];
   for (const names of unitHeaders) {
-    let least: DescriptorStatus | undefined;
+    let tightest: DescriptorStatus | undefined;
     for (const status of statuses) {
       if (status.currentLimit?.unit !== names.unit) continue;
-      if (least === undefined || status.limitRemaining < least.limitRemaining) least = status;
+      if (tightest === undefined || status.limitRemaining < tightest.limitRemaining) tightest = status;
     }
-    if (least?.currentLimit === undefined) continue;
-    headers.push({ key: names.limit, value: String(least.currentLimit.requestsPerUnit) });
-    headers.push({ key: names.remaining, value: String(least.limitRemaining) });
+    if (tightest?.currentLimit === undefined) continue;
+    headers.push({ key: names.limit, value: String(tightest.currentLimit.requestsPerUnit) });
+    headers.push({ key: names.remaining, value: String(tightest.limitRemaining) });
   }
   addWindowHeaders(statuses, headers);
   return headers;
@@ -123,15 +123,15 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
 
 /** Adds the same for windows other than a unit, in the order in which they occur: `RateLimit-Limit-5m`. */
 function addWindowHeaders(statuses: readonly DescriptorStatus[], headers: Header[]): void {
-  const leastByWindow = new Map<string, DescriptorStatus>();
+  const minByWindow = new Map<string, DescriptorStatus>();
   for (const status of statuses) {
     const { unit, window } = status.currentLimit ?? {};
     if (window === undefined || unit !== Unit.UNKNOWN) continue;
-    const least = leastByWindow.get(window);
-    if (least === undefined || status.limitRemaining < least.limitRemaining)
-      leastByWindow.set(window, status);
+    const tightest = minByWindow.get(window);
+    if (tightest === undefined || status.limitRemaining < tightest.limitRemaining)
+      minByWindow.set(window, status);
   }
-  for (const [window, { currentLimit, limitRemaining }] of leastByWindow) {
+  for (const [window, { currentLimit, limitRemaining }] of minByWindow) {
     headers.push({ key: `RateLimit-Limit-${window}`, value: String(currentLimit!.requestsPerUnit) });
     headers.push({ key: `RateLimit-Remaining-${window}`, value: String(limitRemaining) });
   }

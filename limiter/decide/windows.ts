@@ -5,7 +5,7 @@ import { calendarText, calendarWindow } from '../../rules/calendar.ts';
 import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
 import { burstOf, type Calendar, type Limit, Unit } from '../../rules/model.ts';
 import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
-import type { Bound } from '../algorithms/bound.ts';
+import type { AlgorithmBound } from '../algorithms/algorithm-bound.ts';
 import { countingOf } from '../algorithms/registry.ts';
 
 export interface Window {
@@ -70,7 +70,7 @@ export function numbersOf(limit: Limit): LimitNumbers {
 }
 
 /** Returns the bound of hits that are counted only if they pass. */
-export function boundOf(limit: Limit): Bound {
+export function boundOf(limit: Limit): AlgorithmBound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
 

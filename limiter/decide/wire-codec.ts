@@ -80,8 +80,8 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
     if (reader.invalidUtf8Values !== 0) request.invalidUtf8Values = reader.invalidUtf8Values;
     if (leftOut !== undefined) request.leftOut = leftOut;
     // U+FFFD takes three bytes and may stand for one.
-    const mostTextBytes = request.invalidUtf8Values === undefined ? end : 3 * end;
-    if (mostTextBytes > limits.maxTextBytes) request.longTexts = longTextsOf(request, limits);
+    const maxTextBytes = request.invalidUtf8Values === undefined ? end : 3 * end;
+    if (maxTextBytes > limits.maxTextBytes) request.longTexts = longTextsOf(request, limits);
     return request;
   } finally {
     reader.reset();

@@ -85,7 +85,7 @@ interface RequestHead {
 }
 
 /** Chosen: longer header sections are not kept for the next request, which is usually the same. */
-const mostKeptCharacters = 4096;
+const maxCachedCharacters = 4096;
 
 function readHead(fields: HeaderFields): RequestHead {
   const head: RequestHead = {
@@ -222,7 +222,7 @@ export class GrpcRequestHandler implements RequestHandler {
       (head.encoding !== 'identity' && head.encoding !== '' ? encodingRejected(head.encoding) : undefined);
     let characters = 0;
     for (const text of fields) characters += text.length;
-    connection.fieldsMemo = characters <= mostKeptCharacters ? head : undefined;
+    connection.fieldsMemo = characters <= maxCachedCharacters ? head : undefined;
     return head;
   }
 

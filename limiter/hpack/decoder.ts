@@ -17,7 +17,7 @@ const noBytes = new Uint8Array(0);
  * Chosen: a longer block is not cached. A proxy's request to a limiter has some hundred bytes, and some two hundred if nothing is
  * indexed.
  */
-const mostKeptBytes = 512;
+const maxCachedBytes = 512;
 
 /** A decoder. Each connection has one, because the blocks of a connection depend on each other. */
 export class HpackDecoder {
@@ -33,9 +33,9 @@ export class HpackDecoder {
   #changes = 0;
   /** The last block that changed nothing and was short: its bytes, its fields, and when that was. */
   #kept = noBytes;
-  #keptLength = -1;
-  #keptFields: readonly string[] = [];
-  #keptChanges = 0;
+  #cachedLength = -1;
+  #cachedFields: readonly string[] = [];
+  #cachedChanges = 0;
 
   /**
    * `maxTableBytes` is what SETTINGS_HEADER_TABLE_SIZE announced, `maxListBytes` bounds the fields of one block,
@@ -69,24 +69,24 @@ export class HpackDecoder {
   fieldsOf(block: Uint8Array, start: number, end: number): readonly string[] | undefined {
     const length = end - start;
     const changes = this.#changes;
-    if (length === this.#keptLength && changes === this.#keptChanges && this.#isKept(block, start)) {
-      return this.#keptFields;
+    if (length === this.#cachedLength && changes === this.#cachedChanges && this.#isKept(block, start)) {
+      return this.#cachedFields;
     }
     const fields: string[] = [];
     if (!this.decode(block, start, end, fields)) return undefined;
-    if (changes === this.#changes && length <= mostKeptBytes) {
+    if (changes === this.#changes && length <= maxCachedBytes) {
       if (length > this.#kept.length) this.#kept = new Uint8Array(2 * length);
       for (let at = 0; at < length; at++) this.#kept[at] = block[start + at]!;
-      this.#keptLength = length;
-      this.#keptFields = fields;
-      this.#keptChanges = changes;
+      this.#cachedLength = length;
+      this.#cachedFields = fields;
+      this.#cachedChanges = changes;
     }
     return fields;
   }
 
   #isKept(block: Uint8Array, start: number): boolean {
     const kept = this.#kept;
-    for (let at = this.#keptLength - 1; at >= 0; at--) if (kept[at] !== block[start + at]) return false;
+    for (let at = this.#cachedLength - 1; at >= 0; at--) if (kept[at] !== block[start + at]) return false;
     return true;
   }
 

@@ -7,7 +7,7 @@ import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpDecisionRequest } from './http-decision.ts';
 
 /** The most problems in one answer. A caller with more corrects these first. */
-const mostReported = 50;
+const maxReported = 50;
 
 /** The problems of a body, by place. */
 export class BodyProblems {
@@ -16,7 +16,7 @@ export class BodyProblems {
 
   add(path: string, detail: string): void {
     this.#count += 1;
-    if (this.reported.length < mostReported) this.reported.push({ path, detail });
+    if (this.reported.length < maxReported) this.reported.push({ path, detail });
   }
 
   throwIfAny(): void {
@@ -121,10 +121,10 @@ export function readBody<More>(
 }
 
 /** A number from 0 to `most`. */
-export function readWhole(path: string, value: unknown, most: number, mistakes: BodyProblems): number {
-  if (value === undefined) mistakes.add(path, `is missing: expected a whole number from 0 to ${most}`);
-  else if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > most)
-    mistakes.add(path, `is a whole number from 0 to ${most}, not ${valueText(value)}`);
+export function readWhole(path: string, value: unknown, max: number, mistakes: BodyProblems): number {
+  if (value === undefined) mistakes.add(path, `is missing: expected a whole number from 0 to ${max}`);
+  else if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > max)
+    mistakes.add(path, `is a whole number from 0 to ${max}, not ${valueText(value)}`);
   return value as number;
 }
 

@@ -45,7 +45,7 @@ const overLimitHeader = 'X-Weir-Refused';
 /** The longest text in a header: names of rules may be longer. */
 const longestRule = 200;
 /** The most profiles to list if one is missing. */
-const mostNamed = 20;
+const maxNamed = 20;
 
 export class ForwardAuth {
   readonly #options: ForwardAuthOptions;
@@ -132,7 +132,7 @@ export class ForwardAuth {
     const others = [...this.#profiles.values()]
       .filter(({ profile }) => caller === undefined || caller.hasDomain(profile.domain))
       .map(({ profile }) => profile.name);
-    const named = others.slice(0, mostNamed).join(', ') + (others.length > mostNamed ? ', ...' : '');
+    const named = others.slice(0, maxNamed).join(', ') + (others.length > maxNamed ? ', ...' : '');
     if (others.length < this.#profiles.size) {
       const those = others.length === 0 ? 'none' : named;
       throw this.#unknown(call, 403, `the caller may not use a profile ${shown(name)}, but ${those}`);

@@ -10,7 +10,7 @@ import type { RequestLimits } from '../decide/request-bounds.ts';
 const requestDepth = 5;
 const descriptorsDepth = 2;
 /** Chosen: more than the fields of any message. The codec rejects unknown fields with its own message. */
-const mostFields = 16;
+const maxFields = 16;
 
 const quote = 0x22;
 const comma = 0x2c;
@@ -91,12 +91,12 @@ class JsonPass {
     const elements = this.#elements[depth]! + 1;
     this.#elements[depth] = elements;
     if (this.#brackets[depth] === openBrace) {
-      if (elements > mostFields) throw new Error(`an object of the JSON has more than ${mostFields} fields`);
+      if (elements > maxFields) throw new Error(`an object of the JSON has more than ${maxFields} fields`);
       return;
     }
     const { maxDescriptors, maxEntries } = this.#limits;
-    const most = depth === descriptorsDepth ? maxDescriptors : maxEntries;
-    if (this.#cutFrom !== 0 || elements <= most) return;
+    const max = depth === descriptorsDepth ? maxDescriptors : maxEntries;
+    if (this.#cutFrom !== 0 || elements <= max) return;
     // The comma before it is removed, too.
     this.#cutFrom = this.#position - 1;
     this.#cutDepth = depth;

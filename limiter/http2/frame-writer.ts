@@ -120,10 +120,10 @@ export class OutputBuffer {
     return this.end;
   }
 
-  /** Hands over the gathered bytes, at most `mostBytes`. Returns undefined if there are none. */
-  take(mostBytes = Number.POSITIVE_INFINITY): Uint8Array | undefined {
+  /** Hands over the gathered bytes, at most `maxBytes`. Returns undefined if there are none. */
+  take(maxBytes = Number.POSITIVE_INFINITY): Uint8Array | undefined {
     if (this.end === this.#start) return undefined;
-    const end = Math.min(this.end, this.#start + mostBytes);
+    const end = Math.min(this.end, this.#start + maxBytes);
     const taken = this.bytes.subarray(this.#start, end);
     this.#start = end;
     this.#idle = false;

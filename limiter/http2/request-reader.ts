@@ -102,7 +102,7 @@ export const noLength = -1;
 export const malformed = -2;
 
 /** Chosen: the part of a connection's last request that is kept to check the next one faster. Most requests are shorter. */
-const mostKeptBytes = 4096;
+const maxReusedBytes = 4096;
 
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 /** RFC 9113, section 8.2.1: no NUL, LF, CR anywhere, no white space at the ends. */
@@ -136,12 +136,12 @@ export class RequestFields {
     const last = this.#last;
     if (fields === last) return this.#lastLength;
     let same = 0;
-    const most = Math.min(fields.length, last.length);
-    while (same < most && fields[same] === last[same]) same += 1;
+    const max = Math.min(fields.length, last.length);
+    while (same < max && fields[same] === last[same]) same += 1;
     if (same === fields.length && same === last.length) return this.#lastLength;
     const length = checkFields(fields, last);
     if (length === malformed || !hasPseudoFields(fields)) return malformed;
-    this.#last = bytesOf(fields) <= mostKeptBytes ? fields : noFields;
+    this.#last = bytesOf(fields) <= maxReusedBytes ? fields : noFields;
     this.#lastLength = this.#last === fields ? length : malformed;
     return length;
   }

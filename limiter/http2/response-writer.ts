@@ -37,10 +37,10 @@ const noFields: HeaderFields = [];
 const noBytes = new Uint8Array(0);
 
 /** Chosen: the most PINGs that a peer may leave unanswered. */
-const mostProbes = 1_000;
+const maxProbes = 1_000;
 
 /** Chosen: longer frames are not kept. The frame of a typical response has 12 bytes. */
-const mostKnownBytes = 64;
+const maxKnownBytes = 64;
 
 /**
  * The sending half: writes responses as frames, within the peer's windows (RFC 9113, section 6.9). Data beyond the windows is copied and
@@ -186,7 +186,7 @@ export class ResponseWriter implements StreamWriter {
   /** Sends a PING behind everything written before. */
   probe(onAnswer: () => void): boolean {
     this.#probes ??= new Map();
-    if (this.#probes.size >= mostProbes) return false;
+    if (this.#probes.size >= maxProbes) return false;
     this.#probeCount = (this.#probeCount + 1) % 1e7;
     const payload = `p${this.#probeCount}`.padEnd(8);
     this.#probes.set(payload, onAnswer);
@@ -254,7 +254,7 @@ export class ResponseWriter implements StreamWriter {
     [start, headEnd, tailStart]: [number, number, number],
   ): void {
     const { bytes, end } = this.#output;
-    if (headEnd - start > mostKnownBytes || end - tailStart > mostKnownBytes) return;
+    if (headEnd - start > maxKnownBytes || end - tailStart > maxKnownBytes) return;
     const { changes } = this.encoder;
     const head = Uint8Array.from(bytes.subarray(start + frameHeaderBytes, headEnd));
     const tail = Uint8Array.from(bytes.subarray(tailStart + frameHeaderBytes, end));
@@ -271,14 +271,14 @@ export class ResponseWriter implements StreamWriter {
   #sendQueued(stream: Http2Stream): void {
     const queue = stream.queue as SendQueue;
     for (;;) {
-      const most = Math.min(queue.bytes, stream.sendWindow, this.#connectionWindow, initialMaxFrameBytes);
-      if (most <= 0) break;
-      const at = this.#output.reserve(frameHeaderBytes + most);
-      writeFrameHeader(this.#output.bytes, at, most, FrameType.DATA, 0, stream.id);
-      queue.moveTo(this.#output.bytes, at + frameHeaderBytes, most);
-      this.#output.end = at + frameHeaderBytes + most;
-      this.#spend(stream, most);
-      this.queuedBytes -= most;
+      const max = Math.min(queue.bytes, stream.sendWindow, this.#connectionWindow, initialMaxFrameBytes);
+      if (max <= 0) break;
+      const at = this.#output.reserve(frameHeaderBytes + max);
+      writeFrameHeader(this.#output.bytes, at, max, FrameType.DATA, 0, stream.id);
+      queue.moveTo(this.#output.bytes, at + frameHeaderBytes, max);
+      this.#output.end = at + frameHeaderBytes + max;
+      this.#spend(stream, max);
+      this.queuedBytes -= max;
       this.sentFromQueues += 1;
     }
     if (queue.bytes > 0) return;
@@ -328,10 +328,10 @@ export class ResponseWriter implements StreamWriter {
   }
 
   #writeBlock(streamId: number, fields: HeaderFields, flags: number): void {
-    const most = maxEncodedBytes(fields);
-    this.#output.reserve(frameHeaderBytes + most);
-    if (most <= initialMaxFrameBytes) this.#writeShortBlock(streamId, fields, flags | Flag.END_HEADERS);
-    else this.#writeLongBlock(streamId, fields, flags, most);
+    const max = maxEncodedBytes(fields);
+    this.#output.reserve(frameHeaderBytes + max);
+    if (max <= initialMaxFrameBytes) this.#writeShortBlock(streamId, fields, flags | Flag.END_HEADERS);
+    else this.#writeLongBlock(streamId, fields, flags, max);
   }
 
   /** The caller has reserved the space. */
@@ -354,8 +354,8 @@ export class ResponseWriter implements StreamWriter {
   }
 
   /** Writes HEADERS and as many CONTINUATION frames as needed. RFC 9113, section 6.10. */
-  #writeLongBlock(streamId: number, fields: HeaderFields, flags: number, most: number): void {
-    const block = Buffer.allocUnsafe(most);
+  #writeLongBlock(streamId: number, fields: HeaderFields, flags: number, max: number): void {
+    const block = Buffer.allocUnsafe(max);
     const length = this.encoder.encode(fields, block, 0);
     for (let at = 0; at === 0 || at < length; at += initialMaxFrameBytes) {
       const piece = block.subarray(at, Math.min(length, at + initialMaxFrameBytes));

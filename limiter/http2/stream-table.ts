@@ -206,20 +206,20 @@ class Ring {
   ids = empty;
   /** The position of the next entry. */
   next = 0;
-  readonly #mostIds: number;
+  readonly #maxIds: number;
 
-  constructor(mostIds: number) {
-    this.#mostIds = mostIds;
+  constructor(maxIds: number) {
+    this.#maxIds = maxIds;
   }
 
   /** Makes room behind the last entry, or starts again at the first. */
   goOn(): void {
     const { length } = this.ids;
-    if (length >= this.#mostIds) {
+    if (length >= this.#maxIds) {
       this.next = 0;
       return;
     }
-    const larger = new Int32Array(Math.min(this.#mostIds, Math.max(firstSize, 2 * length)));
+    const larger = new Int32Array(Math.min(this.#maxIds, Math.max(firstSize, 2 * length)));
     larger.set(this.ids);
     this.ids = larger;
   }

@@ -22,7 +22,7 @@ import type { UnaryMethod } from '../grpc/unary-call.ts';
 import { ExcessResponses, type TooLargeOptions } from '../service/over-without-limit.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
 
-const most = BigInt(Number.MAX_SAFE_INTEGER);
+const max = BigInt(Number.MAX_SAFE_INTEGER);
 const over = 2;
 const domain = 'llm';
 const descriptors = [{ entries: [{ key: 'team', value: 'a' }] }];
@@ -91,7 +91,7 @@ function commit(request: MessageInitShape<typeof CommitRequestSchema>) {
 
 describe('Reserve', () => {
   it('gives the id of what it holds, which nothing repeats', () => {
-    const asked = reserve({ domain, descriptors, amount: most, ttl: { seconds: 30n, nanos: 500_000_001 } });
+    const asked = reserve({ domain, descriptors, amount: max, ttl: { seconds: 30n, nanos: 500_000_001 } });
     expect(asked).toEqual({ code: 1, reservationId: 'ours' });
     expect(budgets.asked).toMatchObject([
       {
@@ -336,7 +336,7 @@ describe('Report', () => {
 describe('bytes', () => {
   const text = fc.string({ unit: 'binary', maxLength: 20 }).map((one) => one.toWellFormed());
   const visible = fc.stringMatching(/^[!-~]{1,20}$/);
-  const amount = fc.oneof(fc.bigInt({ min: 0n, max: most }), fc.bigInt({ min: 0n, max: 1000n }));
+  const amount = fc.oneof(fc.bigInt({ min: 0n, max: max }), fc.bigInt({ min: 0n, max: 1000n }));
   const about = fc.record({
     domain: text,
     descriptors: fc.array(

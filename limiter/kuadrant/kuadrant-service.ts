@@ -21,7 +21,7 @@ import {
   type BudgetScope,
   type Budgets,
   defaultTtlMs,
-  leastTtlMs,
+  minTtlMs,
 } from '../reservations/budgets.ts';
 import { reservationIdForm } from '../reservations/reservation-id.ts';
 import { type ExcessResponses, tooLargeStatus } from '../service/over-without-limit.ts';
@@ -219,7 +219,7 @@ function reserve(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
     reply.fail(problem);
     return;
   }
-  const holdMs = Math.min(Math.max(ttlMs === 0 ? defaultTtlMs : ttlMs, leastTtlMs), options.maxTtlMs);
+  const holdMs = Math.min(Math.max(ttlMs === 0 ? defaultTtlMs : ttlMs, minTtlMs), options.maxTtlMs);
   const question = { ...questionOf(request), amount, ttlMs: holdMs, id: undefined, recalled: false };
   options.budgets.reserve(question, reply, (answer) => {
     if (!('failure' in answer)) reply.send(reserveResponse(answer.allowed, answer.id));
@@ -364,8 +364,8 @@ function invalid(message: string): GrpcStatus {
 }
 
 function amountProblem(field: string, amount: number): GrpcStatus | undefined {
-  const most = Number.MAX_SAFE_INTEGER;
-  return amount > most ? invalid(`${field} must be at most ${most}`) : undefined;
+  const max = Number.MAX_SAFE_INTEGER;
+  return amount > max ? invalid(`${field} must be at most ${max}`) : undefined;
 }
 
 /**

@@ -30,7 +30,7 @@ import type { StoreError } from '../stores/store-error.ts';
 const ticksPerSecond = 4;
 export const tickMs = 1000 / ticksPerSecond;
 /** Chosen: the counters that a sweep looks at and gives back, unless all are to be given back. Callers wait meanwhile. */
-const leastLooks = 8_192;
+const minLooks = 8_192;
 export const returnsPerSweep = 1_024;
 const sweepsPerRound = 2 * ticksPerSecond;
 
@@ -172,7 +172,7 @@ export class LeaseBook {
         one.limit = counter.capacity;
         one.endMs = Math.max(one.endMs, nowMs + op.ttlSeconds * 1000);
         this.#listed.set(op.key, one);
-        return this.#message(one, want >= 2 ? want : 0, counter.leaseMost);
+        return this.#message(one, want >= 2 ? want : 0, counter.maxLease);
       }
     }
     const ledgerKey = verb === 'refund' ? (one?.ledgerKey ?? ledgerKeyOf(op.key)) : undefined;
@@ -237,7 +237,7 @@ export class LeaseBook {
     const messages: Operation[] = [];
     if (this.#tick - this.#cleanedAt >= rememberedTicks) this.#forget(rememberedTicks);
     if (isLast) this.#round = this.#listed.entries();
-    let looks = Math.max(leastLooks, Math.ceil(this.#listed.size / sweepsPerRound));
+    let looks = Math.max(minLooks, Math.ceil(this.#listed.size / sweepsPerRound));
     for (const [key, one] of this.#round) {
       const message = this.#dueOf(key, one, nowMs);
       if (message !== undefined) messages.push(message);
@@ -327,7 +327,7 @@ export class LeaseBook {
     }
   }
 
-  #message(one: Watched, want: number, most: number): LeaseTerms {
+  #message(one: Watched, want: number, max: number): LeaseTerms {
     this.#sequence += 1;
     const ask = newLeaseTerms({
       ledgerKey: one.ledgerKey!,
@@ -335,7 +335,7 @@ export class LeaseBook {
       sequence: this.#sequence,
       spent: one.spentBefore + one.spent,
       want,
-      most,
+      max,
       limit: one.limit,
       forgets: this.#tick >= this.#lateUntil,
     });
@@ -372,7 +372,7 @@ function end(one: Watched): void {
 
 /** Returns the hits of the last second, up to the most that may be leased. */
 function wanted(one: Watched, op: Operation): number {
-  return Math.min(one.used + one.used1 + one.used2 + one.used3, op.counter.leaseMost);
+  return Math.min(one.used + one.used1 + one.used2 + one.used3, op.counter.maxLease);
 }
 
 /** Returns the most hits that the ledger may still charge to this limiter. */

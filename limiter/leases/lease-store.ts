@@ -159,5 +159,5 @@ export class LeaseStore extends StoreDecorator {
 /** Whether leases may be involved: hits of one fixed window. For refunds this includes counters that only other limiters may lease. */
 function mayLease(op: Operation): boolean {
   const { verb, hits, counter } = op;
-  return hits > 0 && (verb === 'refund' ? counter.bound === undefined : counter.leaseMost !== 0);
+  return hits > 0 && (verb === 'refund' ? counter.bound === undefined : counter.maxLease !== 0);
 }

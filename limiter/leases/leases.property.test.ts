@@ -106,7 +106,7 @@ class World {
     const { store, link, uses, grantedBy, unreported } = this.limiters[limiter]!;
     const key = `key-${number}`;
     const limit = strict ? 30 : 60;
-    const op = counterOp({ key, hits, negative, limit, leaseMost: strict ? 3 : 6 });
+    const op = counterOp({ key, hits, negative, limit, maxLease: strict ? 3 : 6 });
     let request: Request | undefined;
     if (!negative) uses.set(key, [...(uses.get(key) ?? []), [this.timers.nowMs, hits]]);
     store.submit([op], { stopWhenOver: false }, () => {
@@ -122,7 +122,7 @@ class World {
     const want = request?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
     const lastSecond = (uses.get(key) ?? []).filter(([atMs]) => atMs > this.timers.nowMs - 1000);
     expect(want).toBeLessThanOrEqual(lastSecond.reduce((sum, [, one]) => sum + one, 0));
-    expect(want).toBeLessThanOrEqual(op.counter.leaseMost);
+    expect(want).toBeLessThanOrEqual(op.counter.maxLease);
   }
 
   deliver({ link, grantedBy }: Limiter, fate: Fate): void {
@@ -157,7 +157,7 @@ class World {
    * Returns the hits that a counter may have too many. A message that arrives after a reset is granted hits of the new counter, which
    * cannot detect that the message is old. Hits that its limiter spent of the counter before count as spent of that grant.
    */
-  mostTooMany(key: string): number {
+  maxTooMany(key: string): number {
     const former = this.wasLate ? (this.former.get(key) ?? []) : [];
     return former.reduce((sum, counter) => sum + (this.spent.get(counter) ?? 0), 0);
   }
@@ -167,7 +167,7 @@ class World {
       const { value = 0, counted, outstanding } = counter;
       const spent = this.spent.get(counter) ?? 0;
       expect(value).toBeGreaterThanOrEqual(counted + spent);
-      expect(value).toBeLessThanOrEqual(counted + spent + outstanding + this.mostTooMany(key));
+      expect(value).toBeLessThanOrEqual(counted + spent + outstanding + this.maxTooMany(key));
       expect(value).toBeGreaterThanOrEqual(outstanding);
     }
   }
@@ -255,7 +255,7 @@ describe('LeaseStore', () => {
           if (!all.some((one) => one.is === 'deliver' && one.fate === 'late')) expect(outstanding).toBe(0);
           const owned = counted + (world.spent.get(counter) ?? 0) + outstanding;
           expect(value).toBeGreaterThanOrEqual(owned);
-          expect(value).toBeLessThanOrEqual(owned + world.mostTooMany(key));
+          expect(value).toBeLessThanOrEqual(owned + world.maxTooMany(key));
         }
         for (const { store } of world.limiters) expect(store.book.outstanding).toBe(0);
       }),
@@ -281,7 +281,7 @@ describe('LeaseBook', () => {
   const leased = (count: number, ttlSeconds: number): LeaseBook => {
     const book = new LeaseBook({ limiter: 'one', maxCounters: count });
     for (let i = 0; i < count; i += 1) {
-      const op = counterOp({ key: `key-${i}`, hits: 2, limit: 1000, leaseMost: 5, ttlSeconds });
+      const op = counterOp({ key: `key-${i}`, hits: 2, limit: 1000, maxLease: 5, ttlSeconds });
       book.spend(op);
       const ask = book.ask(op, 0)!;
       book.answered(op.key, Object.assign(ask, { granted: 2, top: 4 }), undefined);
@@ -305,7 +305,7 @@ describe('LeaseBook', () => {
     const ending = leased(count, 3600);
     ending.endAll();
     // This holds even before the lease was given back.
-    expect(ending.spend(counterOp({ key: 'key-1', limit: 1000, leaseMost: 5 }))).toBe(false);
+    expect(ending.spend(counterOp({ key: 'key-1', limit: 1000, maxLease: 5 }))).toBe(false);
     expect(ending.sweep(1, true)).toHaveLength(count);
   });
 

@@ -137,7 +137,7 @@ export interface CounterKeyReaderOptions {
 }
 
 /** Chosen: the steps over rules that one compatible key may take, about 0.1 ms. Most keys take ten; a long part counts as several. */
-const mostSteps = 400;
+const maxSteps = 400;
 const charsPerStep = 64;
 const tooMany = 'it has too many possible meanings to try all';
 const cutValueDoubt = 'a value was too long, so its rule is the one for values with this prefix';
@@ -255,7 +255,7 @@ export class CounterKeyReader {
       }
     }
     const [first, second] = readings;
-    if (first === undefined && others > 0 && this.#steps <= mostSteps) return undefined;
+    if (first === undefined && others > 0 && this.#steps <= maxSteps) return undefined;
     const limit = first?.rule.limits[0];
     const length = limit && this.#lengthOf(limit);
     return {
@@ -272,7 +272,7 @@ export class CounterKeyReader {
   }
 
   #doubt(first: Reading | undefined, second: Reading | undefined, otherDomain: string): string | undefined {
-    if (this.#steps > mostSteps) return tooMany;
+    if (this.#steps > maxSteps) return tooMany;
     if (first === undefined) return 'no rule in force has such a key, and its parts are ambiguous';
     if (second !== undefined) return `it can also be ${readingText(second)} of rule ${second.path}`;
     return otherDomain === '' ? undefined : `it can also be one of domain ${otherDomain}`;
@@ -329,7 +329,7 @@ export class CounterKeyReader {
   /** Whether one more step over this number of characters is within the bound. */
   #mayStep(chars: number): boolean {
     this.#steps += 1 + Math.floor(chars / charsPerStep);
-    return this.#steps <= mostSteps;
+    return this.#steps <= maxSteps;
   }
 
   /** Whether a rule counts in compatible keys, in a window that begins at this time. */

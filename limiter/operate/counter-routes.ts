@@ -67,9 +67,9 @@ export interface CounterPage {
 /** The time that a page may take. */
 const pageMs = 150;
 const defaultLimit = 100;
-const mostLimit = 1_000;
+const maxLimit = 1_000;
 /** The number of reset counters that the answer of a page lists. */
-const mostShown = 100;
+const maxShown = 100;
 /** Chosen: keys of a slice, which take Redis and this thread about 0.2 ms (`npm run bench:listing`). */
 const sliceKeys = 32;
 /** Chosen: the pause between two slices, so that lists take a small share of Redis and of this thread, however many pages are read. */
@@ -77,7 +77,7 @@ const restMs = 2;
 /** Chosen: the time for which reporting keys may block the thread. */
 const heldMs = 0.3;
 /** The size of slices where none has keys of the domain, which cost little here. */
-const mostSliceKeys = 200;
+const maxSliceKeys = 200;
 
 /** Orders of counters, by the value of `sort`. */
 const orders: Readonly<Record<string, (a: CounterJson, b: CounterJson) => number>> = {
@@ -104,7 +104,7 @@ export function counterRoutes(
       parameters: ['domain', 'entry', 'all', 'over', 'cursor', 'limit'],
       answer: async (call) => {
         // A counter that may belong to another domain is not reset with this one.
-        const question = { ...parseCountersQuery(call, 'admin', mostLimit), mayHave: () => false };
+        const question = { ...parseCountersQuery(call, 'admin', maxLimit), mayHave: () => false };
         const isAll = oneOf(call.query, 'all', ['true', 'false']) === 'true';
         if (isAll === (question.entries !== undefined)) {
           throw new ApiProblem(
@@ -123,7 +123,7 @@ export function counterRoutes(
         });
         reported(outcomeText(outcome));
         const { reset, limiters, missing } = outcome;
-        const shownOnes = counters.slice(0, mostShown).map(({ json }) => json);
+        const shownOnes = counters.slice(0, maxShown).map(({ json }) => json);
         return { body: { reset, counters: shownOnes, cursor: cursor ?? null, limiters, missing, notes } };
       },
     },
@@ -197,8 +197,8 @@ export function parseCountersQuery(
 
 function limitOf(text: string): number {
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= mostLimit) return limit;
-  throw new ApiProblem(400, `limit must be from 1 to ${mostLimit}, not ${shown(text)}`);
+  if (limit >= 1 && limit <= maxLimit) return limit;
+  throw new ApiProblem(400, `limit must be from 1 to ${maxLimit}, not ${shown(text)}`);
 }
 
 function oneOf(query: URLSearchParams, name: string, values: readonly string[]): string | undefined {
@@ -266,7 +266,7 @@ async function listCounters(parts: CounterParts, question: CountersQuery): Promi
     const found = await readSlice(parts, { domain, reader, isForeign }, slice.counters);
     counters.push(...(over ? found.filter(({ json }) => json.over) : found));
     from = slice.place;
-    if (slice.counters.length === 0) count = Math.min(mostSliceKeys, 2 * count);
+    if (slice.counters.length === 0) count = Math.min(maxSliceKeys, 2 * count);
     // Requests that wait for a decision go first.
     await rest(restMs);
   } while (from !== undefined && counters.length < limit && clock.monotonicMs() < endMs);

@@ -63,7 +63,7 @@ export interface ExplainedCounter {
   /** The metric key without the name of the statistic, such as `total_hits`. */
   metric: string;
   /** The most hits that one limiter may lease at a time; 0: none. */
-  leaseMost: number;
+  maxLease: number;
   /** Undefined for a sliding window and a bucket, which have one counter for all time. */
   window: { startSeconds: number /** The first second after the window. */; endSeconds: number } | undefined;
 }
@@ -108,7 +108,7 @@ const namesAlone: RuleStats = {
 };
 
 function counterOf(
-  { limit, override, isOwn, counterStem, metric, leaseMost }: LimitPlan,
+  { limit, override, isOwn, counterStem, metric, maxLease }: LimitPlan,
   isReplaced: boolean,
   { nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
@@ -121,7 +121,7 @@ function counterOf(
     isReplaced,
     key: counterKey(counterStem, window),
     metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metric.key)}`,
-    leaseMost,
+    maxLease,
     window: Number.isFinite(startSeconds) ? { startSeconds, endSeconds } : undefined,
   };
 }

@@ -2,7 +2,7 @@
 import { ApiProblem } from '../../process/http/api-route.ts';
 
 /** Chosen: at 150 ms for each, the last one waits about 1.2 s. */
-const mostWaiting = 8;
+const maxWaiting = 8;
 /** After this time the lists that wait now have ended. */
 const retryAfterSeconds = 2;
 
@@ -25,10 +25,10 @@ export class ListGate {
   }
 
   #turn(): Promise<void> {
-    if (this.#waiting.length >= mostWaiting) {
+    if (this.#waiting.length >= maxWaiting) {
       throw new ApiProblem(
         429,
-        `counters are listed one page at a time, and ${mostWaiting} others wait already: try again in ${retryAfterSeconds} s`,
+        `counters are listed one page at a time, and ${maxWaiting} others wait already: try again in ${retryAfterSeconds} s`,
         { retryAfterSeconds },
       );
     }

@@ -11,9 +11,9 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 
 export const stepSeconds = 10;
 /** Chosen: an hour. */
-const mostPoints = 360;
+const maxPoints = 360;
 /** Chosen: domains with a history of their own, which the busiest ones keep. Each takes 12 KiB. */
-const mostDomains = 100;
+const maxDomains = 100;
 /** The interval of samples while rates are requested, and for how long after a request. */
 const tickMs = 2_000;
 const ticksPerStep = 5;
@@ -111,7 +111,7 @@ export class RateSampler {
   readonly #rows = new Map<number, Row>();
   readonly #total = new Series();
   readonly #domains = new Map<string, Series>();
-  readonly #times = new Float64Array(mostPoints);
+  readonly #times = new Float64Array(maxPoints);
   /** The number of finished points. */
   #count = 0;
   #scanned = 0;
@@ -147,9 +147,9 @@ export class RateSampler {
   }
 
   /** Returns `most` domains among those that may be shown. */
-  history(most: number, mayShow: (domain: string) => boolean): RateHistory {
+  history(max: number, mayShow: (domain: string) => boolean): RateHistory {
     const shown = [...this.#domains].filter(([domain]) => mayShow(domain));
-    const busiest = shown.sort(([, a], [, b]) => b.weight - a.weight).slice(0, most);
+    const busiest = shown.sort(([, a], [, b]) => b.weight - a.weight).slice(0, max);
     const points = this.#pointsOf(this.#total);
     const since = points[0]?.[0] ?? Math.floor(this.#options.clock.nowMs() / 1000);
     return {
@@ -264,7 +264,7 @@ export class RateSampler {
   }
 
   #endStep(): void {
-    const at = this.#count % mostPoints;
+    const at = this.#count % maxPoints;
     this.#times[at] = Math.round(this.#options.clock.nowMs() / 1000);
     this.#total.endStep(at);
     for (const series of this.#domains.values()) series.endStep(at);
@@ -272,9 +272,9 @@ export class RateSampler {
   }
 
   #pointsOf(series: Series): RatePoint[] {
-    const length = Math.min(this.#count, mostPoints);
+    const length = Math.min(this.#count, maxPoints);
     return Array.from({ length }, (_, n) => {
-      const at = (this.#count - length + n) % mostPoints;
+      const at = (this.#count - length + n) % maxPoints;
       return [this.#times[at]!, ...series.at(at)] as RatePoint;
     });
   }
@@ -283,7 +283,7 @@ export class RateSampler {
   #seriesOf(domain: string): Series | undefined {
     const known = this.#domains.get(domain);
     if (known !== undefined) return known;
-    if (this.#domains.size >= mostDomains) {
+    if (this.#domains.size >= maxDomains) {
       const idle = [...this.#domains].find(([, series]) => series.weight === 0);
       if (idle === undefined) return undefined;
       this.#domains.delete(idle[0]);
@@ -305,7 +305,7 @@ function domainOf(name: string, domains: ReadonlyMap<string, string>): string {
 
 /** Hits of the last hour, one point for each step, and of the open step. */
 class Series {
-  readonly #points = new Float64Array(mostPoints * pointStats);
+  readonly #points = new Float64Array(maxPoints * pointStats);
   readonly #open = new Float64Array(pointStats);
   /** Hits that passed or were limited, in all steps and the open one. */
   weight = 0;

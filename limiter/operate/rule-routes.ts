@@ -32,7 +32,7 @@ export interface RuleRoutesParts {
 }
 
 /** Chosen: for rules beyond this number, the metrics of single request values are not added up. */
-const mostVarying = 200;
+const maxVarying = 200;
 
 export function ruleRoutes(parts: RuleRoutesParts): ApiRoute[] {
   return [
@@ -170,7 +170,7 @@ class RuleFigures {
     const label = limits.length === 1 ? [] : [limitLabel(limits, limit)];
     const slot = registry.slotOfRule([...path, ...label].join('.'));
     const figures = this.#sum(slot === undefined ? [] : [slot]);
-    if (!varies || ++this.#varying > mostVarying) return figures;
+    if (!varies || ++this.#varying > maxVarying) return figures;
     const more = this.#sum(this.#varyingSlots([...path, ...label]));
     for (const name of Object.keys(figures) as (keyof Figures)[]) figures[name] += more[name];
     return figures;

@@ -23,7 +23,7 @@ export interface StatusContent {
 }
 
 /** Chosen: domains with a history in one answer. */
-const mostDomains = 20;
+const maxDomains = 20;
 
 export function statusRoutes(parts: StatusContent): ApiRoute[] {
   return [
@@ -52,6 +52,6 @@ async function status({ query, actor }: ApiCall, parts: StatusContent): Promise<
     rates: sampler.rates,
     sinks: sinks(),
     changes: changes(),
-    ...(withHistory ? { history: sampler.history(mostDomains, (domain) => actor.mayRead(domain)) } : {}),
+    ...(withHistory ? { history: sampler.history(maxDomains, (domain) => actor.mayRead(domain)) } : {}),
   };
 }

@@ -1,6 +1,6 @@
 /** Recently rate-limited requests of one thread: a row for each counter and second, in memory of a fixed size. */
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
-import { type MoreOfLimit, moreJson } from '../../rules/describe.ts';
+import { type OptionalLimitFields, optionalFieldsJson } from '../../rules/describe.ts';
 import { boundedText, defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
 import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
@@ -42,7 +42,7 @@ export interface OverLimitRow {
   readonly unitMultiplier: number;
   readonly algorithm: number;
   /** More fields of the limit. */
-  readonly more: MoreOfLimit;
+  readonly more: OptionalLimitFields;
   readonly override: string | null;
   /** The override refuses all, whatever is used. */
   readonly blocked?: true;
@@ -97,7 +97,7 @@ const textBytes = overLimitRowBytes - numberBytes - idBytes;
 const newPart = 8;
 const fewestNew = 16;
 /** Chosen. */
-const versionsKept = 64;
+const maxVersions = 64;
 
 const noFields: readonly string[] = [];
 const traceForm = /^[0-9a-f]{2}-([0-9a-f]{32})-/;
@@ -174,7 +174,7 @@ export class OverLimitMemory {
   useRules(version: string): void {
     this.#version++;
     this.#versionNames.set(this.#version, version);
-    this.#versionNames.delete(this.#version - versionsKept);
+    this.#versionNames.delete(this.#version - maxVersions);
   }
 
   note(hit: OverLimitHit, entries: readonly Entry[], used: number, { fields }: OverLimitCaller): void {
@@ -341,7 +341,7 @@ type RowTexts = [
   key: string,
   entries: [string, string][] | null,
   blocked?: 0 | 1,
-  more?: MoreOfLimit,
+  more?: OptionalLimitFields,
 ];
 
 /** A longer value is kept as its beginning and a fingerprint, as `/top` keeps it, and so it is asked for, too. */
@@ -359,7 +359,7 @@ function rowText({ rule, limit, override, key }: OverLimitHit['counter'], entrie
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
   const isBlocked = override?.effect?.kind === 'block';
-  const more = moreJson(limit);
+  const more = optionalFieldsJson(limit);
   const hasMore = Object.keys(more).length > 0;
   const rest = hasMore ? [isBlocked ? 1 : 0, more] : isBlocked ? [1] : [];
   const forms: unknown[][] = [

@@ -22,7 +22,7 @@ export interface OverLimitRouteParts {
 }
 
 const defaultRows = 100;
-const mostRows = 1_000;
+const maxRows = 1_000;
 
 export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[] {
   return [
@@ -85,8 +85,8 @@ function rowsWanted({ query }: ApiCall): number {
   const text = query.get('limit');
   if (text === null) return defaultRows;
   const limit = Number(text);
-  if (Number.isInteger(limit) && limit >= 1 && limit <= mostRows) return limit;
-  throw new ApiProblem(400, `limit is a whole number from 1 to ${mostRows}, not ${shown(text)}`);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= maxRows) return limit;
+  throw new ApiProblem(400, `limit is a whole number from 1 to ${maxRows}, not ${shown(text)}`);
 }
 
 /** A row is of a whole second. */

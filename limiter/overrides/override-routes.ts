@@ -32,7 +32,7 @@ export interface OverrideParts {
   clock: Clock;
   report: ReportChange;
   /** The value of OVERRIDES_MAX. */
-  most: number;
+  max: number;
   /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
 }
@@ -246,13 +246,13 @@ function mayKnow(actor: ApiCall['actor'], { domain }: Override): boolean {
   return actor.mayRead(domain) || actor.mayChange(domain);
 }
 
-function checkRoom({ kept, most, clock }: OverrideParts, override: Override): void {
+function checkRoom({ kept, max, clock }: OverrideParts, override: Override): void {
   const nowMs = clock.nowMs();
   const living = kept.all.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
-  if (living < most) return;
+  if (living < max) return;
   throw new ApiProblem(
     429,
-    `there are ${living} overrides, and there can be ${most} (OVERRIDES_MAX): ${targetOf(override)} is not set`,
+    `there are ${living} overrides, and there can be ${max} (OVERRIDES_MAX): ${targetOf(override)} is not set`,
   );
 }
 

@@ -34,9 +34,9 @@ export interface OverridesInForceOptions {
 }
 
 /** Chosen: ends and arrivals that no caller waits for become one change if they follow each other faster. */
-const leastGapMs = 100;
+const minGapMs = 100;
 /** The longest wait of a timer. */
-const mostWaitMs = 2 ** 31 - 1;
+const maxWaitMs = 2 ** 31 - 1;
 
 export class OverridesInForce {
   readonly #options: OverridesInForceOptions;
@@ -75,10 +75,10 @@ export class OverridesInForce {
     return this.#settle();
   }
 
-  /** Does the same as `use`, but no caller waits for it: the first change applies at once, and then one every `leastGapMs`. */
+  /** Does the same as `use`, but no caller waits for it: the first change applies at once, and then one every `minGapMs`. */
   useSoon(source: Override['source'], overrides: readonly Override[]): void {
     this.#bySource.set(source, overrides);
-    const waitMs = this.#decidedAtMs + leastGapMs - this.#options.clock.monotonicMs();
+    const waitMs = this.#decidedAtMs + minGapMs - this.#options.clock.monotonicMs();
     if (waitMs <= 0) void this.#settle().catch(() => {});
     else this.#later ??= { callOff: this.#options.timers.after(waitMs, () => void this.#settle()) };
   }
@@ -187,7 +187,7 @@ export class OverridesInForce {
     for (const older of this.#conflicts.values())
       if (older.endsMs !== undefined) endsMs = Math.min(endsMs, older.endsMs);
     if (endsMs === Number.POSITIVE_INFINITY) return;
-    const waitMs = Math.min(mostWaitMs, Math.max(leastGapMs, endsMs - nowMs));
+    const waitMs = Math.min(maxWaitMs, Math.max(minGapMs, endsMs - nowMs));
     this.#callOff = this.#options.timers.after(waitMs, () => void this.#settle());
   }
 

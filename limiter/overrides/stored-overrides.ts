@@ -31,12 +31,12 @@ const looksPerReading = 60;
 const recordsAtOnce = 500;
 
 /** Chosen: the number of records that a message names. For more, it is quicker to read all records. */
-const mostNamed = 100;
+const maxNamed = 100;
 /** Chosen: how often to try the next revision while others change it. */
-const mostTries = 3;
+const maxTries = 3;
 
 /** `override`: undefined if this version did not write the record. */
-interface KeptRecord {
+interface StoredOverrideRecord {
   readonly text: string;
   readonly override: Override | undefined;
 }
@@ -51,7 +51,7 @@ interface News {
 export class StoredOverrides {
   readonly #options: StoredOverridesOptions;
   /** Records by field. */
-  #records = new Map<string, KeptRecord>();
+  #records = new Map<string, StoredOverrideRecord>();
   #overrides: readonly Override[] = [];
   #revision: string | undefined;
   /** The name of the store that they are of; undefined: none were kept yet. */
@@ -190,7 +190,7 @@ export class StoredOverrides {
     const { storeAdmin } = this.#options;
     await storeAdmin.putRecord('revisions', 'store', randomUUID(), 'absent');
     let after = this.#revision;
-    for (let tries = 0; tries < mostTries && fields.length <= mostNamed; tries += 1) {
+    for (let tries = 0; tries < maxTries && fields.length <= maxNamed; tries += 1) {
       const revision = this.#revisionAfter(after);
       const when = after === undefined ? 'absent' : { is: after };
       const isNext = await storeAdmin
@@ -261,7 +261,7 @@ export class StoredOverrides {
       texts.size === this.#records.size &&
       [...texts].every(([field, text]) => this.#records.get(field)?.text === text);
     if (!isSame) {
-      const records = new Map<string, KeptRecord>();
+      const records = new Map<string, StoredOverrideRecord>();
       for (const [field, text] of texts) {
         const known = this.#records.get(field);
         records.set(field, known?.text === text ? known : { text, override: overrideOf(text) });

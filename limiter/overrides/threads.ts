@@ -73,7 +73,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
       overrideRoutes({
         ...{ storeAdmin, kept, inForce, rules, clock, report },
         settings: counting,
-        most: settings.overridesMax,
+        max: settings.overridesMax,
         maxSeconds: settings.overridesMaxSeconds,
       }),
     // The overrides are in force from the first decision on.

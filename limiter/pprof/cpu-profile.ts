@@ -77,7 +77,7 @@ function microsByNode({
 }
 
 /** Chosen: this many samples bound the end of a profile, which blocks the event loop. */
-const mostSamples = 60_000;
+const maxSamples = 60_000;
 const shortestIntervalMicros = 1000;
 
 /** Takes CPU profiles of this thread. It costs nothing while no profile is requested. */
@@ -100,7 +100,7 @@ export class CpuProfiler {
     const session = new Session();
     session.connect();
     try {
-      const intervalMicros = Math.max(shortestIntervalMicros, Math.ceil((seconds * 1e6) / mostSamples));
+      const intervalMicros = Math.max(shortestIntervalMicros, Math.ceil((seconds * 1e6) / maxSamples));
       const startedAtMs = this.#clock.nowMs();
       await session.post('Profiler.enable');
       await session.post('Profiler.setSamplingInterval', { interval: intervalMicros });

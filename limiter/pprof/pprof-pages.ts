@@ -14,7 +14,7 @@ const pprofRoot = '/debug/pprof/';
 
 /** The default duration, as in Go. */
 const defaultSeconds = 30;
-const mostSeconds = 300;
+const maxSeconds = 300;
 
 export class PprofPages implements DebugPages {
   readonly root = pprofRoot;
@@ -72,8 +72,8 @@ export class PprofPages implements DebugPages {
   async #answerCpu(response: ServerResponse, query: URLSearchParams): Promise<void> {
     const asked = query.get('seconds');
     const seconds = asked === null ? defaultSeconds : Number(asked);
-    if (asked === '' || !Number.isInteger(seconds) || seconds < 1 || seconds > mostSeconds) {
-      refuse(response, 400, `seconds must be a whole number from 1 to ${mostSeconds}, not "${asked}"`);
+    if (asked === '' || !Number.isInteger(seconds) || seconds < 1 || seconds > maxSeconds) {
+      refuse(response, 400, `seconds must be a whole number from 1 to ${maxSeconds}, not "${asked}"`);
     } else if (query.has('worker')) {
       await this.#answerOfWorker(response, query, { seconds });
     } else if (this.#cpu.busy) {
@@ -156,7 +156,7 @@ const index = `<!DOCTYPE html>
 <dd>JavaScript objects that are alive, by the function that allocated them, sampled since the start.
 <a href="heap?gc=1">heap?gc=1</a> collects garbage first, which stops the process for a moment.</dd>
 <dt><a href="profile">profile</a></dt>
-<dd>CPU time by function, taken for ${defaultSeconds} seconds or as long as <code>seconds=</code> says (1 to ${mostSeconds}).
+<dd>CPU time by function, taken for ${defaultSeconds} seconds or as long as <code>seconds=</code> says (1 to ${maxSeconds}).
 One profile at a time.</dd>
 </dl>
 <pre>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=5

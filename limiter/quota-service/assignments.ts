@@ -17,7 +17,7 @@ export interface AssignmentQuery {
   readonly domain: string;
   /** Entries that a bucket must have. */
   readonly entries: readonly Entry[];
-  readonly most: number;
+  readonly max: number;
 }
 
 export interface FoundAssignments {
@@ -35,11 +35,11 @@ export interface AssignmentMessages {
 export function findAssignments(
   rows: Iterable<AssignmentRow>,
   entries: readonly Entry[],
-  most: number,
+  max: number,
 ): FoundAssignments {
   const found: AssignmentRow[] = [];
   for (const row of rows) if (entries.every((entry) => row.bucket.some(isSame(entry)))) found.push(row);
-  return { rows: found.sort(byUse).slice(0, most), count: found.length };
+  return { rows: found.sort(byUse).slice(0, max), count: found.length };
 }
 
 const isSame =
@@ -50,7 +50,7 @@ const isSame =
 const byUse = (a: AssignmentRow, b: AssignmentRow): number => b.mayUse - a.mayUse || b.used - a.used;
 
 const defaultRows = 100;
-const mostRows = 1_000;
+const maxRows = 1_000;
 
 export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRoute {
   return {
@@ -60,13 +60,13 @@ export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRout
     parameters: ['domain', 'entry', 'limit'],
     answer: async (call) => {
       const domain = domainOf(call, 'read');
-      const most = rowsWanted(call.query.get('limit'));
+      const max = rowsWanted(call.query.get('limit'));
       const entries = call.query.getAll('entry').map(entryOf);
-      const found = await threads.ask('assignments', { domain, entries, most });
+      const found = await threads.ask('assignments', { domain, entries, max });
       const rows = found.flatMap((one) => one.rows).sort(byUse);
       return {
         body: {
-          assignments: rows.slice(0, most).map(rowJson),
+          assignments: rows.slice(0, max).map(rowJson),
           count: found.reduce((sum, { count }) => sum + count, 0),
         },
       };
@@ -77,8 +77,8 @@ export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRout
 function rowsWanted(text: string | null): number {
   if (text === null) return defaultRows;
   const rows = Number(text);
-  if (!Number.isInteger(rows) || rows < 1 || rows > mostRows)
-    throw new ApiProblem(400, `limit must be a whole number from 1 to ${mostRows}, not ${shown(text)}`);
+  if (!Number.isInteger(rows) || rows < 1 || rows > maxRows)
+    throw new ApiProblem(400, `limit must be a whole number from 1 to ${maxRows}, not ${shown(text)}`);
   return rows;
 }
 

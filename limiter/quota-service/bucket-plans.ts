@@ -5,7 +5,7 @@ import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rule
 import type { MatchedRule, RuleMatcher, RuleWalk } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
-import { defaultForm, type Form, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
+import { type AssignmentForm, defaultForm, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
 import { counterKey } from '../decide/counter-key.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor } from '../decide/messages.ts';
@@ -134,7 +134,7 @@ function descriptorOf(entries: readonly Entry[]): Descriptor {
 }
 
 /** Returns the form of a rule's assignments. A token bucket always refills, whatever the rule says. */
-function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): Form {
+function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): AssignmentForm {
   const wanted = wantedForm(rule);
   if (wanted === undefined) return defaultForm(limits);
   return limits.some(({ hasBurst }) => hasBurst) ? 'refilling' : wanted;

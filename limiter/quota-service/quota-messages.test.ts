@@ -25,8 +25,8 @@ const usage = fc.record({
   numRequestsDenied: fc.bigInt({ min: 0n, max: 2n ** 53n - 1n }),
 });
 
-function reportsOf(bytes: Uint8Array, most = 5): BucketReport[] {
-  const reports = new UsageReports(bytes, most);
+function reportsOf(bytes: Uint8Array, max = 5): BucketReport[] {
+  const reports = new UsageReports(bytes, max);
   const all: BucketReport[] = [];
   for (let one = reports.next(); one !== undefined; one = reports.next()) all.push(one);
   return all;

@@ -37,15 +37,15 @@ export class UsageReports {
   /** The positions of the reports that were not read yet, the next one last. */
   readonly #starts: number[] = [];
 
-  /** Skips everything after `mostReports` reports. */
-  constructor(bytes: Uint8Array, mostReports: number) {
+  /** Skips everything after `maxReports` reports. */
+  constructor(bytes: Uint8Array, maxReports: number) {
     this.#bytes = bytes;
     reader.reset(bytes);
     while (reader.position < bytes.length) {
       const field = reader.fieldNumber();
       if (field === 1) this.domain = reader.string();
       else {
-        if (field === 2 && this.#starts.length === mostReports) this.leftOut += 1;
+        if (field === 2 && this.#starts.length === maxReports) this.leftOut += 1;
         else if (field === 2) this.#starts.push(reader.position);
         reader.skip(field, 0);
       }
@@ -141,7 +141,7 @@ export type QuotaOrder =
 /** Chosen: room for one or two buckets. */
 const firstRoomBytes = 256;
 /** More bytes than an assignment takes, with all tags and lengths around it, including those of its bucket's id. */
-const mostAroundIdBytes = 64;
+const maxAroundIdBytes = 64;
 
 /**
  * Writes one response. Clients execute the actions of a bucket in their order. There are thousands of buckets per second, so it
@@ -205,7 +205,7 @@ export class QuotaResponseWriter {
   /** Writes a BucketAction, up to the content of its second field. */
   #action(id: string, tag: number, length: number): void {
     const bytes = 1 + varintBytes(id.length) + id.length + 2 + length;
-    const needed = this.#end + id.length + mostAroundIdBytes;
+    const needed = this.#end + id.length + maxAroundIdBytes;
     if (needed > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(this.#room, 2 * needed));
       larger.set(this.#bytes.subarray(0, this.#end));

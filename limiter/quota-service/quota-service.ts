@@ -160,9 +160,9 @@ export class QuotaService implements StreamHost {
   }
 
   /** Returns the assignments that operators ask for. */
-  assignments({ domain, entries, most }: AssignmentQuery): FoundAssignments {
+  assignments({ domain, entries, max }: AssignmentQuery): FoundAssignments {
     const rows = [...this.#streams].flatMap((stream) => [...stream.assignments(domain)]);
-    return findAssignments(rows, entries, most);
+    return findAssignments(rows, entries, max);
   }
 
   /** Ends the remaining streams. */
@@ -173,12 +173,12 @@ export class QuotaService implements StreamHost {
   /** Returns the newest stream of the address that has most; undefined if this address would have as many with one more. */
   #streamToEnd(group: string): QuotaStream | undefined {
     let own = 0;
-    let most: ReadonlySet<QuotaStream> = new Set();
+    let max: ReadonlySet<QuotaStream> = new Set();
     for (const [name, streams] of this.#streams.groups()) {
       if (name === group) own = streams.size;
-      if (streams.size > most.size) most = streams;
+      if (streams.size > max.size) max = streams;
     }
-    return own + 1 < most.size ? [...most].at(-1) : undefined;
+    return own + 1 < max.size ? [...max].at(-1) : undefined;
   }
 
   #planAnew(): void {

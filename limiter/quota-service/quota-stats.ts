@@ -12,8 +12,8 @@ import type { QuotaClient } from './client-weights.ts';
 
 /** The bound that leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
 const bounds = ['stream', 'caller', 'all', 'bytes', 'message', 'id_bytes'] as const;
-type Bound = (typeof bounds)[number];
-const settingOf: Readonly<Record<Bound, string>> = {
+type BucketBoundName = (typeof bounds)[number];
+const settingOf: Readonly<Record<BucketBoundName, string>> = {
   stream: 'RLQS_MAX_BUCKETS_OF_STREAM',
   message: 'RLQS_MAX_BUCKETS_OF_STREAM',
   caller: 'RLQS_MAX_BUCKETS_OF_CALLER',
@@ -26,18 +26,18 @@ const settingOf: Readonly<Record<Bound, string>> = {
 const refusals = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
 
 /** Chosen: rules that are counted separately over the life of a process; others share a name. */
-const mostRules = 2_000;
+const maxRules = 2_000;
 
 export class QuotaStats {
   readonly #registry: StatsRegistry;
-  readonly #bounds: Map<Bound, number>;
+  readonly #bounds: Map<BucketBoundName, number>;
   readonly #refusals: Map<string, number>;
   readonly #reports: number;
   readonly #abandoned: number;
   readonly #unassignable: number;
   /** The slots of a rule's hits, by its path. */
   readonly #rules = new Map<string, Record<HitKind, number>>();
-  readonly #denied: LogThrottle<{ bound: Bound; client: QuotaClient }>;
+  readonly #denied: LogThrottle<{ bound: BucketBoundName; client: QuotaClient }>;
   readonly #beyond: LogThrottle<{ rule: string; client: QuotaClient; hits: number }>;
   readonly #obstacle: LogThrottle<{ rule: string; obstacle: string; answer: string }>;
 
@@ -84,7 +84,7 @@ export class QuotaStats {
     this.#registry.add(this.#refusals.get(reason)!, 1);
   }
 
-  deniedBuckets(bound: Bound, client: QuotaClient, buckets: number): void {
+  deniedBuckets(bound: BucketBoundName, client: QuotaClient, buckets: number): void {
     this.#registry.add(this.#bounds.get(bound)!, buckets);
     this.#denied.note({ bound, client }, bound, buckets);
   }
@@ -120,7 +120,7 @@ export class QuotaStats {
   #slotsOf(rule: string): Record<HitKind, number> {
     const known = this.#rules.get(rule);
     if (known !== undefined) return known;
-    const name = this.#rules.size < mostRules ? rule : 'other';
+    const name = this.#rules.size < maxRules ? rule : 'other';
     const slotOf = (kind: HitKind): [HitKind, number] => {
       const tag = kind === 'overReported' ? 'over_reported' : kind;
       const tags = [['kind', tag] as const, ['rule', name] as const];

@@ -157,12 +157,12 @@ export class QuotaStream implements MessageListener, ReportTaker {
     if (this.waitingBytes === 0) this.endWell();
   }
 
-  takeReports(most: number, endMs: number): number {
+  takeReports(max: number, endMs: number): number {
     const { clock, stats } = this.#service.options;
     const nowMs = clock.nowMs();
     this.#flushSoon();
     let taken = 0;
-    for (let [first] = this.#waiting; first !== undefined && taken < most; [first] = this.#waiting) {
+    for (let [first] = this.#waiting; first !== undefined && taken < max; [first] = this.#waiting) {
       if (taken > 0 && clock.monotonicMs() >= endMs) break;
       const [reports, cameMs] = first;
       const report = this.#read(() => reports.next());
@@ -211,10 +211,10 @@ export class QuotaStream implements MessageListener, ReportTaker {
   }
 
   /** Forgets at most this many buckets of a closed stream, and returns how many. What they hold stays charged. */
-  forgetBuckets(most: number): number {
+  forgetBuckets(max: number): number {
     let forgotten = 0;
     for (const bucket of this.#buckets.values()) {
-      if (forgotten >= most) break;
+      if (forgotten >= max) break;
       this.#forget(bucket);
       forgotten += 1;
     }
@@ -258,8 +258,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
     const { stats, idleReports } = this.#service.options;
     const bucket = this.#bucketOf(report, nowMs);
     if (bucket === undefined) return;
-    const allowed = Math.min(report.allowed, mostHits);
-    const denied = Math.min(report.denied, mostHits);
+    const allowed = Math.min(report.allowed, maxHits);
+    const denied = Math.min(report.denied, maxHits);
     this.#planBucket(bucket, nowMs);
     bucket.idleReports = allowed === 0 && denied === 0 ? bucket.idleReports + 1 : 0;
     if (bucket.idleReports >= idleReports) {
@@ -430,4 +430,4 @@ function closeShare(bucket: StreamBucket): void {
 const latin1Slice = Buffer.prototype.latin1Slice;
 
 /** Chosen: the most hits of one report, so that no number of a client is infinite. */
-const mostHits = 0xffff_ffff;
+const maxHits = 0xffff_ffff;

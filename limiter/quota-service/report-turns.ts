@@ -12,7 +12,7 @@ export interface ReportTaker {
   /** The bytes of the waiting reports. */
   readonly waitingBytes: number;
   /** Takes in at most this many reports, until the given time, and returns how many. */
-  takeReports(most: number, endMs: number): number;
+  takeReports(max: number, endMs: number): number;
   /** Ends the taker: too much waits, and most of it belongs to this one. */
   shed(): void;
 }
@@ -22,7 +22,7 @@ const reportsOfTurn = 128;
 /** but takes no longer than this: an answer on a new connection waits for several turns. */
 export const turnMs = 2;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
-const mostBytes = 20_000_000;
+const maxBytes = 20_000_000;
 
 export class ReportTurns {
   readonly #line = new FairQueue<ReportTaker>();
@@ -41,11 +41,11 @@ export class ReportTurns {
     this.#bytes += bytes;
     if (!this.#line.has(taker)) this.#line.add(taker);
     this.#deal();
-    while (this.#bytes > mostBytes) {
-      const most = this.#line.shed();
-      if (most === undefined) return;
-      this.#bytes -= most.waitingBytes;
-      most.shed();
+    while (this.#bytes > maxBytes) {
+      const max = this.#line.shed();
+      if (max === undefined) return;
+      this.#bytes -= max.waitingBytes;
+      max.shed();
     }
   }
 

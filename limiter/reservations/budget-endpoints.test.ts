@@ -10,7 +10,7 @@ import { ExcessResponses } from '../service/over-without-limit.ts';
 import { budgetEndpoints } from './budget-endpoints.ts';
 import type { Budgets, ReserveRequest } from './budgets.ts';
 
-const most = Number.MAX_SAFE_INTEGER;
+const max = Number.MAX_SAFE_INTEGER;
 
 async function asked<Answer>(
   budgets: Budgets,
@@ -53,8 +53,8 @@ async function post(budgets: Budgets, path: string, body: unknown, more?: Partia
 }
 
 const limit = {
-  ...{ name: 'daily', requestsPerUnit: most, unit: 'day', multiplier: 1 },
-  ...{ algorithm: 'fixed_window', burst: most },
+  ...{ name: 'daily', requestsPerUnit: max, unit: 'day', multiplier: 1 },
+  ...{ algorithm: 'fixed_window', burst: max },
 };
 const reportedScope = {
   ...{
@@ -72,14 +72,14 @@ describe('/v1/reserve', () => {
     const budgets = new ScriptedBudgets();
     budgets.reserving = { headers: [{ key: 'RateLimit-Remaining', value: '300' }] };
     const { status, headers, body } = await post(budgets, '/v1/reserve', {
-      ...{ ...about, amount: most, ttl: '1m30s', reservationId: 'mine-1' },
+      ...{ ...about, amount: max, ttl: '1m30s', reservationId: 'mine-1' },
     });
     expect([status, headers['ratelimit-remaining']]).toEqual([200, '300']);
     expect(body).toEqual({
       ...{
         code: 'OK',
         reservationId: 'mine-1',
-        amount: most,
+        amount: max,
         expiresAt: '1970-01-01T00:00:01.000Z',
         repeated: false,
       },
@@ -89,7 +89,7 @@ describe('/v1/reserve', () => {
     const [question] = budgets.asked as ReserveRequest[];
     expect(question).toMatchObject({
       domain: 'llm',
-      amount: most,
+      amount: max,
       ttlMs: 90_000,
       id: 'mine-1',
       recalled: true,
@@ -142,13 +142,13 @@ describe('/v1/reserve', () => {
     });
   });
 
-  const amounts = `is a whole number from 0 to ${most}, not`;
+  const amounts = `is a whole number from 0 to ${max}, not`;
   it.each([
     ['beyond the bound', { amount: 2 ** 53 }, 'amount', `${amounts} 9007199254740992`],
     ['negative', { amount: -1 }, 'amount', `${amounts} -1`],
     ['a fraction', { amount: 1.5 }, 'amount', `${amounts} 1.5`],
     ['text', { amount: '600' }, 'amount', `${amounts} "600"`],
-    ['left out', {}, 'amount', `is missing: expected a whole number from 0 to ${most}`],
+    ['left out', {}, 'amount', `is missing: expected a whole number from 0 to ${max}`],
   ])('refuses an amount that is %s', async (_, more, path, detail) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, ...more });
     expect([status, body.errors]).toEqual([400, [{ path, detail }]]);
@@ -181,7 +181,7 @@ describe('/v1/reserve', () => {
     [[{ amount: 1 }], [{ path: 'descriptors[0].entries', detail: expect.stringContaining('is missing') }]],
     [
       [{ entries: [{ team: 'a' }], amount: 1 }, [{ team: 'b' }]],
-      [{ path: 'amount', detail: `is missing: expected a whole number from 0 to ${most}` }],
+      [{ path: 'amount', detail: `is missing: expected a whole number from 0 to ${max}` }],
     ],
     [
       ['team'],

@@ -57,7 +57,7 @@ export function budgetEndpoints(options: BudgetEndpointOptions): ReadonlyMap<str
   ]);
 }
 
-const mostAmount = Number.MAX_SAFE_INTEGER;
+const maxAmount = Number.MAX_SAFE_INTEGER;
 
 const reserveForm: BodyForm<Pick<ReserveRequest, 'amount' | 'ttlMs' | 'id'>> = {
   members: ['amount', 'ttl', 'reservationId'],
@@ -68,7 +68,7 @@ const reserveForm: BodyForm<Pick<ReserveRequest, 'amount' | 'ttlMs' | 'id'>> = {
     amount:
       amount === undefined && haveAmounts(descriptors)
         ? undefined
-        : readWhole('amount', amount, mostAmount, mistakes),
+        : readWhole('amount', amount, maxAmount, mistakes),
     ttlMs: ttl === undefined ? undefined : readTtl(ttl, mistakes),
     id: id === undefined ? undefined : readChosenId(id, mistakes),
   }),
@@ -86,7 +86,7 @@ const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
   takesAmounts: true,
   read: ({ reservationId: id, actualAmount: actual }, mistakes, { domain }) => ({
     id: readSettledId(id, domain, mistakes),
-    actual: actual === undefined ? undefined : readWhole('actualAmount', actual, mostAmount, mistakes),
+    actual: actual === undefined ? undefined : readWhole('actualAmount', actual, maxAmount, mistakes),
   }),
 };
 
@@ -339,7 +339,7 @@ function scopeJson(scope: BudgetScope): object {
 
 function readTtl(value: unknown, mistakes: BodyProblems): number {
   const ms = typeof value === 'string' ? parseGoDuration(value) : undefined;
-  if (ms === undefined || ms < 1 || ms > mostAmount)
+  if (ms === undefined || ms < 1 || ms > maxAmount)
     mistakes.add('ttl', `is a duration such as "30s", "5m" or "1h", not ${valueText(value)}`);
   return Math.ceil(ms ?? 0);
 }

@@ -549,15 +549,15 @@ describe('BudgetService', () => {
   });
 
   it('leaves plain hits nothing of a limit of 2^53 - 1 that is held whole', () => {
-    const most = Number.MAX_SAFE_INTEGER;
+    const max = Number.MAX_SAFE_INTEGER;
     const limiter = budgetLimiter({
-      rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: most })] })],
+      rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: max })] })],
     });
-    expect(reserve(limiter, { amount: most }).allowed).toBe(true);
+    expect(reserve(limiter, { amount: max }).allowed).toBe(true);
     // The local cache refuses the second hit.
     for (const hits of [1, 1, 5]) expect(hit(limiter, hits)).toBe('OVER');
-    expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: most, left: 0 });
-    settle(limiter, madeId(1), most - 2);
+    expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: max, left: 0 });
+    settle(limiter, madeId(1), max - 2);
     expect(['OK', 'OK', 'OVER'].map(() => hit(limiter))).toEqual(['OK', 'OK', 'OVER']);
   });
 

@@ -28,7 +28,7 @@ import {
   defaultTtlMs,
   type EndReservationAnswer,
   type EndReservationRequest,
-  leastTtlMs,
+  minTtlMs,
   type RecalledReservation,
   type ReserveAnswer,
   type ReserveRequest,
@@ -87,8 +87,8 @@ export class BudgetService implements Budgets {
     const { maxTtlMs } = this.#options;
     const { domain, amount, recalled } = question;
     const { ttlMs = Math.min(defaultTtlMs, maxTtlMs) } = question;
-    if (!(ttlMs >= leastTtlMs && ttlMs <= maxTtlMs)) {
-      const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
+    if (!(ttlMs >= minTtlMs && ttlMs <= maxTtlMs)) {
+      const bounds = `${minTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
       done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });
       return;
     }
@@ -369,8 +369,8 @@ function commitAnswer(
   const { settled: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
   if (error !== undefined) return failureOf(error);
   if (outcome === 'partial') return partialFailure(id, { reserved, named });
-  const most = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
-  const lost = most === 0 ? undefined : most;
+  const max = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
+  const lost = max === 0 ? undefined : max;
   return {
     outcome,
     charged,

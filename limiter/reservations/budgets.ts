@@ -6,7 +6,7 @@ import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/operation.ts';
 
 /** The shortest TTL of a reservation; BUDGET_MAX_TTL is the longest. */
-export const leastTtlMs = 1_000;
+export const minTtlMs = 1_000;
 
 /** Chosen: the TTL of a reservation that does not specify one. */
 export const defaultTtlMs = 60_000;

@@ -15,7 +15,7 @@ const domainHexDigits = 8;
 /** 132 bits, so that different domains have different scopes, even if an attacker chooses the domains. */
 const scopeCharacters = 22;
 /** Chosen: the number of domains whose hashes are kept. */
-const mostDomains = 1_000;
+const maxDomains = 1_000;
 
 /** Returns the kind of an id: `made` and `nothing` are Weir's own. */
 export function kindOfId(id: string): 'made' | 'nothing' | 'chosen' {
@@ -66,7 +66,7 @@ export class ReservationIds {
       hex: digest.toString('hex').slice(0, domainHexDigits),
       scope: digest.toString('base64url').slice(0, scopeCharacters),
     };
-    if (this.#hashes.size >= mostDomains) this.#hashes.clear();
+    if (this.#hashes.size >= maxDomains) this.#hashes.clear();
     this.#hashes.set(domain, hash);
     return hash;
   }

@@ -41,7 +41,7 @@ function limiter({ rules, counting, localCache = false, ...response }: Setting) 
         store.submit(ops, options, () => {
           for (const op of ops) {
             if (next.fails) op.error = new StoreError('away', { transient: true });
-            if (next.leased && op.counter.leaseMost > 0) op.fromLease = true;
+            if (next.leased && op.counter.maxLease > 0) op.fromLease = true;
           }
           done();
         });
@@ -135,7 +135,7 @@ const request = fc.record({
 });
 
 const setting = fc.record({
-  most: fc.integer({ min: 0, max: 6 }),
+  max: fc.integer({ min: 0, max: 6 }),
   shadow: fc.boolean(),
   quota: fc.boolean(),
   replaces: fc.boolean(),
@@ -183,7 +183,7 @@ function hitsOf({ key, addend, negative, marker }: Asked, requested: number): nu
 describe('passed and limited', () => {
   it('have the hits of every answered request, in one of the two, whatever decides it', () => {
     const property = fc.property(setting, fc.array(request, { maxLength: 12 }), (set, requests) => {
-      const { most: requestsPerUnit } = set;
+      const { max: requestsPerUnit } = set;
       const day = { unit: 'day', requestsPerUnit: 10 } as const;
       const at = limiter({
         rules: [

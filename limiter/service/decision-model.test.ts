@@ -42,7 +42,7 @@ interface Step {
 
 interface ModelLimit {
   readonly name: string;
-  readonly most: number;
+  readonly max: number;
   readonly length: number;
 }
 
@@ -68,10 +68,10 @@ function rulesOf({ minute, hour, shadow }: Setting): Rule[] {
 }
 
 function modelRules({ minute, hour, shadow }: Setting): Record<string, ModelRule> {
-  const perMinute = { name: '', most: minute, length: 60 };
+  const perMinute = { name: '', max: minute, length: 60 };
   const both = [
     { ...perMinute, name: '.m' },
-    { name: '.h', most: hour, length: 3600 },
+    { name: '.h', max: hour, length: 3600 },
   ];
   return {
     one: { limits: [perMinute], shadow: false, quota: false },
@@ -160,7 +160,7 @@ class DecisionModel {
     const asksCache = this.#set.localCache && !negative && (hits > 0 || counters.length === 1);
     const isKnownFull = asksCache && counters.some(({ counter }) => counter.isKnownFull);
     const wouldExceed =
-      !negative && (isKnownFull || counters.some(({ most, counter }) => counter.total + hits > most));
+      !negative && (isKnownFull || counters.some(({ max, counter }) => counter.total + hits > max));
     const canBeOverLimit = found !== undefined && !negative && !found.shadow;
     return { key, found, hits, negative, counters, isKnownFull, wouldExceed, canBeOverLimit };
   }
@@ -182,26 +182,26 @@ class DecisionModel {
     for (const { name } of counters)
       this.#add(`${key}${name}.${negative ? 'total_negative_hits' : 'total_hits'}`, hits);
     // Judged where it is counted: another descriptor of the request may have the same counter.
-    const exceeds = counters.some(({ most, counter }) => counter.total + hits > most);
+    const exceeds = counters.some(({ max, counter }) => counter.total + hits > max);
     const isHeldBack = !negative && (stop === 'cache' || (stop === 'totals' && !one.wouldExceed));
-    const each = counters.map(({ most, length, counter }) => {
+    const each = counters.map(({ max, length, counter }) => {
       const isFull = isKnownFull && counter.isKnownFull;
       const { total } = counter;
       let over = false;
       if (negative) counter.total = Math.max(0, total - hits);
       else if (isKnownFull) over = isFull;
-      else if (isHeldBack) over = total + (counters.length === 1 ? 0 : hits) > most;
+      else if (isHeldBack) over = total + (counters.length === 1 ? 0 : hits) > max;
       else {
         if (counters.length === 1 || !exceeds) counter.total += hits;
-        over = total + hits > most;
+        over = total + hits > max;
       }
       if (negative) counter.isKnownFull = false;
-      else if (over && (counters.length === 1 || total >= most)) counter.isKnownFull = true;
+      else if (over && (counters.length === 1 || total >= max)) counter.isKnownFull = true;
       const seconds = length - (nowSeconds % length);
       return {
         over,
         isSkipped: isKnownFull && !isFull,
-        left: isFull ? 0 : Math.max(0, most - counter.total),
+        left: isFull ? 0 : Math.max(0, max - counter.total),
         seconds,
       };
     });

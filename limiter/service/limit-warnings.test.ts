@@ -13,7 +13,7 @@ import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
-import type { Claims } from '../stores/store.ts';
+import type { OnceClaims } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { LimitWarnings } from './limit-warnings.ts';
 import { RateLimitService } from './rate-limit-service.ts';
@@ -22,7 +22,7 @@ const nowMs = 1_700_000_000_000;
 const endSeconds = nowMs / 1000 + 60;
 
 /** What several limiters have in common: the first who claims a name has it. */
-class SharedClaims implements Claims {
+class SharedClaims implements OnceClaims {
   readonly #names = new Set<string>();
   readonly claimed: [name: string, seconds: number][] = [];
   down = false;
@@ -48,7 +48,7 @@ describe('LimitWarnings', () => {
     reported = [];
   });
 
-  function limiter(name: string, shared: Claims | undefined = claims): LimitWarnings {
+  function limiter(name: string, shared: OnceClaims | undefined = claims): LimitWarnings {
     return new LimitWarnings({
       claims: shared,
       clock,

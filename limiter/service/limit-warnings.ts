@@ -7,22 +7,22 @@ import { marksReached } from '../decide/assess.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { DescriptorStatus, LimitWarning } from '../decide/response-message.ts';
 import { lengthOf } from '../decide/windows.ts';
-import type { Claims } from '../stores/store.ts';
+import type { OnceClaims } from '../stores/store.ts';
 import type { CountedHit } from './decision.ts';
 import { usedOf } from './hit-statuses.ts';
 
 export interface LimitWarningsOptions {
   /** Undefined if limiters share no store: each limiter reports for itself. */
-  claims: Claims | undefined;
+  claims: OnceClaims | undefined;
   clock: Pick<Clock, 'nowMs'>;
   /** A threshold was reached, and no limiter has reported it for this window. While the store fails, each limiter reports it. */
   onReached(plan: LimitPlan, mark: number, used: number): void;
 }
 
 /** The number of counters whose reports are remembered. For a forgotten counter, the store is asked again. */
-const mostCounters = 10_000;
+const maxCounters = 10_000;
 /** The number of claims on their way to the store. A later hit claims a threshold that finds no room. */
-const mostClaims = 128;
+const maxClaims = 128;
 /** How far apart the clocks of limiters that share a window may be. */
 const slackSeconds = 60;
 
@@ -77,7 +77,7 @@ export class LimitWarnings {
       windowEndSeconds === 0
         ? lengthOf(plan.limit)
         : Math.max(1, windowEndSeconds - Math.floor(nowMs / 1000)) + slackSeconds;
-    while (counter.reported < reached && this.#claimsUnderWay < mostClaims) {
+    while (counter.reported < reached && this.#claimsUnderWay < maxClaims) {
       const mark = marks.percents[counter.reported]!;
       counter.reported += 1;
       this.#claim(`${key}~warned:${mark}%`, seconds, () => this.#options.onReached(plan, mark, used));
@@ -92,7 +92,7 @@ export class LimitWarnings {
     const untilMs = windowEndSeconds === 0 ? nowMs + lengthOf(plan.limit) * 1000 : windowEndSeconds * 1000;
     const counter = { reported: 0, untilMs };
     this.#counters.set(key, counter);
-    if (this.#counters.size > mostCounters) {
+    if (this.#counters.size > maxCounters) {
       for (const oldest of this.#counters.keys()) {
         this.#counters.delete(oldest);
         break;

@@ -185,7 +185,7 @@ export class HitMaker {
       hit.full = true;
       hit.remembered = true;
     }
-    if (plan.leaseMost !== 0) hit.mayReturn = true;
+    if (plan.maxLease !== 0) hit.mayReturn = true;
     return hit;
   }
 

@@ -301,7 +301,7 @@ describe('RateLimitService', () => {
     });
     answer(decider, request('k'));
     store.onSubmit = ([op]) => {
-      expect(op?.counter.leaseMost).toBe(5);
+      expect(op?.counter.maxLease).toBe(5);
       op!.fromLease = true;
       op!.leased = 4;
     };

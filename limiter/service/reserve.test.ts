@@ -342,16 +342,16 @@ describe('requests with markers, step by step', () => {
 
   /** One counter for each limit. */
   class Model {
-    readonly most: readonly number[];
+    readonly max: readonly number[];
     readonly totals: number[];
     /** What each request reserved; undefined where nothing is open. */
     readonly reserved: (number | 'refused' | undefined)[] = [];
     asked = 0;
     back = 0;
 
-    constructor(...most: number[]) {
-      this.most = most;
-      this.totals = most.map(() => 0);
+    constructor(...max: number[]) {
+      this.max = max;
+      this.totals = max.map(() => 0);
     }
 
     add(amount: number): void {
@@ -360,17 +360,17 @@ describe('requests with markers, step by step', () => {
     }
 
     hasRoom(amount: number): boolean {
-      return this.totals.every((total, n) => total + amount <= this.most[n]!);
+      return this.totals.every((total, n) => total + amount <= this.max[n]!);
     }
 
     left(): number {
-      return Math.min(...this.totals.map((total, n) => Math.max(0, this.most[n]! - total)));
+      return Math.min(...this.totals.map((total, n) => Math.max(0, this.max[n]! - total)));
     }
 
     /** Of the limits that refuse the amount the one that resets last: they come in this order. */
     leftOver(amount: number): number {
-      const n = this.totals.findIndex((total, i) => total + amount > this.most[i]!);
-      return Math.max(0, this.most[n]! - this.totals[n]!);
+      const n = this.totals.findIndex((total, i) => total + amount > this.max[i]!);
+      return Math.max(0, this.max[n]! - this.totals[n]!);
     }
   }
 

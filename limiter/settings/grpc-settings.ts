@@ -1,5 +1,5 @@
 /** Settings of the gRPC listener beyond its address: a part of the table in settings.ts. */
-import { mostPathBytes } from '../../process/net/bind.ts';
+import { maxPathBytes } from '../../process/net/bind.ts';
 import { bool, duration, integer, text, unixMode } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import {
@@ -116,9 +116,9 @@ export function grpcProblems(settings: Partial<SettingsOf<typeof grpcSettings>>)
     ...serverTlsProblems(settings, 'grpc'),
     ...problems([
       [
-        bytes > mostPathBytes,
+        bytes > maxPathBytes,
         'GRPC_UDS',
-        `the path has ${bytes} bytes, that of a Unix socket has at most ${mostPathBytes}`,
+        `the path has ${bytes} bytes, that of a Unix socket has at most ${maxPathBytes}`,
       ],
     ]),
   ];

@@ -269,8 +269,8 @@ export function nodesAtATime(
   settings: Pick<RedisStoreSettings, 'redisClusterPipelineParallelism' | 'redisPoolSize'>,
 ): number {
   const { redisClusterPipelineParallelism: wanted, redisPoolSize } = settings;
-  const most = callsAtATime(redisPoolSize);
-  return wanted === 0 ? most : Math.min(wanted, most);
+  const max = callsAtATime(redisPoolSize);
+  return wanted === 0 ? max : Math.min(wanted, max);
 }
 
 /** Returns the errors of values that do not fit together with `BACKEND_TYPE=redis`. Values that are invalid by themselves are missing. */

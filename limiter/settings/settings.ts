@@ -360,10 +360,10 @@ const shortestKeyBytes = 16;
 
 function smallLocalCache(settings: SettingsOf<typeof store>): string[] {
   const { localCacheSizeInBytes: bytes, cacheKeyPrefix } = settings;
-  const least = cacheEntryOverheadBytes + keyBytes(cacheKeyPrefix) + shortestKeyBytes;
-  if (bytes === 0 || bytes >= least) return [];
+  const min = cacheEntryOverheadBytes + keyBytes(cacheKeyPrefix) + shortestKeyBytes;
+  if (bytes === 0 || bytes >= min) return [];
   return [
-    `LOCAL_CACHE_SIZE_IN_BYTES=${bytes} is too small to remember anything: an entry takes ${least} bytes or more`,
+    `LOCAL_CACHE_SIZE_IN_BYTES=${bytes} is too small to remember anything: an entry takes ${min} bytes or more`,
   ];
 }
 

@@ -4,12 +4,12 @@ import { integer, type SettingKind } from '../../process/settings/settings-kinds
 import { problems, type SettingsError, type SettingsTable } from '../../process/settings/settings-reader.ts';
 
 /** Chosen: more threads than current machines have cores. */
-const mostWorkers = 256;
+const maxWorkers = 256;
 
 type WorkerCount = number | 'auto';
 
 function workerCount(): SettingKind<WorkerCount> {
-  const kind = integer({ min: 1, max: mostWorkers });
+  const kind = integer({ min: 1, max: maxWorkers });
   return {
     expected: `auto or ${kind.expected}`,
     brief: `auto or ${kind.brief}`,
@@ -56,5 +56,5 @@ export function workerProblems({
 
 /** Returns the number of threads. `cores` is the number of cores that this process may use. */
 export function workersWanted(count: WorkerCount, cores: number): number {
-  return count === 'auto' ? Math.min(Math.max(1, cores), mostWorkers) : count;
+  return count === 'auto' ? Math.min(Math.max(1, cores), maxWorkers) : count;
 }

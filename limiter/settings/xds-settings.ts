@@ -156,7 +156,7 @@ export const xdsSettings = needing([fromXds], {
     default: 0,
     summary: 'Largest response that the limiter accepts; 0: 256 MiB (100,000 small rules need 4 MiB).',
   },
-  xdsMostBytes: {
+  xdsMaxBytes: {
     name: 'XDS_CLIENT_MAX_TOTAL_BYTES',
     kind: integer({ min: 1024 * 1024, max: 2_147_483_647 }),
     default: 64 * mebibyte,

@@ -54,7 +54,7 @@ class Peer {
   sent = Buffer.alloc(0);
   /** The waiting bytes that were reported: the last value, and the highest. */
   reportedUnread = 0;
-  mostUnread = 0;
+  maxUnread = 0;
 
   constructor(thread: Thread, who: string, address = who, accepted?: Socket) {
     const unread: Duplex = new Duplex({ read: () => {}, write: (_bytes, _encoding, done) => done() });
@@ -72,7 +72,7 @@ class Peer {
     };
     this.transport.read(reader, () => {
       this.reportedUnread = this.transport.unreadBytes;
-      this.mostUnread = Math.max(this.mostUnread, this.reportedUnread);
+      this.maxUnread = Math.max(this.maxUnread, this.reportedUnread);
     });
   }
 
@@ -92,7 +92,7 @@ describe('a connection with much to do', () => {
     little.send(10);
     expect(thread.pieces).toEqual([['much', pieceBytes]]);
     expect([much.transport.unreadBytes, little.transport.unreadBytes]).toEqual([60_000 - pieceBytes, 10]);
-    expect([much.mostUnread, little.mostUnread]).toEqual([60_000 - pieceBytes, 10]);
+    expect([much.maxUnread, little.maxUnread]).toEqual([60_000 - pieceBytes, 10]);
     while (!thread.isAtRest) await thread.turn();
     expect(thread.pieces.slice(1)).toEqual([
       ['much', pieceBytes],
@@ -114,7 +114,7 @@ describe('a connection with much to do', () => {
       pieceBytes,
       40_000 - 2 * pieceBytes,
     ]);
-    expect(peer.mostUnread).toBe(0);
+    expect(peer.maxUnread).toBe(0);
   });
 
   it('has its turn after the one of each other address, not of each connection', async () => {
@@ -282,7 +282,7 @@ describe('a socket that a server accepted', () => {
         await thread.turn();
       }
       expect(peer.received.equals(sent)).toBe(true);
-      expect(peer.mostUnread).toBeGreaterThan(0);
+      expect(peer.maxUnread).toBeGreaterThan(0);
       expect(peer.transport.unreadBytes).toBe(0);
     },
   );

@@ -1,6 +1,6 @@
 /** Decides operations with a bound, a single one or those of all limits of a rule, from the state of their counters. Pure. */
 
-import type { Bound, CounterState } from '../algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../algorithms/algorithm-bound.ts';
 import type { Operation } from './operation.ts';
 
 /**
@@ -67,7 +67,12 @@ function giveBack(op: Operation, nowMicros: number): void {
 }
 
 /** Returns the time until a hit passes if none is left; otherwise until nothing is used. */
-export function waitMicros(bound: Bound, held: CounterState, left: number, nowMicros: number): number {
+export function waitMicros(
+  bound: AlgorithmBound,
+  held: CounterState,
+  left: number,
+  nowMicros: number,
+): number {
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
@@ -81,7 +86,7 @@ export function holdWaitMicros({ counter, hold }: Operation, held: CounterState,
 }
 
 /** Returns how much of a limit is used at the time of `held`. */
-export function used(bound: Bound, held: CounterState, nowMicros: number): number {
+export function used(bound: AlgorithmBound, held: CounterState, nowMicros: number): number {
   return bound.used(held, bound.room(held, nowMicros));
 }
 
@@ -90,11 +95,11 @@ export function used(bound: Bound, held: CounterState, nowMicros: number): numbe
  * state, and how many hits it counted.
  */
 export function chargeAnyway(
-  bound: Bound,
+  bound: AlgorithmBound,
   held: CounterState,
   hits: number,
   nowMicros: number,
 ): { held: CounterState; taken: number } {
-  const taken = Math.min(hits, bound.mostTaken(held, nowMicros));
+  const taken = Math.min(hits, bound.maxTaken(held, nowMicros));
   return { held: taken > 0 ? bound.take(held, taken) : held, taken };
 }

@@ -153,7 +153,7 @@ describe('FoldedRun', () => {
           const isOver = list.some(
             ({ negative, limit }, i) => !negative && limit > 0 && ops[i]!.after > limit,
           );
-          expect(before > run.most).toBe(isOver);
+          expect(before > run.max).toBe(isOver);
         }
       }),
       { numRuns: caseCount(300) },

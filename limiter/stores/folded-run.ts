@@ -24,7 +24,7 @@ export class FoldedRun {
   /** Lifetime of the key if it is missing. 0: nothing in the run creates it. */
   ttlSeconds = 0;
   /** The largest value before the run with which none of its hits is over limit, or `neverOver`. */
-  most = neverOver;
+  max = neverOver;
   /** The message to the ledger of leases that goes with it. */
   lease: LeaseTerms | undefined;
   #first: Operation;
@@ -80,7 +80,7 @@ export class FoldedRun {
     this.low = 0;
     this.high = maxTotal;
     this.ttlSeconds = 0;
-    this.most = neverOver;
+    this.max = neverOver;
     this.lease = undefined;
     for (const op of kept) this.#fold(op);
     return true;
@@ -167,7 +167,7 @@ export class FoldedRun {
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
       const limit = op.counter.capacity;
       // The counter may be over limit by now, and a limit of 0 never has room.
-      if (limit > 0) this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
+      if (limit > 0) this.max = Math.min(this.max, this.low > limit ? -1 : limit - this.shift);
     }
   }
 }

@@ -20,7 +20,7 @@ const haveOneShape: (one: object, other: object) => boolean = runInThisContext(
   '(one, other) => %HaveSameMap(one, other)',
 );
 
-const most = Number.MAX_SAFE_INTEGER;
+const max = Number.MAX_SAFE_INTEGER;
 const asker = { abandoned: false };
 
 /** One request of each kind: hits, refunded hits, several limits, and a budget. */
@@ -35,7 +35,7 @@ function askAll({ service, budgets }: BudgetLimiter): void {
     descriptor('plain', 1),
     descriptor('plain', 3, true),
     descriptor('several', 2),
-    descriptor('bucket', most),
+    descriptor('bucket', max),
   ];
   service.decide({ domain: 'd', descriptors, hitsAddend: 0 }, asker, { answer: () => {}, refuse: () => {} });
   const about = { domain: 'd', descriptors: [descriptor('several', 1)] };

@@ -3,7 +3,7 @@
  * have one shape. Properties that do not apply are undefined.
  */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
-import type { Bound, CounterState } from '../algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../algorithms/algorithm-bound.ts';
 import { StoreError } from './store-error.ts';
 
 /**
@@ -45,13 +45,13 @@ export interface Counter {
    * The bound of the counter: hits are counted only if it lets them pass. Undefined: a single fixed window, which counts all hits,
    * including those over limit.
    */
-  readonly bound: Bound | undefined;
+  readonly bound: AlgorithmBound | undefined;
   /** The bound for reservations: the same, or for a single fixed window also one. Undefined: no reservations are made on the counter. */
-  readonly charging: Bound | undefined;
+  readonly charging: AlgorithmBound | undefined;
   /** Whether the unit of the limit is the second. Such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
   /** Hits that a limiter may lease at a time. 0: none, as for counters with a bound. */
-  readonly leaseMost: number;
+  readonly maxLease: number;
   /** Private to the store: what it found for the last key, so that it need not look up the key again. */
   place: unknown;
 }
@@ -73,7 +73,7 @@ export interface LeaseTerms {
   readonly keeps: number;
   /** Hits to grant in addition, and the most that any limiter leases of this counter. 0: none. */
   readonly want: number;
-  readonly most: number;
+  readonly max: number;
   readonly limit: number;
   /** The ledger may forget this limiter if it grants nothing, because no earlier message can arrive later. */
   readonly forgets: boolean;
@@ -329,7 +329,7 @@ export function newLeaseTerms(
   given: Pick<LeaseTerms, 'ledgerKey' | 'limiter'> & Partial<LeaseTerms>,
 ): LeaseTerms {
   return {
-    ...{ sequence: 0, spent: 0, keeps: 0, want: 0, most: 0, limit: 0, forgets: false },
+    ...{ sequence: 0, spent: 0, keeps: 0, want: 0, max: 0, limit: 0, forgets: false },
     ...{ charged: 0, hungry: 0, livesMs: 0, granted: -1, top: 0, othersCharged: 0, othersHungry: 0 },
     ...given,
   };
@@ -396,7 +396,7 @@ export function plainCounter(
     bound: undefined,
     charging: undefined,
     perSecond,
-    leaseMost: 0,
+    maxLease: 0,
     place: undefined,
   };
 }

@@ -1,7 +1,7 @@
 import type { Operation, ReachedReservationBound } from './operation.ts';
 import { submitSpread } from './spread-reservations.ts';
 import { readThenCount } from './stop-when-over.ts';
-import { type Claims, countAll, type Note, type Notes, type Store, type SubmitOptions } from './store.ts';
+import { countAll, type Note, type Notes, type OnceClaims, type Store, type SubmitOptions } from './store.ts';
 
 /** Two stores as one (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
 export class PerSecondStore implements Store {
@@ -28,7 +28,7 @@ export class PerSecondStore implements Store {
     return { recall, note, share: main.share };
   }
 
-  get claims(): Claims | undefined {
+  get claims(): OnceClaims | undefined {
     return this.#main.claims;
   }
 

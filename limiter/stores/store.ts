@@ -1,5 +1,5 @@
 /** The interface of all stores of counters. A store knows keys and numbers, but neither rules nor requests. */
-import type { CounterState } from '../algorithms/bound.ts';
+import type { CounterState } from '../algorithms/algorithm-bound.ts';
 import type { Operation, ReachedReservationBound, ReservationOwner } from './operation.ts';
 
 export interface SubmitOptions {
@@ -21,7 +21,7 @@ export interface Store {
   /** The notes of reservations. Undefined if it supports no reservations. */
   readonly notes?: Notes | undefined;
   /** The claims. Undefined if the store cannot determine which limiter is first. */
-  readonly claims?: Claims | undefined;
+  readonly claims?: OnceClaims | undefined;
   /**
    * Resolves when the store has answered; rejects with a StoreError. A connection without an answer after `patienceMs` is replaced by
    * a new one, because a network may lose connections silently. Defaults to the timeout of the store.
@@ -47,7 +47,7 @@ export abstract class StoreDecorator implements Store {
     return this.store.notes;
   }
 
-  get claims(): Claims | undefined {
+  get claims(): OnceClaims | undefined {
     return this.store.claims;
   }
 
@@ -92,7 +92,7 @@ export interface StoredCounter {
 }
 
 /** Claims: makes sure that something happens only once in a fleet, whichever limiter notices it first. */
-export interface Claims {
+export interface OnceClaims {
   /** Whether the name was unclaimed during the last `seconds`: true for one caller only. Rejects with a StoreError. */
   claim(name: string, seconds: number): Promise<boolean>;
 }

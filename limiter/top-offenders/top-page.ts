@@ -13,7 +13,7 @@ export interface TopPageQuery extends TopQuery {
 
 const defaultKeys = 10;
 /** Chosen: more keys than a sketch can hold, because several are joined. */
-const mostKeys = 100_000;
+const maxKeys = 100_000;
 const plainText = 'text/plain; charset=utf-8';
 
 const parameters = ['domain', 'n', 'format'];
@@ -26,7 +26,7 @@ export function parseTopQuery(query: URLSearchParams): TopPageQuery | Error {
   }
   const n = query.get('n') ?? String(defaultKeys);
   const keys = /^\d{1,6}$/.test(n) ? Number(n) : 0;
-  if (keys < 1 || keys > mostKeys) return new Error(`n must be a number from 1 to ${mostKeys}`);
+  if (keys < 1 || keys > maxKeys) return new Error(`n must be a number from 1 to ${maxKeys}`);
   const format = query.get('format') ?? 'text';
   if (format !== 'text' && format !== 'json') return new Error('format must be text or json');
   return { domain: query.get('domain') ?? undefined, keys, format };

@@ -41,7 +41,7 @@ export interface TopQuery {
 }
 
 /** Chosen: a page that fits a screen or two. To see more, ask for a domain. */
-const mostDomains = 10;
+const maxDomains = 10;
 
 export interface TopReporterOptions {
   /** The threads whose sketches are read. */
@@ -76,8 +76,8 @@ export class TopReporter {
     return { sinceMs, untilMs, domainCount: totals.size, domains };
   }
 
-  #domainOf(domain: string, { total, missed, keys }: TopSummary, most: number): TopDomain {
-    const shown = keys.slice(0, most).map(({ key, rule, shadowMode, count, error }) => {
+  #domainOf(domain: string, { total, missed, keys }: TopSummary, max: number): TopDomain {
+    const shown = keys.slice(0, max).map(({ key, rule, shadowMode, count, error }) => {
       return { key: this.#entriesOf(domain, key), rule, shadowMode, atLeast: count - error, atMost: count };
     });
     return { domain, overLimit: total, missed, keys: shown };
@@ -103,5 +103,5 @@ export class TopReporter {
 function shownDomains({ domain }: TopQuery, totals: ReadonlyMap<string, number>): string[] {
   if (domain !== undefined) return [domain];
   const byTotal = [...totals].sort(([a, totalA], [b, totalB]) => totalB - totalA || (a < b ? -1 : 1));
-  return byTotal.slice(0, mostDomains).map(([name]) => name);
+  return byTotal.slice(0, maxDomains).map(([name]) => name);
 }

@@ -181,11 +181,11 @@ export function headerForms(propagators: string): HeaderForms {
 // W3C Baggage: data that callers send with a trace. https://www.w3.org/TR/baggage/
 
 /** Chosen: the bytes that are read. The recommendation requires at least this number to be passed on. */
-const mostBytes = 8_192;
+const maxBytes = 8_192;
 
 /** Returns the percent-decoded values in the header for those of `keys` that it has. */
 export function baggageValues(header: string, keys: ReadonlySet<string>): [key: string, value: string][] {
-  if (header === '' || keys.size === 0 || header.length > mostBytes) return [];
+  if (header === '' || keys.size === 0 || header.length > maxBytes) return [];
   const found: [string, string][] = [];
   for (const member of header.split(',')) {
     const [pair = ''] = member.split(';', 1);

@@ -46,7 +46,7 @@ interface WorkerPlaceOptions {
 
 /** Chosen: waits between threads that end. The first is hardly noticed, and the longest does not burden the others. */
 const firstWaitMs = 100;
-const mostWaitMs = 30_000;
+const maxWaitMs = 30_000;
 /** A thread that was ready for this time was a good one. */
 const goodAfterMs = 60_000;
 /** The time that a thread may take to end once it has nothing left to do. */
@@ -217,7 +217,7 @@ export class WorkerPlace {
     const waitMs = retryDelayMs({
       failures: this.#failures,
       firstMs: firstWaitMs,
-      mostMs: mostWaitMs,
+      maxMs: maxWaitMs,
       random,
     });
     this.#callOffWait = timers.after(waitMs, () => void this.#replace());

@@ -115,9 +115,9 @@ export const startNodeThread: StartThread = (program, options) => new Worker(pro
 
 /** Chosen: far longer than the pauses of a working thread. */
 const intervalMs = 5_000;
-const mostMisses = 6;
+const maxMisses = 6;
 
-export const silenceSeconds = (intervalMs * mostMisses) / 1_000;
+export const silenceSeconds = (intervalMs * maxMisses) / 1_000;
 
 /**
  * Asks repeatedly, with at most one open question. Counts intervals instead of time, so that a machine that was asleep causes no alarm.
@@ -137,7 +137,7 @@ export function watchHeartbeat(
   const callOff = timers.every(intervalMs, () => {
     if (isWaiting) {
       misses += 1;
-      if (misses === mostMisses) {
+      if (misses === maxMisses) {
         callOff();
         onSilence();
       }

@@ -59,7 +59,7 @@ import { Reservations, retryFailedSeconds } from './reservations.ts';
 import { warn } from './warn.ts';
 
 /** Chosen: the number of domains without rules that are reported. */
-const mostUnknownDomains = 100;
+const maxUnknownDomains = 100;
 
 /**
  * Rejects with a `LimiterError` if rules or options cannot be used. If Redis does not answer within `timeoutMs`, the limiter
@@ -415,7 +415,7 @@ class ProcessLimiter implements Limiter {
   }
 
   #noteNoDomain(domain: string): void {
-    if (this.#unknownDomains.has(domain) || this.#unknownDomains.size >= mostUnknownDomains) return;
+    if (this.#unknownDomains.has(domain) || this.#unknownDomains.size >= maxUnknownDomains) return;
     this.#unknownDomains.add(domain);
     this.#emit({ type: 'no-domain', domain });
   }

@@ -5,7 +5,7 @@ import type { DescriptorAmount, Descriptors, Entries, ReservedDescriptors, Value
 import { LimiterError } from './limiter-error.ts';
 
 /** Chosen: bounds nested lists, one of which may contain itself. */
-const mostDepth = 100;
+const maxDepth = 100;
 
 type Pairs = readonly (readonly [key: string, value: Value])[];
 
@@ -88,7 +88,7 @@ function kindOf(value: unknown): string {
  */
 function textOf(value: unknown): string {
   let single = value;
-  for (let depth = 0; depth < mostDepth && Array.isArray(single) && single.length === 1; depth++)
+  for (let depth = 0; depth < maxDepth && Array.isArray(single) && single.length === 1; depth++)
     [single] = single;
   if (typeof single === 'string') return single.isWellFormed() ? single : single.toWellFormed();
   const inJson = (_key: string, one: unknown) => (typeof one === 'bigint' ? String(one) : one);

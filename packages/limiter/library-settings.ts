@@ -18,7 +18,7 @@ const settingNames: ReadonlySet<string> = new Set(
 
 const defaultTimeoutMs = 250;
 /** The longest delay of Node's timers. Longer ones fire immediately. */
-const mostTimeoutMs = 0x7fff_ffff;
+const maxTimeoutMs = 0x7fff_ffff;
 const failureModes = { allow: 'allow', deny: 'deny', throw: 'error' } as const;
 
 /** Throws a `LimiterError` for an option or setting that cannot be used. */
@@ -48,8 +48,8 @@ function placeOf(store: LimiterOptions['store']): RedisPlace | undefined {
   checkOptions('store', store, ['redis', 'type', 'timeoutMs']);
   const { redis, type = 'single' } = store;
   const timeoutMs = timeoutOf(store);
-  if (!(timeoutMs >= 1 && timeoutMs <= mostTimeoutMs))
-    throw new LimiterError('invalid', `store.timeoutMs is from 1 to ${mostTimeoutMs}, not ${timeoutMs}`);
+  if (!(timeoutMs >= 1 && timeoutMs <= maxTimeoutMs))
+    throw new LimiterError('invalid', `store.timeoutMs is from 1 to ${maxTimeoutMs}, not ${timeoutMs}`);
   if (!['single', 'sentinel', 'cluster'].includes(type))
     throw new LimiterError('invalid', `store.type is single, sentinel or cluster, not ${String(type)}`);
   checkRedis(redis);

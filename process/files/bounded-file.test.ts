@@ -15,8 +15,8 @@ describe('readBoundedFile', () => {
   it('reads a file up to the bound', () => {
     const path = join(temporaryFolder(), 'file');
     writeFileSync(path, 'abcd');
-    expect(readBoundedFile(path, { mostBytes: 4 }).toString()).toBe('abcd');
-    expect(() => readBoundedFile(path, { mostBytes: 3 })).toThrow('holds more than 3 bytes');
+    expect(readBoundedFile(path, { maxBytes: 4 }).toString()).toBe('abcd');
+    expect(() => readBoundedFile(path, { maxBytes: 3 })).toThrow('holds more than 3 bytes');
   });
 
   it('reads the empty device, and no other', () => {

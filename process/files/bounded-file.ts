@@ -5,7 +5,7 @@ import { isatty } from 'node:tty';
 import { systemErrorCode } from '../log/error-text.ts';
 
 /** Chosen: the rules of the largest limiters have a tenth of this. */
-export const mostFileBytes = 256 * 1024 * 1024;
+export const maxFileBytes = 256 * 1024 * 1024;
 
 /** Chosen: a shell starts the program that writes to a pipe before the one that reads, or right after it. */
 const writerWaitMs = 2_000;
@@ -19,26 +19,26 @@ export class FileBoundError extends Error {
 }
 
 export interface FileBounds {
-  mostBytes?: number;
+  maxBytes?: number;
   /** The time that a named pipe may have no writer. */
   waitMs?: number;
 }
 
 /** `path` may be the number of an open file. Blocks. @throws FileBoundError, or an error of the system */
 export function readBoundedFile(path: string | number, bounds: FileBounds = {}): Buffer {
-  const { mostBytes = mostFileBytes } = bounds;
-  if (typeof path === 'number') return Buffer.concat(chunksOf(new Source(path, bounds), mostBytes));
+  const { maxBytes = maxFileBytes } = bounds;
+  if (typeof path === 'number') return Buffer.concat(chunksOf(new Source(path, bounds), maxBytes));
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     rejectDevice(fd);
-    return Buffer.concat(chunksOf(new Source(fd, isNamedPipe(path, fd) ? bounds : { waitMs: 0 }), mostBytes));
+    return Buffer.concat(chunksOf(new Source(fd, isNamedPipe(path, fd) ? bounds : { waitMs: 0 }), maxBytes));
   } finally {
     closeSync(fd);
   }
 }
 
-function chunksOf(source: Source, mostBytes: number): Buffer[] {
+function chunksOf(source: Source, maxBytes: number): Buffer[] {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for (;;) {
@@ -49,7 +49,7 @@ function chunksOf(source: Source, mostBytes: number): Buffer[] {
       continue;
     }
     bytes += chunk.length;
-    if (bytes > mostBytes) throw new FileBoundError(`holds more than ${mostBytes} bytes, the maximum`);
+    if (bytes > maxBytes) throw new FileBoundError(`holds more than ${maxBytes} bytes, the maximum`);
     chunks.push(chunk);
   }
 }

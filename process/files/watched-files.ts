@@ -26,7 +26,7 @@ export interface WatchedFilesOptions<Value> {
 }
 
 /** Chosen: far more than a certificate chain or a secret has. */
-const mostBytes = 262_144;
+const maxBytes = 262_144;
 const defaultIntervalMs = 5_000;
 
 /** The files have no valid value. The message names them. */
@@ -132,9 +132,9 @@ class UnreadableFile extends Error {}
 async function readText(path: string, name: string): Promise<string> {
   try {
     await using file = await open(path);
-    const buffer = Buffer.alloc(mostBytes + 1);
+    const buffer = Buffer.alloc(maxBytes + 1);
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
-    if (bytesRead > mostBytes) throw new UnreadableFile(`${name}: is larger than ${mostBytes} bytes`);
+    if (bytesRead > maxBytes) throw new UnreadableFile(`${name}: is larger than ${maxBytes} bytes`);
     return buffer.toString('utf8', 0, bytesRead);
   } catch (error) {
     if (error instanceof UnreadableFile) throw error;
@@ -168,7 +168,7 @@ export function identity(stats: BigIntStats): FileIdentity {
 }
 
 /** Chosen: the mistakes that are shown at once; `weir check` shows all. */
-const mostShown = 20;
+const maxShown = 20;
 
 /** Returns the first mistakes of a watched file, with their places, and the number of all. */
 export function problemsText(
@@ -176,7 +176,7 @@ export function problemsText(
   problems: readonly { line: number; column: number; message: string }[],
 ): string {
   const shown = problems
-    .slice(0, mostShown)
+    .slice(0, maxShown)
     .map(({ line, column, message }) => `${name}:${line}:${column}: ${message}`);
   const more = problems.length - shown.length;
   return [...shown, ...(more === 0 ? [] : [`and ${more} more`])].join('; ');

@@ -44,9 +44,9 @@ const pipelinedBytes = 4096;
 const headFactor = 4;
 /**
  * The longest head of a request, including its line: nginx's limit for clients, and twice that of HAProxy. It bounds regular expressions
- * on headers: `mostTextBytes` in `process/regex/expression.ts`.
+ * on headers: `maxTextBytes` in `process/regex/expression.ts`.
  */
-export const mostHeadBytes = 32_768;
+export const maxHeadBytes = 32_768;
 
 export function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | undefined {
   for (const one of all) if (fits(one)) return one;
@@ -217,7 +217,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     if (this.#isShakingHands) return handshakeBytes;
     let bytes = this.#socket.writableLength;
     if (this.#requests.size === 0) {
-      return bytes + headFactor * Math.min(mostHeadBytes, this.#socket.bytesRead - this.#bytesBefore);
+      return bytes + headFactor * Math.min(maxHeadBytes, this.#socket.bytesRead - this.#bytesBefore);
     }
     bytes += (this.#requests.size - 1) * pipelinedBytes;
     const served = this.#served && this.#requests.get(this.#served);

@@ -10,7 +10,7 @@ import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
 import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
-import { mostHeadBytes, type RequestMemory, unwatched } from './http-connection.ts';
+import { maxHeadBytes, type RequestMemory, unwatched } from './http-connection.ts';
 import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
 import { createServer, STATUS_CODES } from './node-http.ts';
 import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
@@ -57,7 +57,7 @@ export interface HttpServerOptions {
 
 /** Chosen: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
 const bounds = {
-  maxHeaderSize: mostHeadBytes,
+  maxHeaderSize: maxHeadBytes,
   headersTimeout: 15_000,
   requestTimeout: 60_000,
   keepAliveTimeout: 120_000,

@@ -72,8 +72,8 @@ export function readBody(
   });
 }
 
-function grown(bytes: Buffer, needed: number, mostBytes: number): Buffer {
-  const room = Buffer.allocUnsafeSlow(Math.min(mostBytes, Math.max(firstRoomBytes, 2 * needed)));
+function grown(bytes: Buffer, needed: number, maxBytes: number): Buffer {
+  const room = Buffer.allocUnsafeSlow(Math.min(maxBytes, Math.max(firstRoomBytes, 2 * needed)));
   room.set(bytes);
   return room;
 }

@@ -11,13 +11,13 @@ export function errorText(error: unknown): string {
 }
 
 /** Returns at most this number of characters. If the text is longer, `...` follows. Characters are never split. */
-export function shortened(text: string, mostChars: number): string {
-  return (text.length > mostChars ? `${text.slice(0, mostChars)}...` : text).toWellFormed();
+export function shortened(text: string, maxChars: number): string {
+  return (text.length > maxChars ? `${text.slice(0, maxChars)}...` : text).toWellFormed();
 }
 
 /** Makes external text safe for log lines and terminals: nothing in it moves a cursor, fakes a line or changes the direction of text. */
-export function plainText(text: string, mostChars = Number.POSITIVE_INFINITY): string {
-  return shortened(text, mostChars).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+export function plainText(text: string, maxChars = Number.POSITIVE_INFINITY): string {
+  return shortened(text, maxChars).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     const code = character.codePointAt(0)!.toString(16);
     return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\u{${code}}`;
   });

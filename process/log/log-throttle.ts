@@ -4,7 +4,7 @@ import type { Clock, Timers } from '../time/clock.ts';
 const defaultIntervalMs = 60_000;
 
 /** Chosen: the number of separate kinds, enough for the endpoints and reasons of webhooks. Further kinds share one interval. */
-const mostKinds = 128;
+const maxKinds = 128;
 
 interface Kind<Detail> {
   /** The number of events that were not reported yet. */
@@ -59,7 +59,7 @@ export class LogThrottle<Detail> {
   }
 
   #noted(name: string, last: Detail): Kind<Detail> {
-    const key = this.#kinds.has(name) || this.#kinds.size < mostKinds ? name : 'others';
+    const key = this.#kinds.has(name) || this.#kinds.size < maxKinds ? name : 'others';
     let kind = this.#kinds.get(key);
     if (kind === undefined) {
       kind = { times: 0, last, reportedMs: Number.NEGATIVE_INFINITY, callOff: undefined };

@@ -19,14 +19,14 @@ interface ThrottledAddress {
 }
 
 export class AddressThrottle {
-  readonly #mostAddresses: number;
+  readonly #maxAddresses: number;
   /** Entries, the one with the oldest last wrong answer first. */
   readonly #entries = new Map<string, ThrottledAddress>();
   #others = newEntry();
 
-  /** `mostAddresses` bounds the remembered addresses. */
-  constructor(mostAddresses = 10_000) {
-    this.#mostAddresses = mostAddresses;
+  /** `maxAddresses` bounds the remembered addresses. */
+  constructor(maxAddresses = 10_000) {
+    this.#maxAddresses = maxAddresses;
   }
 
   get size(): number {
@@ -65,7 +65,7 @@ export class AddressThrottle {
       if (nowMs - lastMs < forgetMs) break;
       this.#entries.delete(network);
     }
-    return this.#entries.size >= this.#mostAddresses;
+    return this.#entries.size >= this.#maxAddresses;
   }
 }
 

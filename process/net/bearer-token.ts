@@ -12,11 +12,11 @@ export function bearerToken(header: string | undefined): string | undefined {
 }
 
 /** Returns the problem of a chosen token, without its text; undefined if it is acceptable. */
-export function tokenProblem(token: string, leastCharacters: number): string | undefined {
+export function tokenProblem(token: string, minCharacters: number): string | undefined {
   if (token === '') return 'the token is empty';
   if (!/^[!-~]+$/.test(token)) return 'the token must be of visible ASCII characters without spaces';
-  if (token.length < leastCharacters) {
-    return `the token must have at least ${leastCharacters} characters, it has ${token.length}`;
+  if (token.length < minCharacters) {
+    return `the token must have at least ${minCharacters} characters, it has ${token.length}`;
   }
   if (token.length > longestToken) {
     return `the token must have at most ${longestToken} characters, it has ${token.length}`;

@@ -29,7 +29,7 @@ export interface ListenAddress {
 const backlog = 4096;
 
 /** The longest path of a socket on Linux, which has 108 bytes with the zero at its end. */
-export const mostPathBytes = 107;
+export const maxPathBytes = 107;
 
 /** A socket in the file system. */
 export interface UnixAddress {
@@ -139,17 +139,17 @@ export async function bindUnix(server: Server, address: UnixAddress): Promise<vo
 function nameBeside(address: UnixAddress): string {
   const suffix = `.${randomBytes(2).toString('hex')}`;
   const descriptive = address.path + suffix;
-  if (Buffer.byteLength(descriptive) <= mostPathBytes) return descriptive;
+  if (Buffer.byteLength(descriptive) <= maxPathBytes) return descriptive;
   const short = join(dirname(address.path), suffix);
-  if (Buffer.byteLength(short) <= mostPathBytes && Buffer.byteLength(address.path) <= mostPathBytes)
+  if (Buffer.byteLength(short) <= maxPathBytes && Buffer.byteLength(address.path) <= maxPathBytes)
     return short;
   const cause = Object.assign(new Error('name too long'), { code: 'ENAMETOOLONG' });
   throw new BindError(address, cause, tooLong(address.path));
 }
 
 function tooLong(path: string): string {
-  const most = mostPathBytes - Math.max(0, '.0000'.length - Buffer.byteLength(basename(path)));
-  return `the path has ${Buffer.byteLength(path)} bytes, and a socket's at most ${most}`;
+  const max = maxPathBytes - Math.max(0, '.0000'.length - Buffer.byteLength(basename(path)));
+  return `the path has ${Buffer.byteLength(path)} bytes, and a socket's at most ${max}`;
 }
 
 /** If there was no file, a process that is faster wins: its file is not replaced. */

@@ -24,14 +24,14 @@ interface Step {
 }
 
 // Approximate nanoseconds, measured on the machine of docs/performance.md with texts that defeat its branch prediction.
-const leastStepCost = 4;
+const minStepCost = 4;
 const wordCost = 3;
 const linkCost = 4;
 const linkWordCost = 1;
 
 export class Automaton {
   readonly stateCount: number;
-  /** The largest cost of one byte of a text, in units of `mostCost` in `expression.ts`. */
+  /** The largest cost of one byte of a text, in units of `maxCost` in `expression.ts`. */
   readonly stepCost: number;
   readonly #words: number;
   readonly #classes: CharacterClasses;
@@ -63,7 +63,7 @@ export class Automaton {
     this.#matchesNothing = program.first(holdingBetween(Kind.none, Kind.none)).isMatch;
     this.#table = this.#hasAssertions ? undefined : this.#setTable();
     const setCost = wordCost * words + Math.max(...this.#steps.map(costOfLinks));
-    this.stepCost = leastStepCost + this.#classes.comparisons + (this.#table === undefined ? setCost : 0);
+    this.stepCost = minStepCost + this.#classes.comparisons + (this.#table === undefined ? setCost : 0);
   }
 
   matches(text: string): boolean {

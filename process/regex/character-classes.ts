@@ -1,7 +1,7 @@
 /** Divides all characters into classes that no state of an expression distinguishes. */
 
 const asciiCount = 128;
-const mostCode = 0x10ffff;
+const maxCode = 0x10ffff;
 
 export class CharacterClasses {
   readonly count: number;
@@ -21,7 +21,7 @@ export class CharacterClasses {
     for (const ranges of sets) {
       for (let i = 0; i < ranges.length; i += 2) edges.add(ranges[i]!).add(ranges[i + 1]! + 1);
     }
-    edges.delete(mostCode + 1);
+    edges.delete(maxCode + 1);
     this.#begins = Uint32Array.from(edges).sort();
     this.#classes = new Uint16Array(edges.size);
     let count = 1;
@@ -92,7 +92,7 @@ export interface Stepper {
 }
 
 /** The size of a table: sets times classes of characters. Chosen: 16 KiB, so that a few tables fit into a processor's cache. */
-const mostEntries = 8_192;
+const maxEntries = 8_192;
 /** The set of no states. */
 const dead = 0;
 const begin = 1;
@@ -122,7 +122,7 @@ export class SetTable {
     const next: number[] = new Array(classes.count).fill(dead);
     for (let set = begin; set < followers.length; set += 1) {
       for (let read = 0; read < classes.count; read += 1) {
-        if (next.length === mostEntries) return undefined;
+        if (next.length === maxEntries) return undefined;
         const from = read * words;
         const states = followers[set]!.map((word, place) => word & readers[from + place]!);
         if (states.every((word) => word === 0)) {

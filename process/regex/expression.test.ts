@@ -3,7 +3,7 @@ import {
   automatonOf,
   type CostBudget,
   ExpressionError,
-  mostLength,
+  maxLength,
   newCostBudget,
   spend,
 } from './expression.ts';
@@ -25,7 +25,7 @@ describe('an expression', () => {
   });
 
   it('of too many characters is refused', () => {
-    expect(problemOf('a|'.repeat(mostLength))).toBe(
+    expect(problemOf('a|'.repeat(maxLength))).toBe(
       'the expression has 8,192 characters, and at most 4,096 are allowed',
     );
   });
@@ -60,7 +60,7 @@ describe('an expression', () => {
     const budget = newCostBudget();
     const expression = '.*/.{1,64}/.{1,64}/export';
     const { stepCost } = automatonOf(expression);
-    const fitting = Math.floor(budget.most / stepCost);
+    const fitting = Math.floor(budget.max / stepCost);
     for (let i = 0; i < fitting; i += 1) spend(budget, expression, stepCost);
     expect(problemOf(expression, budget)).toBe(
       `the expressions up to here cost ${stepCost * (fitting + 1)} for each byte of a text, this one ${stepCost}, ` +
@@ -83,6 +83,6 @@ describe('an expression', () => {
   });
 
   it('may cost less where texts are longer', () => {
-    expect(newCostBudget(65_536).most).toBe(61);
+    expect(newCostBudget(65_536).max).toBe(61);
   });
 });

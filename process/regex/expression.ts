@@ -7,33 +7,33 @@ import { RE2JS } from 're2js';
 import { Automaton } from './automaton.ts';
 
 /**
- * The maximum size of all texts of a request together. Its headers are bounded by the same size (`mostHeadBytes` in
+ * The maximum size of all texts of a request together. Its headers are bounded by the same size (`maxHeadBytes` in
  * `process/http/http-connection.ts`).
  */
-export const mostTextBytes = 32_768;
+export const maxTextBytes = 32_768;
 /**
  * The largest cost of all expressions of a profile on the largest request, in units of about a nanosecond. It is less than half
  * of the 10 ms for which a request may hold up others, because machines differ.
  */
-const mostCost = 4_000_000;
+const maxCost = 4_000_000;
 
 /** The most characters that an expression may name, counted repetitions written out. */
-export const mostStates = 1_000;
+export const maxStates = 1_000;
 /** The most parts that an expression may name, also assertions, groups and loops, counted repetitions written out. */
-export const mostParts = 10_000;
+export const maxParts = 10_000;
 /** The largest length of an expression, in characters. */
-export const mostLength = 4_096;
+export const maxLength = 4_096;
 
 /** The largest cost of expressions that are matched with the same text, added up in the order of reading. */
 export interface CostBudget {
   /** For each byte of a text: the sum of their `stepCost`. */
-  readonly most: number;
+  readonly max: number;
   spent: number;
 }
 
 /** The longer the text, the less each of its bytes may cost. */
-export function newCostBudget(longestText: number = mostTextBytes): CostBudget {
-  return { most: Math.floor(mostCost / longestText), spent: 0 };
+export function newCostBudget(longestText: number = maxTextBytes): CostBudget {
+  return { max: Math.floor(maxCost / longestText), spent: 0 };
 }
 
 /** A repetition such as `{2,64}`. */
@@ -125,9 +125,9 @@ export function writtenSize(expression: string): WrittenSize {
 }
 
 /** Without an upper bound, the last copy repeats itself. */
-function timesOf({ least, more, most }: Record<string, string | undefined>): number {
-  if (more === undefined) return Number(least);
-  return most === '' ? Math.max(1, Number(least)) : Number(most);
+function timesOf({ min, more, max }: Record<string, string | undefined>): number {
+  if (more === undefined) return Number(min);
+  return max === '' ? Math.max(1, Number(min)) : Number(max);
 }
 
 /** An expression that is no expression of RE2, or is larger than the bounds. */
@@ -137,16 +137,16 @@ export class ExpressionError extends Error {
 
 /** Throws an `ExpressionError`. */
 export function compiledExpression(text: string): RE2JS {
-  if (text.length > mostLength) {
+  if (text.length > maxLength) {
     const problem = `the expression has ${grouped(text.length)} characters`;
-    throw new ExpressionError(`${problem}, and at most ${grouped(mostLength)} are allowed`);
+    throw new ExpressionError(`${problem}, and at most ${grouped(maxLength)} are allowed`);
   }
   // Checked before the expression is compiled, because a few characters can expand to very many states.
   const written = writtenSize(text);
-  if (written.states > mostStates) throw tooManyStates(written.states, written);
-  if (written.parts > mostParts) {
+  if (written.states > maxStates) throw tooManyStates(written.states, written);
+  if (written.parts > maxParts) {
     const problem = `the expression has ${grouped(written.parts)} parts with its repetitions written out`;
-    throw new ExpressionError(`${problem}, and at most ${grouped(mostParts)} are allowed`);
+    throw new ExpressionError(`${problem}, and at most ${grouped(maxParts)} are allowed`);
   }
   try {
     return RE2JS.compile(text);
@@ -156,7 +156,7 @@ export function compiledExpression(text: string): RE2JS {
 }
 
 /** Chosen: a large file of profiles has this many expressions. The least recently used one is removed first. */
-const mostKnown = 512;
+const maxKnown = 512;
 const known = new Map<string, Automaton>();
 
 /** Returns an automaton that matches whole texts. Equal expressions share it. Throws an `ExpressionError`. */
@@ -164,21 +164,21 @@ export function automatonOf(text: string): Automaton {
   const automaton = known.get(text) ?? newAutomaton(text);
   known.delete(text);
   known.set(text, automaton);
-  if (known.size > mostKnown) known.delete(known.keys().next().value!);
+  if (known.size > maxKnown) known.delete(known.keys().next().value!);
   return automaton;
 }
 
 /** Takes the cost of an expression from the budget. Throws an `ExpressionError` if the budget is too small. */
 export function spend(budget: CostBudget, text: string, stepCost: number): void {
   budget.spent += stepCost;
-  if (budget.spent <= budget.most) return;
+  if (budget.spent <= budget.max) return;
   const sum =
     budget.spent === stepCost
       ? `the expression costs ${grouped(stepCost)} for each byte of a text`
       : `the expressions up to here cost ${grouped(budget.spent)} for each byte of a text, this one ${grouped(stepCost)}`;
   const { largest } = writtenSize(text);
   throw new ExpressionError(
-    `${sum}, and at most ${grouped(budget.most)} are allowed together${placeOf(largest)}`,
+    `${sum}, and at most ${grouped(budget.max)} are allowed together${placeOf(largest)}`,
   );
 }
 
@@ -195,13 +195,13 @@ export function expressionProblem(text: string, budget: CostBudget): string | un
 
 function newAutomaton(text: string): Automaton {
   const automaton = new Automaton(compiledExpression(text));
-  if (automaton.stateCount > mostStates) throw tooManyStates(automaton.stateCount, writtenSize(text));
+  if (automaton.stateCount > maxStates) throw tooManyStates(automaton.stateCount, writtenSize(text));
   return automaton;
 }
 
 function tooManyStates(states: number, { largest }: WrittenSize): ExpressionError {
   const problem = `the expression needs ${grouped(states)} states`;
-  return new ExpressionError(`${problem}, and at most ${grouped(mostStates)} are allowed${placeOf(largest)}`);
+  return new ExpressionError(`${problem}, and at most ${grouped(maxStates)} are allowed${placeOf(largest)}`);
 }
 
 function placeOf(largest: WrittenSize['largest']): string {

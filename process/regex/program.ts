@@ -45,7 +45,7 @@ const Op = {
   runeAnyNotNewline: 11,
 } as const;
 const foldCase = 1;
-const mostRune = 0x10ffff;
+const maxRune = 0x10ffff;
 
 /** The targets of a step: states, and possibly the end of the expression. */
 export interface Closure {
@@ -97,7 +97,7 @@ export function programOf(expression: RE2JS, { isAnywhere }: { isAnywhere: boole
 
 /** Makes the program read any text before and after the expression. Returns the instruction to start from. */
 function withAnyTextAround(instructions: Instruction[], first: number): number {
-  const runes = Int32Array.of(0, mostRune);
+  const runes = Int32Array.of(0, maxRune);
   const add = (op: number, out: number, arg: number): number =>
     instructions.push({ op, out, arg, runes }) - 1;
   const end = add(Op.match, 0, 0);
@@ -155,8 +155,8 @@ function closure(
 }
 
 function rangesOf({ op, arg, runes }: Instruction, folded: Map<number, Int32Array>): Int32Array {
-  if (op === Op.runeAny) return Int32Array.of(0, mostRune);
-  if (op === Op.runeAnyNotNewline) return Int32Array.of(0, 9, 11, mostRune);
+  if (op === Op.runeAny) return Int32Array.of(0, maxRune);
+  if (op === Op.runeAnyNotNewline) return Int32Array.of(0, 9, 11, maxRune);
   if (runes.length !== 1) return runes;
   const rune = runes[0]!;
   if ((arg & foldCase) === 0) return Int32Array.of(rune, rune);

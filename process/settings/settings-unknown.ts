@@ -108,10 +108,10 @@ function nearest(variable: string, spellings: readonly string[]): string | undef
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const spelling of spellings) {
     // Short names are similar to too many others: HOME is no typo of HOST.
-    const most = spelling.length >= 8 ? 2 : spelling.length >= 5 ? 1 : 0;
-    if (Math.abs(spelling.length - variable.length) > most) continue;
-    const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase(), most);
-    if (distance <= most && distance < bestDistance) {
+    const max = spelling.length >= 8 ? 2 : spelling.length >= 5 ? 1 : 0;
+    if (Math.abs(spelling.length - variable.length) > max) continue;
+    const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase(), max);
+    if (distance <= max && distance < bestDistance) {
       best = spelling;
       bestDistance = distance;
     }
@@ -127,7 +127,7 @@ function bareLetters(name: string): string {
  * The number of letters that were changed, left out, added or swapped with the next one (optimal string alignment). Infinity as soon as
  * it is certainly more than `most`.
  */
-export function editDistance(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
+export function editDistance(a: string, b: string, max = Number.POSITIVE_INFINITY): number {
   let before: number[] = [];
   let above = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {
@@ -142,7 +142,7 @@ export function editDistance(a: string, b: string, most = Number.POSITIVE_INFINI
       );
       current.push(isSwapped ? Math.min(edits, before[column - 2]! + 1) : edits);
     }
-    if (Math.min(...above, ...current) > most) return Number.POSITIVE_INFINITY;
+    if (Math.min(...above, ...current) > max) return Number.POSITIVE_INFINITY;
     [before, above] = [above, current];
   }
   return above[b.length]!;

@@ -106,19 +106,19 @@ const shareOfComersMs = 1;
 /** Chosen: new connections go first for this number of times the duration of the work before, */
 const comersFactor = 3;
 /** and no longer than this. */
-const mostComersMs = 6;
+const maxComersMs = 6;
 /** Chosen: the waiting members that have a turn in one turn of the loop, if the share suffices. */
-const mostOfTurn = 64;
+const maxOfTurn = 64;
 /** Chosen: the waiting members that are read in one turn, */
-const mostReads = 4;
+const maxReads = 4;
 /** including one expensive one, which follows after this number of others, */
 const cheapReads = 3;
 /** and, while connections arrive, not during this number of turns. */
-const mostTurnsWithoutExpensive = 8;
+const maxTurnsWithoutExpensive = 8;
 /** Chosen: the time for which input of an address counts as expensive after it was. */
 const expensiveMs = 250;
 /** Chosen: the number of addresses for which that is remembered. */
-const mostExpensive = 1000;
+const maxExpensive = 1000;
 /** Chosen: if no connection was accepted for this time, no more are waiting. A turn of the loop without work is shorter. */
 const quietMs = 2;
 
@@ -182,7 +182,7 @@ export class LoopTurns {
   markExpensive(group: string): void {
     this.#expensive.delete(group);
     for (const first of this.#expensive.keys()) {
-      if (this.#expensive.size < mostExpensive) break;
+      if (this.#expensive.size < maxExpensive) break;
       this.#expensive.delete(first);
     }
     this.#expensive.set(group, this.#options.clock.monotonicMs() + expensiveMs);
@@ -231,14 +231,14 @@ export class LoopTurns {
     this.#workBeganMs = undefined;
     const nowMs = this.#options.clock.monotonicMs();
     if (this.#comingUntilMs >= beganMs)
-      this.#acceptUntilMs = nowMs + Math.min(mostComersMs, comersFactor * (nowMs - beganMs));
+      this.#acceptUntilMs = nowMs + Math.min(maxComersMs, comersFactor * (nowMs - beganMs));
   }
 
   #goOn(): void {
     const steps = this.#steps;
-    const most = Math.min(this.#little.size + this.#much.size + this.#read.size, mostOfTurn);
+    const max = Math.min(this.#little.size + this.#much.size + this.#read.size, maxOfTurn);
     // Each step is a separate callback, so that the work started by the one before is done, and its duration known.
-    for (; steps.left < most; steps.left += 1) this.#options.later(() => this.#step(steps));
+    for (; steps.left < max; steps.left += 1) this.#options.later(() => this.#step(steps));
   }
 
   #step(steps: Steps): void {
@@ -262,7 +262,7 @@ export class LoopTurns {
     // As long as connections wait to be accepted, one is accepted in each turn.
     if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
     steps.isPassed = nowMs < Math.min(this.#acceptUntilMs, this.#comingUntilMs);
-    steps.isCheap = this.#hasAccepted && this.#turnsWithoutExpensive < mostTurnsWithoutExpensive;
+    steps.isCheap = this.#hasAccepted && this.#turnsWithoutExpensive < maxTurnsWithoutExpensive;
     this.#hasAccepted = false;
     if (!steps.isPassed)
       this.#turnsWithoutExpensive =
@@ -280,7 +280,7 @@ export class LoopTurns {
   }
 
   #nextRead(steps: Steps): TurnTaker | undefined {
-    if (this.#read.size === 0 || steps.reads >= mostReads) return undefined;
+    if (this.#read.size === 0 || steps.reads >= maxReads) return undefined;
     const mayBeExpensive = steps.reads === 0 && !steps.isCheap;
     const isForAll = mayBeExpensive && this.#cheapReads >= cheapReads;
     const cheap = isForAll ? undefined : this.#read.next((group) => !this.#isExpensive(group));

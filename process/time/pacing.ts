@@ -54,7 +54,7 @@ export class PacingTokenBucket {
 export function retryDelayMs({
   failures,
   firstMs,
-  mostMs,
+  maxMs,
   random,
   spread = 0.5,
   retryAfterMs = 0,
@@ -62,7 +62,7 @@ export function retryDelayMs({
   /** The number of consecutive failures, 1 for the first. */
   failures: number;
   firstMs: number;
-  mostMs: number;
+  maxMs: number;
   /** Returns a number from 0 to below 1. */
   random(): number;
   /** The part of the wait that may be subtracted at random. Defaults to a half. */
@@ -70,7 +70,7 @@ export function retryDelayMs({
   /** The least wait, as requested by the server. */
   retryAfterMs?: number | undefined;
 }): number {
-  const longest = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
+  const longest = Math.min(maxMs, firstMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(Math.ceil(longest * (1 - spread + random() * spread)), retryAfterMs);
 }
 

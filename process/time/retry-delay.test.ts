@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { retryDelayMs } from './pacing.ts';
 
-const options = { firstMs: 100, mostMs: 5_000, random: () => 0.5 };
+const options = { firstMs: 100, maxMs: 5_000, random: () => 0.5 };
 
 describe('retryDelayMs', () => {
   it.each([
@@ -17,7 +17,7 @@ describe('retryDelayMs', () => {
   });
 
   it('doubles from 125 ms to 4 s', () => {
-    const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25, random: () => 0.999_999 };
+    const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25, random: () => 0.999_999 };
     expect(
       [1, 2, 3, 4, 5, 6, 7, 5000].map((failures) => retryDelayMs({ ...reconnecting, failures })),
     ).toEqual([125, 250, 500, 1000, 2000, 4000, 4000, 4000]);

@@ -63,7 +63,7 @@ export interface RuleAlgorithm {
    */
   readonly isRate: boolean;
   /** Returns how many hits can pass at once if none passed before. */
-  mostAtOnce(numbers: ChangedNumbers): number;
+  maxAtOnce(numbers: ChangedNumbers): number;
   /** Returns whether a limit with these numbers can be counted exactly. */
   isExact(numbers: LimitNumbers): boolean;
   /** Returns why a limit cannot have these numbers. Undefined if it can. */
@@ -83,7 +83,7 @@ export interface RuleAlgorithm {
 export const withoutBurst = {
   hasBurst: false,
   isRate: false,
-  mostAtOnce: ({ requests }) => requests,
+  maxAtOnce: ({ requests }) => requests,
   isExact: () => true,
   problem: () => undefined,
   withRequests: (_, requests) => ({ requests, burst: requests }),
@@ -100,8 +100,8 @@ export function sumOf(count: number, more: number): number {
 
 /** Returns whether at most `room` hits of traffic at a rate arrive in one window. */
 export function rateFits({ requests, atOnce, windows }: Traffic, window: number, room: bigint): boolean {
-  const most = product(atOnce, windows.longest) + product(requests, window);
-  return most <= room * BigInt(windows.longest);
+  const max = product(atOnce, windows.longest) + product(requests, window);
+  return max <= room * BigInt(windows.longest);
 }
 
 /** Returns how many windows of the traffic one window of the other limit can overlap. */

@@ -10,11 +10,11 @@ export const tokenBucket: RuleAlgorithm = {
   hasBurst: true,
   effect: 'after its burst, a bucket allows hits only as fast as it refills',
   isRate: true,
-  mostAtOnce: ({ requests, burst }) => (requests > 0 ? burst : 0),
+  maxAtOnce: ({ requests, burst }) => (requests > 0 ? burst : 0),
   isExact: isExactBucket,
   problem(numbers, { rate, hasBurst }) {
     if (isExactBucket(numbers)) return undefined;
-    const words = `burst can be at most ${mostExactBurst(numbers)} at ${rate}, to be counted exactly`;
+    const words = `burst can be at most ${maxExactBurst(numbers)} at ${rate}, to be counted exactly`;
     return hasBurst
       ? `${words}, found ${numbers.burst}`
       : `${words}: the default is requests_per_unit; write a smaller burst`;
@@ -53,22 +53,22 @@ export function isExactBucket({ requests, burst, windowMicros }: LimitNumbers): 
 }
 
 /** Returns the largest exact burst, up to the burst of these numbers. 0 if no burst is exact. */
-function mostExactBurst(numbers: LimitNumbers): number {
-  let [most, tooMany] = [0, numbers.burst];
-  while (tooMany - most > 1) {
-    const middle = Math.floor((most + tooMany) / 2);
-    if (isExactBucket({ ...numbers, burst: middle })) most = middle;
+function maxExactBurst(numbers: LimitNumbers): number {
+  let [max, tooMany] = [0, numbers.burst];
+  while (tooMany - max > 1) {
+    const middle = Math.floor((max + tooMany) / 2);
+    if (isExactBucket({ ...numbers, burst: middle })) max = middle;
     else tooMany = middle;
   }
-  return most;
+  return max;
 }
 
 /** The most requests of a window that a bucket of any burst can count exactly. */
-const mostRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
+const maxRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
 
 /** Returns the numbers with the largest burst that a bucket can count exactly at its rate. */
 function withExactBurst(asked: LimitNumbers): ChangedNumbers {
   if (isExactBucket(asked)) return { requests: asked.requests, burst: asked.burst };
-  const requests = Math.min(asked.requests, mostRequests);
-  return { requests, burst: mostExactBurst({ ...asked, requests }) };
+  const requests = Math.min(asked.requests, maxRequests);
+  return { requests, burst: maxExactBurst({ ...asked, requests }) };
 }

@@ -19,7 +19,7 @@ export const descriptorLevels = 8;
 const descriptorsPerLevel = 10_000;
 
 /** The number of limits in `rateLimits`. */
-export const limitsOfRule = { least: 2, most: 8 } as const;
+export const limitsOfRule = { min: 2, max: 8 } as const;
 
 const limit = { unit: 'minute', requestsPerUnit: 20 };
 const rules = [{ key: 'remote_address', rateLimit: { unit: 'minute', requestsPerUnit: 5 } }];
@@ -29,15 +29,15 @@ export const domainFields = {
   domain: {
     kind: 'text',
     isRequired: true,
-    least: 1,
-    most: 253,
+    min: 1,
+    max: 253,
     description:
       'Domain of the requests that these rules apply to. In a fleet, only one object can use a domain, unless the control plane merges domains.',
     example: 'shop',
   },
   descriptors: {
     kind: 'rules',
-    most: descriptorsPerLevel,
+    max: descriptorsPerLevel,
     description: `Rules for the first entry of a request's descriptor. Rules nest at most ${descriptorLevels} levels deep; deeper ones are rejected.`,
     element: ruleElement,
     example: rules,
@@ -48,15 +48,15 @@ export const ruleFields = {
   key: {
     kind: 'text',
     isRequired: true,
-    least: 1,
-    most: 1024,
+    min: 1,
+    max: 1024,
     description: 'Key of the entry that this rule applies to. Case-sensitive.',
     example: 'path',
   },
   /** The value to match; it may contain `*`. Empty if any value matches. */
   value: {
     kind: 'text',
-    most: 4096,
+    max: 4096,
     description:
       'Value of the entry. Empty: every value, each with its own counter. * matches any text, anywhere and several times.',
     example: '/search*',
@@ -126,7 +126,7 @@ export const ruleFields = {
     unwritten: 'exact for windows of a minute or more that are not token buckets, otherwise refilling',
     isOwn: true,
     ifUnknown: 'ignore',
-    most: 16,
+    max: 16,
     pattern: '^(exact|refilling)?$',
     description:
       'How quota clients get their share: exact, a number of requests for a window, or refilling, a token bucket. Token buckets always refill. Supported only by Weir.',
@@ -179,14 +179,14 @@ export const ruleFields = {
     change: { set: 'answers carry other dynamic metadata', unset: 'answers carry other dynamic metadata' },
     isOptional: true,
     // Nested objects and lists. Limiters read at most 100 nested messages, and each level takes up to three.
-    most: 16,
+    max: 16,
     description:
       'Any content. The limiter adds it to the dynamic metadata of answers if RESPONSE_DYNAMIC_METADATA=true.',
     example: { team: 'search' },
   },
   descriptors: {
     kind: 'rules',
-    most: descriptorsPerLevel,
+    max: descriptorsPerLevel,
     description: "Rules for the next entry of the request's descriptor.",
     element: ruleElement,
     example: rules,
@@ -200,7 +200,7 @@ export const limitFields = {
   /** UNKNOWN if there is no unit, or if the written text names none: see `unitText`. */
   unit: {
     kind: 'unit',
-    most: 16,
+    max: 16,
     pattern: unitPattern,
     description:
       'Unit of the window: second, minute, hour, day, week, month or year, in any letter case. Required without unlimited and window.',
@@ -213,7 +213,7 @@ export const limitFields = {
     ifUnknown: { withhold: 'windows' },
     sentAs: [],
     insteadOf: ['unit', 'unitMultiplier'],
-    most: 32,
+    max: 32,
     pattern: '^([0-9]+(w|d|h|m|s|mo|y))+$',
     description:
       'Window such as 1h30m or 1mo. Replaces unit and unitMultiplier. At most ten years. If it includes hours, at most 390w15h; minutes, 6w3d12h15m; seconds, 18h12m15s. Supported only by Weir.',
@@ -236,8 +236,8 @@ export const limitFields = {
     kind: 'uint32',
     isOwn: true,
     ifUnknown: { withhold: 'windows' },
-    least: 1,
-    most: 65_535,
+    min: 1,
+    max: 65_535,
     description: 'Number of units in the window, at most ten years. Defaults to 1. Supported only by Weir.',
     example: 5,
   },
@@ -270,7 +270,7 @@ export const limitFields = {
     change: { set: 'answers have warnings from {}% on', unset: 'answers have no warnings' },
     isOwn: true,
     ifUnknown: 'ignore',
-    most: 8,
+    max: 8,
     description:
       'Percentages of the limit, ascending. When one is reached, the answer and the log contain a warning. Supported only by Weir.',
     element: 'A percentage of the limit.',
@@ -305,14 +305,14 @@ export const limitFields = {
   /** The limit's name. If it is empty, no rule can replace this limit. */
   name: {
     kind: 'text',
-    most: 253,
+    max: 253,
     description: 'Name by which other limits can replace this one.',
     example: 'per_client',
   },
   /** Names of limits of other rules. */
   replaces: {
     kind: 'names',
-    most: 64,
+    max: 64,
     description: 'Limits that this one replaces if both apply to one request.',
     element: 'A limit, by its name.',
     example: [{ name: 'per_client' }],
@@ -323,22 +323,22 @@ export const calendarFields = {
   unit: {
     kind: 'text',
     isRequired: true,
-    most: 16,
+    max: 16,
     pattern: '^(?i:day|week|month|year)$',
     description: 'day, week, month or year, in any letter case.',
     example: 'month',
   },
   timezone: {
     kind: 'text',
-    most: 64,
+    max: 64,
     pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$',
     description: 'Name of the time zone in the IANA database, such as Europe/Zurich. Defaults to UTC.',
     example: 'Europe/Zurich',
   },
   startsOn: {
     kind: 'day',
-    least: 1,
-    most: 31,
+    min: 1,
+    max: 31,
     pattern: '^([0-9]{1,2}|(?i:monday|tuesday|wednesday|thursday|friday|saturday|sunday))$',
     description:
       'First day of windows, 1 by default. In a month, 1 to 31, at most its last day. In a week, monday to sunday, or 1 to 7.',
@@ -350,7 +350,7 @@ export const reserveFields = {
   ttl: {
     kind: 'text',
     sentAs: ['ttlSeconds'],
-    most: 32,
+    max: 32,
     pattern: '^([0-9]+(d|h|m|s))+$',
     description: 'How long a reservation lasts, 1s to 24h. Defaults to 60s.',
     example: '60s',
@@ -374,8 +374,8 @@ export const replacesFields = {
   name: {
     kind: 'text',
     isRequired: true,
-    least: 1,
-    most: limitFields.name.most,
+    min: 1,
+    max: limitFields.name.max,
     description: 'Name of the limit.',
     example: 'per_client',
   },
@@ -402,8 +402,8 @@ export const overrideFields = {
   domain: {
     kind: 'text',
     isRequired: true,
-    least: 1,
-    most: domainFields.domain.most,
+    min: 1,
+    max: domainFields.domain.max,
     // A field of the message that an override is in.
     sentAs: [],
     description: 'Domain whose rules it changes. The namespace of the object must have a right to it.',
@@ -412,8 +412,8 @@ export const overrideFields = {
   match: {
     kind: 'entries',
     isRequired: true,
-    least: 1,
-    most: 32,
+    min: 1,
+    max: 32,
     description:
       "All entries of a request's descriptor, in order. An exact match takes precedence over one with *, then the longer text.",
     element: "An entry of a request's descriptor.",
@@ -421,7 +421,7 @@ export const overrideFields = {
   },
   limit: {
     kind: 'text',
-    most: limitFields.name.most,
+    max: limitFields.name.max,
     description: 'Name of the limit to change, if the matched rule has several.',
     example: 'daily',
   },
@@ -450,13 +450,13 @@ export const overrideFields = {
     kind: 'requests',
     says: 'effect',
     sentAs: ['grant', 'largeGrant'],
-    least: 1,
+    min: 1,
     description: 'Number of further requests until the end of the window in which the object was created.',
     example: 1000,
   },
   unit: {
     kind: 'text',
-    most: limitFields.unit.most,
+    max: limitFields.unit.max,
     pattern: unitPattern,
     sentAs: ['changedLimit'],
     description: 'Window of requestsPerUnit. Required if no rule matches.',
@@ -465,7 +465,7 @@ export const overrideFields = {
   expiresAt: {
     kind: 'text',
     says: 'end',
-    most: 64,
+    max: 64,
     format: 'date-time',
     sentAs: ['endsMs'],
     description: 'End of the override.',
@@ -474,7 +474,7 @@ export const overrideFields = {
   for: {
     kind: 'text',
     says: 'end',
-    most: 32,
+    max: 32,
     pattern: '^([0-9]+(w|d|h|m|s))+$',
     sentAs: ['endsMs'],
     description: 'Duration from the creation of the object: 30m, 2h, 1d.',
@@ -490,8 +490,8 @@ export const overrideFields = {
   reason: {
     kind: 'text',
     isRequired: true,
-    least: 1,
-    most: 1024,
+    min: 1,
+    max: 1024,
     pattern: '\\S',
     description: 'Reason, for people who find the override.',
     example: 'ticket 4711',

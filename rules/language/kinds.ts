@@ -37,7 +37,7 @@ const servedFields = (what: string) => {
   const label = {
     kind: 'text',
     mayBeNull: true,
-    most: dnsLabelLength,
+    max: dnsLabelLength,
     pattern: dnsLabelPattern,
     form: 'a DNS label (lower case letters, digits and inner hyphens)',
   } as const;

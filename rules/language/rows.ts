@@ -35,9 +35,9 @@ export interface ValueFacts {
   /** The default in an object. The API server writes it where the field is missing. */
   readonly default?: string;
   /** The smallest number, the fewest characters of a text, the fewest elements of a list. */
-  readonly least?: number;
+  readonly min?: number;
   /** The largest number, the most characters, elements or levels. */
-  readonly most?: number;
+  readonly max?: number;
   /** The pattern that the whole text must match. Only the API server and editors check it; the validator has its own messages. */
   readonly pattern?: string;
   /** The form of a text that matches `pattern`, in the words of the reader of manifests. */

@@ -17,12 +17,12 @@ export function isUnknown(action: RateLimitAction): boolean {
 }
 
 /** Chosen: the number of entries of one descriptor that may be left out. Each of them doubles the number of descriptors to look at. */
-const mostOptional = 6;
+const maxOptional = 6;
 
 /** The possible forms of a descriptor, or undefined if unknown. */
 export function variantsOf({ actions }: RateLimitConfig): PossibleEntry[][] | undefined {
   const entries = actions.map(entryOf);
-  if (actions.some(isUnknown) || entries.filter(({ isOptional }) => isOptional).length > mostOptional)
+  if (actions.some(isUnknown) || entries.filter(({ isOptional }) => isOptional).length > maxOptional)
     return undefined;
   let variants: PossibleEntry[][] = [[]];
   for (const entry of entries) {

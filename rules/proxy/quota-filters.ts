@@ -113,7 +113,7 @@ export interface ReachedByBuckets {
 const reportingInterval = '5s';
 
 /** Chosen: the largest number of entries in a bucket whose orders are all looked at. */
-const mostEntries = 6;
+const maxEntries = 6;
 
 /** `tops`: the rules of the first level by domain. */
 export function reviewQuotaFilters(
@@ -130,7 +130,7 @@ export function reviewQuotaFilters(
     for (const bucket of buckets) {
       reviewFallbacks(bucket, report);
       if (bucket.entries === undefined) continue;
-      if (bucket.entries.length > mostEntries) {
+      if (bucket.entries.length > maxEntries) {
         isOpen = true;
         continue;
       }

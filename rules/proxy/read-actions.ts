@@ -260,12 +260,12 @@ class ActionsReader {
         return { type: 'present', present: this.#flag(given) ?? true };
       case 'range_match': {
         const fields = this.#fields(given, ['start', 'end']);
-        const [least, most] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+        const [min, max] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
         return (
           fields && {
             type: 'range',
-            start: this.#whole(fields.get('start'), least, most) ?? 0,
-            end: this.#whole(fields.get('end'), least, most) ?? 0,
+            start: this.#whole(fields.get('start'), min, max) ?? 0,
+            end: this.#whole(fields.get('end'), min, max) ?? 0,
           }
         );
       }
@@ -380,21 +380,21 @@ class ActionsReader {
     return this.#refuse(given, `${given.name}: expected true or false${cameAs(value)}`);
   }
 
-  #whole(given: Given | undefined, least: number, most: number): number | undefined {
+  #whole(given: Given | undefined, min: number, max: number): number | undefined {
     if (given === undefined || given.value === null) return undefined;
     const { value } = given;
     const number = typeof value === 'string' && /^-?[0-9]{1,16}$/.test(value) ? Number(value) : value;
-    if (Number.isInteger(number) && (number as number) >= least && (number as number) <= most)
+    if (Number.isInteger(number) && (number as number) >= min && (number as number) <= max)
       return number as number;
-    const bounds = most === Number.MAX_SAFE_INTEGER ? '' : ` from ${least} to ${most}`;
+    const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
     return this.#refuse(given, `${given.name}: expected a whole number${bounds}${cameAs(value)}`);
   }
 
-  #list(given: Given | undefined, least = 0): Given[] {
+  #list(given: Given | undefined, min = 0): Given[] {
     if (given === undefined) return [];
     const { name, path, value } = given;
     if (!Array.isArray(value)) return this.#refuse(given, `${name}: expected a list`) ?? [];
-    if (value.length < least) this.#refuse(given, `${name}: expected at least ${least}`);
+    if (value.length < min) this.#refuse(given, `${name}: expected at least ${min}`);
     return value.map((one: unknown, index) => ({ name, path: [...path, index], value: one }));
   }
 

@@ -52,9 +52,9 @@ export type ProfilesFile =
   | { problems: TextFileProblem[] };
 
 /** Chosen: more than people read, and each thread holds all of them. */
-export const mostProfiles = 1_000;
+export const maxProfiles = 1_000;
 /** Chosen: far above the number of hops in front of any proxy. */
-export const mostTrustedHops = 100;
+export const maxTrustedHops = 100;
 /** The form of a name, which is a part of a path. */
 export const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 export const profileFields = [
@@ -102,9 +102,9 @@ class ProfilesReader {
       return this.#refuse(['profiles'], `profiles: ${form}`) ?? [];
     }
     const names = Object.keys(profiles);
-    if (names.length > mostProfiles)
-      this.#refuse(['profiles'], `profiles: ${names.length} are too many, ${mostProfiles} are allowed`);
-    return names.slice(0, mostProfiles).flatMap((name) => this.#profile(name, profiles[name]) ?? []);
+    if (names.length > maxProfiles)
+      this.#refuse(['profiles'], `profiles: ${names.length} are too many, ${maxProfiles} are allowed`);
+    return names.slice(0, maxProfiles).flatMap((name) => this.#profile(name, profiles[name]) ?? []);
   }
 
   #profile(name: string, value: unknown): Profile | undefined {
@@ -207,8 +207,8 @@ class ProfilesReader {
   #hops(path: DocumentPath, value: unknown): number {
     if (value === undefined) return 0;
     const hops = typeof value === 'string' && /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
-    if (hops <= mostTrustedHops) return hops;
-    const form = `expected a whole number from 0 to ${mostTrustedHops}`;
+    if (hops <= maxTrustedHops) return hops;
+    const form = `expected a whole number from 0 to ${maxTrustedHops}`;
     return this.#refuse(path, `trustedHops: ${form}${cameAs(value)}`) ?? 0;
   }
 

@@ -5,7 +5,7 @@ import {
   RateLimitConfigSchema,
   RateLimitOverrideSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { mostRequests, Unit } from '../model.ts';
+import { maxRequests, Unit } from '../model.ts';
 import type { Override } from '../override.ts';
 import { decodeOverride, encodeOverride, encodeResource, resourceHead } from './resource.ts';
 
@@ -28,7 +28,7 @@ describe('override resources', () => {
     const effect = fc.oneof(
       fc.record({
         kind: fc.constant('limit' as const),
-        requestsPerUnit: fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, mostRequests)),
+        requestsPerUnit: fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, maxRequests)),
         unit: fc.constantFrom(undefined, Unit.SECOND, Unit.WEEK),
       }),
       fc.constantFrom(
@@ -36,7 +36,7 @@ describe('override resources', () => {
         { kind: 'shadow' as const },
         { kind: 'block' as const },
       ),
-      fc.record({ kind: fc.constant('grant' as const), hits: fc.integer({ min: 1, max: mostRequests }) }),
+      fc.record({ kind: fc.constant('grant' as const), hits: fc.integer({ min: 1, max: maxRequests }) }),
     );
     fc.assert(
       fc.property(effect, fc.option(fc.integer({ min: 1, max: 4e12 }), { nil: undefined }), (of, end) => {

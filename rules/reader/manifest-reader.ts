@@ -18,8 +18,8 @@ import {
 import {
   isObject,
   type JsonObject,
+  maxRequests,
   maxUint32,
-  mostRequests,
   type RuleSource,
   readWholeNumber,
   unitFromText,
@@ -107,7 +107,7 @@ export class ManifestReader extends RuleReader<unknown> {
 
   protected override maps<Value>(
     node: unknown,
-    { kind, most }: FieldRow,
+    { kind, max }: FieldRow,
     read: (map: unknown) => Value,
   ): Value[] | undefined {
     const isTooDeep = kind === 'rules' && this.#path.length > 2 * descriptorLevels;
@@ -117,14 +117,14 @@ export class ManifestReader extends RuleReader<unknown> {
     }
     const found: Value[] = [];
     // `listProblem` checks the number of limits.
-    this.#elements(node, kind === 'limits' ? undefined : most, (element, index) => {
+    this.#elements(node, kind === 'limits' ? undefined : max, (element, index) => {
       found.length = index + 1;
       if (this.isMap(element)) found[index] = read(element);
     });
     return Array.isArray(node) ? found : undefined;
   }
 
-  #elements(value: unknown, most: number | undefined, read: (element: unknown, index: number) => void): void {
+  #elements(value: unknown, max: number | undefined, read: (element: unknown, index: number) => void): void {
     if (!Array.isArray(value)) {
       this.#rejectType('a list', value);
       return;
@@ -135,19 +135,19 @@ export class ManifestReader extends RuleReader<unknown> {
       read(element, index);
     }
     this.#path.pop();
-    if (most !== undefined && value.length > most)
-      this.#refuse(`must have at most ${most} elements, found ${value.length}`);
+    if (max !== undefined && value.length > max)
+      this.#refuse(`must have at most ${max} elements, found ${value.length}`);
   }
 
   protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
     if (typeof value !== 'string') return this.#rejectType('a string', value);
-    const { most = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
+    const { max = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
     // Characters are counted as the API server counts them: in code points.
-    const length = value.length <= most ? 0 : [...value].length;
+    const length = value.length <= max ? 0 : [...value].length;
     const known = words?.map(enumName) ?? [value];
     if (!known.includes(value)) this.#refuse(unknownWord(this.fieldName, known, value));
     else if (!value.isWellFormed()) this.#refuse('is not valid Unicode');
-    else if (length > most) this.#refuse(`must have at most ${most} characters, found ${length}`);
+    else if (length > max) this.#refuse(`must have at most ${max} characters, found ${length}`);
     else if (form !== undefined && !new RegExp(pattern, 'u').test(value))
       this.#refuse(`must be ${form}, found '${value}'`);
     return value;
@@ -176,33 +176,32 @@ export class ManifestReader extends RuleReader<unknown> {
     return typeof value === 'boolean' ? value : this.#rejectType('true or false', value);
   }
 
-  protected override uint32(value: unknown, { least = 0, most = maxUint32 }: FieldRow): number | undefined {
+  protected override uint32(value: unknown, { min = 0, max = maxUint32 }: FieldRow): number | undefined {
     if (typeof value !== 'number' || !Number.isFinite(value))
       return this.#rejectType('a whole number', value);
     if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value;
-    return this.#refuse(`must be a whole number from ${least} to ${most}, found ${value}`);
+    return this.#refuse(`must be a whole number from ${min} to ${max}, found ${value}`);
   }
 
-  protected override requests(value: unknown, { least = 0 }: FieldRow): number | undefined {
-    const bounds = isNumberOrText(value) ? ` from ${least} to ${mostRequests}` : '';
+  protected override requests(value: unknown, { min = 0 }: FieldRow): number | undefined {
+    const bounds = isNumberOrText(value) ? ` from ${min} to ${maxRequests}` : '';
     const number = readWholeNumber(value);
-    if (number !== undefined && number >= least) return number;
+    if (number !== undefined && number >= min) return number;
     return this.#rejectType(`a whole number${bounds}`, value);
   }
 
-  protected override numbers(value: unknown, { most }: FieldRow): number[] {
+  protected override numbers(value: unknown, { max }: FieldRow): number[] {
     const found: number[] = [];
-    this.#elements(value, most, (one) => {
+    this.#elements(value, max, (one) => {
       if (typeof one === 'number' && Number.isFinite(one)) found.push(one);
       else this.#rejectType('a whole number', one);
     });
     return found;
   }
 
-  protected override metadata(value: unknown, { most = 0 }: FieldRow): JsonObject | undefined {
+  protected override metadata(value: unknown, { max = 0 }: FieldRow): JsonObject | undefined {
     if (!isObject(value)) return this.#rejectType('an object', value);
-    if (!isWithin(value, most))
-      return this.#refuse(`must nest objects and lists at most ${most} levels deep`);
+    if (!isWithin(value, max)) return this.#refuse(`must nest objects and lists at most ${max} levels deep`);
     return Object.keys(value).length > 0 ? value : undefined;
   }
 

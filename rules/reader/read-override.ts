@@ -12,7 +12,7 @@ import { ManifestReader } from './manifest-reader.ts';
 
 const rows = {
   ...overrideFields,
-  id: { kind: 'text', most: 128, description: 'Where it is no object.', example: 'raise-shop' },
+  id: { kind: 'text', max: 128, description: 'Where it is no object.', example: 'raise-shop' },
 } as const;
 const table = fieldTable(FieldPlace.FILE, rows);
 const names = namesOf(rows).join(', ');
@@ -97,8 +97,8 @@ class Check {
 
   #match(isGrant: boolean): Entry[] {
     const { match } = this.#written;
-    const { least, most } = rows.match;
-    if (match?.length === 0) this.#report(['match'], `must have ${least} to ${most} entries, and has 0`);
+    const { min, max } = rows.match;
+    if (match?.length === 0) this.#report(['match'], `must have ${min} to ${max} entries, and has 0`);
     return (match ?? []).map(({ key, value = '' }, index) => {
       this.#rejectBlank(key, 'match', index, 'key');
       if (isGrant && value.includes('*'))
@@ -180,10 +180,10 @@ class Check {
   #inBounds(field: string, endsMs: number): number {
     const { fromMs, maxSeconds } = this.#origin;
     if (endsMs - fromMs > maxSeconds * 1000) {
-      const most = windowText(1, maxSeconds);
+      const max = windowText(1, maxSeconds);
       this.#report(
         [field],
-        `is ${Math.ceil((endsMs - fromMs) / 1000)} s away, and can be ${maxSeconds} (${most}, OVERRIDES_MAX_SECONDS): make it permanent for longer`,
+        `is ${Math.ceil((endsMs - fromMs) / 1000)} s away, and can be ${maxSeconds} (${max}, OVERRIDES_MAX_SECONDS): make it permanent for longer`,
       );
     }
     return endsMs;

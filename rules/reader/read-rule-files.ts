@@ -5,8 +5,8 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
+  maxRequests,
   maxUint32,
-  mostRequests,
   type RuleSource,
 } from '../model.ts';
 import { FollowUps, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
@@ -341,9 +341,9 @@ class RuleFileReader extends RuleReader<number> {
     if (small >= 0) return small;
     const type = this.#walk.scalarType(node);
     const isTooMany =
-      type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > mostRequests);
-    if (!isTooMany) return this.#whole(node, mostRequests) ?? 0;
-    const text = `${this.fieldName} can be at most ${mostRequests} (2^53 - 1), found ${this.#walk.tape.text(node)}`;
+      type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > maxRequests);
+    if (!isTooMany) return this.#whole(node, maxRequests) ?? 0;
+    const text = `${this.fieldName} can be at most ${maxRequests} (2^53 - 1), found ${this.#walk.tape.text(node)}`;
     this.reject(node, 'wrong-type', text);
     return 0;
   }
@@ -365,13 +365,13 @@ class RuleFileReader extends RuleReader<number> {
     return isPlain ? smallDecimal(tape.text(node)) : -1;
   }
 
-  #whole(node: number, most: number): number | undefined {
+  #whole(node: number, max: number): number | undefined {
     const { tape } = this.#walk;
     const small = this.#small(node);
     if (small >= 0) return small;
     if (this.#walk.scalarType(node) === 'int') {
       const value = integerValue(tape.text(node));
-      if (value >= 0n && value <= most) return Number(value);
+      if (value >= 0n && value <= max) return Number(value);
     }
     this.#refuse(node, 'uint32');
     return undefined;

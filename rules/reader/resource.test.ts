@@ -15,7 +15,7 @@ import {
   type JsonObject,
   type JsonValue,
   type Limit,
-  mostRequests,
+  maxRequests,
   type Rule,
   Unit,
   unitFromText,
@@ -48,12 +48,12 @@ const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie)
 const limited = fc
   .record({
     unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
-    requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, mostRequests), fc.nat()),
+    requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, maxRequests), fc.nat()),
     hitsUnit: fc.constantFrom(...hitsUnits),
     warnAt: fc.subarray([1, 50, 100]),
     unitMultiplier: fc.constantFrom(1, 2, 65_535),
     algorithm: fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
-    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1, mostRequests),
+    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1, maxRequests),
     unlimited: fc.constant(false),
     name: text,
     replaces: fc.array(text, { maxLength: 3 }),
@@ -91,7 +91,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
       reserve: fc.option(
         fc.record({
           ttlSeconds: fc.constantFrom(1, 70_001, 86_400),
-          estimate: fc.constantFrom(undefined, 0, 2 ** 32, mostRequests),
+          estimate: fc.constantFrom(undefined, 0, 2 ** 32, maxRequests),
           onExpiry: fc.constantFrom('release' as const, 'charge' as const),
         }),
         { nil: undefined },

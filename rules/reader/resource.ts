@@ -39,8 +39,8 @@ import {
   type Limit,
   makeLimit,
   makeRule,
+  maxRequests,
   maxUint32,
-  mostRequests,
   noLimits,
   type ReserveTerms,
   type Rule,
@@ -360,8 +360,8 @@ class MessageReader {
   /** Returns `small`, or `large` if that is set. Reports a number that is too large and returns 0. */
   #whole(field: string, large: bigint, small = 0): number {
     if (large === 0n) return small;
-    if (large <= mostRequests) return Number(large);
-    const text = `${field} can be at most ${mostRequests} (2^53 - 1), found ${large}`;
+    if (large <= maxRequests) return Number(large);
+    const text = `${field} can be at most ${maxRequests} (2^53 - 1), found ${large}`;
     this.problem('wrong-type', text, field);
     return 0;
   }

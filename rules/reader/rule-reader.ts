@@ -53,7 +53,7 @@ type Readers<Node> = {
 };
 
 /** Chosen: the number of limits that rules of one file may share. */
-const mostShared = 10_000;
+const maxShared = 10_000;
 
 /** A rule while its map is read. */
 interface OpenRule<Node> {
@@ -136,7 +136,7 @@ export abstract class RuleReader<Node> {
   protected abstract numberOrText(node: Node, wanted: string): string | undefined;
   protected abstract boolean(node: Node): boolean | undefined;
   protected abstract uint32(node: Node, row: FieldRow): number | undefined;
-  /** Reads a number up to `mostRequests`. */
+  /** Reads a number up to `maxRequests`. */
   protected abstract requests(node: Node, row: FieldRow): number | undefined;
   /** Reads a list of small whole numbers. */
   protected abstract numbers(node: Node, row: FieldRow): number[] | undefined;
@@ -280,7 +280,7 @@ export abstract class RuleReader<Node> {
     if (this.#ownNodes.has(written)) return [this.#settled(written, ['rate_limit'])];
     const said = JSON.stringify(written);
     const known = this.#shared.get(said) ?? [makeLimit(written)];
-    if (this.#shared.size < mostShared) this.#shared.set(said, known);
+    if (this.#shared.size < maxShared) this.#shared.set(said, known);
     return known;
   }
 

@@ -75,7 +75,7 @@ export function collidingCounters(
   const sorted = counted.toSorted((a, b) => (a.prefix < b.prefix ? -1 : a.prefix > b.prefix ? 1 : 0));
   const comparison = new Comparison(bounds.steps);
   const pairs: CollisionPair[] = [];
-  const sourcesKept = new Set<number>();
+  const sourcesStored = new Set<number>();
   let count = 0;
   for (const [index, one] of sorted.entries()) {
     for (let next = index + 1; next < sorted.length; next++) {
@@ -87,8 +87,8 @@ export function collidingCounters(
       if (pairs.length >= bounds.pairs) continue;
       const [first, second] = order.get(one)! < order.get(other)! ? [one, other] : [other, one];
       const ofSources = first.source * sources.length + second.source;
-      if (bounds.onePerSources && sourcesKept.has(ofSources)) continue;
-      sourcesKept.add(ofSources);
+      if (bounds.onePerSources && sourcesStored.has(ofSources)) continue;
+      sourcesStored.add(ofSources);
       pairs.push({ first: collidingRule(first), second: collidingRule(second) });
     }
   }

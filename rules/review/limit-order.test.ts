@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Bound, CounterState } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -10,7 +10,7 @@ import { Algorithm } from '../algorithms/registry.ts';
 import { limitWords } from '../describe.ts';
 import type { Limit } from '../model.ts';
 import { secondsOfLimit } from '../window.ts';
-import { covers, mostAtOnce } from './limit-order.ts';
+import { covers, maxAtOnce } from './limit-order.ts';
 
 const { FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;
 const of = (requestsPerUnit: number, unit: string, more: LimitParts = {}): Limit =>
@@ -69,7 +69,7 @@ describe('a limit covers another', () => {
 /** A counter of the stores, on a limiter's or the store's clock. */
 class Counter {
   readonly #limit: Limit;
-  readonly #bound: Bound;
+  readonly #bound: AlgorithmBound;
   readonly #held = new Map<number, CounterState>();
 
   constructor(one: Limit) {
@@ -78,7 +78,7 @@ class Counter {
     this.#limit = one;
     if (one.algorithm === FIXED_WINDOW) this.#bound = new FixedWindow(requests);
     else if (one.algorithm === SLIDING_WINDOW) this.#bound = new SlidingWindow({ requests, windowMicros });
-    else this.#bound = new TokenBucket({ requests, burst: mostAtOnce(one), windowMicros });
+    else this.#bound = new TokenBucket({ requests, burst: maxAtOnce(one), windowMicros });
   }
 
   room(storeMicros: number, limiterMicros: number): number {

@@ -25,9 +25,9 @@ function windowsOf(limit: Limit): WindowLengths {
   const seconds = secondsOfLimit(limit);
   if (limit.calendar !== undefined) {
     const { unit } = limit.calendar;
-    const [least, most] =
+    const [min, max] =
       unit === 'month' ? [28 * day, 31 * day] : [seconds, unit === 'year' ? 366 * day : seconds];
-    return { shortest: least - clockChange, longest: most + clockChange, step: offsetStep };
+    return { shortest: min - clockChange, longest: max + clockChange, step: offsetStep };
   }
   const isPlainMonth = limit.unit === Unit.MONTH && limit.unitMultiplier === 1;
   return isPlainMonth && hasWindows(limit)
@@ -36,8 +36,8 @@ function windowsOf(limit: Limit): WindowLengths {
 }
 
 /** The hits that pass at once if nothing passed before. */
-export function mostAtOnce(limit: Limit): number {
-  return algorithmOf(limit).mostAtOnce({ requests: limit.requestsPerUnit, burst: burstOf(limit) });
+export function maxAtOnce(limit: Limit): number {
+  return algorithmOf(limit).maxAtOnce({ requests: limit.requestsPerUnit, burst: burstOf(limit) });
 }
 
 /**
@@ -45,7 +45,7 @@ export function mostAtOnce(limit: Limit): number {
  * limiter's clock decides windows, and the store's clock everything else.
  */
 export function covers(limit: Limit, other: Limit, isOneClock = false): boolean {
-  if (mostAtOnce(limit) === 0 || areSame(limit, other)) return true;
+  if (maxAtOnce(limit) === 0 || areSame(limit, other)) return true;
   const apart = isOneClock || hasWindows(limit) === hasWindows(other) ? 0 : clocksApart;
   return algorithmOf(other).admitsAll(trafficOf(limit), trafficOf(other), apart);
 }
@@ -54,7 +54,7 @@ function trafficOf(limit: Limit): Traffic {
   return {
     algorithm: algorithmOf(limit),
     requests: limit.requestsPerUnit,
-    atOnce: mostAtOnce(limit),
+    atOnce: maxAtOnce(limit),
     windows: windowsOf(limit),
   };
 }
@@ -65,6 +65,6 @@ function areSame(limit: Limit, other: Limit): boolean {
     limit.unitMultiplier === other.unitMultiplier &&
     (limit.calendar && calendarText(limit.calendar)) === (other.calendar && calendarText(other.calendar));
   const hasSameNumbers =
-    limit.requestsPerUnit === other.requestsPerUnit && mostAtOnce(limit) === mostAtOnce(other);
+    limit.requestsPerUnit === other.requestsPerUnit && maxAtOnce(limit) === maxAtOnce(other);
   return hasSameWindow && hasSameNumbers && limit.algorithm === other.algorithm;
 }

@@ -1,11 +1,11 @@
 import { algorithmOf, algorithmTitle } from '../algorithms/registry.ts';
 import { wantedForm, whyUnassignable } from '../bucket-id.ts';
 import { countsRequests, limitLabel, limitWords, unitOfHits } from '../describe.ts';
-import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
+import { leaseText, maxLease, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
 import { compositeOf, type Limit, type Rule, type RuleSource } from '../model.ts';
 import { sharingField, sharingOddity } from '../sharing.ts';
-import { covers, mostAtOnce } from './limit-order.ts';
+import { covers, maxAtOnce } from './limit-order.ts';
 import { type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
 
 /** A limit and where it stands. */
@@ -56,7 +56,7 @@ function placedLimits(one: PlacedRule): PlacedLimit[] {
 type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] };
 
 function limitOfNone({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
-  if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
+  if (limit.unlimited || maxAtOnce(limit) > 0) return undefined;
   const effect = shadowMode ? 'reports every request as over limit' : 'makes every request over limit';
   if (limit.requestsPerUnit === 0 && !limit.burst) {
     const hint = 'without requests_per_unit a limit is 0: write it, even to block all requests';
@@ -82,7 +82,7 @@ function limitOfNone({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
 function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
   const place = limits.indexOf(limit);
   const tighter = limits.find((other, index) => {
-    if (other === limit || mostAtOnce(other) === 0 || !covers(other, limit)) return false;
+    if (other === limit || maxAtOnce(other) === 0 || !covers(other, limit)) return false;
     return index < place || !covers(limit, other);
   });
   if (tighter === undefined) return undefined;
@@ -98,11 +98,11 @@ function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
       const text = `a lease of ${leaseText(lease)} beside reserve: limits with reservations are not leased`;
       return [warningAt(one, ['lease'], { code: 'never-leased', text, hint: 'remove it, or write 0' })];
     }
-    if (lease === 0 || limit === undefined || leaseMost(lease, limit.requestsPerUnit) > 0) return [];
+    if (lease === 0 || limit === undefined || maxLease(lease, limit.requestsPerUnit) > 0) return [];
     const text = `a lease of ${leaseText(lease)} of '${limitWords(limit)}' is less than 2 hits, so it is not leased`;
-    const least = Math.ceil((2 * wholeLimit) / limit.requestsPerUnit);
+    const min = Math.ceil((2 * wholeLimit) / limit.requestsPerUnit);
     const hint =
-      least <= wholeLimit ? `write ${leaseText(least)} or more, or remove it` : 'remove it, or write 0';
+      min <= wholeLimit ? `write ${leaseText(min)} or more, or remove it` : 'remove it, or write 0';
     return [warningAt(one, ['lease'], { code: 'never-leased', text, hint })];
   });
 }
@@ -125,8 +125,8 @@ function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap((one) => {
     const { limits, reserve, shadowMode, quotaMode } = one.rule;
     const estimate = reserve?.estimate ?? 0;
-    const tight = shadowMode || quotaMode ? undefined : limits.find((limit) => estimate > mostAtOnce(limit));
-    if (tight === undefined || mostAtOnce(tight) === 0) return [];
+    const tight = shadowMode || quotaMode ? undefined : limits.find((limit) => estimate > maxAtOnce(limit));
+    if (tight === undefined || maxAtOnce(tight) === 0) return [];
     const text = `an estimate of ${estimate} never fits '${limitWords(tight)}': a request without an amount is always rejected`;
     const hint = 'write an estimate that fits, or a larger limit';
     return [warningAt(one, ['reserve', 'estimate'], { code: 'large-estimate', text, hint })];

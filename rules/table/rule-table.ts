@@ -23,7 +23,7 @@ export interface RuleLayer {
 }
 
 /** Chosen: looking at this many rules of a level one by one takes some milliseconds. */
-const mostOfLevel = 1_000;
+const maxOfLevel = 1_000;
 
 /** A domain, or one rule of any level. */
 export interface ListedRule {
@@ -365,7 +365,7 @@ class TableSegment implements RuleMatcher {
   #nearBy(parent: number, i: number, entry: Entry | undefined): number[] {
     const { rules } = this;
     const count = rules.childCount(parent);
-    if (count <= mostOfLevel) return Array.from({ length: count }, (_, n) => rules.child(parent, n));
+    if (count <= maxOfLevel) return Array.from({ length: count }, (_, n) => rules.child(parent, n));
     if (entry === undefined) return [rules.child(parent, 0)];
     const text = `${entry.key}_${entry.value}`;
     let [from, to] = [0, count];

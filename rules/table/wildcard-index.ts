@@ -27,9 +27,9 @@ export function childState(states: Int32Array, labels: Uint16Array, state: numbe
 }
 
 /** The number of bits of a number. For each block, a text made for the purpose costs as many marks as there are literals. */
-const mostBlocks = 32;
+const maxBlocks = 32;
 /** The exponent of 2 of the shortest block. */
-const leastShift = 3;
+const minShift = 3;
 
 /**
  * Finds where the literals of one level occur in a text, in one pass by the level's automaton. The text is cut into blocks of
@@ -55,7 +55,7 @@ export class Occurrences {
   #text = '';
   #from = 0;
   #to = 0;
-  #shift = leastShift;
+  #shift = minShift;
 
   constructor(sections: Pick<RuleTableSections, 'states' | 'labels' | 'literals'>) {
     this.#states = sections.states;
@@ -107,7 +107,7 @@ export class Occurrences {
     const length = this.#lengths[literal]!;
     const text = this.#text.slice(first, first + length);
     const nearest = (position + length - 1) >>> this.#shift;
-    if (nearest >= mostBlocks) return -1;
+    if (nearest >= maxBlocks) return -1;
     for (let blocks = this.#blocks[row]! & (-1 << nearest); blocks !== 0; blocks &= blocks - 1) {
       const found = this.#searchBlock(text, 31 - Math.clz32(blocks & -blocks), position);
       if (found >= 0) return found;
@@ -129,8 +129,8 @@ export class Occurrences {
     this.#from = from;
     this.#to = to;
     this.foundCount = 0;
-    this.#shift = leastShift;
-    while (text.length >>> this.#shift >= mostBlocks) this.#shift++;
+    this.#shift = minShift;
+    while (text.length >>> this.#shift >= maxBlocks) this.#shift++;
   }
 
   /**

@@ -31,7 +31,7 @@ export function readDocument(text: string, scalars: Scalars): YamlDocument | Syn
 }
 
 /** The size that the limiter reads of a file that it follows, in bytes. */
-const mostBytes = 262_144;
+const maxBytes = 262_144;
 
 /** Places count from 1. */
 export interface TextFileProblem extends TextPlace {
@@ -46,8 +46,8 @@ export function readTextFile<Value>(
   text: string,
   read: (document: YamlDocument, problems: PathProblem[]) => Value,
 ): { value: Value; tape: YamlTape; problems?: undefined } | { problems: TextFileProblem[] } {
-  if (Buffer.byteLength(text) > mostBytes)
-    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostBytes} bytes` }] };
+  if (Buffer.byteLength(text) > maxBytes)
+    return { problems: [{ line: 1, column: 1, message: `is larger than ${maxBytes} bytes` }] };
   const document = readDocument(text, 'texts');
   if (!('tape' in document))
     return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };

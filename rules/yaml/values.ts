@@ -154,12 +154,12 @@ export function scalarValue(tape: YamlTape, node: number): null | boolean | numb
 }
 
 /** Chosen: the maximum number of characters of a value in a message. */
-const mostPrinted = 200;
+const maxPrinted = 200;
 
 /** Returns a value as the Go service prints it in a message, truncated. */
 export function printedValue(tape: YamlTape, node: number): string {
-  const text = printed(tape, node, { left: mostPrinted });
-  return text.length <= mostPrinted ? text : `${text.slice(0, mostPrinted)}...`;
+  const text = printed(tape, node, { left: maxPrinted });
+  return text.length <= maxPrinted ? text : `${text.slice(0, maxPrinted)}...`;
 }
 
 function printed(tape: YamlTape, given: number, budget: { left: number }): string {

@@ -80,12 +80,12 @@ describe('a measurement', () => {
     ['setting', 3],
     ['reason', 3],
     ['flag', 3],
-  ] as const)('may have a new %s in at most %i files', (kind, most) => {
+  ] as const)('may have a new %s in at most %i files', (kind, max) => {
     const record = recorded(measured({}));
-    const within = comparedWith(record, measured({ [kind]: { fresh: most } }));
-    expect(within).toEqual({ problems: [], changes: [`${kind} fresh is new: ${most}`] });
-    const [problem] = comparedWith(record, measured({ [kind]: { fresh: most + 1 } })).problems;
-    expect(problem).toContain(`${kind} fresh is new: ${most + 1} files touch it, at most ${most} may`);
+    const within = comparedWith(record, measured({ [kind]: { fresh: max } }));
+    expect(within).toEqual({ problems: [], changes: [`${kind} fresh is new: ${max}`] });
+    const [problem] = comparedWith(record, measured({ [kind]: { fresh: max + 1 } })).problems;
+    expect(problem).toContain(`${kind} fresh is new: ${max + 1} files touch it, at most ${max} may`);
   });
 
   it('does not count new names in the sum', () => {

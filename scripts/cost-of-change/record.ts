@@ -39,7 +39,7 @@ export interface Measurement {
 }
 
 /** The most files that may touch a new name. */
-export const mostOfNew: Readonly<Record<Kind, number>> = {
+export const maxOfNew: Readonly<Record<Kind, number>> = {
   field: 6,
   algorithm: 6,
   setting: 3,
@@ -94,7 +94,7 @@ function problemsOf(kind: Kind, base: CostRecord, touched: Touched): string[] {
   for (const [name, files] of touched) {
     const before = recordedFiles(kind, name, base);
     if (before === undefined) {
-      if (files.length > mostOfNew[kind]) problems.push(tooManyOfNew(kind, name, files));
+      if (files.length > maxOfNew[kind]) problems.push(tooManyOfNew(kind, name, files));
       continue;
     }
     known += files.length;
@@ -200,7 +200,7 @@ const list = (title: string, lines: readonly string[]): string =>
   lines.length === 0 ? '' : [`\n  ${title}:`, ...lines.map((line) => `    ${line}`)].join('\n');
 
 function tooManyOfNew(kind: Kind, name: string, files: readonly string[]): string {
-  return `${kind} ${name} is new: ${files.length} files touch it, at most ${mostOfNew[kind]} may${list('files', files)}
+  return `${kind} ${name} is new: ${files.length} files touch it, at most ${maxOfNew[kind]} may${list('files', files)}
   To do: let a row in a table say what these files say. If the name replaces another one, add
   { "kind": "${kind}", "from": "<the old name>", "to": "${name}" } to "renames" in cost-of-change.json.`;
 }

@@ -91,7 +91,7 @@ describe('shares of a limit', () => {
       world.nowMs += stepMs * Math.floor(random() * 240);
       world.run(60 * 5);
       expectWithinLimit(world, requests);
-      expect(world.leastFrom(2)).toBeGreaterThan(0.97);
+      expect(world.minFrom(2)).toBeGreaterThan(0.97);
     }
   });
 

@@ -5,7 +5,14 @@
  */
 import { expect } from 'vitest';
 import { Allocator } from '../../limiter/allocate/allocator.ts';
-import type { Assignment, Form, PoolTerms, Share, SharedLimit, Used } from '../../limiter/allocate/terms.ts';
+import type {
+  Assignment,
+  AssignmentForm,
+  PoolTerms,
+  Share,
+  SharedLimit,
+  Used,
+} from '../../limiter/allocate/terms.ts';
 import { MemoryStore } from '../../limiter/stores/memory/memory-store.ts';
 import { failAll, newOperation, type Operation, plainCounter } from '../../limiter/stores/operation.ts';
 import { countAll, type Store, type SubmitOptions } from '../../limiter/stores/store.ts';
@@ -16,7 +23,7 @@ const reportMs = 5_000;
 
 export interface WorldOptions {
   readonly random: () => number;
-  readonly form: Form;
+  readonly form: AssignmentForm;
   readonly requests: number;
   readonly windowSeconds: number;
   /** Requests a second of each client. */
@@ -221,7 +228,7 @@ export class World {
   }
 
   /** As `usedFrom`, of the window that used least. */
-  leastFrom(window: number): number {
+  minFrom(window: number): number {
     return Math.min(...this.#wholeFrom(window)) / this.#options.requests;
   }
 

@@ -50,7 +50,7 @@ export interface AttackPace {
 export interface AttackFigures {
   beforeMiB: number;
   /** The most that was resident from the attack's beginning to its end. */
-  mostMiB: number;
+  maxMiB: number;
   /** The good client's, before the attack and from its beginning on. */
   quiet: GoodFigures;
   good: GoodFigures;
@@ -110,17 +110,17 @@ descriptors:
 
 /** What is wrong, in words; empty when the limiter withstood. `slowness` stretches the bound on times. */
 export function problemsOf(figures: AttackFigures, slowness = 1): string[] {
-  const { mostMiB, good, attacker, faults } = figures;
-  const mostMs = bounds.worstMs * slowness;
+  const { maxMiB, good, attacker, faults } = figures;
+  const maxMs = bounds.worstMs * slowness;
   return [
     ...faults,
-    ...(mostMiB < bounds.residentMiB
+    ...(maxMiB < bounds.residentMiB
       ? []
-      : [`${Math.round(mostMiB)} MiB were resident; fewer than ${bounds.residentMiB} may be`]),
-    ...(good.worstMs <= mostMs
+      : [`${Math.round(maxMiB)} MiB were resident; fewer than ${bounds.residentMiB} may be`]),
+    ...(good.worstMs <= maxMs
       ? []
       : [
-          `${good.worstOf} was answered after ${Math.round(good.worstMs)} ms; ${Math.round(mostMs)} ms are the most`,
+          `${good.worstOf} was answered after ${Math.round(good.worstMs)} ms; ${Math.round(maxMs)} ms are the most`,
         ]),
     ...(good.failed === 0
       ? []
@@ -269,8 +269,8 @@ export class AttackSite {
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';
     const faults = internalFaults(program.output.slice(printedBefore));
     if (!this.lives) faults.unshift(`the attacked process ${end}`);
-    const mostMiB = this.lives ? residentMiB(pid, 'VmHWM') : limitMiB;
-    return { beforeMiB, mostMiB, quiet, good, attacker, faults };
+    const maxMiB = this.lives ? residentMiB(pid, 'VmHWM') : limitMiB;
+    return { beforeMiB, maxMiB, quiet, good, attacker, faults };
   }
 
   async close(): Promise<void> {

@@ -150,12 +150,12 @@ const floods: readonly Attack[] = [
 
 /** A header section of a request without a body, in as many frames as it takes. */
 function section(id: number, block: Buffer): Buffer {
-  const most = 16_000;
+  const max = 16_000;
   const frames: Buffer[] = [];
-  for (let at = 0; at < block.length; at += most) {
+  for (let at = 0; at < block.length; at += max) {
     const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
-    const flags = (at === 0 ? Flag.END_STREAM : 0) | (at + most >= block.length ? Flag.END_HEADERS : 0);
-    frames.push(frame(type, flags, id, block.subarray(at, at + most)));
+    const flags = (at === 0 ? Flag.END_STREAM : 0) | (at + max >= block.length ? Flag.END_HEADERS : 0);
+    frames.push(frame(type, flags, id, block.subarray(at, at + max)));
   }
   return Buffer.concat(frames);
 }

@@ -107,7 +107,7 @@ function* newBuckets(count: number): Generator<Report> {
   for (let n = 0; n < count; n++) yield { bucket: { known: `${Math.random()}` }, denied: 1n };
 }
 
-const most = 2n ** 64n - 1n;
+const max = 2n ** 64n - 1n;
 
 export const quotaAttacks: readonly Attack[] = [
   attack({
@@ -119,8 +119,7 @@ export const quotaAttacks: readonly Attack[] = [
       const ids = await Promise.all(Array.from({ length: 10 }, () => peer.open()));
       for (let n = 0; ; n++) {
         const seconds = n % 2 === 0 ? -315_576_000_000n : 315_576_000_000n;
-        for (const id of ids)
-          await peer.report(id, [{ bucket: shared, allowed: most, denied: most, seconds }]);
+        for (const id of ids) await peer.report(id, [{ bucket: shared, allowed: max, denied: max, seconds }]);
         await sleep(10);
       }
     },

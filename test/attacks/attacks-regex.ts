@@ -13,7 +13,7 @@ const expressions: Record<string, readonly string[]> = {
 };
 
 function asManyAsFit(expression: string): string[] {
-  const copies = Math.floor(newCostBudget().most / automatonOf(expression).stepCost);
+  const copies = Math.floor(newCostBudget().max / automatonOf(expression).stepCost);
   return Array.from({ length: copies }, (_, copy) => `(?P<copy${copy}>${expression})`);
 }
 

@@ -117,14 +117,14 @@ describe('a limiter with a known defect', () => {
 it('what an attack did is distinguished from what it did not', () => {
   const quiet = { answered: 9, failed: 0, failures: [], worstMs: 1, worstOf: 'gRPC', worstAsSeenMs: 1 };
   const attacker = { got: 'nothing', reached: undefined, missed: undefined };
-  const figures: AttackFigures = { beforeMiB: 140, mostMiB: 499, quiet, good: quiet, attacker, faults: [] };
+  const figures: AttackFigures = { beforeMiB: 140, maxMiB: 499, quiet, good: quiet, attacker, faults: [] };
   expect(problemsOf(figures)).toEqual([]);
   const good = { ...quiet, failed: 2, failures: ['gRPC: no answer'], worstMs: 150, worstOf: '/json' };
   const slow = '/json was answered after 150 ms; 100 ms are the most';
   const refused = 'the good client was refused 2 times: gRPC: no answer';
   expect(problemsOf({ ...figures, good })).toEqual([slow, refused]);
   expect(problemsOf({ ...figures, good }, 1.5)).toEqual([refused]);
-  expect(problemsOf({ ...figures, mostMiB: 500, good: { ...quiet, answered: 0 } })).toEqual([
+  expect(problemsOf({ ...figures, maxMiB: 500, good: { ...quiet, answered: 0 } })).toEqual([
     '500 MiB were resident; fewer than 500 may be',
     'the good client got no answer',
   ]);

@@ -77,8 +77,8 @@ function readOptions(
     only,
     list,
     write,
-    seconds: numberFlag({ flag: '--seconds', text: values.seconds, least: 1, most: 600 }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+    seconds: numberFlag({ flag: '--seconds', text: values.seconds, min: 1, max: 600 }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
   };
 }
 
@@ -132,14 +132,14 @@ async function attackOne(attack: Attack, isFirst: boolean): Promise<AttackFigure
   }
 }
 
-function reported(name: string, { beforeMiB, mostMiB, quiet, good, attacker }: AttackFigures): string {
-  const memory = `${beforeMiB.toFixed(0)} to ${mostMiB.toFixed(0)} MiB`;
+function reported(name: string, { beforeMiB, maxMiB, quiet, good, attacker }: AttackFigures): string {
+  const memory = `${beforeMiB.toFixed(0)} to ${maxMiB.toFixed(0)} MiB`;
   const seen = `${good.worstAsSeenMs.toFixed(0)} as seen, ${quiet.worstMs.toFixed(0)} before`;
   const slowest = `slowest ${good.worstMs.toFixed(0)} ms (${good.worstOf}; ${seen})`;
   return `${name}: ${memory}, ${slowest}, ${good.answered} answered, ${good.failed} failed; attacker: ${attacker.got}`;
 }
 
-function tableRow(what: string, { beforeMiB, mostMiB, good, attacker }: AttackFigures): string {
-  const cells = [what, beforeMiB.toFixed(0), mostMiB.toFixed(0), Math.ceil(good.worstMs), attacker.got];
+function tableRow(what: string, { beforeMiB, maxMiB, good, attacker }: AttackFigures): string {
+  const cells = [what, beforeMiB.toFixed(0), maxMiB.toFixed(0), Math.ceil(good.worstMs), attacker.got];
   return `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
 }

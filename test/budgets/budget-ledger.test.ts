@@ -29,7 +29,7 @@ describe('the ledger of streams', () => {
     const ledger = ledgerOf(...Array<'ended'>(50).fill('ended'), 'died', 'refused');
     ledger.leaked = 0;
     const figures = ledger.figures('one', held(60_000, 60_000, 60_000), 3);
-    expect(figures).toMatchObject({ answered: 50, refused: 1, died: 1, mostAtOnce: 1, retries: 3 });
+    expect(figures).toMatchObject({ answered: 50, refused: 1, died: 1, maxAtOnce: 1, retries: 3 });
     expect(figures).toMatchObject({
       limit,
       charged: 60_000,

@@ -5,7 +5,7 @@ export interface BudgetFigures {
   way: string;
   streams: number;
   /** Streams that were under way at once, waiting or let. */
-  mostAtOnce: number;
+  maxAtOnce: number;
   answered: number;
   refused: number;
   died: number;
@@ -41,7 +41,7 @@ export class BudgetLedger {
   /** Streams whose commit is on its way, and from when on it may come after its TTL (`performance.now()`). */
   readonly #settling = new Map<StreamPlan, number>();
   #underWay = 0;
-  #mostAtOnce = 0;
+  #maxAtOnce = 0;
   #answered = 0;
   #refused = 0;
   #died = 0;
@@ -63,7 +63,7 @@ export class BudgetLedger {
 
   arrived(): void {
     this.#underWay += 1;
-    this.#mostAtOnce = Math.max(this.#mostAtOnce, this.#underWay);
+    this.#maxAtOnce = Math.max(this.#maxAtOnce, this.#underWay);
   }
 
   began(): void {
@@ -120,7 +120,7 @@ export class BudgetLedger {
     return {
       way,
       streams: this.#streams,
-      mostAtOnce: this.#mostAtOnce,
+      maxAtOnce: this.#maxAtOnce,
       answered: this.#answered,
       refused: this.#refused,
       died: this.#died,

@@ -4,7 +4,7 @@ import type { BudgetFigures } from './budget-ledger.ts';
 const rows: readonly [name: string, cell: (figures: BudgetFigures) => string][] = [
   [
     'streams, and how many simultaneously',
-    ({ streams, mostAtOnce }) => `${count(streams)}, ${count(mostAtOnce)}`,
+    ({ streams, maxAtOnce }) => `${count(streams)}, ${count(maxAtOnce)}`,
   ],
   [
     'streams answered, over limit, failed',
@@ -42,9 +42,9 @@ export function budgetBreaches(figures: BudgetFigures, unreplicated = 0): string
     countedTwice: unreplicated,
     lost: unreplicated,
   };
-  const breaches = Object.entries(bounds).flatMap(([name, most]) => {
+  const breaches = Object.entries(bounds).flatMap(([name, max]) => {
     const value = figures[name as keyof typeof bounds] ?? 0;
-    return value > most ? [`${name}: ${value}, and ${most} is the most`] : [];
+    return value > max ? [`${name}: ${value}, and ${max} is the most`] : [];
   });
   const { overspentBudgets, answered, streams } = figures;
   if (overspentBudgets > 0 && unreplicated === 0) breaches.push(`${overspentBudgets} budgets were overspent`);

@@ -43,11 +43,11 @@ function readOptions(args: readonly string[]): { streams: number; seed: number; 
     streams: numberFlag({
       flag: '--streams',
       text: values.streams,
-      least: 100,
-      most: 50_000,
+      min: 100,
+      max: 50_000,
       whole: true,
     }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31, whole: true }),
     write: values.write,
   };
 }

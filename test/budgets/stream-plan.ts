@@ -41,7 +41,7 @@ const kinds = [
 
 const meanEstimate = 1000;
 
-export function planStreams({ seed, streams, withinMs, lastMs: [least, most] }: LoadShape): StreamPlan[] {
+export function planStreams({ seed, streams, withinMs, lastMs: [min, max] }: LoadShape): StreamPlan[] {
   const random = seededRandom(seed);
   return Array.from({ length: streams }, (_, index) => {
     const estimate = 100 + Math.floor(random() * (2 * (meanEstimate - 100) + 1));
@@ -54,7 +54,7 @@ export function planStreams({ seed, streams, withinMs, lastMs: [least, most] }: 
       estimate,
       actual: Math.round(part * estimate),
       beginMs: random() * withinMs,
-      lastsMs: least + random() * (most - least),
+      lastsMs: min + random() * (max - min),
       dies: chance < 0.05,
       isTwice: chance >= 0.98,
     };

@@ -153,21 +153,21 @@ descriptors:
     const nested = (levels: number): object =>
       levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
     const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels - 1) });
-    const text = (most: number): string => 'x'.repeat(most + 1);
+    const text = (max: number): string => 'x'.repeat(max + 1);
     const { key, value, metadata } = ruleFields;
     const { name, replaces } = limitFields;
     const limit = (own: object) => ({ rate_limit: { unit: 'day', requests_per_unit: 1, ...own } });
-    const names = Array.from({ length: replaces.most + 1 }, () => ({ name: 'n' }));
+    const names = Array.from({ length: replaces.max + 1 }, () => ({ name: 'n' }));
     const descriptors = [
-      { key: text(key.most) },
-      { key: 'a', value: text(value.most) },
-      { key: 'b', ...limit({ name: text(name.most) }) },
+      { key: text(key.max) },
+      { key: 'a', value: text(value.max) },
+      { key: 'b', ...limit({ name: text(name.max) }) },
       { key: 'c', ...limit({ replaces: names }) },
-      { key: 'd', ...limit({ replaces: [{ name: text(name.most) }] }) },
-      { key: 'e', metadata: deep(metadata.most + 1) },
+      { key: 'd', ...limit({ replaces: [{ name: text(name.max) }] }) },
+      { key: 'e', metadata: deep(metadata.max + 1) },
       nested(descriptorLevels + 1),
     ];
-    const domain = text(domainFields.domain.most);
+    const domain = text(domainFields.domain.max);
     const input = JSON.stringify({ domain, descriptors });
     const { status, stdout, stderr } = runWeir(['convert', '-', '--to', 'manifest', '--allow-loss'], {
       input,
@@ -196,7 +196,7 @@ descriptors:
     const rule = (key: string): string =>
       `  - key: ${key}\n    rate_limit:\n      unit: day\n      requests_per_unit: 1\n`;
     writeFileSync(join(folder, 'a.yaml'), `domain: d\ndescriptors:\n${rule('a')}`);
-    const name = 'x'.repeat(limitFields.name.most + 1);
+    const name = 'x'.repeat(limitFields.name.max + 1);
     writeFileSync(
       join(folder, 'b.yaml'),
       `domain: d\ndescriptors:\n${rule('b')}${rule('c')}      name: ${name}\n`,

@@ -152,8 +152,8 @@ d: message=b
     };
     const leases = (key: string, ...flags: string[]) =>
       explained(key, ...flags).stdout.match(/leases.*/)?.[0];
-    const words = (most: number) =>
-      `leases with LEASES=on: up to ${most} hits at a time, so at most ${most} a limiter over limit too early`;
+    const words = (max: number) =>
+      `leases with LEASES=on: up to ${max} hits at a time, so at most ${max} a limiter over limit too early`;
     expect(leases('k0')).toBeUndefined();
     const half = setting('LEASES=on', 'LEASE_SHARE=0.5%');
     expect(leases('k0', ...half)).toBe(words(50));
@@ -169,7 +169,7 @@ d: message=b
       'leases: none, because only fixed windows without other limits are leased',
     );
     expect(JSON.parse(explained('k1', '-o', 'json').stdout).descriptors).toMatchObject([
-      { rule: { lease: '2%' }, limits: [{ leaseMost: 200 }] },
+      { rule: { lease: '2%' }, limits: [{ maxLease: 200 }] },
     ]);
     const wrong = explained('k0', ...setting('LEASES=on', 'LEASE_SHARE=5'));
     expect(wrong.status).toBe(2);

@@ -84,13 +84,13 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     );
   });
 
-  const mostBytes = 8 * 1024 * 1024;
+  const maxBytes = 8 * 1024 * 1024;
   it.each<[reason: string, status: number, call: Parameters<typeof httpAsk>[2]]>([
     ['Method Not Allowed', 405, { method: 'PUT' }],
     ['the content type must be application/json', 415, { headers: { 'Content-Type': 'text/json' } }],
     ['the content type must be application/json', 415, { headers: {} }],
     ['the content length is missing', 411, { headers: { ...json, 'Transfer-Encoding': 'chunked' } }],
-    [`the body is longer than ${mostBytes} bytes`, 413, { body: 'x'.repeat(mostBytes + 1) }],
+    [`the body is longer than ${maxBytes} bytes`, 413, { body: 'x'.repeat(maxBytes + 1) }],
     ['the body is not JSON', 400, { body: '{' }],
     ['not an AdmissionReview: kind: ', 400, { body: review.replace('"AdmissionReview"', '"Review"') }],
   ])('refuses what is no review: %s', async (reason, status, call) => {
@@ -109,7 +109,7 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     const { ask } = await open();
     const headers = { 'Content-Type': 'Application/JSON ; charset=utf-8' };
     expect((await ask({ headers })).status).toBe(200);
-    expect((await ask({ body: review.padEnd(mostBytes) })).status).toBe(200);
+    expect((await ask({ body: review.padEnd(maxBytes) })).status).toBe(200);
   });
 
   it('has no other path', async () => {

@@ -63,8 +63,8 @@ const status: ConfigStatus = {
 
 describe('the CRD file', () => {
   it('lets each level have 10,000 rules', () => {
-    const mostItems = [...readFileSync(crdFile, 'utf8').matchAll(/maxItems: (\d+)/g)].map(([, most]) => most);
-    expect(mostItems.filter((most) => most === '10000')).toHaveLength(descriptorLevels);
+    const maxItems = [...readFileSync(crdFile, 'utf8').matchAll(/maxItems: (\d+)/g)].map(([, max]) => max);
+    expect(maxItems.filter((max) => max === '10000')).toHaveLength(descriptorLevels);
   });
 
   it('unrolls at least six levels of rules, and says how many', () => {

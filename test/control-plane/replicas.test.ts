@@ -290,10 +290,10 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     expect(namesOf(a)).toEqual(['a', 'b']);
     expect(heard.at(-1)).toBe(true);
     await network().heal();
-    const least = setInterval(() => {
+    const min = setInterval(() => {
       if (namesOf(a).length < 2) a.reported.push('b went missing');
     }, 5);
-    onTestFinished(() => clearInterval(least));
+    onTestFinished(() => clearInterval(min));
     await eventually(() => expect(limitersOf(a)).toEqual(['1', '2', '3']), { timeoutMs: 15_000 });
     await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
     expect(a.reported).not.toContain('b went missing');

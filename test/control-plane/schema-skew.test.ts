@@ -168,7 +168,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(await api.kubectlBeside(['delete', kind, name])).toMatchObject({ status: 0, stdout });
   }
 
-  const keptSpecs = (): string[] =>
+  const storedSpecs = (): string[] =>
     api.names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=kept-spec');
 
   it('leaves limits in force where new fields hold their defaults, and names each field once', async () => {
@@ -200,7 +200,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     );
     for (const type of ['Programmed', 'Ready']) expect(conditionOf(api, 'shop', type)).toMatch(/^False /);
     await holds('shop', 4);
-    await eventually(() => expect(keptSpecs()).toContainEqual(expect.stringContaining('weir-kept-')));
+    await eventually(() => expect(storedSpecs()).toContainEqual(expect.stringContaining('weir-kept-')));
     await freshPlane();
     await holds('shop', 4);
     await says('shop', 'False UnknownField');
@@ -219,7 +219,7 @@ function suite(server: () => ApiServer, openssl: string): void {
         'generation 1 without spec.descriptors[0].burstMode is in force on every limiter',
       );
     }
-    expect(keptSpecs()).toHaveLength(1);
+    expect(storedSpecs()).toHaveLength(1);
     await remove('rlc', 'rolled');
     await holds('rolled', 10);
   });
@@ -247,7 +247,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     await freshPlane();
     await says('shop', 'True Valid');
     await holds('shop', 5);
-    await eventually(() => expect(keptSpecs()).toEqual([]));
+    await eventually(() => expect(storedSpecs()).toEqual([]));
     await install(newer);
     await freshPlane();
     await holds('shop', 5);
@@ -352,7 +352,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     const stays = /; generation 1 as it was last accepted stays in force$/;
     for (const name of names) expect(messageOf(api, name, 'Accepted')).toMatch(stays);
     await holds('owners', 3);
-    await eventually(() => expect(keptSpecs().length).toBeGreaterThanOrEqual(4));
+    await eventually(() => expect(storedSpecs().length).toBeGreaterThanOrEqual(4));
     await freshPlane();
     for (const name of names) await holds(name, 3);
   });

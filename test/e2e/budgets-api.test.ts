@@ -13,7 +13,7 @@ import { RedisServer } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
 const folder = suiteFolder();
-const most = Number.MAX_SAFE_INTEGER;
+const max = Number.MAX_SAFE_INTEGER;
 // A year, lest a window ends while a test counts.
 const rules = `domain: llm
 descriptors:
@@ -24,7 +24,7 @@ descriptors:
   - key: user
     rate_limit: { unit: year, requests_per_unit: 500 }
   - key: tenant
-    rate_limit: { unit: year, requests_per_unit: ${most} }
+    rate_limit: { unit: year, requests_per_unit: ${max} }
   - key: tokens
     rate_limit: { unit: year, requests_per_unit: 1000, hits_unit: tokens }
   - key: money
@@ -246,12 +246,12 @@ describe('budgets', () => {
   });
 
   it('are exact to 2^53 - 1', async () => {
-    const { status, body } = await reserve({ ...about({ tenant: 't' }), amount: most });
+    const { status, body } = await reserve({ ...about({ tenant: 't' }), amount: max });
     expect([status, body.scopes]).toMatchObject([
       200,
-      [{ used: most, left: 0, limit: { requestsPerUnit: most } }],
+      [{ used: max, left: 0, limit: { requestsPerUnit: max } }],
     ]);
-    await commit({ reservationId: body.reservationId, actualAmount: most - 2 });
+    await commit({ reservationId: body.reservationId, actualAmount: max - 2 });
     expect((await reserve({ ...about({ tenant: 't' }), amount: 3 })).status).toBe(429);
     expect((await reserve({ ...about({ tenant: 't' }), amount: 2 })).body.scopes).toMatchObject([
       { left: 0 },

@@ -22,7 +22,7 @@ const patience = { timeoutMs: 25_000 };
 /** A quarter of what the limiter of the chart has to hold, for a quarter of the processor time. */
 const attackers = 25;
 const bufferedBytes = 16 * mebibyte;
-const mostResidentBytes = 250 * mebibyte;
+const maxResidentBytes = 250 * mebibyte;
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -44,7 +44,7 @@ async function start(env: Record<string, string> = {}): Promise<LimiterProcess> 
 }
 
 /** The most that it ever had. */
-function mostResident(pid: number): number {
+function maxResident(pid: number): number {
   const [, kibibytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kibibytes) * 1024;
 }
@@ -136,8 +136,8 @@ describe(`what ${attackers} attackers hold`, () => {
       await eventually(() => expect(answers).toBeGreaterThan(before + 5), patience);
       isOver = true;
       await asking;
-      console.log(name, mostResident(limiter.pid) / mebibyte);
-      expect(mostResident(limiter.pid)).toBeLessThan(mostResidentBytes);
+      console.log(name, maxResident(limiter.pid) / mebibyte);
+      expect(maxResident(limiter.pid)).toBeLessThan(maxResidentBytes);
       expect(await statistic(limiter, 'ratelimit.connections.held_bytes')).toBeLessThanOrEqual(bufferedBytes);
       expect(limiter.program.output).toContain('counter=too_many_bytes');
     });

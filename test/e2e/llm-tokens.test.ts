@@ -20,7 +20,7 @@ const usage = { prompt_tokens: 100, completion_tokens: 50, prompt_tokens_details
 /** As the example weighs it: tokens, and micro-dollars. */
 const cost = { user: 150, team: 2.5 * 100 + 10 * 50 - 1.25 * 40 };
 /** Of a question without a body. */
-const mostCost = { user: 4096, team: 40_960 };
+const maxCost = { user: 4096, team: 40_960 };
 
 interface Budget {
   used: number;
@@ -148,7 +148,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
 
   it('is charged what the last event of a stream says, and holds the most until then', async () => {
     const { reader, upstream } = await begin('/events');
-    await reserved(mostCost);
+    await reserved(maxCost);
     upstream.end(`${event({ choices: [], usage })}data: [DONE]\n\n`);
     await atEnd(reader);
     await charged(cost);
@@ -156,7 +156,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
 
   it('is charged what trailers say, and streams until they come', async () => {
     const { reader, upstream } = await begin('/trailers');
-    await reserved(mostCost);
+    await reserved(maxCost);
     upstream.addTrailers({ 'x-usage-prompt-tokens': '100', 'x-usage-completion-tokens': '50' });
     upstream.end('Two');
     await atEnd(reader);
@@ -193,9 +193,9 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     await begin('/events', { signal: leaving.signal });
     leaving.abort();
     await eventually(() => expect(open.at(-1)?.destroyed).toBe(true));
-    await reserved(mostCost);
+    await reserved(maxCost);
     clock.ms += 10 * 60_000 + 1000;
-    await charged(mostCost);
+    await charged(maxCost);
   });
 
   it.each([
@@ -212,7 +212,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
       const headers = { 'content-type': 'application/json' };
       const { reader, upstream } = await begin('/events', { method: 'POST', headers, body });
       const tokens = Math.floor(body.length / 4);
-      await reserved(reported ?? { user: mostCost.user + tokens, team: mostCost.team + body.length });
+      await reserved(reported ?? { user: maxCost.user + tokens, team: maxCost.team + body.length });
       upstream.end(event({ choices: [], usage }));
       await atEnd(reader);
       await charged(cost);

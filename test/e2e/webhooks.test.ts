@@ -74,11 +74,11 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     limiter.fallSilent();
     api().delete('ratelimitconfigs', { name: name, namespace: 'default' });
     await eventually(() => expect(limiter.last?.domains).not.toContain(name));
-    await eventually(() => expect(keptObjects()).toBe('weir-removed'));
+    await eventually(() => expect(storedObjects()).toBe('weir-removed'));
   };
 
   /** The name of the ConfigMap of deleted objects, empty while there is none. */
-  const keptObjects = (): string =>
+  const storedObjects = (): string =>
     api().names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=removed').join(' ');
 
   it('report what becomes accepted and programmed, refused, rejected', async () => {
@@ -140,7 +140,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
       servedGeneration: null,
       limiters: { inForce: 0, refused: 0, total: 1 },
     });
-    await eventually(() => expect(keptObjects()).toBe(''));
+    await eventually(() => expect(storedObjects()).toBe(''));
   }, 60_000);
 
   it('come from the next leader, under the same ids, when the one before died with them', async () => {
@@ -180,7 +180,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     limiter.acceptAgain();
     limiter.answer();
     await eventually(() => expect(reported('lost')).toContain('removed 1'), { timeoutMs: 30_000 });
-    await eventually(() => expect(keptObjects()).toBe(''));
+    await eventually(() => expect(storedObjects()).toBe(''));
     expect(reported('lost').filter((one) => one === 'removed 1')).toHaveLength(1);
     expect(reported('gone').filter((one) => one === 'removed 1')).toHaveLength(1);
   }, 60_000);

@@ -105,11 +105,11 @@ export function breaches(figures: FaultFigures, bounds: FaultBounds): string[] {
   return [
     ...(unanswered === 0 ? [] : [`${unanswered} requests had no answer`]),
     ...atMost
-      .filter(([name, most]) => (figures[name] ?? 0) > most)
-      .map(([name, most]) => `${name} is ${figures[name]}, more than ${most}`),
+      .filter(([name, max]) => (figures[name] ?? 0) > max)
+      .map(([name, max]) => `${name} is ${figures[name]}, more than ${max}`),
     ...atLeast
-      .filter(([name, least]) => (figures[name] ?? 0) < least)
-      .map(([name, least]) => `${name} is ${figures[name]}, less than ${least}`),
+      .filter(([name, min]) => (figures[name] ?? 0) < min)
+      .map(([name, min]) => `${name} is ${figures[name]}, less than ${min}`),
   ];
 }
 

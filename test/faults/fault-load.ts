@@ -35,7 +35,7 @@ export interface FaultLoadOptions {
 const connections = 4;
 const intervalMs = 5;
 /** What is due for longer is left out. A generator that sent all of it on a busy machine would find no time to read answers. */
-const mostBehindMs = 50;
+const maxBehindMs = 50;
 
 /** Requests on a schedule, whether or not those before were answered, each numbered and recorded with its answer. */
 export class FaultLoad {
@@ -68,7 +68,7 @@ export class FaultLoad {
     let nextMs = performance.now();
     this.#timer = setInterval(() => {
       const nowMs = performance.now();
-      nextMs = Math.max(nextMs, nowMs - mostBehindMs);
+      nextMs = Math.max(nextMs, nowMs - maxBehindMs);
       for (; nextMs < nowMs; nextMs += 1000 / this.#options.perSecond) this.#send();
     }, intervalMs);
   }

@@ -55,7 +55,7 @@ export function readFaultOptions(
     seed:
       values.seed === undefined
         ? undefined
-        : numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+        : numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
     write: values.write,
   };
 }

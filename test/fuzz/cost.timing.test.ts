@@ -36,9 +36,9 @@ import { openMemoryStore } from '../support/open-memory-store.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
 import { tooLargeRequests } from '../support/too-large-requests.ts';
 
-const mostGrowth = 2.5;
+const maxGrowth = 2.5;
 /** Of one measurement of the smallest input: where the system counts CPU in ticks, five of them are several. */
-const leastMs = 5;
+const minMs = 5;
 /** Of each attempt. The first is cheap, and enough for nearly all. What other work on the machine does to caches passes; what an algorithm does stays. */
 const roundsOfAttempts = [1, 3, 5, 5, 5];
 
@@ -56,7 +56,7 @@ function growth(runs: readonly (() => void)[]): number {
     }
     const grown = Math.sqrt(spent.at(-1)! / spent[0]!);
     best = Math.min(best, grown || best);
-    if (best < mostGrowth) break;
+    if (best < maxGrowth) break;
   }
   return best;
 }
@@ -64,7 +64,7 @@ function growth(runs: readonly (() => void)[]): number {
 /** How often it runs in a measurement. */
 function timesFor(run: () => void): number {
   let times = 1;
-  while (Math.min(...[1, 2, 3].map(() => wallMs(() => repeat(run, times)))) < leastMs) times *= 2;
+  while (Math.min(...[1, 2, 3].map(() => wallMs(() => repeat(run, times)))) < minMs) times *= 2;
   return times;
 }
 
@@ -78,18 +78,14 @@ function wallMs(run: () => void): number {
  * Milliseconds of CPU of a run, each with an input of its own: the best of a few batches, the first of which warms it up. They end at
  * the first one below `bound`. Inputs are made before, and none that is not needed.
  */
-function leastCpuMs<Input>(
-  bound: number,
-  make: (salt: number) => Input,
-  run: (input: Input) => void,
-): number {
+function minCpuMs<Input>(bound: number, make: (salt: number) => Input, run: (input: Input) => void): number {
   const batch = 5;
-  let least = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < 8 && least >= bound; round += 1) {
+  let min = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < 8 && min >= bound; round += 1) {
     const inputs = Array.from({ length: batch }, (_, i) => make(round * batch + i));
-    least = Math.min(least, cpuMs(() => inputs.forEach(run)) / batch);
+    min = Math.min(min, cpuMs(() => inputs.forEach(run)) / batch);
   }
-  return least;
+  return min;
 }
 
 function repeat(run: () => void, times: number): void {
@@ -205,21 +201,21 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
           .map(family)
           .map((bytes) => () => decode(bytes)),
       ),
-    ).toBeLessThan(mostGrowth);
+    ).toBeLessThan(maxGrowth);
   });
 
   it.each(Object.entries(jsonFamilies))('in /json, for %s', (_, family) => {
     const runs = doubled(1024)
       .map(family)
       .map((bytes) => () => void requestFromJson(bytes, lifted));
-    expect(growth(runs)).toBeLessThan(mostGrowth);
+    expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 
   it.each(Object.entries(checkFamilies))('in /v1/check, for %s', (_, family) => {
     const runs = doubled(1024)
       .map(family)
       .map((bytes) => () => readCheck(bytes));
-    expect(growth(runs)).toBeLessThan(mostGrowth);
+    expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 
   it.each(['a*', 'a*b', 'a*b*', 'a*aa*ab*aaa*b', '*a*a*a*a*b'])(
@@ -235,7 +231,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
             const entries = [{ key: 'k', value: unit.repeat(n) }];
             return () => void table.match('d', entries, { ...defaultNames, maxTextBytes });
           });
-          expect(growth(runs)).toBeLessThan(mostGrowth);
+          expect(growth(runs)).toBeLessThan(maxGrowth);
         }
       }
     },
@@ -254,7 +250,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
         expect(pieces.every((piece) => reader.push(piece, 1))).toBe(true);
       };
     });
-    expect(growth(runs)).toBeLessThan(mostGrowth);
+    expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 });
 
@@ -464,11 +460,11 @@ describe('a whole decision', { timeout: 120_000 }, () => {
     slownessBefore = machineSlowness();
   });
   /** The machine is asked for its speed again before a cost is found too high. */
-  const expectQuick = (mostMs: number, measure: (bound: number) => number): void => {
-    let bound = mostMs * patience * slownessBefore;
+  const expectQuick = (maxMs: number, measure: (bound: number) => number): void => {
+    let bound = maxMs * patience * slownessBefore;
     let took = measure(bound);
     if (took >= bound) {
-      bound = mostMs * slowness();
+      bound = maxMs * slowness();
       took = Math.min(took, measure(bound));
     }
     expect(took).toBeLessThan(bound);
@@ -497,7 +493,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
     const handler = limiter({});
     let salt = 0;
     const runs = doubled(40).map((n) => () => void decide(handler, encoded(make(n, salt++))));
-    expect(growth(runs)).toBeLessThan(mostGrowth);
+    expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 
   it.each(Object.entries(decidedTexts))('grows by 2.5 at most where %s double', (_, make) => {
@@ -508,7 +504,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       let next = 0;
       return () => void decide(handler, requests[next++ % requests.length]!);
     });
-    expect(growth(runs)).toBeLessThan(mostGrowth);
+    expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 
   it.each(largest)('of the largest request holds others up for 10 ms at most, for %s', (_, make) => {
@@ -519,14 +515,14 @@ describe('a whole decision', { timeout: 120_000 }, () => {
         expect(bytes.length).toBeLessThanOrEqual(defaultRequestLimits.maxBytes);
         return bytes;
       };
-      expectQuick(10, (bound) => leastCpuMs(bound, request, (bytes) => void decide(handler, bytes)));
+      expectQuick(10, (bound) => minCpuMs(bound, request, (bytes) => void decide(handler, bytes)));
     }
   });
 
   it.each(largest)('of the largest body of /json holds others up for 20 ms at most, for %s', (_, make) => {
     const handler = limiter(everything);
     const body = (salt: number): Buffer => largestJson(make(salt));
-    expectQuick(20, (bound) => leastCpuMs(bound, body, (bytes) => answerJson(handler, bytes)));
+    expectQuick(20, (bound) => minCpuMs(bound, body, (bytes) => answerJson(handler, bytes)));
   });
 
   it('of the first largest body of /json holds others up for 20 ms at most, as the codec is warm', async () => {
@@ -577,7 +573,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       const match = (all: readonly string[]): void => {
         for (const value of all) table.match('d', [{ key: 'k', value }]);
       };
-      expectQuick(60, (bound) => leastCpuMs(bound, () => values, match));
+      expectQuick(60, (bound) => minCpuMs(bound, () => values, match));
     }
   });
 

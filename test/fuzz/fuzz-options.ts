@@ -60,13 +60,13 @@ export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefine
   const { seconds, rounds, seed, progress, save, replay } = values;
   return {
     targets: positionals,
-    seconds: numberFlag({ flag: '--seconds', text: seconds, least: 0.1, most: 86_400 }),
+    seconds: numberFlag({ flag: '--seconds', text: seconds, min: 0.1, max: 86_400 }),
     rounds:
       rounds === undefined
         ? Number.POSITIVE_INFINITY
-        : numberFlag({ flag: '--rounds', text: rounds, least: 1, most: 1_000_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: seed, least: 0, most: 4_294_967_295, whole: true }),
-    progress: numberFlag({ flag: '--progress', text: progress, least: 0.1, most: 3600 }),
+        : numberFlag({ flag: '--rounds', text: rounds, min: 1, max: 1_000_000, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: seed, min: 0, max: 4_294_967_295, whole: true }),
+    progress: numberFlag({ flag: '--progress', text: progress, min: 0.1, max: 3600 }),
     save,
     replay,
     corpusFolder: values.corpus,

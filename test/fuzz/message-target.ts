@@ -5,7 +5,7 @@ import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 const maxMessageBytes = 8192;
 /** Twice a message's bytes, and what two buffers take beside them. */
-const mostBufferedBytes = 3 * maxMessageBytes;
+const maxBufferedBytes = 3 * maxMessageBytes;
 
 interface Reading {
   messages: string[];
@@ -19,7 +19,7 @@ function read(body: Uint8Array, seed: number): Reading {
     maxMessageBytes,
     hold: (bytes) => {
       bufferedBytes += bytes;
-      must(bufferedBytes <= mostBufferedBytes, `${bufferedBytes} bytes are held`);
+      must(bufferedBytes <= maxBufferedBytes, `${bufferedBytes} bytes are held`);
     },
     onMessage: (message) => {
       must(message.length <= maxMessageBytes, `a message has ${message.length} bytes`);

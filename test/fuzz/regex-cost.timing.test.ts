@@ -5,11 +5,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { maxNameLength } from '../../limiter/stats/registry/metric-name.ts';
 import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
-import { mostHeadBytes } from '../../process/http/http-connection.ts';
+import { maxHeadBytes } from '../../process/http/http-connection.ts';
 import {
   automatonOf,
   ExpressionError,
-  mostTextBytes,
+  maxTextBytes,
   newCostBudget,
   spend,
 } from '../../process/regex/expression.ts';
@@ -18,8 +18,8 @@ import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 
-const mostMs = 10;
-const lengths = [mostTextBytes / 4, mostTextBytes / 2, mostTextBytes];
+const maxMs = 10;
+const lengths = [maxTextBytes / 4, maxTextBytes / 2, maxTextBytes];
 
 /** Expressions, and the characters that keep most of their states alive. */
 const hostile: [expression: string, units: string][] = [
@@ -75,16 +75,16 @@ const matcherOf = (regex: string) => ({ name: 'x-text', safe_regex_match: { rege
  * Milliseconds of CPU of a run, the least of three measurements, of which the first that is low enough is the last. The system
  * counts them in ticks, so several runs are measured together.
  */
-function leastCpuMs(run: () => void): number {
+function minCpuMs(run: () => void): number {
   const runs = 5;
-  let least = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < 3 && least >= mostMs * slowness; round += 1) {
+  let min = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < 3 && min >= maxMs * slowness; round += 1) {
     const took = cpuMs(() => {
       for (let i = 0; i < runs; i += 1) run();
     });
-    least = Math.min(least, took / runs);
+    min = Math.min(min, took / runs);
   }
-  return least;
+  return min;
 }
 
 /** What a request with these headers costs in a profile with these expressions. */
@@ -99,14 +99,14 @@ function costOf(expressions: readonly string[]): (...texts: string[]) => number 
   const make = descriptorMaker(file.profiles[0]!);
   return (...texts) => {
     const headers = texts.flatMap((text) => ['X-Text', Buffer.from(text).toString('latin1')]);
-    return leastCpuMs(() => make(headers));
+    return minCpuMs(() => make(headers));
   };
 }
 
 /** As many copies as the bounds let a profile have, each with a comment of its own so that none is shared. */
 function fullProfile(expression: string): string[] {
-  const { most } = newCostBudget();
-  const copies = Math.floor(most / automatonOf(expression).stepCost);
+  const { max } = newCostBudget();
+  const copies = Math.floor(max / automatonOf(expression).stepCost);
   return Array.from({ length: copies }, (_, copy) => `(?P<copy${copy}>${expression})`);
 }
 
@@ -117,12 +117,12 @@ beforeAll(() => {
 
 /** The machine's speed changes while tests run: it is asked again before a cost is found too high. */
 function expectQuick(took: number): void {
-  if (took >= mostMs * slowness) slowness = Math.max(slowness, machineSlowness());
-  expect(took).toBeLessThan(mostMs * slowness);
+  if (took >= maxMs * slowness) slowness = Math.max(slowness, machineSlowness());
+  expect(took).toBeLessThan(maxMs * slowness);
 }
 
 it('is bounded for the largest request that there is', () => {
-  expect(mostTextBytes).toBe(mostHeadBytes);
+  expect(maxTextBytes).toBe(maxHeadBytes);
 });
 
 describe('all hostile expressions of a profile', () => {
@@ -138,19 +138,19 @@ describe('all hostile expressions of a profile', () => {
     const budget = newCostBudget();
     const chosen = hostile.filter(([expression]) => {
       const { stepCost } = automatonOf(expression);
-      if (budget.spent + stepCost > budget.most) return false;
+      if (budget.spent + stepCost > budget.max) return false;
       spend(budget, expression, stepCost);
       return true;
     });
     expect(chosen.length).toBeGreaterThan(4);
     const cost = costOf(chosen.map(([expression]) => expression));
-    for (const [, units] of chosen) expectQuick(cost(textOf(units, mostTextBytes)));
+    for (const [, units] of chosen) expectQuick(cost(textOf(units, maxTextBytes)));
   });
 
   it('take at most 10 ms of CPU on as many lines as a request has', () => {
     const cost = costOf(fullProfile('.*a'));
     // A line has five bytes at least: a name, a colon, a character and its end.
-    const lines = new Array<string>(Math.floor(mostTextBytes / 5)).fill('b');
+    const lines = new Array<string>(Math.floor(maxTextBytes / 5)).fill('b');
     expectQuick(cost(...lines));
   });
 });
@@ -159,7 +159,7 @@ describe('names of statistics', () => {
   it.each(hostile)('are searched within 10 ms of CPU: %s', (expression, units) => {
     const search = new NameSearch(expression);
     const name = textOf(units, maxNameLength);
-    const took = leastCpuMs(() => search.find(name));
+    const took = minCpuMs(() => search.find(name));
     expectQuick(took);
   });
 
@@ -169,7 +169,7 @@ describe('names of statistics', () => {
       const search = new NameSearch(`(.*)(a.{1,${count}})b$`);
       for (const length of [maxNameLength / 4, maxNameLength / 2, maxNameLength - 1]) {
         const name = `${textOf('ab', length)}b`;
-        const took = leastCpuMs(() => search.find(name)?.(1));
+        const took = minCpuMs(() => search.find(name)?.(1));
         expect(search.find(name)).toBeDefined();
         expectQuick(took);
       }

@@ -52,25 +52,25 @@ function fallbackSuite(env: () => Record<string, string>): void {
         { backend: 'huge', reservation_id: id },
         { backend: 'large', reservation_id: id },
       );
-    const most = Number.MAX_SAFE_INTEGER;
+    const max = Number.MAX_SAFE_INTEGER;
     expect(await stream('s1')).toEqual([
       'OK',
       ['large', 40, 40, 60],
-      ['huge', 40, 40, most - 40],
+      ['huge', 40, 40, max - 40],
       ['plain', 1, undefined, 2],
     ]);
     expect(await stream('s2')).toEqual([
       'OK',
       ['large', 80, 80, 20],
-      ['huge', 80, 80, most - 80],
+      ['huge', 80, 80, max - 80],
       ['plain', 2, undefined, 1],
     ]);
-    expect(await stream('s3')).toEqual(['OK', ['huge', 120, 120, most - 120], ['plain', 3, undefined, 0]]);
+    expect(await stream('s3')).toEqual(['OK', ['huge', 120, 120, max - 120], ['plain', 3, undefined, 0]]);
     // Plain hits are shown what others hold.
     expect(await ask({ backend: 'large' }, { backend: 'huge' })).toEqual([
       'OK',
       ['large', 81, 80, 19],
-      ['huge', 121, 120, most - 121],
+      ['huge', 121, 120, max - 121],
     ]);
     await ask({ backend: 'large', reservation_id: 's1', settle: '' });
     const [, large] = await ask({ backend: 'large' });

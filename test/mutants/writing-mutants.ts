@@ -189,7 +189,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a status that the API server stumbles over is repeated for ever',
     file: 'control-plane/replicas/status-pump.ts',
-    within: 'mostFaults',
+    within: 'maxFaults',
     search: '6',
     replace: '6_000',
     killedBy: 'control-plane/replicas/status-pump.test.ts',

@@ -57,10 +57,10 @@ function readOptions(): MutantOptions | undefined {
     throw new FlagError(`--only is typescript or lua, not "${only}"`);
   return {
     folder: folder.replace(/\/+$/, ''),
-    count: numberFlag({ flag: '--count', text: values.count, least: 1, most: 100_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2_147_483_647, whole: true }),
+    count: numberFlag({ flag: '--count', text: values.count, min: 1, max: 100_000, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2_147_483_647, whole: true }),
     only,
-    least: numberFlag({ flag: '--least', text: values.least, least: 0, most: 100 }),
+    least: numberFlag({ flag: '--least', text: values.least, min: 0, max: 100 }),
     lines: earlier === undefined ? undefined : survivorsIn(readFileSync(earlier, 'utf8')),
   };
 }

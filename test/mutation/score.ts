@@ -31,10 +31,10 @@ export function scoreLines(kind: string, reports: readonly MutantReport[]): stri
 }
 
 /** Why the least score, in percent, is not reached; undefined when it is. */
-export function shortfall(kind: string, reports: readonly MutantReport[], least: number): string | undefined {
-  if (shareKilled(reports) >= least) return undefined;
+export function shortfall(kind: string, reports: readonly MutantReport[], min: number): string | undefined {
+  if (shareKilled(reports) >= min) return undefined;
   if (reports.length === 0) return `${kind}: the sample has no mutants, so it has no score`;
-  return `${kind}: ${shareKilled(reports).toFixed(1)}% is below the least score of ${least}%`;
+  return `${kind}: ${shareKilled(reports).toFixed(1)}% is below the least score of ${min}%`;
 }
 
 /** In percent. Without mutants it is 0, so that an empty sample reaches no score. */

@@ -188,20 +188,20 @@ function countersSuite(start: () => Promise<Asked>) {
   });
 
   it('reports a calendar, and of limits beyond 32 bits, by descriptor and in lists', async () => {
-    const most = Number.MAX_SAFE_INTEGER;
+    const max = Number.MAX_SAFE_INTEGER;
     const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 };
     const checked = await httpAsk(asked.limiter.ports.http, '/v1/check', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ domain: 'shop', descriptors: [[{ team: 'a' }]], hits: most - 1 }),
+      body: JSON.stringify({ domain: 'shop', descriptors: [[{ team: 'a' }]], hits: max - 1 }),
     });
     expect(checked.headers).toMatchObject({ 'ratelimit-remaining': '1' });
-    const limit = { requestsPerUnit: most, hitsUnit: 'tokens', calendar };
-    expect(JSON.parse(checked.body)).toMatchObject({ descriptors: [{ limit, used: most - 1, left: 1 }] });
+    const limit = { requestsPerUnit: max, hitsUnit: 'tokens', calendar };
+    expect(JSON.parse(checked.body)).toMatchObject({ descriptors: [{ limit, used: max - 1, left: 1 }] });
     const { body } = await asked.get('domain=shop&entry=team%3Da');
     expect(body.counters).toMatchObject([
       {
-        ...{ used: most - 1, limit: most, left: 1, over: false, hitsUnit: 'tokens', certain: true },
+        ...{ used: max - 1, limit: max, left: 1, over: false, hitsUnit: 'tokens', certain: true },
         window: { unit: 'month', multiplier: 1, seconds: null, algorithm: 'fixed_window', calendar },
       },
     ]);
@@ -211,7 +211,7 @@ function countersSuite(start: () => Promise<Asked>) {
     expect(window.start).toMatch(/^\d{4}-\d\d-14T2[23]:00:00Z$/);
     expect(reset).toBeLessThanOrEqual(31 * 86_400 + 3_600);
     const listed = (await asked.all('domain=shop')).find((one) => one.key === key);
-    expect([listed]).toMatchObject([{ used: most - 1, window: { start: window.start, calendar } }]);
+    expect([listed]).toMatchObject([{ used: max - 1, window: { start: window.start, calendar } }]);
   });
 
   it('lists the counters of a domain page by page, each reported back', async () => {

@@ -116,8 +116,8 @@ describe('the nightly workflow', () => {
 
   it('has time for every part, and for the installation before', () => {
     const installMinutes = 15;
-    const mostMinutes = nightlyParts.reduce((sum, part) => sum + part.mostMinutes, installMinutes);
-    expect(nightly!['timeout-minutes']).toBeGreaterThanOrEqual(mostMinutes);
+    const maxMinutes = nightlyParts.reduce((sum, part) => sum + part.maxMinutes, installMinutes);
+    expect(nightly!['timeout-minutes']).toBeGreaterThanOrEqual(maxMinutes);
     // What GitHub allows a job.
     expect(nightly!['timeout-minutes']).toBeLessThanOrEqual(360);
   });

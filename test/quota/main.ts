@@ -33,7 +33,7 @@ const { only, seed } = readOrExplain(
     if (values.help) return undefined;
     if (![undefined, 'costs', 'limits'].includes(values.only))
       throw new FlagError(`--only must be costs or limits, not ${values.only}`);
-    const numbers = { least: 1, most: 2 ** 31 - 1, whole: true };
+    const numbers = { min: 1, max: 2 ** 31 - 1, whole: true };
     return { only: values.only, seed: numberFlag({ flag: '--seed', text: values.seed, ...numbers }) };
   },
   { help, script: 'quota' },
@@ -58,7 +58,7 @@ const groups: readonly (readonly QuotaRun[])[] = [
 ];
 
 /** Chosen: of a core; less cannot be distinguished from what an idle limiter does. */
-const leastMeasured = 0.0005;
+const minMeasured = 0.0005;
 
 const removeProgram = await setup();
 const programs = { envoy: programPath(envoyProgram), redis: programPath(redisProgram) };
@@ -119,7 +119,7 @@ async function printCosts(redis: string): Promise<void> {
   row('3 quota clients that let 5,000 requests a second pass', few);
   row('1,000 quota clients with 100 buckets', many);
   console.log(`memory with 1,000 quota clients, each 10 s, in MB: ${many.residentMb.join(', ')}`);
-  const protecting = Math.max(leastMeasured, few.limiter - idle);
+  const protecting = Math.max(minMeasured, few.limiter - idle);
   console.log(
     `an idle limiter takes ${percent(idle)}; beyond that a protected request takes 1/${Math.round((calls.limiter - idle) / protecting)} of what a call does`,
   );

@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { ScriptedApi } from '../support/scripted-api.ts';
 
 type StoredMap = Omit<ConfigMap, 'name'> & { metadata: { name: string } };
-type Stores = 'keptSpecs' | 'domains' | 'removed' | 'report';
+type Stores = 'storedSpecs' | 'domains' | 'removed' | 'report';
 export type StoredMaps = Record<Stores, StoredMap[]>;
 
 const namespace = 'weir-system';
@@ -25,7 +25,7 @@ const spec = {
 
 /** What each of them holds. */
 export const storedValues = {
-  keptSpecs: new Map([
+  storedSpecs: new Map([
     ['u1', { namespace: 'team', name: 'limits', generation: 3, spec }],
     [
       'u2',
@@ -140,9 +140,9 @@ function written(api: ScriptedApi): StoredMap[] {
 }
 
 export async function writeStoredMaps(): Promise<StoredMaps> {
-  const keptSpecs = await withStores([], async ({ api, kept }) => {
+  const storedSpecs = await withStores([], async ({ api, kept }) => {
     await kept.load();
-    kept.sync(storedValues.keptSpecs);
+    kept.sync(storedValues.storedSpecs);
     await api.written(2);
     return written(api);
   });
@@ -168,7 +168,7 @@ export async function writeStoredMaps(): Promise<StoredMaps> {
   );
   const report = await encodeReport(storedValues.report, { revision: '1', codec: gzipCodec });
   return {
-    keptSpecs,
+    storedSpecs,
     domains,
     removed,
     report: report.map(({ name, data, binaryData }) => ({ metadata: { name }, data, binaryData })),
@@ -177,7 +177,7 @@ export async function writeStoredMaps(): Promise<StoredMaps> {
 
 /** In the form of `storedValues`. */
 export async function readStoredMaps(maps: StoredMaps): Promise<unknown> {
-  const keptSpecs = await withStores(maps.keptSpecs, ({ kept }) => kept.load());
+  const storedSpecs = await withStores(maps.storedSpecs, ({ kept }) => kept.load());
   const domains = await withStores(maps.domains, async ({ domains: store }) => {
     store.start();
     await eventually(() => {
@@ -193,5 +193,5 @@ export async function readStoredMaps(maps: StoredMaps): Promise<unknown> {
     return removedRead();
   });
   const reports = maps.report.map(({ metadata: { name }, ...map }) => ({ name, ...map }));
-  return { keptSpecs, domains, removed, report: await decodeReport(reports, gzipCodec) };
+  return { storedSpecs, domains, removed, report: await decodeReport(reports, gzipCodec) };
 }

@@ -144,7 +144,7 @@ const { objects, ...rest } = readOrExplain(
     });
     if (values.help) return undefined;
     const number = (flag: string, text: string) =>
-      numberFlag({ flag, text, least: 1, most: 1_000_000, whole: true });
+      numberFlag({ flag, text, min: 1, max: 1_000_000, whole: true });
     return {
       objects: values.objects.map((text) => number('--objects', text)),
       changes: number('--changes', values.changes),

@@ -19,11 +19,11 @@ export interface Happening {
   happen(simulation: Simulation, random: Random): { afterMs: number; end(): void } | false | undefined;
 }
 
-const mostObjects = 16;
-const mostOverrides = 4;
+const maxObjects = 16;
+const maxOverrides = 4;
 
 const chosen = <T>(list: readonly T[], random: Random): T | undefined => list[random.below(list.length)];
-const between = (random: Random, leastMs: number, mostMs: number) => leastMs + random.below(mostMs - leastMs);
+const between = (random: Random, minMs: number, maxMs: number) => minMs + random.below(maxMs - minMs);
 
 function anObject(
   simulation: Simulation,
@@ -69,7 +69,7 @@ function isSpare({ replicas, leader }: Simulation, replica: SimulatedReplica): b
 
 /** Something happens to one replica: in storms to any, else to one that does not lead. */
 function ofReplica(
-  options: { weight: number; leastMs: number; mostMs: number },
+  options: { weight: number; minMs: number; maxMs: number },
   act: (simulation: Simulation, replica: SimulatedReplica, random: Random) => (() => void) | undefined,
 ): Record<'storm' | 'fault', Happening> {
   const row = (group: 'storm' | 'fault'): Happening => ({
@@ -81,7 +81,7 @@ function ofReplica(
       const quiet = simulation.trouble(replica);
       const end = act(simulation, replica, random);
       return {
-        afterMs: between(random, options.leastMs, options.mostMs),
+        afterMs: between(random, options.minMs, options.maxMs),
         end: () => {
           end?.();
           quiet();
@@ -94,10 +94,10 @@ function ofReplica(
 
 /** Requests of one replica, or of all, fare like this for a while. */
 function ofRequests(
-  options: { weight: number; group: 'storm' | 'fault'; leastMs: number; mostMs: number },
+  options: { weight: number; group: 'storm' | 'fault'; minMs: number; maxMs: number },
   faultOf: (request: ApiRequest, random: Random) => Fault | undefined,
 ): Happening {
-  const { weight, group, leastMs, mostMs } = options;
+  const { weight, group, minMs, maxMs } = options;
   return {
     weight,
     group,
@@ -112,7 +112,7 @@ function ofRequests(
         else replica.glitches.add(trouble);
       }
       return {
-        afterMs: between(random, leastMs, mostMs),
+        afterMs: between(random, minMs, maxMs),
         end: () => {
           for (const replica of replicas) {
             replica.troubles.delete(trouble);
@@ -131,7 +131,7 @@ const refused = (status: number, reason: string, retryAfterSeconds?: number): Fa
 });
 
 function ofPod(
-  options: { weight: number; leastMs: number; mostMs: number },
+  options: { weight: number; minMs: number; maxMs: number },
   isFit: (pod: Pod) => boolean,
   act: (simulation: Simulation, pod: Pod) => (() => void) | undefined,
 ): Happening {
@@ -146,7 +146,7 @@ function ofPod(
       if (pod === undefined) return false;
       const end = act(simulation, pod);
       if (end === undefined) return undefined;
-      return { afterMs: between(random, options.leastMs, options.mostMs), end };
+      return { afterMs: between(random, options.minMs, options.maxMs), end };
     },
   };
 }
@@ -155,28 +155,28 @@ function isWell({ limiter, isSilent, stoppedMs }: Pod): boolean {
   return limiter.process.isRunning && !isSilent && stoppedMs === undefined && !limiter.refuses;
 }
 
-const kills = ofReplica({ weight: 8, leastMs: 500, mostMs: 15_000 }, (simulation, replica) => {
+const kills = ofReplica({ weight: 8, minMs: 500, maxMs: 15_000 }, (simulation, replica) => {
   simulation.killReplica(replica);
   return () => replica.start(0);
 });
-const stops = ofReplica({ weight: 6, leastMs: 7_000, mostMs: 15_000 }, (simulation, replica) => {
+const stops = ofReplica({ weight: 6, minMs: 7_000, maxMs: 15_000 }, (simulation, replica) => {
   void simulation.stopReplica(replica);
   return () => {
     simulation.killReplica(replica);
     replica.start(0);
   };
 });
-const freezes = ofReplica({ weight: 8, leastMs: 500, mostMs: 25_000 }, (simulation, replica) => {
+const freezes = ofReplica({ weight: 8, minMs: 500, maxMs: 25_000 }, (simulation, replica) => {
   simulation.freezeReplica(replica);
   return () => simulation.thawReplica(replica);
 });
-const cuts = ofReplica({ weight: 6, leastMs: 1_000, mostMs: 20_000 }, (_, replica) => {
+const cuts = ofReplica({ weight: 6, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
   const trouble = (): Fault => ({ unreached: true });
   replica.troubles.add(trouble);
   replica.api?.close();
   return () => replica.troubles.delete(trouble);
 });
-const silences = ofReplica({ weight: 6, leastMs: 1_000, mostMs: 20_000 }, (_, replica) => {
+const silences = ofReplica({ weight: 6, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
   replica.isSilent = true;
   return () => {
     replica.isSilent = false;
@@ -184,7 +184,7 @@ const silences = ofReplica({ weight: 6, leastMs: 1_000, mostMs: 20_000 }, (_, re
     replica.api?.close();
   };
 });
-const skews = ofReplica({ weight: 6, leastMs: 5_000, mostMs: 20_000 }, (_, { process }, random) => {
+const skews = ofReplica({ weight: 6, minMs: 5_000, maxMs: 20_000 }, (_, { process }, random) => {
   process.skewMs = between(random, -60_000, 60_000);
   return () => {
     process.skewMs = 0;
@@ -196,7 +196,7 @@ export const happenings = {
     weight: 6,
     group: 'change',
     happen: (simulation, random) => {
-      if (simulation.seen.length >= mostObjects) return false;
+      if (simulation.seen.length >= maxObjects) return false;
       simulation.objects.create(chosen(namespaces, random)!, chosen(domains, random)!);
       return undefined;
     },
@@ -221,7 +221,7 @@ export const happenings = {
     group: 'change',
     happen: (simulation, random) => {
       const count = simulation.seen.filter(({ isOverride }) => isOverride).length;
-      if (count >= mostOverrides) return false;
+      if (count >= maxOverrides) return false;
       const lastsMs = random.below(2) === 0 ? undefined : between(random, 5_000, 30_000);
       simulation.objects.override(chosen(namespaces, random)!, chosen(overrideDomains, random)!, lastsMs);
       return undefined;
@@ -254,21 +254,21 @@ export const happenings = {
   'clock skew': skews.storm,
   'clock skew of a follower': skews.fault,
   'right to write statuses granted late': ofRequests(
-    { weight: 6, group: 'storm', leastMs: 1_000, mostMs: 15_000 },
+    { weight: 6, group: 'storm', minMs: 1_000, maxMs: 15_000 },
     ({ path }) => (path.endsWith('/status') ? refused(403, 'Forbidden') : undefined),
   ),
   'right to read granted late': ofRequests(
-    { weight: 5, group: 'storm', leastMs: 1_000, mostMs: 15_000 },
+    { weight: 5, group: 'storm', minMs: 1_000, maxMs: 15_000 },
     (request) => (isWrite(request) ? undefined : refused(403, 'Forbidden')),
   ),
-  'token not known': ofRequests({ weight: 4, group: 'storm', leastMs: 500, mostMs: 10_000 }, () =>
+  'token not known': ofRequests({ weight: 4, group: 'storm', minMs: 500, maxMs: 10_000 }, () =>
     refused(401, 'Unauthorized'),
   ),
-  throttled: ofRequests({ weight: 5, group: 'storm', leastMs: 1_000, mostMs: 10_000 }, (_, random) =>
+  throttled: ofRequests({ weight: 5, group: 'storm', minMs: 1_000, maxMs: 10_000 }, (_, random) =>
     random.below(2) === 0 ? refused(429, 'TooManyRequests', 1) : undefined,
   ),
   'API server overloaded': ofRequests(
-    { weight: 5, group: 'storm', leastMs: 1_000, mostMs: 10_000 },
+    { weight: 5, group: 'storm', minMs: 1_000, maxMs: 10_000 },
     (_, random) =>
       random.below(3) === 0 ? refused(503, 'ServiceUnavailable') : { delayMs: 200 + random.below(800) },
   ),
@@ -289,18 +289,18 @@ export const happenings = {
     },
   },
 
-  'lost answers': ofRequests({ weight: 8, group: 'fault', leastMs: 100, mostMs: 2_000 }, (request, random) =>
+  'lost answers': ofRequests({ weight: 8, group: 'fault', minMs: 100, maxMs: 2_000 }, (request, random) =>
     isWrite(request) && random.below(4) === 0 ? { lost: true } : undefined,
   ),
   'repeated requests': ofRequests(
-    { weight: 6, group: 'fault', leastMs: 100, mostMs: 3_000 },
+    { weight: 6, group: 'fault', minMs: 100, maxMs: 3_000 },
     (request, random) => (isWrite(request) && random.below(2) === 0 ? { repeated: true } : undefined),
   ),
-  'slow answers': ofRequests({ weight: 6, group: 'fault', leastMs: 100, mostMs: 3_000 }, (_, random) => ({
+  'slow answers': ofRequests({ weight: 6, group: 'fault', minMs: 100, maxMs: 3_000 }, (_, random) => ({
     delayMs: random.below(150),
   })),
   'errors of the server': ofRequests(
-    { weight: 6, group: 'fault', leastMs: 100, mostMs: 1_000 },
+    { weight: 6, group: 'fault', minMs: 100, maxMs: 1_000 },
     (request, random) =>
       isWrite(request) && random.below(4) === 0 ? refused(500, 'InternalError') : undefined,
   ),
@@ -332,7 +332,7 @@ export const happenings = {
     },
   },
   'limiter refuses': ofPod(
-    { weight: 8, leastMs: 1_000, mostMs: 8_000 },
+    { weight: 8, minMs: 1_000, maxMs: 8_000 },
     () => true,
     (_, pod) => {
       pod.limiter.refuses = true;
@@ -344,7 +344,7 @@ export const happenings = {
     },
   ),
   'limiter killed': ofPod(
-    { weight: 8, leastMs: 500, mostMs: 8_000 },
+    { weight: 8, minMs: 500, maxMs: 8_000 },
     () => true,
     (simulation, pod) => {
       simulation.killPod(pod);
@@ -352,7 +352,7 @@ export const happenings = {
     },
   ),
   'limiter stands still': ofPod(
-    { weight: 8, leastMs: 500, mostMs: 20_000 },
+    { weight: 8, minMs: 500, maxMs: 20_000 },
     () => true,
     (simulation, pod) => {
       simulation.freezePod(pod);
@@ -360,7 +360,7 @@ export const happenings = {
     },
   ),
   'limiter cut off': ofPod(
-    { weight: 8, leastMs: 500, mostMs: 20_000 },
+    { weight: 8, minMs: 500, maxMs: 20_000 },
     () => true,
     (simulation, pod) => {
       simulation.silencePod(pod);
@@ -368,7 +368,7 @@ export const happenings = {
     },
   ),
   'stream lost': ofPod(
-    { weight: 8, leastMs: 0, mostMs: 1 },
+    { weight: 8, minMs: 0, maxMs: 1 },
     ({ link }) => link !== undefined,
     (_, { link }) => {
       link?.break();

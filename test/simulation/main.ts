@@ -40,8 +40,8 @@ function readOptions(args: readonly string[]) {
   });
   if (values.help) return undefined;
   return {
-    count: numberFlag({ flag: '--faults', text: values.faults, least: 100, most: 10_000_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2 ** 31, whole: true }),
+    count: numberFlag({ flag: '--faults', text: values.faults, min: 100, max: 10_000_000, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2 ** 31, whole: true }),
     withDefect: values['with-defect'],
     log: values.log,
   };

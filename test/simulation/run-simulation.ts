@@ -61,8 +61,8 @@ export function planOf(seed: number, count: number): Step[] {
 }
 
 /** Several at once, as files are applied, and then nothing for a while. */
-function burst(random: Random, mostMs: number): number {
-  return random.below(6) > 0 ? random.below(10) : random.below(mostMs * 2);
+function burst(random: Random, maxMs: number): number {
+  return random.below(6) > 0 ? random.below(10) : random.below(maxMs * 2);
 }
 
 function weighted(rows: Named, random: Random): HappeningName {
@@ -219,9 +219,9 @@ export async function shrunk(
   seed: number,
   steps: readonly Step[],
   violations: readonly string[],
-  mostMs: number,
+  maxMs: number,
 ): Promise<{ steps: readonly Step[]; report: SimulationReport }> {
-  const endMs = performance.now() + mostMs;
+  const endMs = performance.now() + maxMs;
   const kinds = new Set(violations.map(kindOf));
   const fails = (report: SimulationReport): boolean =>
     report.violations.some((violation) => kinds.has(kindOf(violation)));

@@ -104,7 +104,7 @@ export class SimulatedLimiter {
       tls: undefined,
       tokenFile: undefined,
       maxMessageBytes: 1 << 24,
-      mostBytes: { bytes: 1 << 24, setting: 'XDS_CLIENT_MAX_TOTAL_BYTES' },
+      maxBytes: { bytes: 1 << 24, setting: 'XDS_CLIENT_MAX_TOTAL_BYTES' },
       keepaliveMs: 0,
       node: {
         id: 'default',

@@ -10,7 +10,7 @@ interface Entry {
 }
 
 /** Chosen: so many moments at one time are a loop that waits for nothing. */
-const mostRounds = 10_000;
+const maxRounds = 10_000;
 
 export class VirtualTime implements Timers {
   #heap: Entry[] = [];
@@ -51,7 +51,7 @@ export class VirtualTime implements Timers {
     while (this.#heap.length > 0 && this.#heap[0]!.dueMs <= endMs) {
       const { dueMs } = this.#heap[0]!;
       rounds = dueMs > this.#nowMs ? 0 : rounds + 1;
-      if (rounds > mostRounds) throw new Error(`time stands still at ${dueMs} ms`);
+      if (rounds > maxRounds) throw new Error(`time stands still at ${dueMs} ms`);
       this.#nowMs = dueMs;
       let isAny = false;
       while (this.#heap.length > 0 && this.#heap[0]!.dueMs <= dueMs) {

@@ -22,7 +22,7 @@ function growth(samples: readonly LiveMemory[]): string[] {
   const [first, ...later] = samples as [LiveMemory, ...LiveMemory[]];
   return (['heapUsed', 'arrayBuffers'] as const).flatMap((kind) => {
     const last = Math.min(...later.slice(-2).map((sample) => sample[kind]));
-    const most = first[kind] * allowedGrowth + allowedBytes;
-    return last > most ? [`${kind} grew from ${first[kind]} to ${last} bytes`] : [];
+    const max = first[kind] * allowedGrowth + allowedBytes;
+    return last > max ? [`${kind} grew from ${first[kind]} to ${last} bytes`] : [];
   });
 }

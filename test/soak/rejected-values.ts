@@ -25,7 +25,7 @@ export interface RejectedValuesOptions {
 const atATime = 100;
 const windowMs = 2_000;
 /** Longer than a window, and than Redis takes to remove a hundred thousand keys that have expired. */
-const mostWaitMs = 30_000;
+const maxWaitMs = 30_000;
 
 const rules = `domain: soak
 descriptors:
@@ -93,7 +93,7 @@ async function countersIn(direct: Redis): Promise<number> {
 }
 
 async function keysOnceOver(direct: Redis, keysBefore: number): Promise<number> {
-  const endMs = performance.now() + mostWaitMs;
+  const endMs = performance.now() + maxWaitMs;
   for (;;) {
     await sleep(windowMs / 4);
     const keys = await countersIn(direct);

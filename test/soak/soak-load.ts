@@ -6,9 +6,9 @@ import { SoakConnection } from './soak-connection.ts';
 const perSecond = 5_000;
 const connectionCount = 200;
 /** Calls of a connection before it goes: one to six seconds of them. */
-const callsOfConnection = { least: 25, most: 150 };
+const callsOfConnection = { min: 25, max: 150 };
 /** Faults beyond so many are counted only. */
-const keptFaults = 20;
+const maxFaults = 20;
 
 export class SoakLoad {
   readonly calls: SoakCalls;
@@ -60,7 +60,7 @@ export class SoakLoad {
 
   fault(what: string): void {
     this.faultCount += 1;
-    if (this.faults.length < keptFaults) this.faults.push(what);
+    if (this.faults.length < maxFaults) this.faults.push(what);
   }
 
   #ask(takers: SoakConnection[]): void {
@@ -88,10 +88,10 @@ export class SoakLoad {
   }
 
   #open(): void {
-    const { least, most } = callsOfConnection;
+    const { min, max } = callsOfConnection;
     const connection = new SoakConnection({
       port: this.#port,
-      calls: least + Math.floor(this.#random() * (most - least)),
+      calls: min + Math.floor(this.#random() * (max - min)),
       onGone: (gone, problem) => {
         this.#connections.delete(gone);
         this.#ended += 1;

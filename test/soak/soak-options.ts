@@ -34,7 +34,7 @@ export function readSoakOptions(args: readonly string[]): SoakFlags | undefined 
   if (values.help) return undefined;
   const because = 'in less, caches still fill, and memory says nothing';
   return {
-    minutes: numberFlag({ flag: '--minutes', text: values.minutes, least: 1, most: 1440, because }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+    minutes: numberFlag({ flag: '--minutes', text: values.minutes, min: 1, max: 1440, because }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
   };
 }

@@ -52,14 +52,14 @@ export interface SoakOptions {
 }
 
 /** Rules change, and Redis is away, for a part of the run; in a long run, for so long at most. */
-const reloadEvery = { part: 1 / 6, mostMs: 10_000 };
+const reloadEvery = { part: 1 / 6, maxMs: 10_000 };
 const samples = 5;
-const redisAway = { part: 1 / 15, mostMs: 2_000 };
+const redisAway = { part: 1 / 15, maxMs: 2_000 };
 /** After Redis is back, until the limiter asks it again: connections are made anew, its breaker has to see it. */
-const recovery = { part: 1 / 4, mostMs: 10_000 };
+const recovery = { part: 1 / 4, maxMs: 10_000 };
 
-const spanOf = (durationMs: number, { part, mostMs }: { part: number; mostMs: number }): number =>
-  Math.min(mostMs, durationMs * part);
+const spanOf = (durationMs: number, { part, maxMs }: { part: number; maxMs: number }): number =>
+  Math.min(maxMs, durationMs * part);
 
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-soak-'));

@@ -1,11 +1,11 @@
 /** What the formulas of the algorithms are asked: states of counters and charges as stores hold them, also by other limits. */
 import fc from 'fast-check';
 import {
-  type Bound,
+  type AlgorithmBound,
   type Charge,
   type CounterState,
   largestExactNumber,
-} from '../../limiter/algorithms/bound.ts';
+} from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -16,7 +16,7 @@ import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 const start = 1_795_348_800_123_456;
 
 export interface AlgorithmCase {
-  bound: Bound;
+  bound: AlgorithmBound;
   held: CounterState | undefined;
   nowMicros: number;
   hits: number;

@@ -18,7 +18,7 @@ const script = redisScript(`${luaBase}
 local floor, now = math.floor, 0
 local function unknown(kind) error('no algorithm is named ' .. tostring(kind)) end
 ${algorithmsLua.map(({ helpers }) => helpers).join('')}
-${(['stateAt', 'room', 'take', 'giveBack', 'mostTaken', 'giveBackOf'] as const).map(luaOfAlgorithms).join('')}
+${(['stateAt', 'room', 'take', 'giveBack', 'maxTaken', 'giveBackOf'] as const).map(luaOfAlgorithms).join('')}
 local results = {}
 local function texts(...)
   local out = {}
@@ -39,7 +39,7 @@ for i = 1, #ARGV do
   }
   local returned = {words[13], words[14], words[15]}
   results[i] = table.concat({
-    texts(a, b, c), texts(free), texts(take(bound, a, b, c, math.min(hits, free))), texts(mostTaken(bound, a, b, c)),
+    texts(a, b, c), texts(free), texts(take(bound, a, b, c, math.min(hits, free))), texts(maxTaken(bound, a, b, c)),
     texts(giveBack(bound, a, b, c, hits)), texts(giveBackOf(bound, a, b, c, hits, charge, returned)),
     texts(returned[1], returned[2], returned[3]),
   }, ', ')
@@ -63,7 +63,7 @@ function expectedOf({ bound, held: before, nowMicros, hits, charge, returned }: 
     held,
     [room],
     bound.take(held, Math.min(hits, room)),
-    [bound.mostTaken(held, nowMicros)],
+    [bound.maxTaken(held, nowMicros)],
     bound.giveBack(held, hits, nowMicros),
     [...back.held, back.given],
     back.returned,

@@ -23,7 +23,7 @@ const soonMs = 80;
 class WatchedStore implements Store {
   readonly #store: RedisStore;
   underWay = 0;
-  mostSoonAfterProbe = 0;
+  maxSoonAfterProbe = 0;
   #answeredProbeMs = Number.NEGATIVE_INFINITY;
 
   constructor(store: RedisStore) {
@@ -37,7 +37,7 @@ class WatchedStore implements Store {
   submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     this.underWay += 1;
     if (performance.now() - this.#answeredProbeMs < soonMs) {
-      this.mostSoonAfterProbe = Math.max(this.mostSoonAfterProbe, this.underWay);
+      this.maxSoonAfterProbe = Math.max(this.maxSoonAfterProbe, this.underWay);
     }
     this.#store.submit(ops, options, () => {
       this.underWay -= 1;
@@ -160,8 +160,8 @@ describeWithServer('BreakerStore around Redis under load', redisProgram, (path) 
     expect(inner.underWay).toBe(callers);
     await server.kill('SIGCONT');
     await eventually(() => expect(changes).toEqual(['open', 'closed']));
-    expect(inner.mostSoonAfterProbe).toBeGreaterThan(0);
-    expect(inner.mostSoonAfterProbe).toBeLessThanOrEqual(firstAdmitted);
+    expect(inner.maxSoonAfterProbe).toBeGreaterThan(0);
+    expect(inner.maxSoonAfterProbe).toBeLessThanOrEqual(firstAdmitted);
     const back = answered.length;
     await eventually(() => expect(answered.length).toBeGreaterThan(back + 500));
     await stop();

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Bound } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound } from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -348,7 +348,7 @@ function boundsOf(windowMicros: number) {
     newModel: () => new BucketModel(given.requests, given.burst, windowMicros),
     capacity: given.burst,
   });
-  const modelled = new Map<Bound | undefined, ModelledBound>([
+  const modelled = new Map<AlgorithmBound | undefined, ModelledBound>([
     [bound.s, { newModel: () => new SlidingModel(sliding.requests, windowMicros), capacity: 6 }],
     [bound.u, newBucket(bucket)],
     [bound.y, newBucket(quick)],
@@ -374,7 +374,7 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
   function groupOf(tag: string, names: string, given: GivenTerms): Operation[] {
     return [...names].map((name) => {
       const key = `{${tag}}:${name.toLowerCase()}`;
-      const own = bound[name as keyof typeof bound] as Bound | undefined;
+      const own = bound[name as keyof typeof bound] as AlgorithmBound | undefined;
       const limit = own?.capacity ?? 7;
       const hits = own === undefined ? (given.hits ?? 1) % 8 : (given.hits ?? 1);
       const groupSize = names.length;

@@ -21,8 +21,8 @@ const lastsMs = 7_000;
 const largestHit = 3;
 /** Of two versions of the rules. */
 const versions = [
-  { limit: 500, leaseMost: 25 },
-  { limit: 400, leaseMost: 20 },
+  { limit: 500, maxLease: 25 },
+  { limit: 400, maxLease: 20 },
 ];
 /** Which limiter, which key, how many: the rest is up to the machine. */
 const random = seededRandom(propertySeed);
@@ -218,8 +218,8 @@ function expectInOrder(key: string, tally: Tally, held: { counter: number; outst
   // Exactly so where nothing was killed or lost.
   expect(counter, reported).toBeGreaterThanOrEqual(known - toTakeBack);
   expect(counter, reported).toBeLessThanOrEqual(known + unknown + outstanding);
-  const mostHeld = versions[0]!.leaseMost * (limiters + kills);
-  expect(outstanding, reported).toBeLessThanOrEqual(mostHeld);
+  const maxHeld = versions[0]!.maxLease * (limiters + kills);
+  expect(outstanding, reported).toBeLessThanOrEqual(maxHeld);
   if (refused && toTakeBack === 0)
-    expect(passedByAll, reported).toBeGreaterThan(versions[1]!.limit - mostHeld - unknown - largestHit);
+    expect(passedByAll, reported).toBeGreaterThan(versions[1]!.limit - maxHeld - unknown - largestHit);
 }

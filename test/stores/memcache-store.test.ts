@@ -306,8 +306,8 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       const [onA, onB] = [keyOn(0), keyOn(1)];
       await store.ping();
       await b.kill('SIGSTOP');
-      const timeOf = async (key: string, mostMs: number) => {
-        const deadline = new LoadedDeadline(mostMs);
+      const timeOf = async (key: string, maxMs: number) => {
+        const deadline = new LoadedDeadline(maxMs);
         const startedMs = performance.now();
         await totalOf(store, { key });
         deadline.assertInTime();

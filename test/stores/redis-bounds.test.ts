@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { Bound, CounterState } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -33,13 +33,13 @@ const sliding = new SlidingWindow({ requests: 10, windowMicros: 60 * minute });
 const bucket = new TokenBucket({ requests: 10, burst: 5, windowMicros: 60 * minute });
 
 /** Ops of one group under a hash tag, each with a bound of its own. */
-function groupOf(tag: string, bounds: readonly Bound[], given: GivenTerms = {}): Operation[] {
+function groupOf(tag: string, bounds: readonly AlgorithmBound[], given: GivenTerms = {}): Operation[] {
   return bounds.map((bound, i) =>
     counterOp({ key: `{${tag}}:${i}`, bound, groupSize: bounds.length, limit: bound.capacity, ...given }),
   );
 }
 
-function textOf({ holdsTotal }: Bound, held: CounterState): string {
+function textOf({ holdsTotal }: AlgorithmBound, held: CounterState): string {
   return holdsTotal ? String(held[0]) : held.join(':');
 }
 
@@ -66,11 +66,11 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
 
   it('leaves what the answers say, from whatever the keys held', async () => {
     const seconds = fc.oneof(fc.constantFrom(1, 60, 86_400), fc.integer({ min: 1, max: 315_360_000 }));
-    const most = Number.MAX_SAFE_INTEGER;
+    const max = Number.MAX_SAFE_INTEGER;
     const requests = fc.oneof(
       fc.nat(20),
       fc.integer({ min: 1, max: 4_294_967_295 }),
-      fc.integer({ min: 1, max: most }),
+      fc.integer({ min: 1, max: max }),
     );
     const numbers = fc.record({ requests, burst: requests, windowMicros: seconds.map((n) => n * 1_000_000) });
     /** Shares of a window, or of a limit, that the key holds; times and windows also ahead of now. */
@@ -115,8 +115,8 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
       if (kind === 'sliding')
         return [
           Math.floor(now / windowMicros) + steps,
-          Math.min(most, Math.floor(requests * a)),
-          Math.min(most, Math.floor(requests * b)),
+          Math.min(max, Math.floor(requests * a)),
+          Math.min(max, Math.floor(requests * b)),
         ].join(':');
       const full = requests === 0 ? 0 : Math.floor((burst * windowMicros) / requests);
       const parts = steps === 1 ? 7 : Math.max(1, requests);
@@ -138,10 +138,10 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
           const texts = counters.map(heldText);
           for (const [i, text] of texts.entries())
             if (text !== undefined) await client.set(`{${tag}}:${i}`, text, 'EX', 50);
-          const least = Math.min(...bounds.map(({ capacity }) => capacity));
+          const min = Math.min(...bounds.map(({ capacity }) => capacity));
           const answered = await Promise.all(
             changes.map(({ eighths, hits, negative }) => {
-              const share = eighths === undefined ? hits : Math.floor((least * eighths) / 8);
+              const share = eighths === undefined ? hits : Math.floor((min * eighths) / 8);
               return submit(store, groupOf(tag, bounds, { hits: share, negative, ttlSeconds: 70 }));
             }),
           );

@@ -259,7 +259,7 @@ describeWithEachRedis('Redis Cluster', (path) => {
     const { tag, slot, to } = await slotThatMoves();
     const key = `{${tag}}:leased`;
     const count = async () =>
-      (await submit(leases, [counterOp({ key, hits: 2, limit: 99, leaseMost: 3 })]))[0];
+      (await submit(leases, [counterOp({ key, hits: 2, limit: 99, maxLease: 3 })]))[0];
     expect(await count()).toMatchObject({ error: undefined, after: 2, leased: 0 });
     await cluster.moveSlot(slot, to);
     // The last message was not heard: another one is sent a little later.

@@ -41,7 +41,7 @@ describeWithEachRedis('leases in Redis', (path) => {
   }
 
   async function count(leases: LeaseStore, given: GivenOperation): Promise<Operation> {
-    const [op] = await submit(leases, [counterOp({ limit: 100, leaseMost: 10, mayReturn: true, ...given })]);
+    const [op] = await submit(leases, [counterOp({ limit: 100, maxLease: 10, mayReturn: true, ...given })]);
     if (op!.error !== undefined) throw op!.error;
     return op!;
   }
@@ -52,7 +52,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     expect(await count(leases, { key: 'common' })).toMatchObject({ after: 2, leased: 2, fromLease: false });
     expect(await client.get('common')).toBe('4');
     expect(await client.hgetall('weir:lease:{common}')).toEqual({ t: '2', n: '1', common: '1 2 0' });
-    const op = counterOp({ key: 'common', limit: 100, leaseMost: 10 });
+    const op = counterOp({ key: 'common', limit: 100, maxLease: 10 });
     let isAnswered = false;
     leases.submit([op], { stopWhenOver: false }, () => {
       isAnswered = true;
@@ -82,7 +82,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     await count(one, { key: 'refunded', hits: 2 });
     expect(await count(one, { key: 'refunded', hits: 3 })).toMatchObject({ after: 5, leased: 5 });
     expect(await count(two, { key: 'refunded', hits: 4, negative: true })).toMatchObject({ after: 6 });
-    expect(await count(two, { key: 'refunded', hits: 4, negative: true, leaseMost: 0 })).toMatchObject({
+    expect(await count(two, { key: 'refunded', hits: 4, negative: true, maxLease: 0 })).toMatchObject({
       after: 5,
     });
     expect(await count(one, { key: 'refunded', hits: 3 })).toMatchObject({ after: 8, fromLease: true });
@@ -183,7 +183,7 @@ describeWithEachRedis('leases in Redis', (path) => {
           sequence += 1;
           const asks = [0, 1].map(() =>
             newLeaseTerms({
-              ...{ ...reported, ledgerKey, limiter, most: 6 },
+              ...{ ...reported, ledgerKey, limiter, max: 6 },
               spent: (spent.get(limiter) ?? 0) + newlySpent,
               sequence: isFloor ? 0 : sequence - late,
             }),

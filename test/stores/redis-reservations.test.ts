@@ -217,9 +217,9 @@ describeWithBothRedis('reservations in Redis', (path) => {
     let sequence = 0;
     const granted = async () => {
       sequence += 1;
-      const reported = { sequence, want: 2, most: 2, limit: 100 };
+      const reported = { sequence, want: 2, max: 2, limit: 100 };
       const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'one', ...reported });
-      await submit(store, [counterOp({ key, hits: 1, limit: 100, leaseMost: 2, lease })]);
+      await submit(store, [counterOp({ key, hits: 1, limit: 100, maxLease: 2, lease })]);
       return lease.granted;
     };
     expect(await granted()).toBe(2);

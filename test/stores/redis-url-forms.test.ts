@@ -11,7 +11,7 @@ import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
-interface Form {
+interface UrlForm {
   type: 'single' | 'cluster';
   socketType: 'tcp' | 'unix';
   url: string;
@@ -24,7 +24,7 @@ const tcp = { type: 'single', socketType: 'tcp' } as const;
 const cluster = { type: 'cluster', socketType: 'tcp' } as const;
 
 /** PORT, SOCKET and CLUSTER stand for those of the servers. */
-const forms: Form[] = [
+const forms: UrlForm[] = [
   { type: 'single', socketType: 'unix', url: 'SOCKET', auth: 'me:hunter2' },
   { type: 'single', socketType: 'unix', url: 'SOCKET', auth: 'hunter3' },
   { ...tcp, url: '127.0.0.1:PORT', auth: 'hunter3' },
@@ -73,13 +73,13 @@ describeWithServer('the address of a Redis', redisProgram, (path) => {
       .replace('SOCKET', server.socketPath)
       .replace('CLUSTER', String(node.port));
 
-  const settingsOf = (prefix: string, form: Form): Record<string, string> => ({
+  const settingsOf = (prefix: string, form: UrlForm): Record<string, string> => ({
     [`${prefix}TYPE`]: form.type,
     [`${prefix}SOCKET_TYPE`]: form.socketType,
     [`${prefix}URL`]: addressed(form.url),
     [`${prefix}AUTH`]: form.auth ?? '',
   });
-  const plain: Form = { ...tcp, url: 'redis://:hunter3@127.0.0.1:PORT/15' };
+  const plain: UrlForm = { ...tcp, url: 'redis://:hunter3@127.0.0.1:PORT/15' };
 
   /** Databases of one server that hold a counter: what limiters send each other is none. */
   async function databases(client: Redis): Promise<number[]> {

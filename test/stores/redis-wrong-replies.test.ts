@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { Bound } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound } from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -108,7 +108,7 @@ const key = `1{d;k=${secret}}60:60`;
 const sliding = new SlidingWindow({ requests: 10, windowMicros: 3_600_000_000 });
 const bucket = new TokenBucket({ requests: 10, burst: 5, windowMicros: 3_600_000_000 });
 const plain = () => counterOp({ key });
-const bounded = (bound: Bound = sliding) => counterOp({ key, bound, limit: 10 });
+const bounded = (bound: AlgorithmBound = sliding) => counterOp({ key, bound, limit: 10 });
 const group = () =>
   [new FixedWindow(9), sliding, bucket].map((bound, i) =>
     counterOp({ key: `${key}${i}`, bound, groupSize: 3, limit: bound.capacity }),
@@ -116,7 +116,7 @@ const group = () =>
 const leased = (): Operation => {
   const reported = { sequence: 1, want: 5, most: 5, limit: 100 };
   const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'l', ...reported });
-  return counterOp({ key, leaseMost: 5, lease });
+  return counterOp({ key, maxLease: 5, lease });
 };
 const counters = (amount?: number) => [reservedCounter({ stem: `1{d;k=${secret}}`, amount })];
 const asked = (call: TestCall) => (store: GatheringStore) => submitCall(store, call);

@@ -77,7 +77,7 @@ export class ReservationModel {
   }
 
   /** At most so much may be used. */
-  most({ key, limit }: ModelledScope): number {
+  max({ key, limit }: ModelledScope): number {
     return limit + (this.#unchecked.get(key) ?? 0);
   }
 

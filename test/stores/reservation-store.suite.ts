@@ -781,7 +781,7 @@ export function reservationStoreSuite(
                 expect(call.outcome).toBe(outcome);
                 if (!isPartial) expectStand(call.counters, stand);
                 for (const [i, { used }] of call.counters.entries())
-                  expect(used).toBeLessThanOrEqual(stand.most[i]!);
+                  expect(used).toBeLessThanOrEqual(stand.max[i]!);
               });
               under.push(check);
             } else if (step.kind === 'settle') {
@@ -834,7 +834,7 @@ export function reservationStoreSuite(
 
 const longTtlMs = 3_600_000;
 
-const thousands = (most: number) => fc.nat(most).map((n) => n * 1000);
+const thousands = (max: number) => fc.nat(max).map((n) => n * 1000);
 
 /** The limits that a commit names: those of the reservation, or too few, or too many. */
 function namedOf(scopes: readonly number[], names: 'all' | 'fewer' | 'more'): readonly number[] {
@@ -866,7 +866,7 @@ const anyStep = fc.record({
 function standOf(model: ReservationModel, scopes: readonly ModelledScope[]) {
   return {
     reported: scopes.map((scope) => model.reported(scope)),
-    most: scopes.map((scope) => model.most(scope)),
+    max: scopes.map((scope) => model.max(scope)),
   };
 }
 

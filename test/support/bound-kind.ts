@@ -1,4 +1,5 @@
-import type { Bound } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound } from '../../limiter/algorithms/algorithm-bound.ts';
 
 /** How the scripts of Redis know the algorithm of a bound. */
-export const kindOf = ({ scriptText }: Bound) => scriptText.split(' ')[0] as 'fixed' | 'sliding' | 'bucket';
+export const kindOf = ({ scriptText }: AlgorithmBound) =>
+  scriptText.split(' ')[0] as 'fixed' | 'sliding' | 'bucket';

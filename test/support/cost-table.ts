@@ -37,12 +37,12 @@ export function costTable(
   files: readonly FileCost[],
   { budgets = projectBudgets, shared }: { budgets?: typeof projectBudgets; shared?: SharedApiServers } = {},
 ): string[] {
-  const most = (seconds: (file: FileCost) => number): FileCost[] =>
+  const max = (seconds: (file: FileCost) => number): FileCost[] =>
     [...files].sort((a, b) => seconds(b) - seconds(a)).slice(0, shown);
   const lineOf = (file: FileCost): string =>
     row(wallSeconds(file), file.cpuSeconds, `${file.project}  ${file.path}`);
-  const slowest = most(wallSeconds);
-  const costliest = most(({ cpuSeconds = 0 }) => cpuSeconds);
+  const slowest = max(wallSeconds);
+  const costliest = max(({ cpuSeconds = 0 }) => cpuSeconds);
   return [
     heading('vitest project'),
     ...Array.from(

@@ -23,14 +23,14 @@ export type GivenTerms = Partial<Omit<Operation, 'counter' | 'key'>> &
 export function counterOp(given: GivenOperation): Operation {
   const { key, hits = 1, ttlSeconds = 60, negative = false, lookOnly = false, counter, ...others } = given;
   const { limit = 4_294_967_295, capacity = limit, bound, perSecond = false, ...rest } = others;
-  const { counterStem = key, charging, leaseMost = 0, place, ...terms } = rest;
+  const { counterStem = key, charging, maxLease = 0, place, ...terms } = rest;
   const plain = plainCounter(key, { perSecond, capacity });
   const own = {
     ...plain,
     counterStem,
     bound,
     charging: charging ?? bound ?? new FixedWindow(capacity),
-    leaseMost,
+    maxLease,
     place,
   };
   const verb = negative ? 'refund' : lookOnly ? 'peek' : 'add';

@@ -155,7 +155,7 @@ interface Properties {
 
 /** Characters parsed again for lines to deepen one by one, before it is given up. */
 const patience = 1 << 25;
-const leastRounds = 16;
+const minRounds = 16;
 
 /** The events of a document, with offsets in `layout.text`. */
 interface ParsedEvents {
@@ -186,7 +186,7 @@ interface TooShallow {
 
 function deepenByLine(start: DeepenedText): ParsedEvents | ParseRejection {
   let layout = start;
-  const rounds = Math.max(leastRounds, Math.floor(patience / (layout.text.length + 1)));
+  const rounds = Math.max(minRounds, Math.floor(patience / (layout.text.length + 1)));
   for (let round = 0; ; round++) {
     const result = tryToParse(layout);
     if (!isTooShallow(result)) return result;

@@ -73,7 +73,7 @@ function lifeOfCounterSeconds(key: string): number {
 }
 
 /** Chosen: longer than four seconds, as a sliding window of two lives, on a slow machine. */
-const mostWaitMs = 15_000;
+const maxWaitMs = 15_000;
 
 /** Throws an Error that names keys which live longer than they may, or for good. Of a replica nothing is asked. */
 export async function checkKeyLifetimes(port: number, lifetimes: KeyLifetimes = {}): Promise<void> {
@@ -91,7 +91,7 @@ export async function checkKeyLifetimes(port: number, lifetimes: KeyLifetimes = 
     if (/^role:slave/m.test(replication)) return;
     if (/^(?:redis|server)_mode:cluster/m.test(await client.info('server')))
       await client.config('SET', 'cluster-allow-reads-when-down', 'yes');
-    const endMs = performance.now() + mostWaitMs;
+    const endMs = performance.now() + maxWaitMs;
     for (;;) {
       const left = await keysLeft(client, lifetimes);
       const wrong = left.filter(({ isWrong }) => isWrong);
@@ -128,9 +128,9 @@ async function keysLeft(client: Redis, lifetimes: KeyLifetimes): Promise<LeftKey
       // A slot that went to another node: its keys are there.
       if (error !== null && /^(MOVED|ASK) /.test(error.message)) continue;
       if (error !== null) throw error;
-      const most = longestLifeSeconds(key, lifetimes);
-      if (most === undefined || lifeMs === -2) continue;
-      left.push({ key, lifeMs, isWrong: lifeMs === -1 || lifeMs > (most + graceSeconds) * 1000 });
+      const max = longestLifeSeconds(key, lifetimes);
+      if (max === undefined || lifeMs === -2) continue;
+      left.push({ key, lifeMs, isWrong: lifeMs === -1 || lifeMs > (max + graceSeconds) * 1000 });
     }
   } while (cursor !== '0');
   return left;

@@ -42,8 +42,7 @@ export class LedgerModel {
       );
       const left = lease.limit - after;
       const sharers = others.length + 1;
-      if (left >= sharers * lease.most)
-        granted = Math.min(lease.want, lease.most, Math.floor(left / sharers));
+      if (left >= sharers * lease.max) granted = Math.min(lease.want, lease.max, Math.floor(left / sharers));
     }
     if (heard) {
       this.grants.set(lease.limiter, { last: lease.sequence, granted, spent: lease.spent });

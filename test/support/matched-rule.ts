@@ -40,7 +40,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     charging: new FixedWindow(1),
     secondsUncounted: 0,
     perSecond: false,
-    leaseMost: 0,
+    maxLease: 0,
     isOwn: false,
     override: undefined,
     counterStem: '',

@@ -9,10 +9,10 @@ export const gateTimes = 0.5;
 export const propertyTimesFile: string = join(import.meta.dirname, 'property-times.json');
 
 /** Chosen: few files have a property that takes more. The others have no row, so that the table changes rarely. */
-export const leastSeconds = 0.5;
+export const minSeconds = 0.5;
 
 const recorded = JSON.parse(readFileSync(propertyTimesFile, 'utf8')) as Record<string, number>;
 
 export function recordedSeconds(file: string): number {
-  return Math.max(leastSeconds, recorded[file] ?? 0);
+  return Math.max(minSeconds, recorded[file] ?? 0);
 }

@@ -55,8 +55,8 @@ async function problemsOf(client: Redis, hash: string, options: BookOptions): Pr
   const expectSame = (what: string, stored: unknown, recomputed: unknown): void => {
     if (stored !== recomputed) problems.push(`${what} is ${stored}, and should be ${recomputed}`);
   };
-  const expectMost = (what: string, stored: number, most: number): void => {
-    if (stored > most) problems.push(`${what} is ${stored}, and should be at most ${most}`);
+  const expectMost = (what: string, stored: number, max: number): void => {
+    if (stored > max) problems.push(`${what} is ${stored}, and should be at most ${max}`);
   };
   const [window, count, taken, due, forget, ends, others] = [0, 1, 2, 3, 4, 5, 6].map((i) =>
     head.readDoubleLE(8 * i),
@@ -107,10 +107,10 @@ async function problemsOf(client: Redis, hash: string, options: BookOptions): Pr
     const until = score - closed;
     expectMost(`the time to forget anything, for ${name}`, forget, until);
     expectMost(`the end of ${name}`, until, ends);
-    const least = record.due + (/^\d+!/.test(name) ? 0 : options.recordMs);
-    expectMost(`the least time of ${name}`, least, until);
-    if (record.state !== 's' && record.state !== 'e') expectSame(`the time of ${name}`, until, least);
-    else expectMost(`the time of ${name}`, until, Math.max(least, options.nowMs + options.recordMs));
+    const min = record.due + (/^\d+!/.test(name) ? 0 : options.recordMs);
+    expectMost(`the least time of ${name}`, min, until);
+    if (record.state !== 's' && record.state !== 'e') expectSame(`the time of ${name}`, until, min);
+    else expectMost(`the time of ${name}`, until, Math.max(min, options.nowMs + options.recordMs));
   }
 
   const markers = [...records.keys()].flatMap((name) => /^(\d+)([:;!].*)$/s.exec(name) ?? []);

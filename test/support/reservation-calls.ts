@@ -1,5 +1,5 @@
 /** Calls about reservations as tests describe them: one flat object a call, and one a counter. */
-import type { Bound } from '../../limiter/algorithms/bound.ts';
+import type { AlgorithmBound } from '../../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import {
   type Caller,
@@ -21,7 +21,7 @@ export type ReservedCounter = {
   readonly key: string;
   readonly stem: string;
   readonly ttlSeconds: number;
-  readonly bound: Bound;
+  readonly bound: AlgorithmBound;
   readonly perSecond: boolean;
   used: number;
   waitMicros: number;
@@ -69,7 +69,7 @@ export function reservedCounter(given: Partial<ReservedCounter> & { stem: string
 /** Counters of several limits in one call, each of a rule of its own. */
 export function countersOf(
   stems: readonly string[],
-  given: Partial<ReservedCounter> & { bound?: Bound } = {},
+  given: Partial<ReservedCounter> & { bound?: AlgorithmBound } = {},
 ): ReservedCounter[] {
   return stems.map((stem, group) => reservedCounter({ stem, group, ...given }));
 }

@@ -9,7 +9,7 @@ import {
   type JsonObject,
   type JsonValue,
   type Limit,
-  mostRequests,
+  maxRequests,
   type ReserveTerms,
   type Rule,
   Unit,
@@ -61,7 +61,7 @@ const ownLimit: fc.Arbitrary<Limit> = fc
 const budget: fc.Arbitrary<Limit> = fc
   .record({
     one: counted,
-    requestsPerUnit: fc.constantFrom(0, 100, 2 ** 32, mostRequests),
+    requestsPerUnit: fc.constantFrom(0, 100, 2 ** 32, maxRequests),
     hitsUnit: fc.constantFrom(...hitsUnits),
     warnAt: fc.subarray([1, 50, 80, 100]),
     calendar: fc.option(
@@ -92,7 +92,7 @@ const budget: fc.Arbitrary<Limit> = fc
 
 const reserve: fc.Arbitrary<ReserveTerms> = fc.record({
   ttlSeconds: fc.constantFrom(1, 60, 70_001, 86_400),
-  estimate: fc.constantFrom(undefined, 0, 2000, mostRequests),
+  estimate: fc.constantFrom(undefined, 0, 2000, maxRequests),
   onExpiry: fc.constantFrom('release', 'charge'),
 });
 

@@ -8,8 +8,8 @@ export class FlagError extends Error {
 export interface NumberFlag {
   flag: string;
   text: string;
-  least: number;
-  most: number;
+  min: number;
+  max: number;
   /** Defaults to any number. */
   whole?: boolean;
   /** Why there is the lower bound. */
@@ -17,12 +17,12 @@ export interface NumberFlag {
 }
 
 /** @throws FlagError with the bounds */
-export function numberFlag({ flag, text, least, most, whole = false, because }: NumberFlag): number {
+export function numberFlag({ flag, text, min, max, whole = false, because }: NumberFlag): number {
   const value = /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
+  if (value >= min && value <= max && (!whole || Number.isInteger(value))) return value;
   const kind = whole ? 'a whole number' : 'a number';
-  const reason = value < least && because !== undefined ? `: ${because}` : '';
-  throw new FlagError(`${flag} is ${kind} from ${least} to ${most}, not "${text}"${reason}`);
+  const reason = value < min && because !== undefined ? `: ${because}` : '';
+  throw new FlagError(`${flag} is ${kind} from ${min} to ${max}, not "${text}"${reason}`);
 }
 
 /** What was read. Ends the process: with help where `read` returns nothing, with what is wrong where it throws. */

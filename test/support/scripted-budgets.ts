@@ -9,11 +9,11 @@ import type {
 } from '../../limiter/reservations/budgets.ts';
 import { limit } from './rule-builder.ts';
 
-const most = Number.MAX_SAFE_INTEGER;
+const max = Number.MAX_SAFE_INTEGER;
 export const budgetScope: BudgetScope = {
   descriptor: 0,
   rule: 'llm.team_a',
-  limit: limit({ unit: 'day', requestsPerUnit: most, hitsUnit: 'tokens', warnAt: [80], name: 'daily' }),
+  limit: limit({ unit: 'day', requestsPerUnit: max, hitsUnit: 'tokens', warnAt: [80], name: 'daily' }),
   ...{
     isShadow: false,
     isQuota: false,

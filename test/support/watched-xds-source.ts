@@ -25,7 +25,7 @@ export class WatchedXdsSource {
       tls: undefined,
       tokenFile: undefined,
       maxMessageBytes: 1 << 20,
-      mostBytes: { bytes: 1 << 20, setting: 'XDS_CLIENT_MAX_TOTAL_BYTES' },
+      maxBytes: { bytes: 1 << 20, setting: 'XDS_CLIENT_MAX_TOTAL_BYTES' },
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
       incremental: false,

@@ -19,7 +19,7 @@ export class WebhookReceiver {
   readonly deliveries: ReceivedDelivery[] = [];
   /** Deliveries that are being answered now. */
   open = 0;
-  mostOpen = 0;
+  maxOpen = 0;
   readonly #answers: ReceiverAnswer[] = [];
   readonly #hanging: ServerResponse[] = [];
   #common: ReceiverAnswer = 204;
@@ -45,7 +45,7 @@ export class WebhookReceiver {
   async start(): Promise<this> {
     const server = createServer(async (request, response) => {
       this.open += 1;
-      this.mostOpen = Math.max(this.mostOpen, this.open);
+      this.maxOpen = Math.max(this.maxOpen, this.open);
       response.on('close', () => {
         this.open -= 1;
       });

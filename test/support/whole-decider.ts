@@ -9,7 +9,7 @@ import {
   persistedSpec,
 } from '../../control-plane/reconcile/decide.ts';
 
-type Kept = ReadonlyMap<string, LastAcceptedSpec>;
+type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
 /** Is reported of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
 export class WholeDecider extends Decider {
@@ -17,7 +17,7 @@ export class WholeDecider extends Decider {
 
   decideAll(
     objects: readonly ConfigObject[],
-    kept: Kept,
+    kept: LastAcceptedSpecs,
     policy: Policy = noPolicy,
     nowMs = 0,
   ): ClusterDecision {
@@ -39,12 +39,15 @@ export function changesBetween<T>(
   );
 }
 
-export function nextKept(decision: ClusterDecision, kept: Kept): Kept {
+export function nextLastAccepted(decision: ClusterDecision, kept: LastAcceptedSpecs): LastAcceptedSpecs {
   const uids = new Set([...decision.outcomes.keys(), ...kept.keys()]);
   return new Map(VersionedMap.of(kept).with(acceptedSpecChanges(decision, kept, uids)));
 }
 
-export function persistedKept({ outcomes }: ClusterDecision, kept: Kept): Map<string, StoredSpec> {
+export function persistedSpecs(
+  { outcomes }: ClusterDecision,
+  kept: LastAcceptedSpecs,
+): Map<string, StoredSpec> {
   const persisted = new Map<string, StoredSpec>();
   for (const [uid, outcome] of outcomes) {
     const spec = persistedSpec(outcome, kept.get(uid));

@@ -32,7 +32,7 @@ export class PartlyRejectingLimiter implements RunningLimiter {
   readonly #pod: LimiterPod;
   /** By the names of resources: in force, and those that came last and are not. */
   #inForce = new Map<string, Rules>();
-  #keptOut = new Map<string, Rules>();
+  #withheld = new Map<string, Rules>();
   #hasRules = false;
   #starts = 0;
   #client: Client | undefined;
@@ -71,7 +71,7 @@ export class PartlyRejectingLimiter implements RunningLimiter {
       this.#inForce = new Map();
       this.#hasRules = false;
     }
-    this.#keptOut = new Map();
+    this.#withheld = new Map();
     this.#starts += 1;
     this.#connect();
   }
@@ -119,7 +119,7 @@ export class PartlyRejectingLimiter implements RunningLimiter {
 
   /** What was kept out before is tried again. */
   #receive({ nonce, resources, removedResources }: DeltaDiscoveryResponse): void {
-    const came = this.#keptOut;
+    const came = this.#withheld;
     for (const { name, version, resource } of resources) {
       const config = fromBinary(RateLimitConfigSchema, resource?.value ?? new Uint8Array());
       const { domain, override } = config;
@@ -130,14 +130,14 @@ export class PartlyRejectingLimiter implements RunningLimiter {
       came.delete(name);
       this.#inForce.delete(name);
     }
-    this.#keptOut = new Map();
+    this.#withheld = new Map();
     const taken = [...came].filter(([, { number }]) => !this.refuses || number % 2 === 1);
     for (const [name] of taken) this.#inForce.delete(name);
     const domains = new Set([...this.#inForce.values()].map(({ domain }) => domain));
     for (const [name, rules] of taken) if (!domains.has(rules.domain)) this.#inForce.set(name, rules);
-    for (const [name, rules] of came) if (this.#inForce.get(name) !== rules) this.#keptOut.set(name, rules);
+    for (const [name, rules] of came) if (this.#inForce.get(name) !== rules) this.#withheld.set(name, rules);
     this.#hasRules = true;
-    const refused = [...this.#keptOut.keys()].map((name) => ({ name, message: 'I take odd numbers' }));
+    const refused = [...this.#withheld.keys()].map((name) => ({ name, message: 'I take odd numbers' }));
     const details = [anyPack(RefusedResourcesSchema, create(RefusedResourcesSchema, { resources: refused }))];
     const error = refused.length === 0 ? {} : { errorDetail: { message: 'not all', details } };
     this.#request({ responseNonce: nonce, ...error });

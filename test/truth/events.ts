@@ -17,9 +17,9 @@ import {
   type World,
 } from './world.ts';
 
-export const mostObjects = 40;
-const mostOverrides = 6;
-const mostLimiters = 6;
+export const maxObjects = 40;
+const maxOverrides = 6;
+const maxLimiters = 6;
 const kinds = ['delta', 'state of the world', 'played state of the world', 'played delta'] as const;
 
 type Played = ScriptedLimiter | PartlyRejectingLimiter;
@@ -30,9 +30,9 @@ function isPlayed(running: RunningLimiter): running is Played {
 /** Between two things that happen to the leader there is time in which its statuses have to be true. */
 const quietOfLeaderMs = 15_000;
 /** Before an override ends, a limiter that has it is cut off: it hears of the end from nobody. */
-const mostBeforeEndMs = 2_500;
-const leastBeforeEndMs = 1_200;
-/** A limiter that does not end it by itself is found after `mostLieMs`, and a look. */
+const maxBeforeEndMs = 2_500;
+const minBeforeEndMs = 1_200;
+/** A limiter that does not end it by itself is found after `maxLieMs`, and a look. */
 const aloneAfterEndMs = 4_500;
 
 interface Ending {
@@ -91,9 +91,9 @@ export class Chance {
   }
 
   /** A moment between these from now, at this run's pace. */
-  #soon(leastMs: number, mostMs: number): number {
+  #soon(minMs: number, maxMs: number): number {
     const { nowMs, pace } = this.#options;
-    return nowMs() + pace * (leastMs + this.#random.below(mostMs - leastMs));
+    return nowMs() + pace * (minMs + this.#random.below(maxMs - minMs));
   }
 
   /** A fleet of three limiters of this project and one that is played, another of one; half of the objects. */
@@ -143,8 +143,8 @@ export class Chance {
     for (const { end } of due) await end();
   }
 
-  #later(leastMs: number, mostMs: number, end: () => Promise<void> | void): void {
-    const atMs = this.#options.nowMs() + leastMs + this.#random.below(Math.ceil(mostMs - leastMs));
+  #later(minMs: number, maxMs: number, end: () => Promise<void> | void): void {
+    const atMs = this.#options.nowMs() + minMs + this.#random.below(Math.ceil(maxMs - minMs));
     this.#endings.push({ atMs, end });
   }
 
@@ -172,7 +172,7 @@ export class Chance {
       return;
     }
     const lastsMs = dice < 80 ? 1_000 + this.#random.below(15_000) : undefined;
-    const isNew = one === undefined || (lying.length < mostOverrides && dice < 65);
+    const isNew = one === undefined || (lying.length < maxOverrides && dice < 65);
     const [, namespace = '', name = ''] = one?.key.split('/') ?? [];
     const place = isNew
       ? { namespace: this.#pick(namespaces) as string, name: `r${++this.#names}` }
@@ -188,7 +188,7 @@ export class Chance {
     const configs = this.objects.filter(({ isOverride }) => !isOverride);
     const object = this.#pick(configs);
     const dice = this.#random.below(100);
-    if (object === undefined || (dice < 12 && configs.length < mostObjects)) {
+    if (object === undefined || (dice < 12 && configs.length < maxObjects)) {
       await this.#create(this.#pick(domains) as string);
     } else if (dice < 45) await this.#change(object, {}, 'is changed');
     else if (dice < 55) await this.#change(object, { isReverted: true }, 'goes back to what it was');
@@ -236,7 +236,7 @@ export class Chance {
     const limiter = this.#pick(limiters) as Limiter;
     const { running, pod } = limiter;
     const dice = this.#random.below(100);
-    if (dice < 15 && limiters.length < mostLimiters + 2) {
+    if (dice < 15 && limiters.length < maxLimiters + 2) {
       const kind = this.#pick(kinds) as LimiterKind;
       const name = this.#limiterName();
       this.#options.report(`${name} joins: ${kind}`);
@@ -291,16 +291,16 @@ export class Chance {
     const ending = this.objects.find(({ domain, isReady }) => domain === endingDomain && isReady);
     const leftMs = (ending?.endsMs ?? nowMs) - nowMs;
     const limiter = this.#pick(this.#world.limiters.filter(({ pod }) => pod.fleet === ending?.fleet));
-    if (limiter === undefined || leftMs < leastBeforeEndMs || leftMs > mostBeforeEndMs) return;
+    if (limiter === undefined || leftMs < minBeforeEndMs || leftMs > maxBeforeEndMs) return;
     const how = this.#random.below(2) === 0 ? 'refuse' : 'swallow';
-    const leastMs = leftMs + aloneAfterEndMs;
-    await this.#cutLimiter(limiter, { how, leastMs, mostMs: leastMs + 1_000 });
+    const minMs = leftMs + aloneAfterEndMs;
+    await this.#cutLimiter(limiter, { how, minMs, maxMs: minMs + 1_000 });
   }
 
-  async #cutLimiter(limiter: Limiter, given?: { how: Cut; leastMs: number; mostMs: number }): Promise<void> {
+  async #cutLimiter(limiter: Limiter, given?: { how: Cut; minMs: number; maxMs: number }): Promise<void> {
     const how = given?.how ?? (this.#pick(cuts) as Cut);
     // What is dead for good is noticed after 20 s.
-    const { leastMs, mostMs } = given ?? { leastMs: how === 'forget' ? 22_000 : 2_000, mostMs: 25_000 };
+    const { minMs, maxMs } = given ?? { minMs: how === 'forget' ? 22_000 : 2_000, maxMs: 25_000 };
     this.#options.report(`${limiter.pod.name} is cut off from the replicas: ${how}`);
     limiter.troubledMs = this.#options.nowMs();
     await cut(limiter.pod.proxy, how);
@@ -308,7 +308,7 @@ export class Chance {
     limiter.cutMs = this.#options.nowMs();
     if (how !== 'forget') limiter.aloneMs = limiter.cutMs;
     this.#busyLimiter = true;
-    this.#later(leastMs, mostMs, async () => {
+    this.#later(minMs, maxMs, async () => {
       this.#busyLimiter = false;
       this.#options.report(`${limiter.pod.name} reaches the replicas again`);
       await limiter.pod.proxy.heal();
@@ -402,11 +402,11 @@ export class Chance {
     else await this.#cutReplica(replica);
   }
 
-  async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM', leastMs = 0): Promise<void> {
+  async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM', minMs = 0): Promise<void> {
     this.#options.report(`${replica.podName} ends by ${signal}`);
     this.#busyReplica = true;
     await replica.stop(signal);
-    this.#later(leastMs, leastMs + this.#options.pace * 8_000, () =>
+    this.#later(minMs, minMs + this.#options.pace * 8_000, () =>
       this.#back(replica, 'is started', () => replica.start(this.#options.nowMs())),
     );
   }
@@ -428,8 +428,8 @@ export class Chance {
     this.#busyReplica = true;
     replica.isCut = true;
     // What is dead for good is noticed within REPLICA_LEASE_DURATION, which is 5 s.
-    const leastMs = how === 'forget' ? 8_000 : 2_000;
-    this.#later(leastMs, leastMs + this.#options.pace * (20_000 - leastMs), () =>
+    const minMs = how === 'forget' ? 8_000 : 2_000;
+    this.#later(minMs, minMs + this.#options.pace * (20_000 - minMs), () =>
       this.#back(replica, 'reaches the API server again', async () => {
         await replica.api.heal();
         replica.isCut = false;

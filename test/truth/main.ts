@@ -39,9 +39,9 @@ function readOptions(
   return {
     seconds:
       seconds === undefined
-        ? 60 * numberFlag({ flag: '--minutes', text: minutes, least: 1, most: 1440 })
-        : numberFlag({ flag: '--seconds', text: seconds, least: 30, most: 86_400 }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2 ** 31, whole: true }),
+        ? 60 * numberFlag({ flag: '--minutes', text: minutes, min: 1, max: 1440 })
+        : numberFlag({ flag: '--seconds', text: seconds, min: 30, max: 86_400 }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2 ** 31, whole: true }),
     withDefect: values['with-defect'],
   };
 }

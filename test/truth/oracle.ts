@@ -63,9 +63,9 @@ export interface Violation {
 }
 
 /** So long a status may say `Ready=True` while a limiter decides differently. */
-export const mostLieMs = 2_000;
+export const maxLieMs = 2_000;
 /** So long it may not say so although all limiters run what the object says. */
-export const mostDelayMs = 5_000;
+export const maxDelayMs = 5_000;
 
 interface Streak {
   sinceMs: number;
@@ -104,7 +104,7 @@ export class Oracle {
         const key = `${object.uid} ${object.generation} outlives ${limiter.name}`;
         const lastsMs = this.#lasts(key, { ...sight, graceUntilMs: 0 }, streaks);
         this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
-        if (lastsMs > mostLieMs) {
+        if (lastsMs > maxLieMs) {
           const what = `ended ${seconds(sight.atMs - object.endsMs!)} ago, but ${limiter.name} has it`;
           violations.push({ atMs: sight.atMs, key: object.key, what });
         }
@@ -118,7 +118,7 @@ export class Oracle {
           const key = `${object.uid} ${object.generation} lie ${limiter.name}`;
           const lastsMs = this.#lasts(key, sight, streaks);
           this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
-          if (lastsMs > mostLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
+          if (lastsMs > maxLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
         }
       } else if (
         !isOver(object, sight.atMs) &&
@@ -128,7 +128,7 @@ export class Oracle {
         this.looks.due += 1;
         const lastsMs = this.#lasts(`${object.uid} ${object.generation} due`, sight, streaks);
         this.longest.delayMs = Math.max(this.longest.delayMs, lastsMs);
-        if (lastsMs > mostDelayMs) violations.push(delay(object, ofFleet, lastsMs, sight.atMs));
+        if (lastsMs > maxDelayMs) violations.push(delay(object, ofFleet, lastsMs, sight.atMs));
       }
     }
     this.#streaks = streaks;

@@ -48,13 +48,13 @@ const defaultRunMs = 120_000;
 /** How long everything may take to be as it must be when all is healed. */
 const settleMs = leaderGraceMs + 20_000;
 /** How long replicas with a defect may go undetected on a machine with nothing else to do: an election, the grace of a leader, and a status that is late. */
-const mostDefectMs = 2 * settleMs;
+const maxDefectMs = 2 * settleMs;
 /** What the watcher takes for the usual delay of a timer. */
 const defaultLagMs = 50;
 /** What every run compares at least: a busy machine comes to it later. */
-const leastLooks = { ready: 126, overrides: 6 };
+const minLooks = { ready: 126, overrides: 6 };
 /** How many times as long as asked for a run may last, for these looks and its rare events. */
-const mostStretch = 4;
+const maxStretch = 4;
 /** What is longer is the machine's: an API server and limiters that get no processor. */
 const defaultLookMs = 500;
 
@@ -147,7 +147,7 @@ class TruthRun {
       this.#chance.plan();
       const beganMs = this.#nowMs();
       const isOver = (): boolean =>
-        this.#nowMs() >= beganMs + durationMs * (this.#lacks.length === 0 ? 1 : mostStretch);
+        this.#nowMs() >= beganMs + durationMs * (this.#lacks.length === 0 ? 1 : maxStretch);
       let quietMs = beganMs + quietEveryMs;
       while (!isOver() && this.#violations.length === 0) {
         await sleep(await this.#chance.happen());
@@ -171,7 +171,7 @@ class TruthRun {
     this.#isUnderDefect = true;
     await this.#chance.replaceReplicas();
     this.#report('replicas with a defect run');
-    const deadline = new LoadedDeadline(mostDefectMs);
+    const deadline = new LoadedDeadline(maxDefectMs);
     while (this.#underDefect.length === 0 && !deadline.isOver) await sleep(100);
   }
 
@@ -187,7 +187,7 @@ class TruthRun {
         count === 0 ? [`${name}: none in this run`] : [],
       ),
       ...(['ready', 'overrides'] as const).flatMap((name) =>
-        looks[name] < leastLooks[name] ? [`looks at ${name}: only ${looks[name]} in this run`] : [],
+        looks[name] < minLooks[name] ? [`looks at ${name}: only ${looks[name]} in this run`] : [],
       ),
     ];
   }

@@ -53,7 +53,7 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
       return contents;
     }
     try {
-      const text = readBoundedFile(path, { mostBytes: maxBytes - bytes });
+      const text = readBoundedFile(path, { maxBytes: maxBytes - bytes });
       bytes += text.length;
       if (!isTestFile(path, text)) contents.files.push({ name, text });
     } catch (error) {

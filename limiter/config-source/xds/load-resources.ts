@@ -68,7 +68,7 @@ export function loadResources(
       list.add(error);
       if (place.name === undefined) return;
       const texts = problems.get(place.name) ?? [];
-      if (texts.length < mostTexts) problems.set(place.name, [...texts, error.text]);
+      if (texts.length < maxTexts) problems.set(place.name, [...texts, error.text]);
     });
     if (bad.size === 0) break;
     for (const place of bad) if (!place.giveWay()) return failed(list.errors, list.count);
@@ -76,7 +76,7 @@ export function loadResources(
   const sources = places.flatMap(({ source }) => source ?? []);
   const count = sources.length + (change?.others ?? 0);
   const isNothingLeft = count === 0 && resources.length > 0;
-  if (isNothingLeft || problems.size > mostRejected) return failed(list.errors, list.count);
+  if (isNothingLeft || problems.size > maxRejected) return failed(list.errors, list.count);
   const { errors, count: total } = list;
   const refused = total === 0 ? undefined : { errors, total, resources: rejectedRules(problems) };
   if (change) {
@@ -95,9 +95,9 @@ function compiled(sources: readonly RuleSource[], count: number): CompiledRules 
 }
 
 /** Chosen: if more resources are bad, the whole response is rejected. */
-const mostRejected = 1_000;
+const maxRejected = 1_000;
 /** Chosen: at most this many errors are reported for one resource. */
-const mostTexts = 10;
+const maxTexts = 10;
 const longestWordsOfOne = 1_024;
 const longestWordsOfAll = 200_000;
 

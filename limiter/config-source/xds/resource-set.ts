@@ -44,12 +44,12 @@ export class TooManyBytesError extends Error {}
 
 /**
  * Returns the resources that the server has sent so far, this response included.
- * @throws TooManyBytesError if they have more than `mostBytes`; nothing is copied in that case
+ * @throws TooManyBytesError if they have more than `maxBytes`; nothing is copied in that case
  */
 export function withChanges(
   reported: ResourceSet,
   { resources, removedResources }: Pick<DeltaDiscoveryResponse, 'resources' | 'removedResources'>,
-  mostBytes = Number.POSITIVE_INFINITY,
+  maxBytes = Number.POSITIVE_INFINITY,
 ): ResourceSet {
   const next = new Map(reported);
   for (const name of removedResources) next.delete(name);
@@ -58,7 +58,7 @@ export function withChanges(
     const known = next.get(name);
     if (known !== undefined) bytes -= bytesOf(name, known.version, known.field.length);
     bytes += bytesOf(name, version, resource?.value.length ?? 0);
-    if (bytes > mostBytes) throw new TooManyBytesError();
+    if (bytes > maxBytes) throw new TooManyBytesError();
     next.set(name, { version, field: resourceField(resource), ...kindOf(resource) });
   }
   return next;
@@ -153,14 +153,14 @@ interface PartialChange {
  * Chosen: the largest change that is loaded on its own, as a share of all rules. Earlier changes that were loaded on their own count
  * too. So outdated rules take at most a quarter of the memory, and 256 changes of different domains share the cost of one full load.
  */
-const mostShare = 1 / 4;
-const mostLayers = 256;
+const maxShare = 1 / 4;
+const maxLayers = 256;
 
 /** Returns how large the next change may be to be loaded on its own, as a share of all rules. */
 export function shareToChange({ layers }: Pick<RuleTable, 'layers'>): number {
   const [whole, ...over] = layers;
-  if (over.length >= mostLayers) return 0;
-  return mostShare - over.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / whole.bytes.byteLength;
+  if (over.length >= maxLayers) return 0;
+  return maxShare - over.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / whole.bytes.byteLength;
 }
 
 /** `share`: a change with a larger share of all bytes loads everything. */

@@ -75,7 +75,7 @@ export interface XdsConfigSourceOptions
   tokenFile: string | undefined;
   node: XdsNode;
   /** The maximum size of all resources of incremental xDS, and the setting that sets it. */
-  mostBytes: { bytes: number; setting: string };
+  maxBytes: { bytes: number; setting: string };
   /** Whether to request incremental xDS first. If the server does not support it, the limiter requests the state of the world. */
   incremental: boolean;
   /** The checks of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
@@ -337,12 +337,12 @@ export class XdsConfigSource implements ConfigSource {
     checkLengths({ version, nonce, 'type URL': typeUrl });
     for (const { name, version: own } of delta.resources) checkLengths({ name, version: own });
     this.#isDeclineReported = false;
-    const { bytes: mostBytes, setting } = this.#options.mostBytes;
+    const { bytes: maxBytes, setting } = this.#options.maxBytes;
     try {
-      this.#reported = withChanges(this.#reported, delta, mostBytes);
+      this.#reported = withChanges(this.#reported, delta, maxBytes);
     } catch (error) {
       if (!(error instanceof TooManyBytesError)) throw error;
-      this.#rejectStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
+      this.#rejectStream(nonce, `the resources have more than ${maxBytes} bytes in total (${setting})`);
       return undefined;
     }
     return { version, nonce, content: { resources: this.#reported, typeUrl } };

@@ -1,4 +1,4 @@
-import type { CounterState } from '../../algorithms/bound.ts';
+import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import type { StoredCounter } from '../../stores/store.ts';
 import {
   type CounterRef,
@@ -19,7 +19,7 @@ export interface MemoryCounters {
 }
 
 /** Chosen: the number of unfinished scans that are kept. */
-const mostScans = 16;
+const maxScans = 16;
 
 /** The store admin of BACKEND_TYPE=memory: messages and records live in this process, until it ends. */
 export class MemoryStoreAdmin implements StoreAdmin {
@@ -58,7 +58,7 @@ export class MemoryStoreAdmin implements StoreAdmin {
     const place = String(this.#lastScan);
     this.#scans.set(place, keys);
     for (const oldest of this.#scans.keys()) {
-      if (this.#scans.size <= mostScans) break;
+      if (this.#scans.size <= maxScans) break;
       this.#scans.delete(oldest);
     }
     return { counters, scanned: count, place, notes: [] };

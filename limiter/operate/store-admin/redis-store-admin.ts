@@ -3,7 +3,7 @@
  * second.
  */
 import { type Timers, unblockedMs } from '../../../process/time/clock.ts';
-import { largestExactNumber } from '../../algorithms/bound.ts';
+import { largestExactNumber } from '../../algorithms/algorithm-bound.ts';
 import { readCounter, removeCounter } from '../../stores/redis/stored-counters.ts';
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import {

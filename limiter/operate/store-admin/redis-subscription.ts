@@ -19,7 +19,7 @@ export interface SubscriptionOptions {
   onSubscribed: () => void;
 }
 
-const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
+const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 /** The pause before another attempt, since an operator may correct the ACL. */
 const pauseAfterRejectionMs = 30_000;
 const pingMs = 2_000;

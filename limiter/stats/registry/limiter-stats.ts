@@ -75,7 +75,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
 }
 
 /** Chosen: the limits and marks that are counted separately during the life of a process, however rules change. */
-const mostWarned = 4_000;
+const maxWarned = 4_000;
 
 /** `ratelimit.limits.warned`: returns a function to call once for each mark and window. */
 export function createWarningStats(
@@ -92,7 +92,7 @@ export function createWarningStats(
     const name = JSON.stringify([rule, policy, mark]);
     let slot = slots.get(name);
     if (slot === undefined) {
-      const isOther = slots.size >= mostWarned;
+      const isOther = slots.size >= maxWarned;
       slot = isOther ? slotOf('other', 'other', mark) : slotOf(rule, policy, mark);
       if (!isOther) slots.set(name, slot);
     }

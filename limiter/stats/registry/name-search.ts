@@ -7,7 +7,7 @@ import { Automaton } from '../../../process/regex/automaton.ts';
 import { compiledExpression } from '../../../process/regex/expression.ts';
 
 /** Instructions times characters. Chosen: this takes about 5 ms. */
-export const mostGroupSteps = 200_000;
+export const maxGroupSteps = 200_000;
 /** The measured cost, in units of `stepCost`. */
 const groupStepCost = 25;
 
@@ -41,7 +41,7 @@ export class NameSearch {
     this.cost += this.stepCost * name.length;
     if (!this.#automaton.matches(name)) return undefined;
     const steps = this.#expression.programSize() * name.length;
-    if (steps > mostGroupSteps) return noGroups;
+    if (steps > maxGroupSteps) return noGroups;
     this.cost += groupStepCost * steps;
     const matcher = this.#expression.matcher(name);
     if (!matcher.find()) return undefined;

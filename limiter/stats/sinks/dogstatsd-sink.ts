@@ -122,10 +122,10 @@ export class DogStatsdSink extends FlushingSink {
     return this.#connection.connected;
   }
 
-  /** Returns the slot at which the connection was full, or mogrifying cost more than `mostCost`; otherwise `to`. */
-  #append(from: number, to: number, mostCost = Number.POSITIVE_INFINITY): number {
+  /** Returns the slot at which the connection was full, or mogrifying cost more than `maxCost`; otherwise `to`. */
+  #append(from: number, to: number, maxCost = Number.POSITIVE_INFINITY): number {
     const { mogrifiers } = this.#options;
-    const endCost = mogrifiers.cost + mostCost;
+    const endCost = mogrifiers.cost + maxCost;
     for (let slot = from; slot < to; slot += 1) {
       if (this.#connection.isFull || mogrifiers.cost > endCost) return slot;
       const line = this.#slots.lineOf(slot);

@@ -34,13 +34,13 @@ export class LineQueue {
 
   /** `line` ends in a newline. Returns false, and keeps nothing, if it does not fit. */
   append(line: string): boolean {
-    const most = line.length * maxBytesPerUnit;
-    if (this.#bytes + most > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
+    const max = line.length * maxBytesPerUnit;
+    if (this.#bytes + max > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
       return false;
     }
-    if (this.#open === undefined || !this.#fitsOpen(line, most)) {
+    if (this.#open === undefined || !this.#fitsOpen(line, max)) {
       this.#closeChunk();
-      this.#open = Buffer.allocUnsafe(Math.max(this.#chunkBytes, most));
+      this.#open = Buffer.allocUnsafe(Math.max(this.#chunkBytes, max));
     }
     const written = this.#open.write(line, this.#openBytes);
     this.#openBytes += written;
@@ -66,9 +66,9 @@ export class LineQueue {
   }
 
   /** Whether the line fits. For large chunks the exact length is not worth its cost. */
-  #fitsOpen(line: string, most: number): boolean {
+  #fitsOpen(line: string, max: number): boolean {
     const left = Math.min(this.#open?.length ?? 0, this.#chunkBytes) - this.#openBytes;
-    return most <= left || (this.#chunkBytes < defaultChunkBytes && Buffer.byteLength(line) <= left);
+    return max <= left || (this.#chunkBytes < defaultChunkBytes && Buffer.byteLength(line) <= left);
   }
 
   #closeChunk(): void {

@@ -1,6 +1,6 @@
 import { answerAll } from '../answer-all.ts';
 import { failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
-import { type Claims, type Notes, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
+import { type Notes, type OnceClaims, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import {
   type BreakerPhase,
@@ -156,7 +156,7 @@ export class BreakerStore extends StoreDecorator {
     );
   }
 
-  override get claims(): Claims | undefined {
+  override get claims(): OnceClaims | undefined {
     const { claims } = this.store;
     return claims && { claim: (name, seconds) => this.#unlessOpen(() => claims.claim(name, seconds)) };
   }

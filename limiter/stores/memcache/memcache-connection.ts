@@ -45,7 +45,7 @@ export interface MemcacheConnectionOptions {
 
 /** Chosen: bounds the memory for a node that does not read. */
 const maxWaitingBytes = 16 * 1024 * 1024;
-const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
+const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;

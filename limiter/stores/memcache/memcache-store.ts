@@ -8,7 +8,7 @@ import { answerAll } from '../answer-all.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { maxTotal } from '../folded-run.ts';
 import { failAll, type Operation } from '../operation.ts';
-import type { Claims, Store, SubmitOptions } from '../store.ts';
+import type { OnceClaims, Store, SubmitOptions } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { addCommand, GetCommand, versionCommand } from './command.ts';
 import {
@@ -63,7 +63,7 @@ const keysPerGet = 64;
 /** Above this, memcache takes an expiry as seconds since 1970. */
 const longestRelativeSeconds = 30 * 86_400;
 
-export class MemcacheStore implements Store, Claims {
+export class MemcacheStore implements Store, OnceClaims {
   readonly claims = this;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #events: MemcacheEvents;

@@ -2,16 +2,16 @@
 import type { ReservationOwner } from '../operation.ts';
 
 /** Chosen: the share that a domain or a caller may take of what the others leave, so that some memory is always left. */
-const mostOfRest = 0.75;
+const maxOfRest = 0.75;
 
 export class ByteShares {
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   readonly #domains = new Map<string, number>();
   readonly #callers = new Map<string, number>();
   #bytes = 0;
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes;
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
 
   get bytes(): number {
@@ -20,7 +20,7 @@ export class ByteShares {
 
   /** `owner` undefined: only the bound on the sum applies. */
   hasRoom(owner: ReservationOwner | undefined, bytes: number): boolean {
-    if (this.#bytes + bytes > this.#mostBytes) return false;
+    if (this.#bytes + bytes > this.#maxBytes) return false;
     if (owner === undefined) return true;
     if (!this.#fits(this.#domains.get(owner.domain), bytes)) return false;
     return owner.caller === undefined || this.#fits(this.#callers.get(owner.caller), bytes);
@@ -36,7 +36,7 @@ export class ByteShares {
 
   #fits(own = 0, bytes: number): boolean {
     const others = this.#bytes - own;
-    return own + bytes <= mostOfRest * (this.#mostBytes - others);
+    return own + bytes <= maxOfRest * (this.#maxBytes - others);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Bound, CounterState } from '../../algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../../algorithms/algorithm-bound.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
@@ -20,7 +20,7 @@ export interface MemoryCounter {
 }
 
 /** The fields of an operation with which a counter is stored. */
-type Kept = Pick<Operation, 'key' | 'ttlSeconds'>;
+type CounterToStore = Pick<Operation, 'key' | 'ttlSeconds'>;
 
 /** The memory of a counter beside the characters of its key: measured with a million on Node 26, rounded up. */
 const counterOverheadBytes = 176;
@@ -28,11 +28,11 @@ const counterOverheadBytes = 176;
 const bufferedBytes = 64;
 
 /** Counters whose end moved are queued again, at most this number for each new counter. Beyond that, any of them is removed. */
-const mostRequeued = 100;
+const maxRequeued = 100;
 /** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
-const leastLifeMs = 1000;
+const minLifeMs = 1000;
 
-export function stateOf(counter: MemoryCounter | undefined, bound: Bound): CounterState | undefined {
+export function stateOf(counter: MemoryCounter | undefined, bound: AlgorithmBound): CounterState | undefined {
   if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
@@ -124,8 +124,8 @@ export class CounterTable {
    * A counter that must live longer gets twice the time that it needs, so that not every hit moves its end.
    */
   keep(
-    kept: Kept,
-    bound: Bound,
+    kept: CounterToStore,
+    bound: AlgorithmBound,
     held: CounterState,
     counter: MemoryCounter | undefined,
     nowMs: number,
@@ -133,7 +133,7 @@ export class CounterTable {
     const { key, ttlSeconds } = kept;
     const { holdsTotal } = bound;
     const untilUnusedMs = holdsTotal ? 0 : bound.untilUnusedMicros(held, nowMs * 1000) / 1000;
-    const lifeMs = holdsTotal ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
+    const lifeMs = holdsTotal ? ttlSeconds * 1000 : Math.max(minLifeMs, 2 * untilUnusedMs);
     // Another operation of the group may have removed it to make room.
     if (counter === undefined || counter.table === undefined) {
       const inPlaceOfValue = holdsTotal ? undefined : held;
@@ -177,12 +177,12 @@ export class CounterTable {
 
   #makeRoom(counters: number, bytes: number): void {
     let requeued = 0;
-    const mostBytes = this.maxBytes - bytes;
-    while (this.#counters.size + counters > this.#maxCounters || this.#bytes + this.#otherBytes > mostBytes) {
+    const maxBytes = this.maxBytes - bytes;
+    while (this.#counters.size + counters > this.#maxCounters || this.#bytes + this.#otherBytes > maxBytes) {
       const soonest = this.#queue.take();
       if (soonest === undefined) break;
       if (soonest.table === undefined) continue;
-      if (hasMoved(soonest) && requeued < mostRequeued) {
+      if (hasMoved(soonest) && requeued < maxRequeued) {
         requeued += 1;
         this.#queue.add(soonest);
         continue;

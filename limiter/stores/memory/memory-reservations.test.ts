@@ -13,7 +13,7 @@ import {
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
-import type { Bound } from '../../algorithms/bound.ts';
+import type { AlgorithmBound } from '../../algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../algorithms/sliding-window.ts';
 import { TokenBucket } from '../../algorithms/token-bucket.ts';
@@ -226,7 +226,7 @@ describe('MemoryReservations', () => {
     expect(await store.claims!.claim('mark', 60)).toBe(true);
   });
 
-  it.each<[string, Bound]>([
+  it.each<[string, AlgorithmBound]>([
     ['a bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
     ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
   ])('says of %s to the millisecond when the amount fits that it refused', async (_, bound) => {

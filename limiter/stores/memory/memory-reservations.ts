@@ -9,7 +9,7 @@ import {
   type ReservationHold,
   type ReservationOwner,
 } from '../operation.ts';
-import type { Claims, Note, Notes, ReservationBounds } from '../store.ts';
+import type { Note, Notes, OnceClaims, ReservationBounds } from '../store.ts';
 import { ByteShares } from './byte-shares.ts';
 import { CounterTable, keyTooLong, stateOf } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
@@ -27,12 +27,12 @@ export interface MemoryReservationsOptions extends ReservationBounds {
 }
 
 /** Chosen: the share of the store's bytes for reservations, so that there is room for counters. */
-const mostOfBytes = 0.5;
+const maxOfBytes = 0.5;
 /** Measured on Node 26, rounded up. */
 const bookBytes = 1500;
 const noteBytes = 250;
 /** Chosen: the bounds of claimed names. Beyond them, the claim that ends soonest is dropped. */
-const mostClaims = { maxCounters: 10_000, maxBytes: 4 * 1024 * 1024 };
+const maxClaims = { maxCounters: 10_000, maxBytes: 4 * 1024 * 1024 };
 
 /** Above one, so that ended ones are removed faster than new ones can be added. */
 const sweptPerCall = 4;
@@ -45,7 +45,7 @@ interface Section {
 }
 
 /** A note of a reservation that holds nothing. */
-interface KeptNote extends Expiring {
+interface StoredNote extends Expiring {
   readonly id: string;
   readonly text: string;
   readonly owner: ReservationOwner | undefined;
@@ -53,19 +53,19 @@ interface KeptNote extends Expiring {
 }
 
 /** Reservations of a store in this process. `done` is called before `submit` returns. */
-export class MemoryReservations implements Notes, Claims {
+export class MemoryReservations implements Notes, OnceClaims {
   readonly #options: MemoryReservationsOptions;
   readonly #books = new Map<string, ReservationBook>();
   readonly #ends = new ExpiryQueue<ReservationBook>();
   readonly #noted = new Map<string, MemoryReservation>();
-  readonly #notes = new Map<string, KeptNote>();
-  readonly #noteEnds = new ExpiryQueue<KeptNote>();
-  readonly #claims = new CounterTable(mostClaims);
+  readonly #notes = new Map<string, StoredNote>();
+  readonly #noteEnds = new ExpiryQueue<StoredNote>();
+  readonly #claims = new CounterTable(maxClaims);
   readonly #shares: ByteShares;
 
   constructor(options: MemoryReservationsOptions) {
     this.#options = options;
-    this.#shares = new ByteShares(mostOfBytes * options.table.maxBytes);
+    this.#shares = new ByteShares(maxOfBytes * options.table.maxBytes);
   }
 
   /** Answers the operations of one call. */
@@ -88,7 +88,7 @@ export class MemoryReservations implements Notes, Claims {
     const bytes = keyBytes(id) + keyBytes(text) + noteBytes;
     if (!this.#shares.hasRoom(owner, bytes)) return { of: 'memory', roomAtMs: nowMs };
     const expiresAtMs = nowMs + ttlMs + this.#options.recordMs;
-    const note: KeptNote = { id, text, owner, bytes, expiresAtMs, queuedTick: 0, nextInTick: undefined };
+    const note: StoredNote = { id, text, owner, bytes, expiresAtMs, queuedTick: 0, nextInTick: undefined };
     this.#notes.set(id, note);
     this.#noteEnds.add(note);
     this.#occupy(owner, bytes);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit, totalOf } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
-import type { Bound } from '../../algorithms/bound.ts';
+import type { AlgorithmBound } from '../../algorithms/algorithm-bound.ts';
 import { SlidingWindow } from '../../algorithms/sliding-window.ts';
 import { TokenBucket } from '../../algorithms/token-bucket.ts';
 import type { MemoryStore } from './memory-store.ts';
@@ -170,13 +170,18 @@ describe('MemoryStore', () => {
     const minute = 60_000_000;
     const bucket = new TokenBucket({ requests: 60, burst: 60, windowMicros: minute });
     const sliding = new SlidingWindow({ requests: 60, windowMicros: minute });
-    const ask = async (store: MemoryStore, bound: Bound, key: string, hits: number): Promise<number> => {
+    const ask = async (
+      store: MemoryStore,
+      bound: AlgorithmBound,
+      key: string,
+      hits: number,
+    ): Promise<number> => {
       const given = { key, hits, bound, limit: bound.capacity, ttlSeconds: 120 };
       const [op] = await submit(store, [counterOp(given)]);
       return op!.applied;
     };
 
-    it.each<[string, Bound]>([
+    it.each<[string, AlgorithmBound]>([
       ['a bucket', bucket],
       ['a sliding window', sliding],
     ])('of %s live as long as they say anything, however often they are hit', async (_, bound) => {

@@ -1,11 +1,11 @@
 import type { Clock } from '../../../process/time/clock.ts';
-import type { CounterState } from '../../algorithms/bound.ts';
+import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedAfter } from '../folded-run.ts';
 import { failAll, failOp, hitsToCount, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
 import { stopOthersWhenOver } from '../stop-when-over.ts';
-import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
+import type { Notes, OnceClaims, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { CounterTable, keyTooLong, type MemoryCounter, stateOf } from './counter-table.ts';
 import { MemoryReservations } from './memory-reservations.ts';
@@ -53,7 +53,7 @@ export class MemoryStore implements Store {
     return this.#reservations;
   }
 
-  get claims(): Claims | undefined {
+  get claims(): OnceClaims | undefined {
     return this.#reservations;
   }
 

@@ -4,12 +4,12 @@
  */
 
 import {
-  type Bound,
+  type AlgorithmBound,
   type Charge,
   type CounterState,
   nothingReturned,
   type ReturnedTotal,
-} from '../../algorithms/bound.ts';
+} from '../../algorithms/algorithm-bound.ts';
 import { chargeAnyway, used, waitMicros } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation, ReservationOwner } from '../operation.ts';
@@ -44,7 +44,7 @@ interface Charged {
 interface CounterCharge extends Charge {
   readonly counter: MemoryCounter | undefined;
   readonly tally: CounterReservations;
-  readonly bound: Bound;
+  readonly bound: AlgorithmBound;
 }
 
 /** One reservation on the counters of the stem. */
@@ -96,7 +96,7 @@ interface BookOptions {
 const reservationOverheadBytes = 460;
 const chargeBytes = 180;
 /** Chosen: the queue is compacted if the forgotten entries outnumber the others and this number. */
-const leastCompacted = 64;
+const minCompacted = 64;
 
 export function reservationBytes(id: string, counters: number): number {
   return keyBytes(id) + reservationOverheadBytes + counters * chargeBytes;
@@ -174,8 +174,8 @@ export class ReservationBook implements Expiring {
     return untilMs;
   }
 
-  /** Returns expired amounts, and forgets at most `mostForgotten` reservations whose time is over. Returns the number of the latter. */
-  sweep(nowMs: number, mostForgotten: number): number {
+  /** Returns expired amounts, and forgets at most `maxForgotten` reservations whose time is over. Returns the number of the latter. */
+  sweep(nowMs: number, maxForgotten: number): number {
     for (let due = this.#due.takeEndedBy(nowMs); due !== undefined; due = this.#due.takeEndedBy(nowMs)) {
       this.#queued -= 1;
       if (due.state === 'open') this.#expire(due, nowMs);
@@ -184,7 +184,7 @@ export class ReservationBook implements Expiring {
       else this.#forget(due);
     }
     let forgotten = 0;
-    while (forgotten < mostForgotten) {
+    while (forgotten < maxForgotten) {
       const ended = this.#ends.takeEndedBy(nowMs);
       if (ended === undefined) break;
       if (ended.state === 'forgotten') continue;
@@ -393,7 +393,7 @@ export class ReservationBook implements Expiring {
     reservation.state = 'forgotten';
     this.#options.onForgotten(reservation);
     const live = this.#records.size + this.#markerCount;
-    if (this.#queued > 2 * live + leastCompacted) this.#compact();
+    if (this.#queued > 2 * live + minCompacted) this.#compact();
   }
 
   #queueDue(reservation: MemoryReservation): void {
@@ -418,7 +418,7 @@ export class ReservationBook implements Expiring {
 }
 
 /** Chosen: the number of reservations that are looked at, the oldest first. */
-const mostLookedAt = 64;
+const maxLookedAt = 64;
 
 /** The earliest TTL among the oldest open reservations. */
 function firstDueMs(open: Iterable<MemoryReservation>): number {
@@ -427,7 +427,7 @@ function firstDueMs(open: Iterable<MemoryReservation>): number {
   for (const { dueMs } of open) {
     first = Math.min(first, dueMs);
     looked += 1;
-    if (looked === mostLookedAt) break;
+    if (looked === maxLookedAt) break;
   }
   return first;
 }
@@ -463,8 +463,8 @@ function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;
   const nowMicros = nowMs * 1000;
   const held = bound.stateAt(stateOf(counter, bound), nowMicros);
-  const most = Math.min(hits, charge.taken);
-  const after = bound.giveBackOf(charge, { held, hits: most, returned: tally.returned, nowMicros });
+  const max = Math.min(hits, charge.taken);
+  const after = bound.giveBackOf(charge, { held, hits: max, returned: tally.returned, nowMicros });
   counter.table.keep({ key: counter.key, ttlSeconds: 0 }, bound, after.held, counter, nowMs);
   tally.returned = after.returned;
   return after.given;

@@ -3,7 +3,7 @@
  * passes. The script returns what the counters held before. Each caller's answer follows from that, as if it had come alone, in
  * order.
  */
-import type { Bound, CounterState } from '../../algorithms/bound.ts';
+import type { AlgorithmBound, CounterState } from '../../algorithms/algorithm-bound.ts';
 import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
@@ -118,7 +118,7 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
 export class BoundTable {
   readonly #numbers = new Map<string, number>();
 
-  numberOf(bound: Bound | undefined): number {
+  numberOf(bound: AlgorithmBound | undefined): number {
     if (bound === undefined) return 0;
     const known = this.#numbers.get(bound.scriptText);
     if (known !== undefined) return known;

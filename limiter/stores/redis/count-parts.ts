@@ -200,7 +200,7 @@ export class CountPart implements CallPart {
         args.push(String(run.high));
       }
       args.push(String(run.ttlSeconds));
-      args.push(String(run.most));
+      args.push(String(run.max));
     }
     for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key)[0]);
   }

@@ -295,16 +295,16 @@ export class CallSlots<Call> {
 
   #wait(call: Call): void {
     const { whenEmpty, waitMs, timeoutMs, timers } = this.#options;
-    const mostMs = whenEmpty === 'WAIT' ? timeoutMs : Math.min(waitMs, timeoutMs);
+    const maxMs = whenEmpty === 'WAIT' ? timeoutMs : Math.min(waitMs, timeoutMs);
     const waiting: WaitingCall<Call> = { call, callOff: () => {} };
-    waiting.callOff = timers.after(mostMs, () => {
+    waiting.callOff = timers.after(maxMs, () => {
       this.#leave(waiting);
       if (whenEmpty === 'CREATE') {
         this.#taken += 1;
         this.#options.carrier.send(call);
       } else {
         this.#refused += 1;
-        this.#options.carrier.refuse(call, mostMs);
+        this.#options.carrier.refuse(call, maxMs);
       }
     });
     this.#waiting.add(waiting);

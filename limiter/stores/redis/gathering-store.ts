@@ -6,10 +6,10 @@ import type { ClientTls } from '../client-tls.ts';
 import { failAll, failOp, type Operation, type Reservation } from '../operation.ts';
 import { readThenCount, type SubmitAll } from '../stop-when-over.ts';
 import {
-  type Claims,
   countAll,
   type Note,
   type Notes,
+  type OnceClaims,
   type ReservationBounds,
   type Store,
   type SubmitOptions,
@@ -210,7 +210,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     };
   }
 
-  get claims(): Claims {
+  get claims(): OnceClaims {
     return { claim: (name, seconds) => this.#claim(name, seconds) };
   }
 
@@ -381,7 +381,7 @@ export async function startWithRetry(options: StartRetryOptions): Promise<void> 
       const text = `timed out waiting for Redis connection to ${options.label} after ${Math.round(elapsedMs)} ms: ${error.message}`;
       throw new StoreError(text, { transient: true });
     }
-    const waitMs = retryDelayMs({ failures, firstMs: initialMs, mostMs: maxMs, random: options.random });
+    const waitMs = retryDelayMs({ failures, firstMs: initialMs, maxMs: maxMs, random: options.random });
     options.onRetry?.({ waitMs, elapsedMs, error });
     await options.sleep(waitMs);
   }

@@ -207,22 +207,22 @@ describe('applyPlainly, when the server dies,', () => {
 
 describe('inParallel', () => {
   it.each([
-    { limit: 1, most: 1 },
-    { limit: 3, most: 3 },
-    { limit: 10, most: 5 },
-    { limit: Number.POSITIVE_INFINITY, most: 5 },
-  ])('does at most $limit at a time, each once and in order', async ({ limit, most }) => {
+    { limit: 1, max: 1 },
+    { limit: 3, max: 3 },
+    { limit: 10, max: 5 },
+    { limit: Number.POSITIVE_INFINITY, max: 5 },
+  ])('does at most $limit at a time, each once and in order', async ({ limit, max }) => {
     let running = 0;
-    let seenMost = 0;
+    let maxSeen = 0;
     const begun: number[] = [];
     await inParallel([0, 1, 2, 3, 4], limit, async (item) => {
       begun.push(item);
       running += 1;
-      seenMost = Math.max(seenMost, running);
+      maxSeen = Math.max(maxSeen, running);
       await new Promise((resolve) => setImmediate(resolve));
       running -= 1;
     });
-    expect([begun, seenMost, running]).toEqual([[0, 1, 2, 3, 4], most, 0]);
+    expect([begun, maxSeen, running]).toEqual([[0, 1, 2, 3, 4], max, 0]);
   });
 
   it('begins the first of them before it returns', () => {

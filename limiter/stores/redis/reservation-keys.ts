@@ -1,8 +1,8 @@
 /** Names of reservations in Redis. */
 /** Chosen: about 8 MB when full of common ones, 40 MB with the longest. */
-const mostPlaces = 20_000;
+const maxPlaces = 20_000;
 /** The longest stored key of a counter, in characters. It contains values of requests, which may have any length. */
-const longestKept = 256;
+const longestWhole = 256;
 
 /** The names of a counter's reservations. */
 export interface ReservationPlace {
@@ -30,8 +30,8 @@ export class ReservationNames {
     if (known !== undefined) return known;
     const [hash, set] = reservationKeysOf(key);
     const place = { hash, set, window: windowOf(key) };
-    if (key.length > longestKept) return place;
-    if (this.#places.size >= mostPlaces) this.#places.clear();
+    if (key.length > longestWhole) return place;
+    if (this.#places.size >= maxPlaces) this.#places.clear();
     this.#places.set(key, place);
     return place;
   }

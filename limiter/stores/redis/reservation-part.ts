@@ -1,5 +1,5 @@
 /** Writes calls about reservations for the script, and reads its answers. */
-import type { CounterState } from '../../algorithms/bound.ts';
+import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { holdWaitMicros, used, waitMicros } from '../admission.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';

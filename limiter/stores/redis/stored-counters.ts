@@ -1,5 +1,5 @@
 /** Reads and removes single counters, and their data in Redis: for operators, apart from the requests that count. */
-import { type CounterState, largestExactNumber } from '../../algorithms/bound.ts';
+import { type CounterState, largestExactNumber } from '../../algorithms/algorithm-bound.ts';
 import { ledgerKeyOf } from '../../allocate/ledger.ts';
 import type { StoredCounter } from '../store.ts';
 import type { StoreError } from '../store-error.ts';

@@ -159,7 +159,7 @@ export class OwnerBounds {
     let tally = tallies.get(name);
     if (tally === undefined) {
       for (const [other, one] of tallies) {
-        if (tallies.size < mostTallies) break;
+        if (tallies.size < maxTallies) break;
         if (one.totalAt(nowMs) === 0) tallies.delete(other);
       }
       tally = new ReservationTally(this.#options.share !== undefined);
@@ -184,7 +184,7 @@ export class OwnerBounds {
 }
 
 /** Chosen: domains and callers whose tallies are kept although they have no reservations. */
-const mostTallies = 1_000;
+const maxTallies = 1_000;
 
 /** Chosen: a note of this many characters counts as one reservation. */
 const charactersOfOne = 1024;

@@ -27,8 +27,8 @@ function reserving(
   store: Store,
   { looksFor = () => 'release', ...given }: Partial<ReservingStoreOptions> = {},
 ): ReservingStore {
-  const most = { maxOfDomain: 1e9, maxOfCaller: 1e9, recordMs: 600_000 };
-  const bounds = new OwnerBounds({ share: undefined, clock: new ManualClock(), ...most });
+  const max = { maxOfDomain: 1e9, maxOfCaller: 1e9, recordMs: 600_000 };
+  const bounds = new OwnerBounds({ share: undefined, clock: new ManualClock(), ...max });
   return new ReservingStore({ store, bounds, looksFor, ...given });
 }
 
@@ -94,17 +94,17 @@ describe('ReservingStore', () => {
 
   it('counts hits once more that the total had no room for', async () => {
     const { clock, store, reserve } = open();
-    const most = Number.MAX_SAFE_INTEGER;
+    const max = Number.MAX_SAFE_INTEGER;
     const ask = async (hits: number) =>
-      (await count(store, [counterOp({ ...fixed, limit: most, hits })]))[0]!.after;
-    const bound = new FixedWindow(most);
-    await reserve({ amount: most, bound });
-    expect(await ask(1)).toBe(most + 1);
+      (await count(store, [counterOp({ ...fixed, limit: max, hits })]))[0]!.after;
+    const bound = new FixedWindow(max);
+    await reserve({ amount: max, bound });
+    expect(await ask(1)).toBe(max + 1);
     clock.ms += 30_000;
     expect([await ask(5), await ask(0)]).toEqual([5, 5]);
-    await reserve({ amount: most - 5, bound });
+    await reserve({ amount: max - 5, bound });
     clock.ms += 30_000;
-    expect([await ask(most), await ask(0)]).toEqual([most + 1, most]);
+    expect([await ask(max), await ask(0)]).toEqual([max + 1, max]);
   });
 
   it('gives it to hits in their order', async () => {

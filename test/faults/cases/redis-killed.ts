@@ -76,7 +76,7 @@ const paused: FaultCase = {
 };
 
 const leased = 300;
-const leaseMost = 15;
+const maxLease = 15;
 const leasing = { LEASES: 'on', LEASE_SHARE: '5%', REDIS_SCRIPTS: 'auto' };
 
 /** What a limiter says to so many hits of one counter, one after another, until one of them fails. */
@@ -122,7 +122,7 @@ async function killWithLeases(folder: string, redis: RedisServer, scene: FaultSc
   const { counter, outstanding } = await chargedIn(redis, 'killed');
   // Some of the outstanding ones were spent since it was last reported; on a busy machine all of them.
   const lost = counter - before.ok;
-  must(before.ok === 20 && lost >= 0 && lost <= leaseMost && outstanding >= Math.max(1, lost), {
+  must(before.ok === 20 && lost >= 0 && lost <= maxLease && outstanding >= Math.max(1, lost), {
     before,
     counter,
     outstanding,
@@ -132,7 +132,7 @@ async function killWithLeases(folder: string, redis: RedisServer, scene: FaultSc
   await countAt(limiter, 'away', 12);
   await redis.kill('SIGKILL');
   const away = await countAt(limiter, 'away', leased);
-  must(away.ok >= 1 && away.ok <= leaseMost && away.asked === away.ok + 1, away);
+  must(away.ok >= 1 && away.ok <= maxLease && away.asked === away.ok + 1, away);
   await scene.outage();
   await redis.start();
   let ok = 0;

@@ -12,7 +12,7 @@ export interface ClusterKeysOverOptions {
 /** Chosen: the interval of questions about a counter that is over. */
 const pauseMs = 1_000;
 /** Chosen: the number of recently asked counters. If there are more, the first of them may be asked about again. */
-const mostPaused = 10_000;
+const maxPaused = 10_000;
 
 /**
  * Reports for plain counters in a cluster, which no script counts, what `luaReportOver` reports for others: whether reservations on
@@ -60,7 +60,7 @@ export class ClusterKeysOver {
     if ((paused.get(key) ?? 0) > nowMs) return false;
     paused.delete(key);
     for (const [first, untilMs] of paused) {
-      if (untilMs > nowMs && paused.size < mostPaused) break;
+      if (untilMs > nowMs && paused.size < maxPaused) break;
       paused.delete(first);
     }
     paused.set(key, nowMs + pauseMs);

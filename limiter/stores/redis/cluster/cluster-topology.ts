@@ -36,8 +36,8 @@ export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | 
   return ranges;
 }
 
-function isWithin(reply: unknown, most: number): reply is number {
-  return typeof reply === 'number' && reply >= 0 && reply <= most;
+function isWithin(reply: unknown, max: number): reply is number {
+  return typeof reply === 'number' && reply >= 0 && reply <= max;
 }
 
 // The node that takes writes for each slot, as reported by the cluster. It is read at the start, every 5 s, after every MOVED and

@@ -184,20 +184,20 @@ export function answerLeased(
 ): void {
   const before = replyNumber(reply[at]);
   const outstanding = replyNumber(reply[at + 1]);
-  const { keeps, want, most, livesMs } = run.lease!;
+  const { keeps, want, max, livesMs } = run.lease!;
   const reported = reply[at + 2];
   // For shares, the third item is a text of three numbers.
   const [granted, ...others] =
     livesMs > 0 && reported instanceof Buffer
       ? reported.toString('latin1').split(' ').map(Number)
       : [replyNumber(reported) ?? Number.NaN];
-  const mostGranted = livesMs > 0 ? keeps + want : Math.min(want, most);
+  const maxGranted = livesMs > 0 ? keeps + want : Math.min(want, max);
   if (before === undefined) run.fail(translate(keyError(reply[at])));
   else if (!isCount(outstanding)) run.fail(translate(keyError(reply[at + 1])));
   else if (reported instanceof ReplyError) {
     translate(reported);
     run.answer(before);
-  } else if (!isCount(granted) || granted > mostGranted || !others.every(Number.isSafeInteger))
+  } else if (!isCount(granted) || granted > maxGranted || !others.every(Number.isSafeInteger))
     run.fail(translate(keyError(reported)));
   else run.answerLeased(before, outstanding, granted, others);
 }

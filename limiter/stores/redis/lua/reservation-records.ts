@@ -14,7 +14,7 @@ import { luaOfAlgorithms } from './bounded-scripts.ts';
 
 /** Lua that follows `luaReservationSetUp` and `luaBoundKinds`. */
 export const luaReservations = `
-${luaOfAlgorithms('mostTaken')}
+${luaOfAlgorithms('maxTaken')}
 ${luaOfAlgorithms('giveBackOf')}
 -- The table of the functions: each local that a function refers to makes the next functions more expensive to create.
 local my = {}
@@ -204,7 +204,7 @@ end
 
 function my.chargeAnyway(counter, hits)
   local bound, a, b, c = counter.bound, counter.a, counter.b, counter.c
-  local taken = math.min(hits, mostTaken(bound, a, b, c))
+  local taken = math.min(hits, maxTaken(bound, a, b, c))
   if taken > 0 then
     counter.a, counter.b, counter.c = take(bound, a, b, c, taken)
     counter.changed = true

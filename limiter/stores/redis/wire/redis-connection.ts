@@ -44,7 +44,7 @@ export interface RedisConnectionOptions {
   onNeedlessPassword?: (() => void) | undefined;
 }
 
-const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
+const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 
 export class RedisConnection {
   readonly counts: ConnectionCounts = { active: 0, total: 0, localClose: 0 };

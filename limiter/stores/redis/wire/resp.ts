@@ -55,8 +55,8 @@ export class CommandWriter implements Arguments {
     const { length } = argument;
     this.#count += 1;
     // A character takes at most three bytes of UTF-8.
-    const most = 3 * length + frameBytes;
-    if (this.#at + most > this.#bytes.length) this.#grow(most);
+    const max = 3 * length + frameBytes;
+    if (this.#at + max > this.#bytes.length) this.#grow(max);
     if (length < 10 && this.#pushShort(argument)) return;
     if (length >= 10 && length < 1_000 && this.#pushCommon(argument)) return;
     this.#line(dollar, Buffer.byteLength(argument));
@@ -380,8 +380,8 @@ export function isTimeMicros(reply: unknown): reply is number {
 }
 
 /** Reads the reply to a command that gives an integer: by default a total of up to 2^63, whose last digits are lost. */
-export function integerReply(command: string, reply: unknown, least = -beyondTotal, most = 1e19): number {
-  if (typeof reply === 'number' && reply >= least && reply <= most) return reply;
+export function integerReply(command: string, reply: unknown, min = -beyondTotal, max = 1e19): number {
+  if (typeof reply === 'number' && reply >= min && reply <= max) return reply;
   throw new UnexpectedReply(command, reply);
 }
 

@@ -47,7 +47,7 @@ export class ScriptText {
   }
 
   /** Reads a whole number, which may be below 0. `end`: the byte after it. */
-  number(most = beyondTotal, end = space): number {
+  number(max = beyondTotal, end = space): number {
     const bytes = this.#bytes;
     const isNegative = this.isNext(minus);
     const start = isNegative ? this.#at + 1 : this.#at;
@@ -56,15 +56,15 @@ export class ScriptText {
     // Beyond the last digit there is nothing.
     for (let digit = bytes[at]! - zero; digit >= 0 && digit <= 9; digit = bytes[++at]! - zero)
       number = number * 10 + digit;
-    if (at === start || number > most) this.isBroken = true;
+    if (at === start || number > max) this.isBroken = true;
     this.#at = at;
     this.mark(end);
     return isNegative ? -number : number;
   }
 
   /** Reads a number that is not below 0. */
-  count(most = beyondTotal, end = space): number {
+  count(max = beyondTotal, end = space): number {
     if (this.isNext(minus)) this.isBroken = true;
-    return this.number(most, end);
+    return this.number(max, end);
   }
 }

@@ -10,7 +10,7 @@ export const largestExactNumber = Number.MAX_SAFE_INTEGER;
 export type CounterState = readonly [number, number, number];
 
 /** Times are whole microseconds since the epoch, hits whole numbers. */
-export interface Bound {
+export interface AlgorithmBound {
   /**
    * Whether a counter holds nothing but a total, in a key that names its window. Without a bound the same counter counts on; it
    * knows no time, and lives as long as its window.
@@ -24,12 +24,12 @@ export interface Bound {
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState;
   /** The most hits that pass at this moment, 0 to `capacity`. `held` is the state at this moment, here and in the methods below. */
   room(held: CounterState, nowMicros: number): number;
-  /** Takes hits. Call it only for hits that have room, or for at most `mostTaken`. */
+  /** Takes hits. Call it only for hits that have room, or for at most `maxTaken`. */
   take(held: CounterState, hits: number): CounterState;
   /** How much of the limit is used with this room left. A total may exceed a limit that was lowered. */
   used(held: CounterState, room: number): number;
   /** The most hits that can be charged whatever the limit is, as far as the counter has room for numbers. */
-  mostTaken(held: CounterState, nowMicros: number): number;
+  maxTaken(held: CounterState, nowMicros: number): number;
   /** Gives back hits. The counter never holds less than an unused one. */
   giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
   /** Gives back hits of a charge, as far as the counter still counts them. */
