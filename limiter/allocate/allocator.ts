@@ -41,8 +41,6 @@ export interface AllocatorOptions {
   random: () => number;
   /** The name of this thread of this process in ledgers. No other thread has the same name. */
   limiter: string;
-  /** A report that arrives at least this long after a message was sent was made after the message arrived. Defaults to 6,000. */
-  settleMs?: number | undefined;
   /** The TTL of assignments, at least 15, which is the default. Reports renew it every 5 s. */
   ttlSeconds?: number | undefined;
 }
@@ -54,13 +52,13 @@ export class Allocator {
   /** The position at which an unfinished tick continues. */
   #ticked: Iterator<[string, Pool], undefined> | undefined;
 
-  constructor({ settleMs = 6_000, ttlSeconds = 15, clock, ...options }: AllocatorOptions) {
+  constructor({ ttlSeconds = 15, clock, ...options }: AllocatorOptions) {
     const nextSequence = (): number => {
       this.#sequence += 1;
       return this.#sequence;
     };
     const times = new PoolTimes(clock);
-    this.#options = { ...options, times, settleMs, ttlSeconds, nextSequence };
+    this.#options = { ...options, times, ttlSeconds, nextSequence };
   }
 
   /** Opens a share of the pool with this key. The pool has these terms from now on. */

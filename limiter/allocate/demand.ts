@@ -62,7 +62,7 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
       claim.weight = member.holder.weight;
       claim.charged = used + keeps;
       claim.need = claim.charged;
-      if (nowMs - member.reportedMs >= ttlMs) continue;
+      if (nowMs - member.grants.reportedMs >= ttlMs) continue;
       const need = needOf(pool, member, nowMs);
       claim.need = used + Math.max(keeps, rules.claim(need, member.rate ?? 0, limit, released, nowMs));
     }

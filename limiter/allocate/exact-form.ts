@@ -76,7 +76,7 @@ export const exactForm: FormRules = {
     return Math.min(...limits.map(({ current }) => current.endMs)) - 3 * reportMs;
   },
 
-  clears({ reportedMs, isPending, grants: { newest, left } }, limits, nowMs) {
+  clears({ isPending, grants: { reportedMs, newest, left } }, limits, nowMs) {
     const sinceMs = nowMs - reportedMs;
     if (isPending || sinceMs < clearsFromMs || sinceMs > clearsToMs) return false;
     const isLastButOne = limits.some(({ current: { endMs } }) => {

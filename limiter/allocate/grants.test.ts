@@ -14,14 +14,14 @@ function report(grants: Grants, allowed: number, isDenied: boolean, nowMs: numbe
 describe('what a client may still use', () => {
   /** The grants of a client that reported while it had nothing else. */
   const exact = (): Grants => {
-    const grants = new Grants({ refills: false, settleMs: 6_000 }, -20_000);
+    const grants = new Grants(false, -20_000);
     grants.send(nothing, -20_000, 1);
     report(grants, 0, true, -10_000, -60_000);
     return grants;
   };
 
   it('is not less for what another limiter may have sent', () => {
-    const grants = new Grants({ refills: false, settleMs: 6_000 }, 0);
+    const grants = new Grants(false, 0);
     grants.send(exactBucket(100), 0, 21_000);
     report(grants, 30, false, 1_000, 0);
     grants.arrived(0);
@@ -32,7 +32,7 @@ describe('what a client may still use', () => {
   });
 
   it('is used up by hits that can be of it; what another limiter may have sent is bounded', () => {
-    const grants = new Grants({ refills: false, settleMs: 6_000 }, 0);
+    const grants = new Grants(false, 0);
     const reported = (allowed: number, nowMs: number) =>
       grants.report({ allowed, denied: 0 }, nowMs, { windowMs: 0, max: 300 });
     expect(reported(200, 0)).toMatchObject({ own: 0, over: 0 });
@@ -88,7 +88,7 @@ describe('what a client may still use', () => {
   });
 
   it('of a bucket that changes is the larger of both, of one that begins full the sum', () => {
-    const grants = new Grants({ refills: true, settleMs: 6_000 }, 0);
+    const grants = new Grants(true, 0);
     grants.send({ tokens: 10, perFill: 2, fillSeconds: 1, isFresh: true }, 0, 21_000);
     grants.send({ tokens: 4, perFill: 4, fillSeconds: 1, isFresh: false }, 5_000, 26_000);
     expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60);
@@ -100,7 +100,7 @@ describe('what a client may still use', () => {
   });
 
   it('of a bucket that refills is what was reported and what may come after, where that is less', () => {
-    const grants = new Grants({ refills: true, settleMs: 6_000 }, 0);
+    const grants = new Grants(true, 0);
     grants.send({ tokens: 10, perFill: 10, fillSeconds: 1, isFresh: true }, 0, 90_000);
     const mayUse = (used: number) => grants.mayUseIn(...window, used);
     report(grants, 5, false, 5_000, 0);

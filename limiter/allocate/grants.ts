@@ -31,6 +31,8 @@ class Grant {
 const spares: Grant[] = [];
 const maxSpares = 10_000;
 
+/** A report that arrives at least this long after a grant was sent was made after the grant arrived. */
+export const settleMs = 6_000;
 /** Chosen: a grant sent within this time after a report was in effect for the whole interval of the next report. */
 const appliedMs = 1_000;
 /** Chosen: a report this soon after a grant was sent may not reflect it, even if the client's transport has received it. */
@@ -71,21 +73,19 @@ class Flow {
 
 export class Grants {
   readonly #refills: boolean;
-  readonly #settleMs: number;
   #oldest: Grant | undefined;
   #newest: Grant | undefined;
-  #reportedMs: number;
+  /** The time of the last report, or of the begin. */
+  reportedMs: number;
   /**
    * Hits that were sent, hits that were reported, and those of them that may belong to these grants. Undefined once everything that
    * another limiter sent before has been replaced.
    */
   #beginning: { sent: number; reported: number; own: number } | undefined = { sent: 0, reported: 0, own: 0 };
 
-  /** `settleMs`: a report that arrives at least this long after a grant was sent was made after the grant arrived. */
-  constructor({ refills, settleMs }: { refills: boolean; settleMs: number }, nowMs: number) {
+  constructor(refills: boolean, nowMs: number) {
     this.#refills = refills;
-    this.#settleMs = settleMs;
-    this.#reportedMs = nowMs;
+    this.reportedMs = nowMs;
   }
 
   /** The last grant sent. */
@@ -156,13 +156,13 @@ export class Grants {
     next: GrantedBucket | undefined,
     renewedMs: number,
   ): number {
-    const sinceMs = Math.max(startMs, this.#reportedMs - this.#settleMs);
+    const sinceMs = Math.max(startMs, this.reportedMs - settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
     const inUse = new Flow((endMs - sinceMs) / 1000);
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {
       if (!this.#isUsableIn(grant, startMs, endMs, renewedMs)) continue;
       whole.add(grant);
-      if (grant.untilMs > this.#reportedMs) inUse.add(grant);
+      if (grant.untilMs > this.reportedMs) inUse.add(grant);
     }
     if (next !== undefined) {
       whole.add(next);
@@ -183,11 +183,11 @@ export class Grants {
   ): { own: number; over: number; returned: number } {
     const newest = this.#newest;
     if (newest !== undefined) {
-      const wasThere = newest.sentMs < this.#reportedMs + appliedMs;
+      const wasThere = newest.sentMs < this.reportedMs + appliedMs;
       newest.likelyLeft = denied > 0 && wasThere ? 0 : Math.max(0, newest.likelyLeft - allowed);
     }
     const { own, over } = this.#useAll(allowed, nowMs, max);
-    this.#reportedMs = nowMs;
+    this.reportedMs = nowMs;
     const applied = this.#appliedAt(nowMs);
     if (applied !== undefined) this.#beginning = undefined;
     return { own, over, returned: this.#drop(applied, nowMs, windowMs) };
@@ -197,7 +197,7 @@ export class Grants {
   #appliedAt(nowMs: number): Grant | undefined {
     let applied: Grant | undefined;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
-      if (grant.sentMs <= nowMs - (grant.hasArrived ? inUseMs : this.#settleMs)) applied = grant;
+      if (grant.sentMs <= nowMs - (grant.hasArrived ? inUseMs : settleMs)) applied = grant;
     return applied;
   }
 
@@ -241,7 +241,7 @@ export class Grants {
    */
   #beyond(used: number, nowMs: number, max: number): number {
     if (this.#beginning !== undefined) return Math.max(0, used - Math.max(0, max - this.#beginning.reported));
-    if (this.#refills) return Math.max(0, used - this.mayUseIn(this.#reportedMs - this.#settleMs, nowMs + 1));
+    if (this.#refills) return Math.max(0, used - this.mayUseIn(this.reportedMs - settleMs, nowMs + 1));
     let rest = used;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next) {
       const taken = Math.min(rest, grant.left);

@@ -38,7 +38,6 @@ export class PoolClient implements Share {
   grants: Grants;
   /** The time at which the last assignment ends, if one was sent. */
   endsMs: number | undefined;
-  reportedMs: number;
   /** Whether a proposal for it is being charged. */
   isPending = false;
   isClosed = false;
@@ -54,7 +53,6 @@ export class PoolClient implements Share {
     this.holder = holder;
     this.grants = grants;
     this.sinceMs = nowMs;
-    this.reportedMs = nowMs;
     this.#measuredMs = nowMs;
   }
 
@@ -94,7 +92,6 @@ export class PoolClient implements Share {
 
   /** Measures the rate by the limiter's clock. */
   measure(used: number, denied: number, nowMs: number): void {
-    this.reportedMs = nowMs;
     this.#hits += used + denied;
     const sinceMs = nowMs - this.#measuredMs;
     if (sinceMs < minMeasuredMs) return;

@@ -9,7 +9,7 @@ import { type Account, AccountedLimit } from './account.ts';
 import { nothing } from './buckets.ts';
 import { type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
 import { exactForm } from './exact-form.ts';
-import { Grants, type Proposal } from './grants.ts';
+import { Grants, type Proposal, settleMs } from './grants.ts';
 import { countOf, PoolClient } from './pool-client.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import { refillingForm } from './refilling-form.ts';
@@ -20,7 +20,6 @@ export interface PoolOptions {
   readonly times: PoolTimes;
   readonly random: () => number;
   readonly limiter: string;
-  readonly settleMs: number;
   readonly ttlSeconds: number;
   nextSequence(): number;
 }
@@ -74,12 +73,12 @@ export class Pool implements SharedPool {
   }
 
   get #horizonMs(): number {
-    return this.#options.ttlSeconds * 1000 + this.#options.settleMs;
+    return this.#options.ttlSeconds * 1000 + settleMs;
   }
 
   open(holder: Holder, nowMs: number): PoolClient {
     this.dueMs = longAgoMs;
-    const member = new PoolClient(this, holder, this.#newGrants(nowMs), nowMs);
+    const member = new PoolClient(this, holder, new Grants(this.rules.refills, nowMs), nowMs);
     this.#enter(nowMs);
     this.members.add(member);
     this.weight += holder.weight;
@@ -136,7 +135,7 @@ export class Pool implements SharedPool {
     if (isOther) {
       for (const member of this.members) {
         member.spend();
-        member.grants = this.#newGrants(nowMs);
+        member.grants = new Grants(this.rules.refills, nowMs);
       }
     }
     const former = this.limits.flatMap(({ accounts }) => accounts);
@@ -215,10 +214,6 @@ export class Pool implements SharedPool {
     this.#proposals.set(member, proposal);
   }
 
-  #newGrants(nowMs: number): Grants {
-    return new Grants({ refills: this.rules.refills, settleMs: this.#options.settleMs }, nowMs);
-  }
-
   /** Finds the current windows. In new ones nothing has been used yet, and every member is sent something. */
   #enter(nowMs: number): void {
     const before = this.limits.map(({ accounts }) => accounts[0]);
@@ -289,7 +284,7 @@ export class Pool implements SharedPool {
 
   /** Whether a message sent now arrives before the current assignment has ended. A bucket that arrives later begins full. */
   #isLasting({ endsMs }: PoolClient, nowMs: number): boolean {
-    return endsMs !== undefined && endsMs - nowMs > this.#options.settleMs + answerMs;
+    return endsMs !== undefined && endsMs - nowMs > settleMs + answerMs;
   }
 
   /** Reports to the ledgers and asks for the proposed hits. */

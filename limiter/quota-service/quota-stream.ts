@@ -117,8 +117,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
   readonly #writer = new QuotaResponseWriter();
   #domain = '';
   #heardMs: number;
-  /** The messages that wait, the oldest first, each with the time at which it arrived. */
-  readonly #waiting: (readonly [reports: UsageReports, cameMs: number])[] = [];
+  /** The messages that wait, the oldest first, each with the time at which it arrived, and what is to be done between them. */
+  readonly #waiting: ((() => void) | readonly [reports: UsageReports, cameMs: number])[] = [];
   waitingBytes = 0;
   #isEnding = false;
   #isFlushing = false;
@@ -164,6 +164,11 @@ export class QuotaStream implements MessageListener, ReportTaker {
     let taken = 0;
     for (let [first] = this.#waiting; first !== undefined && taken < max; [first] = this.#waiting) {
       if (taken > 0 && clock.monotonicMs() >= endMs) break;
+      if (typeof first === 'function') {
+        first();
+        this.#waiting.shift();
+        continue;
+      }
       const [reports, cameMs] = first;
       const report = this.#read(() => reports.next());
       if (report !== undefined) {
@@ -415,8 +420,12 @@ export class QuotaStream implements MessageListener, ReportTaker {
     const sentMs = this.#service.options.clock.nowMs();
     this.#isProbing = this.#call.whenArrived(() => {
       this.#isProbing = false;
-      // Waiting messages were reported before.
-      if (this.waitingBytes === 0) for (const share of shares) share.arrived(sentMs);
+      const reportArrival = (): void => {
+        for (const share of shares) share.arrived(sentMs);
+      };
+      // Clients sent the waiting messages before.
+      if (this.waitingBytes === 0) reportArrival();
+      else this.#waiting.push(reportArrival);
       this.#probe();
     });
   }
