@@ -323,7 +323,13 @@ export class FlushTurn {
 
   /** Called at most once by each object until it is flushed. */
   readonly schedule = (one: Flushable): void => {
-    if (this.#waiting.push(one) === 1 && !this.#isDriven) setImmediate(this.#flush);
+    if (this.#waiting.length > 0) {
+      this.#waiting.push(one);
+      return;
+    }
+    // Most turns have one. A list that begins with it reserves no further room.
+    this.#waiting = [one];
+    if (!this.#isDriven) setImmediate(this.#flush);
   };
 
   readonly #flush = (): void => {

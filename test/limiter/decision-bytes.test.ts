@@ -4,6 +4,10 @@ import { expect, it } from 'vitest';
 import { median } from '../../bench/bench-figures.ts';
 import { KnownEntriesCache } from '../../limiter/decide/wire-reader.ts';
 import { newOperation, plainCounter } from '../../limiter/stores/operation.ts';
+import { CountPart } from '../../limiter/stores/redis/count-parts.ts';
+import { Batch, finishBatch } from '../../limiter/stores/redis/gathered-calls.ts';
+import { CommandWriter, type Reply, RespReader } from '../../limiter/stores/redis/wire/resp.ts';
+import { FlushTurn } from '../../process/time/loop-turns.ts';
 import { budgetLimiter } from '../support/budget-limiter.ts';
 import { limit, rule } from '../support/rule-builder.ts';
 
@@ -50,4 +54,32 @@ it('allocates 864 bytes to decide a request of one known descriptor in memory', 
   const bytes = bytesOf(() => service.decide(request, asker, decided));
   // What the rounds themselves allocate is a fraction of a byte.
   expect(Math.round(bytes)).toBeLessThanOrEqual(864);
+});
+
+it('allocates 1,064 bytes for a call of Redis with one hit, and for its reply', () => {
+  const ops = [newOperation(plainCounter('k', { perSecond: false }), 'k', 'add', 1, 60)];
+  const newPart = () => new CountPart();
+  const writer = new CommandWriter();
+  let reply: Reply;
+  const reader = new RespReader((read) => {
+    reply = read;
+  });
+  const replyBytes = Buffer.from('*1\r\n:5\r\n');
+  const flushTurn = new FlushTurn();
+  const answers = { flush: () => {} };
+  const done = () => flushTurn.schedule(answers);
+  const bytes = bytesOf(() => {
+    const batch = new Batch(newPart);
+    batch.add(ops, 0, 1, 'count', { callsLeft: 0, done });
+    batch.leaveOutAbandoned();
+    batch.pushArguments(writer);
+    last = writer.take();
+    flushTurn.begin();
+    reader.push(replyBytes, replyBytes.length);
+    batch.answer(reply, undefined as never);
+    finishBatch(batch);
+    flushTurn.end();
+  });
+  expect(ops[0]!.after).toBe(6);
+  expect(Math.round(bytes)).toBeLessThanOrEqual(1064);
 });

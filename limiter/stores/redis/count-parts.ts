@@ -68,6 +68,8 @@ export interface PlainCommands {
 /** `count`: by groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
 export type PartKind = 'count' | 'stop' | 'hold';
 
+const noRuns: readonly FoldedRun[] = [];
+
 /** Operations of many requests, folded by key. */
 export class CountPart implements CallPart {
   readonly kind = 'count';
@@ -78,7 +80,7 @@ export class CountPart implements CallPart {
   /** The runs by their keys, only from the second run on: most calls of a single request have one. */
   #byKey: Map<string, FoldedRun> | undefined;
   /** The runs, in the order of the script's keys. */
-  #sent: readonly FoldedRun[] = [];
+  #sent: readonly FoldedRun[] = noRuns;
   /** The number of runs that only add. */
   #additions = 0;
   /** The number of ops with a lease; from sending on, of runs with one. */
@@ -112,8 +114,12 @@ export class CountPart implements CallPart {
     if (run !== undefined) run.add(op);
     else if (room > 0 && this.#steps?.has(op.key) !== true) {
       const runs = this.#runs;
-      runs.push(new FoldedRun(op));
-      if (runs.length > 1) this.#nameLast();
+      // A list that begins with its first item reserves no further room.
+      if (runs.length === 0) this.#runs = [new FoldedRun(op)];
+      else {
+        runs.push(new FoldedRun(op));
+        this.#nameLast();
+      }
     } else return false;
     if (op.lease !== undefined) this.#leased += 1;
     return true;

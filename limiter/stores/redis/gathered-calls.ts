@@ -35,7 +35,8 @@ export class Batch implements SentCall {
   next: SentCall | undefined = undefined;
   /** The sender, set before a link sends the batch. */
   sender: BatchSender | undefined = undefined;
-  readonly requests: PendingSubmit[] = [];
+  /** Most calls of a single request have one request and one part. A list that begins with its first item reserves no further room. */
+  #requests: PendingSubmit[] = [];
   readonly #newPart: (kind: PartKind) => CallPart;
   #parts: CallPart[];
 
@@ -62,13 +63,19 @@ export class Batch implements SentCall {
       // One call takes any reservation, regardless of its number of counters.
       const room = isFirst ? Number.POSITIVE_INFINITY : this.#room();
       if (!part.add(ops, first, end, room)) return false;
-      this.#parts.push(part);
+      if (isFirst) this.#parts = [part];
+      else this.#parts.push(part);
     }
-    if (this.requests.at(-1) !== request) {
-      this.requests.push(request);
-      request.callsLeft += 1;
-    }
+    const requests = this.#requests;
+    if (requests.length === 0) this.#requests = [request];
+    else if (requests.at(-1) === request) return true;
+    else requests.push(request);
+    request.callsLeft += 1;
     return true;
+  }
+
+  get requests(): readonly PendingSubmit[] {
+    return this.#requests;
   }
 
   /** Whether it has several parts, so that Redis may reject it because of one of them. */
@@ -412,7 +419,7 @@ export class TurnGathering {
     this.#judge();
     const full = this.#full;
     const last = this.#open;
-    this.#full = [];
+    if (full.length > 0) this.#full = [];
     this.#open = undefined;
     for (const batch of full) calls.take(batch);
     if (last === undefined || calls.take(last)) return;

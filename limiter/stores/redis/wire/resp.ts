@@ -167,7 +167,8 @@ const maxNumberLength = 20;
 
 /** A list whose values are not complete. */
 interface OpenList {
-  readonly values: Reply[];
+  /** Most replies have one. A list that begins with it reserves no further room. */
+  values: Reply[];
   left: number;
   readonly outer: OpenList | undefined;
   readonly depth: number;
@@ -308,7 +309,8 @@ export class RespReader {
     if (this.#replyBytes > maxReplyBytes) return false;
     let whole = value;
     for (let list = this.#list; list !== undefined; list = list.outer) {
-      list.values.push(whole);
+      if (list.values.length === 0) list.values = [whole];
+      else list.values.push(whole);
       list.left -= 1;
       if (list.left > 0) {
         this.#list = list;
