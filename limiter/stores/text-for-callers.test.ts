@@ -31,6 +31,7 @@ describe('what a caller is shown of a failing store', () => {
     ['connect ECONNREFUSED 10.1.2.3:6379', 'connect ECONNREFUSED'],
     ['getaddrinfo EAI_AGAIN redis.internal', 'getaddrinfo EAI_AGAIN'],
     ['connect EACCES /run/redis/redis.sock', 'connect EACCES'],
+    ['failed to read file: /etc/weir/ca.pem', 'failed to read file: (path)'],
     ['Redis answered: MOVED 3999 10.1.2.3:6381', 'Redis answered: MOVED 3999 (address)'],
     [
       'Redis answered: ERR upstream cache-3.internal:6379 at 10.1.2.3 is down',

@@ -210,16 +210,13 @@ export class BreakerStore extends StoreDecorator {
 
   #arrive(flight: Flight): void {
     if (!flight.waiting) return;
-    const { ops } = flight;
     this.#flights.remove(flight);
     flight.waiting = false;
-    let answered = 0;
-    for (const op of ops) if (op.error === undefined) answered += 1;
-    if (answered < ops.length) {
+    if (flight.ops.some(hasFailed)) {
       this.#failed(flight);
       return;
     }
-    if (answered > 0) this.#state.heard = true;
+    if (flight.ops.length > 0) this.#state.heard = true;
     flight.done();
   }
 
@@ -309,7 +306,11 @@ export class BreakerStore extends StoreDecorator {
 
 /** Returns the error of the first op that failed. There is one. */
 function firstError(ops: readonly Operation[]): StoreError {
-  return ops.find((op) => op.error !== undefined)!.error!;
+  return ops.find(hasFailed)!.error!;
+}
+
+function hasFailed({ error }: Operation): boolean {
+  return error !== undefined;
 }
 
 function isWordOfStore({ error }: Operation): boolean {

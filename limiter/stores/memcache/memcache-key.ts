@@ -31,7 +31,7 @@ export function memcacheKey(key: string): string {
   const legal = Buffer.from(end < 0 ? key : key.slice(0, end));
   let kept = Math.min(legal.length, longestMemcachePrefix);
   // The cut is between characters: UTF-8 bytes that begin with 10 continue a character.
-  while (kept > 0 && kept < legal.length && (legal[kept]! & 0xc0) === 0x80) kept--;
+  while (((legal[kept] ?? 0) & 0xc0) === 0x80) kept--;
   return `${legal.toString('utf8', 0, kept)}~${hash('sha256', key)}`;
 }
 

@@ -51,6 +51,18 @@ describe('MemoryReservations', () => {
     expect(await store.notes!.recall('a')).toBeUndefined();
   });
 
+  it.each([
+    [0, 2, 'settled'],
+    [2, 0, 'settled'],
+    [1, 2, 'partial'],
+  ])('takes a commit of %i descriptors of a reservation of %i: %s', async (named, reserved, outcome) => {
+    const { store } = open();
+    const counters = () => countersOf([stem], { ttlMs: minuteMs, amount: 5 });
+    await submitCall(store, reserveCall({ id: 'a', descriptors: reserved, counters: counters() }));
+    const commit = settleCall({ id: 'a', descriptors: named, counters: counters() });
+    expect((await submitCall(store, commit)).outcome).toBe(outcome);
+  });
+
   it('remembers what was settled late as long as that', async () => {
     const { clock, reserve, settle } = open();
     await reserve('a');

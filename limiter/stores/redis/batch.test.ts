@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
+import { callAbandoned } from '../operation.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
 import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
+import { RedisErrors } from './wire/redis-error.ts';
+import { ReplyError } from './wire/resp.ts';
 
 const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
 
@@ -66,6 +69,47 @@ describe('CountPart', () => {
   });
 });
 
+describe('CountPart, answered', () => {
+  const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
+  const timeMicros = 1_800_000_000_000_000;
+  /** Sends the groups, and returns whether the part takes the reply for an answer. */
+  const answered = (reply: unknown, ...groups: ReturnType<typeof group>[]) => {
+    const part = new CountPart();
+    for (const ops of groups) part.add(ops, 0, ops.length, 99);
+    part.leaveOutAbandoned();
+    part.pushKeys([]);
+    part.pushArguments([]);
+    return part.answer(reply, errors);
+  };
+
+  it('knows which limits of which groups reservations may have filled', () => {
+    const groups = [group('a', 'b'), group('a', 'b'), group('c'), group('d')];
+    const held = Buffer.from('9 9 9 9 ');
+    expect(answered([held, timeMicros, Buffer.from('2 1 3 2 ')], ...groups)).toBe(true);
+    expect(groups.flat().map(({ key, mayReturn, hasExpired }) => [key, mayReturn, hasExpired])).toEqual([
+      ...['a', 'b', 'a', 'b'].map((key) => [key, key === 'b', false]),
+      ['c', false, true],
+      ['d', false, false],
+    ]);
+  });
+
+  const full = [9, new ReplyError('OOM command not allowed')];
+  it.each<[string, unknown, boolean]>([
+    ['a total', [3], true],
+    ['a total, and a report', [3, Buffer.from('1 1 ')], true],
+    ['a report with something before it', [3, Buffer.from('x1 1 ')], false],
+    ['a report with something behind it', [3, Buffer.from('1 1 x')], false],
+    ['a report and more', [3, Buffer.from('1 1 '), 4], false],
+    ['what a full Redis has', [full], true],
+    ['what a full Redis has, and no error', [[9, 9]], false],
+    ['what a full Redis has, and no total', [['x', full[1]]], false],
+    ['what a full Redis has, and more', [[...full, 1]], false],
+    ['no list', 3, false],
+  ])('takes or leaves %s', (_, reply, isAnswer) => {
+    expect(answered(reply, [counterOp({ key: 'k' })])).toBe(isAnswer);
+  });
+});
+
 describe('Batch', () => {
   const request = { callsLeft: 0, done: () => {} };
   const sectionsOf = (batch: Batch): string => {
@@ -95,6 +139,33 @@ describe('Batch', () => {
     add(batch, 'count', counterOp({ key: 'a' }));
     add(batch, 'count', counterOp({ key: 'b' }));
     expect(sectionsOf(batch)).toBe('count 1 4 stop 1 5 count 2 7 ');
+  });
+
+  it('leaves out those whose callers gave up, and their keys', () => {
+    const given = { abandoned: true };
+    const batch = newBatch();
+    const ops = (...keys: string[]) => group(...keys);
+    const gone = (...keys: string[]) => ops(...keys).map((op) => Object.assign(op, { caller: given }));
+    const left = [gone('a', 'b'), gone('c'), gone('d'), [counterOp({ key: 'e', caller: given })]];
+    const kept = [ops('f'), ops('a', 'b'), ops('a', 'b'), ops('c')];
+    for (const one of [kept[0]!, left[0]!, ...kept.slice(1), ...left.slice(1)]) add(batch, 'count', ...one);
+    expect(sectionsOf(batch)).toBe('one');
+    expect(left.flat().map(({ error }) => error)).toEqual(left.flat().map(() => callAbandoned));
+    const args: string[] = [];
+    batch.pushArguments(args);
+    expect(args.join(' ')).toBe('4 f a b c 0 0 fixed 9 1 1 1 60 1 2 1 2 60 1 60 1 1 1 1 60 1   0 bounded');
+    for (const op of kept.flat()) op.caller = given;
+    expect(batch.leaveOutAbandoned()).toBe(false);
+  });
+
+  it('takes no reply with another number of answers than it has parts', () => {
+    const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
+    const batch = newBatch();
+    add(batch, 'count', counterOp({ key: 'a' }));
+    add(batch, 'stop', counterOp({ key: 'a' }));
+    batch.pushArguments([]);
+    for (const reply of [[[1]], [[1], [2], [3]], 1]) expect(batch.answer(reply, errors)).toBe(false);
+    expect(batch.answer([[1], [2]], errors)).toBe(true);
   });
 
   it('names no more keys than one call may have', () => {

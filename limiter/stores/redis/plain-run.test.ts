@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { StoreError } from '../store-error.ts';
-import { applyPlainly, inParallel } from './plain-counting.ts';
+import { applyPlainly, inParallel, PlainCounting } from './plain-counting.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { RedisErrors } from './wire/redis-error.ts';
 import { ReplyError } from './wire/resp.ts';
@@ -202,6 +202,36 @@ describe('applyPlainly, when the server dies,', () => {
     expect(sent).toBeGreaterThan(1);
     for (let commands = 0; commands <= sent; commands += 1)
       expect((await livesAfter(hits, commands)).lives).not.toContain(undefined);
+  });
+});
+
+describe('PlainCounting', () => {
+  it('counts nothing on servers whose turn comes after the timeout, and knows that it did not', async () => {
+    let nowMs = 0;
+    const plain = new PlainCounting({
+      commands: {
+        ...scripted([]),
+        send: async (_key, name) => {
+          nowMs += 500;
+          return name === 'set' ? 'OK' : 1;
+        },
+        placeOf: (key) => key,
+      },
+      submit: () => {},
+      parallelism: 1,
+      timeoutMs: 1_000,
+      timedOut: () => errors.timedOut(),
+      monotonicMs: () => nowMs,
+    });
+    const ops = ['a', 'b'].map((key) => counterOp({ key }));
+    await plain.count(
+      ops.map((op) => new FoldedRun(op)),
+      [],
+    );
+    expect(ops.map(({ after, error }) => [after, error?.notCounted])).toEqual([
+      [1, undefined],
+      [0, true],
+    ]);
   });
 });
 

@@ -54,7 +54,8 @@ export function tallyKeyOf(name: string, { prefix }: Pick<ReservationNames, 'pre
 /** Returns what distinguishes a counter's window from its others: the digits at the end of its key. */
 function windowOf(key: string): string {
   let at = key.length;
-  while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;
+  // Before the first character there is no digit.
+  while (isDigit(key.charCodeAt(at - 1))) at -= 1;
   return key.slice(at);
 }
 

@@ -128,6 +128,7 @@ describe('OwnerBounds', () => {
     expect((await submitCall(store, lost)).outcome).toBe('unknown');
     expect(await store.notes!.note(noteOf('note', 'of it', minuteMs, a))).toBeUndefined();
     expect(await store.notes!.note(noteOf('note', 'of it', minuteMs, a))).toBe('of it');
+    expect(await store.notes!.recall('note')).toBe('of it');
     expect(await store.notes!.note(noteOf('other', 'of it', minuteMs, a))).toMatchObject({ of: 'domain' });
     expect((await reserve(store, a)).outcome).toBe('full');
   });
@@ -178,6 +179,19 @@ describe('OwnerBounds', () => {
     expect((await marker('beyond')).outcome).toBe('full');
     await settle('x');
     expect((await marker('beyond')).outcome).toBe('reserved');
+  });
+
+  it('takes the commit of a marker that another limiter made', async () => {
+    const { made } = limiters(2);
+    const [first, second] = made as [ReservingStore, ReservingStore];
+    const marker = { id: 'elsewhere', owner: a, isMarker: true };
+    const counters = () => countersOf(['1{elsewhere}'], { ttlMs: minuteMs, amount: 1 });
+    await submitCall(first, reserveCall({ ...marker, counters: counters() }));
+    expect((await submitCall(second, settleCall({ ...marker, counters: counters() }))).outcome).toBe(
+      'settled',
+    );
+    for (let i = 0; i < 3; i += 1) await reserve(second, a);
+    expect((await reserve(second, a)).outcome).toBe('full');
   });
 
   it('knows within a second what other limiters made', async () => {

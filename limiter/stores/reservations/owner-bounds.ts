@@ -66,7 +66,7 @@ export class OwnerBounds {
       store.submit(ops, countAll, () => {
         // The refusal of a limit says when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
-        const isFull = ops.every(hasAnswer) && call.outcome === 'refused' && !isRefused;
+        const isFull = isAnswered(ops) && call.outcome === 'refused' && !isRefused;
         if (isFull) call.outcome = 'full';
         call.full = isFull ? full : undefined;
         done();
@@ -74,7 +74,7 @@ export class OwnerBounds {
       return;
     }
     store.submit(ops, countAll, () => {
-      if (ops.every(hasAnswer)) {
+      if (isAnswered(ops)) {
         if (call.outcome === 'reserved')
           this.#add(owner, call.expiresAtMs + this.#remembersMs(call, ops), nowMs, weightOf(call.note));
         else if (call.outcome === 'full') call.full = call.full && this.#withRoom(call.full, owner);
@@ -92,7 +92,7 @@ export class OwnerBounds {
   ): void {
     store.submit(ops, countAll, () => {
       const { isMarker, settled, unknown, id } = call;
-      if (ops.every(hasAnswer)) {
+      if (isAnswered(ops)) {
         if (isMarker && settled === 'settled' && ops.some(isCharged)) this.#remove(owner);
         // The call is remembered, so that it is not charged again.
         if (!isMarker && settled === 'unknown' && unknown === 'charge' && id !== '')
@@ -193,8 +193,9 @@ function weightOf(note: string | undefined): number {
   return note === undefined ? 1 : Math.ceil(note.length / charactersOfOne);
 }
 
-function hasAnswer({ error }: Operation): boolean {
-  return error === undefined;
+/** Whether the store answered a call. Its operations fail together. */
+function isAnswered([first]: readonly Operation[]): boolean {
+  return first!.error === undefined;
 }
 
 function isCharged({ hold }: Operation): boolean {

@@ -18,7 +18,7 @@ const transientReplies = new Set([
 /** Turns every error of a connection and of Redis into a StoreError. */
 export class RedisErrors {
   readonly #timeoutMs: number;
-  readonly #password: string;
+  readonly #password: string | undefined;
   readonly #onReadOnly: (() => void) | undefined;
   readonly #onRejection: ((code: string, text: string) => void) | undefined;
 
@@ -33,7 +33,7 @@ export class RedisErrors {
     onRejection?: ((code: string, text: string) => void) | undefined;
   }) {
     this.#timeoutMs = options.timeoutMs;
-    this.#password = options.password ?? '';
+    this.#password = options.password || undefined;
     this.#onReadOnly = options.onReadOnly;
     this.#onRejection = options.onRejection;
   }
@@ -112,7 +112,7 @@ export class RedisErrors {
    */
   #scrub(text: string): string {
     const shown = text.replace(/,? with args beginning with.*/s, '');
-    if (this.#password === '' || !shown.includes(this.#password)) return shown;
+    if (this.#password === undefined || !shown.includes(this.#password)) return shown;
     // Asterisks in place of a short password, or of a word, would reveal it to readers who know the text around them.
     const [code = ''] = shown.split(' ', 1);
     const start = code.includes(this.#password) ? '' : `${code} `;
