@@ -67,7 +67,7 @@ const allowed: Record<string, string[]> = {
     'rules/review',
     'rules/table',
   ],
-  'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/yaml'],
+  'cli/envoy': ['cli/shared', 'rules', 'rules/proxy'],
   'cli/explain': [
     'cli/operate',
     'cli/shared',
@@ -81,15 +81,7 @@ const allowed: Record<string, string[]> = {
     'rules/table',
   ],
   'cli/forms': ['cli/shared', 'process/files', 'rules'],
-  'cli/init': [
-    'cli/envoy',
-    'cli/shared',
-    'process/files',
-    'process/log',
-    'rules',
-    'rules/proxy',
-    'rules/yaml',
-  ],
+  'cli/init': ['cli/envoy', 'cli/shared', 'process/files', 'process/log', 'rules', 'rules/proxy'],
   'cli/operate': [
     'cli/shared',
     'control-plane/kubernetes',
@@ -405,7 +397,6 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/reader',
-    'rules/review',
     'rules/table',
   ],
   'limiter/config-source/xds': [
@@ -417,7 +408,6 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/reader',
-    'rules/review',
     'rules/table',
   ],
   'limiter/decide': [
@@ -460,14 +450,7 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
   ],
-  'limiter/log': [
-    'limiter/stores/redis/wire',
-    'process/http',
-    'process/log',
-    'process/time',
-    'rules',
-    'rules/review',
-  ],
+  'limiter/log': ['limiter/stores/redis/wire', 'process/http', 'process/log', 'process/time', 'rules'],
   'limiter/operate': [
     'limiter/decide',
     'limiter/stats/registry',

@@ -2,7 +2,6 @@ import type { JsonObject } from '../../rules/model.ts';
 import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -15,6 +14,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import { yamlText } from '../shared/yaml-text.ts';
 import { type Conversion, convertRules, type Target, targets } from './converted-rules.ts';
 
 const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]

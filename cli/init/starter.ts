@@ -14,10 +14,10 @@ import {
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
 import { ruleFileValue, ruleValue } from '../../rules/write-rules.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
 import { perUnit } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import { yamlText } from '../shared/yaml-text.ts';
 
 export interface StarterAnswers {
   /** The keys of the limit. Several keys together have one limit for each combination. */

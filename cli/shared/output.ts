@@ -1,9 +1,9 @@
 /** Prints the results of commands: lines and tables for people, JSON or YAML for programs. */
 
 import type { JsonObject } from '../../rules/model.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { activeCharacters } from './active-characters.ts';
 import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
+import { yamlText } from './yaml-text.ts';
 
 /** `text` is for people: a table, if there is one. */
 export type OutputFormat = 'text' | 'json' | 'yaml';

@@ -11,11 +11,11 @@ import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { Containment } from './contained-files.ts';
 import { fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
 import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
+import { yamlText } from './yaml-text.ts';
 
 /** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {

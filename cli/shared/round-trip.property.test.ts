@@ -4,12 +4,12 @@ import { descriptorLevels, domainFields, limitFields, ruleFields } from '../../r
 import type { Rule, RuleSource } from '../../rules/model.ts';
 import type { textKind } from '../../rules/reader/read-manifests.ts';
 import { manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { rule } from '../../test/support/rule-builder.ts';
 import { resourcesToJson } from './json-resources.ts';
 import { readRuleTexts } from './read-rule-texts.ts';
+import { yamlText } from './yaml-text.ts';
 
 const source = fc.record({
   domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.max)),

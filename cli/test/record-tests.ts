@@ -7,10 +7,10 @@ import { SortWindow } from '../../replay/replay.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../../rules/model.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { openRecording } from '../replay/recording-lines.ts';
 import { readReplaySettings } from '../replay/replay-command.ts';
 import { timeText } from '../shared/output.ts';
+import { yamlText } from '../shared/yaml-text.ts';
 import { SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText, parseDescriptors, StepError } from './decision-steps.ts';
 

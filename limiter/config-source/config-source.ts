@@ -1,7 +1,7 @@
 import type { Override } from '../../rules/override.ts';
-import type { ReviewedLoad, RulesReview } from '../../rules/review/review-sources.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
+import type { ReviewedLoad, RulesReview } from './load-review.ts';
 
 /** The result of a good load. It replaces all rules of the load before it. */
 export interface LoadedRules {

@@ -2,8 +2,8 @@ import { extname } from 'node:path';
 import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText, systemErrorCode } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import { type ReviewOptions, reviewLoad } from '../../rules/review/review-sources.ts';
 import { brokenLoad, type FailedLoad, type MadeLoad, type RulesReviewOutcome } from './config-source.ts';
+import { type ReviewOptions, reviewLoad } from './load-review.ts';
 
 /** A load that runs in a thread. `Success` is the type of a good result. */
 export interface LoadThread<Success> {

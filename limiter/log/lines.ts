@@ -7,7 +7,6 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import { describeRule, limitTexts } from '../../rules/describe.ts';
 import type { Rule } from '../../rules/model.ts';
-import type { LoadWarning } from '../../rules/review/review-sources.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
 export {
@@ -178,9 +177,12 @@ export function moreLimitsWarned(log: Logger, further: number): void {
   log.warn('More limits have reached a threshold of warn_at than the limiter logs in a minute', { further });
 }
 
+/** What is odd about rules, with its place. */
+type PlacedFinding = Omit<RuleError, 'code' | 'path'> & Record<'rule' | 'hint', string | undefined>;
+
 /** Logged once while the warning lasts. */
-export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
-  const { rule, line, column, hint } = fields;
+export function ruleWarning(log: Logger, { source, text, ...more }: PlacedFinding): void {
+  const { rule, line, column, hint } = more;
   log.warn(`${source}: ${text}`, { rule, line, column, hint });
 }
 

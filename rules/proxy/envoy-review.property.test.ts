@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { yamlText } from '../../cli/shared/yaml-text.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules, entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
@@ -7,7 +8,6 @@ import type { JsonObject, Rule } from '../model.ts';
 import { explainDescriptor } from '../review/explain-descriptor.ts';
 import type { LocatedSource } from '../review/review-sources.ts';
 import { placedRules } from '../review/rule-level.ts';
-import { yamlText } from '../yaml/yaml-text.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { type EnvoyFinding, reviewEnvoy } from './envoy-review.ts';
 import { type KeySource, neededRateLimits } from './needed-rate-limits.ts';

@@ -3,7 +3,7 @@ import { wantedForm, whyUnassignable } from '../bucket-id.ts';
 import { countsRequests, limitLabel, limitWords, unitOfHits } from '../describe.ts';
 import { leaseText, maxLease, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
-import { compositeOf, type Limit, type Rule, type RuleSource } from '../model.ts';
+import { compositeOf, type Limit, type Rule, type RuleSource, rulesOfAllLevels } from '../model.ts';
 import { sharingField, sharingOddity } from '../sharing.ts';
 import { covers, maxAtOnce } from './limit-order.ts';
 import { type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
@@ -24,7 +24,7 @@ export function limitWarnings(
 ): RuleWarning[] {
   const names = limitNames([
     ...rules.map(({ rule }) => rule),
-    ...beside.flatMap(({ descriptors }) => rulesOf(descriptors)),
+    ...beside.flatMap(({ descriptors }) => [...rulesOfAllLevels(descriptors)].map(([rule]) => rule)),
   ]);
   const limits = rules.flatMap(placedLimits);
   const replaced = replacedNames(limits);
@@ -278,11 +278,6 @@ function wayFrom(start: string, end: string, next: ReadonlyMap<string, ReadonlyS
 
 function replacedPath({ path }: PlacedLimit, index: number): (string | number)[] {
   return [...path, 'replaces', index, 'name'];
-}
-
-/** The rules of all levels. */
-function rulesOf(rules: readonly Rule[]): Rule[] {
-  return rules.flatMap((rule) => [rule, ...rulesOf(rule.descriptors)]);
 }
 
 /** `isCounted`: whether the limit of that name is counted. Undefined if there is none. */

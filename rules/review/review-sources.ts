@@ -1,13 +1,7 @@
 /** Finds what is odd about rules that are loaded together. */
-import type { CounterKeys } from '../counter-keys.ts';
 import { compositeOf, type Rule, type RuleSource, rulesOnPath } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
-import {
-  type CollidingRule,
-  type CollisionPair,
-  type Collisions,
-  collidingCounters,
-} from './colliding-counters.ts';
+import type { CollidingRule, CollisionPair } from './colliding-counters.ts';
 import { limitWarnings } from './limit-warnings.ts';
 import {
   characterOutside,
@@ -187,122 +181,6 @@ export interface PlacedWarning extends Pick<RuleError, 'source' | 'text' | 'line
   hint: string;
 }
 
-/** The findings that a limiter reports about rules that it has loaded. */
-export interface RulesReview {
-  /** The first `maxListed`. */
-  warnings: LoadWarning[];
-  /** The number of all warnings. */
-  total: number;
-  /** Rules whose counters could meet in one key. Undefined if there are none, or if keys are unambiguous. */
-  collisions: CollisionsSummary | undefined;
-}
-
-export interface CollisionsSummary {
-  /** If it is equal, the findings are the same, even if lines have moved. */
-  identity: string;
-  /** The number of pairs: `7` or `at least 7`. */
-  count: string;
-  /** The first five findings in words, with their locations. */
-  first: string;
-}
-
-export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' | 'column'> {
-  /** If it is equal, the warning is the same, even if its lines have moved. */
-  identity: string;
-  /** The domain. Empty if the subject has none. */
-  domain: string;
-  /** The rule by keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
-  rule: string | undefined;
-  hint: string | undefined;
-}
-
-/** Chosen: more than people read. A limiter stores them until the next load. */
-const maxListed = 1_000;
-
-export interface ReviewedLoad {
-  sources: readonly LocatedSource[];
-  /** The problems that were reported while the files were read. */
-  warnings: readonly RuleError[];
-}
-
-export interface ReviewOptions {
-  counterKeys: CounterKeys;
-  /** The value of SANITIZE_DESCRIPTOR_METRIC_DOTS. */
-  sanitizeDescriptorMetricDots: boolean;
-}
-
-/** Only listed findings get places, because a place requires another parse. */
-export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: ReviewOptions): RulesReview {
-  const plain = sources.map(({ source }) => source);
-  const byName = new Map(plain.map((source) => [source.name, source]));
-  const found = meantWarnings(sources).filter(
-    ({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots,
-  );
-  const warnings = read.slice(0, maxListed).map((error) => {
-    return loadWarning(error, byName.get(error.source), error.path, [error.text]);
-  });
-  for (const warning of found.slice(0, maxListed - warnings.length)) {
-    const { source, path, text } = warning;
-    // The text that is shown may name lines of another rule.
-    const said = [text, ...path.slice(-2)];
-    warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, said));
-  }
-  const collisions =
-    options.counterKeys === 'compatible' ? meetingsSummary(collidingCounters(plain), sources) : undefined;
-  return { warnings, total: read.length + found.length, collisions };
-}
-
-/** `said`: the text that distinguishes it from others of its rule. */
-function loadWarning(
-  warning: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
-  rules: RuleSource | undefined,
-  path: readonly (string | number)[],
-  said: readonly unknown[],
-): LoadWarning {
-  const { code, source, text, line, column, hint } = warning;
-  const rule = ruleName(rules, path);
-  const identity = JSON.stringify([code, source, rule, ...said]);
-  return { identity, domain: rules?.domain ?? '', source, text, line, column, rule, hint };
-}
-
-/**
- * Returns the domains to review again if some have changed since a review of all domains. Undefined for all domains, if the
- * findings about the others may no longer hold. Compatible keys of a domain can equal those of another domain that begins in the
- * same way.
- */
-export function domainsToReview(
-  before: RulesReview,
-  {
-    changed,
-    all,
-    counterKeys,
-  }: { changed: ReadonlySet<string>; all: Iterable<string>; counterKeys: CounterKeys },
-): ReadonlySet<string> | undefined {
-  if (before.collisions !== undefined || before.total > before.warnings.length) return undefined;
-  if (counterKeys === 'unambiguous') return changed;
-  const beginnings = new Set([...changed].flatMap(keyBeginnings));
-  const related = [...all].filter(
-    (domain) => beginnings.has(domain) || keyBeginnings(domain).some((beginning) => changed.has(beginning)),
-  );
-  return new Set([...changed, ...related]);
-}
-
-/** Returns the domains whose keys can begin as those of this domain do: `a` and `a_b` for `a_b`. */
-function keyBeginnings(domain: string): string[] {
-  return domain.split('_').map((_, index, parts) => parts.slice(0, index + 1).join('_'));
-}
-
-/** A review of all, where `part` is that of some domains, and the one before holds for the others. */
-export function joinedReviews(
-  before: RulesReview,
-  part: RulesReview,
-  domains: ReadonlySet<string>,
-): RulesReview {
-  const kept = before.warnings.filter(({ domain }) => !domains.has(domain));
-  const warnings = [...kept, ...part.warnings].slice(0, maxListed);
-  return { warnings, total: kept.length + part.total, collisions: part.collisions };
-}
-
 /** Reviews sources that are loaded together. `beside`: see `reviewSources`. */
 export function placedWarnings(
   sources: readonly LocatedSource[],
@@ -333,39 +211,22 @@ export function collisionWarning(
  * Returns the text without places. `others`: rules beside the first that could collide with the second. `isComplete`: there are
  * no more such rules.
  */
-function collisionText(
+export function collisionText(
   { first, second }: CollisionPair,
   sources: readonly LocatedSource[],
   { others, isComplete } = { others: 0, isComplete: true },
 ): string {
   const nameOf = ({ source, path }: CollidingRule): string => {
     const { source: rules } = sources[source]!;
-    return `${ruleName(rules, path)} of domain ${rules.domain}`;
+    return `${ruleNames(rules, path)} of domain ${rules.domain}`;
   };
   const andOthers = others === 0 ? '' : ` and ${others} more`;
   const mayBeMore = isComplete ? '' : '; there may be more such rules';
   return `rule ${nameOf(second)} counts as ${second.keys}, which can be a key of rule ${nameOf(first)}${andOthers} as well${mayBeMore}`;
 }
 
-function meetingsSummary(
-  { pairs, count, isComplete }: Collisions,
-  sources: readonly LocatedSource[],
-): CollisionsSummary | undefined {
-  if (count === 0 && isComplete) return undefined;
-  const listed = pairs.slice(0, 5);
-  const counted = isComplete ? `${count}` : `at least ${count}`;
-  const shown = listed.map((pair) => {
-    const { source, line, column, text } = collisionWarning(pair, sources);
-    return `${source}${line === undefined ? '' : `:${line}:${column}`}: ${text}`;
-  });
-  return {
-    identity: JSON.stringify([counted, ...listed.map((pair) => collisionText(pair, sources))]),
-    count: counted,
-    first: shown.join('; '),
-  };
-}
-
-function placedWarning(warning: RuleWarning, sources: readonly LocatedSource[]): PlacedWarning {
+/** Returns a warning with its place and that of the other rule. */
+export function placedWarning(warning: RuleWarning, sources: readonly LocatedSource[]): PlacedWarning {
   const { code, hint, other } = warning;
   const { file, placeOf } = sources[warning.source]!;
   const place = placeOf(warning.path);
@@ -379,7 +240,11 @@ function placedWarning(warning: RuleWarning, sources: readonly LocatedSource[]):
   return { code, source: file, text, line: place?.line, column: place?.column, hint };
 }
 
-function meantWarnings(sources: readonly LocatedSource[], beside: readonly RuleSource[] = []): RuleWarning[] {
+/** Reviews sources without warnings about what may be intended. */
+export function meantWarnings(
+  sources: readonly LocatedSource[],
+  beside: readonly RuleSource[] = [],
+): RuleWarning[] {
   const plain = sources.map(({ source }) => source);
   return reviewSources(plain, beside).filter((warning) => !mayBeIntendedZero(warning, sources));
 }
@@ -395,7 +260,11 @@ function mayBeIntendedZero({ code, source, path }: RuleWarning, sources: readonl
   return value === undefined || value.line !== map?.line || value.column !== map.column;
 }
 
-function ruleName(source: RuleSource | undefined, path: readonly (string | number)[]): string | undefined {
+/** Returns the names of the rules on a path: `database_users.path`. Undefined if it leads to no rule. */
+export function ruleNames(
+  source: RuleSource | undefined,
+  path: readonly (string | number)[],
+): string | undefined {
   const names = rulesOnPath(source?.descriptors ?? [], path).map(compositeOf);
   return names.length === 0 ? undefined : names.join('.');
 }

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { yamlText } from '../../cli/shared/yaml-text.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject } from '../model.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
-import { yamlText } from '../yaml/yaml-text.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

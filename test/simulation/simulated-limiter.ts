@@ -2,6 +2,7 @@
 
 import { fromBinary } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { reviewLoad } from '../../limiter/config-source/load-review.ts';
 import type { LoadThread } from '../../limiter/config-source/load-thread.ts';
 import {
   type DiscoveryStream,
@@ -18,7 +19,6 @@ import type { StartLoadThread } from '../../limiter/config-source/xds/response-l
 import { XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import type { Override } from '../../rules/override.ts';
-import { reviewLoad } from '../../rules/review/review-sources.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { SimulatedProcess, type VirtualTime } from './virtual-time.ts';

@@ -37,7 +37,7 @@ export class LoadInPlace extends EventEmitter {
     await turn();
     try {
       const { loadRules } = await import('../../limiter/config-source/file/load-rules.ts');
-      const { reviewLoad } = await import('../../rules/review/review-sources.ts');
+      const { reviewLoad } = await import('../../limiter/config-source/load-review.ts');
       if (this.#hasEnded) return;
       const { outcome, reviewed } = loadRules(request);
       this.#report({ outcome, goesOn: reviewed !== undefined });

@@ -1,7 +1,6 @@
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
-import type { ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {
   type CompiledRules,
@@ -12,6 +11,7 @@ import {
   loadedRules,
   unplacedError,
 } from '../config-source.ts';
+import type { ReviewOptions } from '../load-review.ts';
 import {
   type LoadThread,
   type LoadThreadLimits,

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { FileBoundError, readBoundedFile } from '../../../process/files/bounded-file.ts';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { isTestFile, looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
-import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
+import type { ReviewedLoad, ReviewOptions } from '../load-review.ts';
 import { type FileLayout, type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
 /** Chosen: rule files with another extension are few and small, and any file may lie beside rules. */

@@ -7,11 +7,11 @@ import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3
 import { errorText, shortened } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
-import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/review-sources.ts';
 import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources, type SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
+import type { ReviewedLoad, ReviewOptions } from '../load-review.ts';
 import type { PartsToLoad } from './resource-set.ts';
 import type { RejectedRules } from './xds-session.ts';
 

@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { DeltaDiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { Entry, RuleSource } from '../../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
-import { type RulesReview, reviewLoad } from '../../../rules/review/review-sources.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
 import { overlappingRules, shortKey } from '../../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
+import { type RulesReview, reviewLoad } from '../load-review.ts';
 import { loadResources } from './load-resources.ts';
 import {
   claimableResources,

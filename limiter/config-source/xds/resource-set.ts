@@ -16,8 +16,8 @@ import {
 } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { rateLimitConfigTypeUrl, resourceHead } from '../../../rules/reader/resource.ts';
-import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/review-sources.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
+import { domainsToReview, joinedReviews, type RulesReview } from '../load-review.ts';
 
 export interface NamedResource {
   version: string;

@@ -3,7 +3,6 @@ import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../../process/time/pacing.ts';
 import type { Override } from '../../../rules/override.ts';
-import type { ReviewOptions } from '../../../rules/review/review-sources.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import {
@@ -14,6 +13,7 @@ import {
   type RulesReviewOutcome,
   unplacedError,
 } from '../config-source.ts';
+import type { ReviewOptions } from '../load-review.ts';
 import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
 import {
   AdsStream,
