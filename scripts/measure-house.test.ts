@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   type HouseLimits,
@@ -72,6 +73,18 @@ describe('the rows of the house', () => {
     expect(table).toMatch(/^lines after the redesigns +101 \(90 at the start\) +90 <- missed$/m);
     expect(table).toMatch(/^lines in the end +101 +100 <- missed$/m);
     expect(table).toMatch(/^source files +1 \(3 at the start\)$/m);
+  });
+
+  it('have a target for each measure in house.json', () => {
+    const targets = JSON.parse(
+      readFileSync(new URL('../house.json', import.meta.url), 'utf8'),
+    ) as HouseLimits;
+    const { request, ruleChange } = targets.walks;
+    const rows = [
+      ...houseRows(new Map([['rules/a.ts', 101]]), targets),
+      ...walkRows(request, ruleChange, targets),
+    ];
+    expect(tableOf(rows)).not.toContain('undefined');
   });
 });
 

@@ -1,5 +1,4 @@
-import { answerAll } from '../answer-all.ts';
-import { failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
+import { answerAll, failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
 import { type Notes, type OnceClaims, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import {

@@ -4,10 +4,9 @@
  * limiter cannot. If a node cannot be asked, its totals count as 0, and requests pass.
  */
 import type { Clock } from '../../../process/time/clock.ts';
-import { answerAll } from '../answer-all.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { maxTotal } from '../folded-run.ts';
-import { failAll, type Operation } from '../operation.ts';
+import { answerAll, failAll, type Operation } from '../operation.ts';
 import type { OnceClaims, Store, SubmitOptions } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { addCommand, GetCommand, versionCommand } from './command.ts';

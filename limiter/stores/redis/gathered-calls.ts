@@ -5,8 +5,7 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { answerAll } from '../answer-all.ts';
-import type { Operation } from '../operation.ts';
+import { answerAll, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
 import { severalSections } from './lua/program.ts';
@@ -36,7 +35,7 @@ export class Batch implements SentCall {
   /** The sender, set before a link sends the batch. */
   sender: BatchSender | undefined = undefined;
   /** Most calls of a single request have one request and one part. A list that begins with its first item reserves no further room. */
-  #requests: PendingSubmit[] = [];
+  requests: PendingSubmit[] = [];
   readonly #newPart: (kind: PartKind) => CallPart;
   #parts: CallPart[];
 
@@ -66,16 +65,12 @@ export class Batch implements SentCall {
       if (isFirst) this.#parts = [part];
       else this.#parts.push(part);
     }
-    const requests = this.#requests;
-    if (requests.length === 0) this.#requests = [request];
+    const { requests } = this;
+    if (requests.length === 0) this.requests = [request];
     else if (requests.at(-1) === request) return true;
     else requests.push(request);
     request.callsLeft += 1;
     return true;
-  }
-
-  get requests(): readonly PendingSubmit[] {
-    return this.#requests;
   }
 
   /** Whether it has several parts, so that Redis may reject it because of one of them. */
