@@ -13,7 +13,7 @@ of this machine, which need no credentials:
 
 export const controlPlaneCommand = commandOf(help, {}, async (flags) => {
   const stray = flags.positionals[0];
-  if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, "${stray}" is one`);
+  if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, found "${stray}"`);
   // The process does not wait for the event loop to end, because a stuck peer may hold connections open.
   process.exit(await runControlPlane({ env: process.env }));
 });

@@ -12,7 +12,7 @@ docs/settings.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it.
 
 export const limiterCommand = commandOf(help, {}, async (flags) => {
   const stray = flags.positionals[0];
-  if (stray !== undefined) throw new UsageError(`limiter takes no arguments, "${stray}" is one`);
+  if (stray !== undefined) throw new UsageError(`limiter takes no arguments, found "${stray}"`);
   // The process does not wait for the event loop to end, because a stuck peer may hold connections open.
   process.exit(await runLimiter({ env: process.env }));
 });

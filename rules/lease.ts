@@ -63,9 +63,9 @@ export function isLeased({ lease = 0 }: Pick<Rule, 'lease'>): boolean {
 
 /** Returns the effect of a change of the lease: its new value. */
 export function leaseChange({ lease, limits: [limit] }: Pick<Rule, 'lease' | 'limits'>): string {
-  if (lease === undefined) return 'limiters lease hits of it according to their settings';
+  if (lease === undefined) return 'limiters lease its hits according to their settings';
   const max = limit === undefined ? 0 : maxLease(lease, limit.requestsPerUnit);
   return max === 0
-    ? 'limiters lease no hits of it'
-    : `a limiter leases up to ${max} hits of it at a time, if LEASES is on`;
+    ? 'limiters lease none of its hits'
+    : `a limiter leases up to ${max} of its hits at a time, if LEASES is on`;
 }

@@ -23,7 +23,8 @@ export const callersCommand = commandOf(
     const [verb, name, stray] = flags.positionals;
     if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
     if (name === undefined) throw new UsageError('callers token needs the name of the caller');
-    if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
+    if (stray !== undefined)
+      throw new UsageError(`callers token takes one name, found another one: "${stray}"`);
     if (name === unknownCaller || name === anonymousCaller) {
       throw new UsageError(
         `the name "${name}" is reserved: statistics use it for callers that match no entry`,

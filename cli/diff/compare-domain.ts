@@ -302,9 +302,9 @@ function changedMeaning(
 
 /** Returns a note such as `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
 function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: CrossingEffect): string {
-  if (longerKey !== undefined) return `of requests with a longer key, such as '${longerKey}': ${note}`;
+  if (longerKey !== undefined) return `for requests with a longer key, such as '${longerKey}': ${note}`;
   const limits = other?.at(-1)?.limits ?? [];
-  if (other === undefined || limits.length === 0) return `of some of its requests: ${note}`;
+  if (other === undefined || limits.length === 0) return `for some of its requests: ${note}`;
   const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';
   const path = other.map((rule) => ruleName({ rule })).join(' > ');
   return `${verb} '${path}' (${limitsWords(limits)}): ${note}`;

@@ -80,7 +80,7 @@ describe('a comparison', () => {
       'another lease',
       [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }) })],
       [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }), lease: 20_000 })],
-      ['changed k [lease ->2%] same: a limiter leases up to 20 hits of it at a time, if LEASES is on'],
+      ['changed k [lease ->2%] same: a limiter leases up to 20 of its hits at a time, if LEASES is on'],
     ],
     [
       'reservations, marks and the name of its hits',
@@ -100,13 +100,13 @@ describe('a comparison', () => {
       'a lease that is forbidden',
       [rule({ key: 'k', rateLimit: limit(), lease: 500_000 })],
       [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
-      ['changed k [lease 50%>0] same: limiters lease no hits of it'],
+      ['changed k [lease 50%>0] same: limiters lease none of its hits'],
     ],
     [
       'a lease that is no longer its own',
       [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
       [rule({ key: 'k', rateLimit: limit() })],
-      ['changed k [lease 0>-] same: limiters lease hits of it according to their settings'],
+      ['changed k [lease 0>-] same: limiters lease its hits according to their settings'],
     ],
     [
       'other names of metrics alone',
@@ -184,7 +184,7 @@ describe('a comparison', () => {
         }),
       ],
       [
-        'added * [unit ->minute, requests_per_unit ->1] new: these requests had no limit, and are limited now | of some of its requests: these requests had no limit, and are limited now',
+        'added * [unit ->minute, requests_per_unit ->1] new: these requests had no limit, and are limited now | for some of its requests: these requests had no limit, and are limited now',
         "added * > b [] gone: takes requests from 'a > b=y' (1 per minute): these requests no longer have a limit",
       ],
     ],
@@ -193,7 +193,7 @@ describe('a comparison', () => {
       [rule({ key: 'k', value: '*', rateLimit: perMinute(5) }), rule({ key: 'k', rateLimit: perMinute(5) })],
       [rule({ key: 'k', rateLimit: perMinute(5) })],
       [
-        "removed k=* [unit minute>-, requests_per_unit 5>-] gone: of requests with a longer key, such as 'k_<any>': these requests no longer have a limit",
+        "removed k=* [unit minute>-, requests_per_unit 5>-] gone: for requests with a longer key, such as 'k_<any>': these requests no longer have a limit",
       ],
     ],
     [
@@ -204,7 +204,7 @@ describe('a comparison', () => {
       ],
       [rule({ key: 'a', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) })],
       [
-        "removed a=*x [unit minute>-, requests_per_unit 1>-] looser: these requests are unlimited now | now 'a' applies to them | of requests with a longer key, such as 'a_<any>': these requests no longer have a limit",
+        "removed a=*x [unit minute>-, requests_per_unit 1>-] looser: these requests are unlimited now | now 'a' applies to them | for requests with a longer key, such as 'a_<any>': these requests no longer have a limit",
       ],
     ],
     [

@@ -179,7 +179,7 @@ export class ExplainReport {
     const share = lease ?? this.#defaultLease;
     if (reserve !== undefined)
       return share === 0 ? [] : [{ text: 'leases: none, because limits with reservations are not leased' }];
-    const leaseWords = `up to ${maxLease} hits at a time, so at most ${maxLease} a limiter over limit too early`;
+    const leaseWords = `up to ${maxLease} hits at a time, so a limiter may report over limit up to ${maxLease} hits too early`;
     if (maxLease > 0) return [{ text: `leases with LEASES=on: ${leaseWords}` }];
     if (lease === 0) return [{ text: 'leases: none, as set in the rule' }];
     if (share === 0) return [];

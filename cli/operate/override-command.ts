@@ -137,7 +137,7 @@ function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[],
   if (given.length === 1 && only !== undefined) return only;
   const listed = names.map((name) => `--${name}`).join(', ');
   const found = given.length === 0 ? '' : `, and not ${given.map((name) => `--${name}`).join(' and ')}`;
-  throw new UsageError(`say ${what} by one of ${listed}${found}`);
+  throw new UsageError(`set ${what} with one of ${listed}${found}`);
 }
 
 function targetOf(flags: ParsedFlags): OverrideTarget {
@@ -206,7 +206,8 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 
 const listCommand = commandOf(listHelp, whereFlags, async (flags) => {
   const [domain, stray] = flags.positionals;
-  if (stray !== undefined) throw new UsageError(`override list takes one domain, "${stray}" is too many`);
+  if (stray !== undefined)
+    throw new UsageError(`override list takes one domain, found another one: "${stray}"`);
   const format = outputFormat(flags);
   return printOutcome(await targetOf(flags).list(domain), format, overridesText);
 });

@@ -33,7 +33,7 @@ export const topCommand = commandOf(
   { keys: { type: 'string' }, ...outputFlag, ...watchFlags, ...limiterFlags },
   async (flags) => {
     const [domain, stray] = flags.positionals;
-    if (stray !== undefined) throw new UsageError(`top takes one domain, "${stray}" is too many`);
+    if (stray !== undefined) throw new UsageError(`top takes one domain, found another one: "${stray}"`);
     const keys = wholeNumber(flags, 'keys', { default: 10, min: 1, max: 100 });
     const format = outputFormat(flags);
     const look = () =>

@@ -228,7 +228,9 @@ function readWanted(flags: ParsedFlags): Wanted {
   const against = flags.text('against') ?? (as === undefined ? undefined : rules);
   if (rules === undefined || from === undefined) throw new UsageError('replay needs rules and --from <file>');
   if (stray.length > 0)
-    throw new UsageError(`replay takes one set of rules and --against another, "${stray[0]}" is too many`);
+    throw new UsageError(
+      `replay takes one set of rules, and a second one with --against, found another one: "${stray[0]}"`,
+    );
   if ([rules, against, from].filter((path) => path === '-').length > 1) {
     throw new UsageError(
       as === undefined || flags.text('against') !== undefined

@@ -100,7 +100,7 @@ describe('Cluster', () => {
 
   it('says what is no list', async () => {
     const { cluster } = await clusterOf(() => ({ body: {} }));
-    await expect(things(cluster)).rejects.toThrow(/^http:\S+: the answer is no list$/);
+    await expect(things(cluster)).rejects.toThrow(/^http:\S+: the answer is not a list$/);
   });
 
   it.each([

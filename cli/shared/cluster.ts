@@ -138,7 +138,7 @@ export class Cluster {
           namespace,
           query: { ...query, labelSelector },
         });
-        if (!Array.isArray(items)) throw unreadable(`${this.#client.server}: the answer is no list`);
+        if (!Array.isArray(items)) throw unreadable(`${this.#client.server}: the answer is not a list`);
         for (const item of items) all.push(read(item));
         if (!metadata?.continue) return all;
         query = { limit: pageSize, continue: metadata.continue };

@@ -252,11 +252,11 @@ describe('overrides', () => {
 
   it('over a domain that has no rules are served, and say what comes of it', () => {
     expect(outcomeOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
-      'no RateLimitConfig has rules for the domain: it has no effect until one does',
+      'no RateLimitConfig has rules for the domain: it has no effect until one has',
     ]);
     const { requestsPerUnit: _, ...rest } = spec({ block: true });
     expect(outcomeOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([
-      'no RateLimitConfig has rules for the domain: it works by itself',
+      'no RateLimitConfig has rules for the domain: the override applies without one',
     ]);
   });
 

@@ -378,7 +378,7 @@ function endOf(
     effect.kind === 'block' ||
     effect.kind === 'shadow' ||
     (effect.kind === 'limit' && effect.unit !== undefined);
-  const then = worksAlone ? 'it works by itself' : 'it has no effect until one does';
+  const then = worksAlone ? 'the override applies without one' : 'it has no effect until one has';
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
 }
 

@@ -143,7 +143,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem' },
-      'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: that listener does not open without a token',
+      'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: the listener for the secret lookup does not open without a token',
     ],
     [
       { ...lookupInside, API_TOKEN: 'hunter2' },

@@ -126,7 +126,7 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
     [
       isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
       'API_TOKEN_FILE',
-      'is needed with API_TLS_CERT, or API_TOKEN is: that listener does not open without a token',
+      'is needed with API_TLS_CERT, or API_TOKEN is: the listener for the secret lookup does not open without a token',
     ],
     [
       hasToken && apiTlsCert === '' && settings.apiAllowPlain === false && isOffLoopback(apiHost),

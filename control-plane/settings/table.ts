@@ -182,7 +182,7 @@ const xds = {
     name: 'XDS_ALLOW_ANONYMOUS',
     kind: bool(),
     summary:
-      'Serve limiters without authentication, too, and each fleet to all of them. Off loopback, the control plane needs this or a way to authenticate limiters.',
+      'Also serve limiters without authentication. They can get the rules of every fleet. Off loopback, the control plane needs this or a way to authenticate limiters.',
   },
   xdsMaxStreams: {
     name: 'XDS_MAX_STREAMS',
@@ -330,7 +330,7 @@ const api = {
     needs: [withToken],
     kind: text(),
     summary:
-      'File with the certificate chain (PEM) of that listener, read again when it changes; empty: no TLS.',
+      'File with the certificate chain (PEM) of the listener for the secret lookup, read again when it changes; empty: no TLS.',
   },
   apiTlsKey: {
     name: 'API_TLS_KEY',
@@ -342,7 +342,7 @@ const api = {
     name: 'API_TOKEN',
     kind: text(),
     secret: true,
-    summary: 'Token for that listener, 16 characters or more. The listener opens only with a token.',
+    summary: 'Token for the secret lookup, at least 16 characters. The listener opens only with a token.',
   },
   apiTokenFile: {
     name: 'API_TOKEN_FILE',
@@ -354,7 +354,7 @@ const api = {
     needs: [withToken, { name: 'API_TLS_CERT', is: 'unset' }],
     kind: bool(),
     summary:
-      'Open that listener off loopback without TLS, although others can read token and secret on the network.',
+      'Open the secret lookup off loopback without TLS, although others can then read token and secret on the network.',
   },
 } as const satisfies SettingsTable;
 
@@ -376,7 +376,7 @@ const admission = needing(withAdmission, {
     needs: [fromCluster],
     kind: text(),
     summary:
-      'File with the certificate chain (PEM) of that listener, read again when it changes. The listener opens only with a certificate.',
+      'File with the certificate chain (PEM) of the listener for admission reviews, read again when it changes. The listener opens only with a certificate.',
   },
   admissionTlsKey: {
     name: 'ADMISSION_TLS_KEY',

@@ -89,7 +89,7 @@ describe('DirectorySource', () => {
     await eventually(() => expect(reported).toHaveLength(2), { intervalMs: 5 });
     expect(reported[1]).toMatch(/^file\.yaml/);
     expect(/is neither a rule file/.test(reported[1]!)).toBe(isForeign);
-    expect(/correct the file: nothing of it is in force/.test(reported[1]!)).toBe(!isForeign);
+    expect(/correct the file: none of its rules are in force/.test(reported[1]!)).toBe(!isForeign);
   });
 
   it('reads all manifests before it is listed', async () => {
@@ -146,7 +146,9 @@ describe('DirectorySource', () => {
         expect.stringMatching(
           /^c\.yaml: is neither a rule file .* nor a manifest .* move it out of the folder$/,
         ),
-        expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: nothing of it is in force`)),
+        expect.stringMatching(
+          new RegExp(`${wrong.source}.*; correct the file: none of its rules are in force`),
+        ),
         `d.yaml:1: default/shop-eu is already defined at a.yaml:1; this file is ignored: ${remedy}`,
       ],
     );

@@ -189,7 +189,7 @@ export class ManifestFiles {
       else duplicates.push(duplicate(manifest.place, key, first.place));
     }
     const meanwhile =
-      lastGood.size === 0 ? 'nothing of it is in force' : 'its last accepted rules stay in force';
+      lastGood.size === 0 ? 'none of its rules are in force' : 'its last accepted rules stay in force';
     const advice = remedy?.(meanwhile) ?? '';
     problems.push(...errors.map(({ place, text }) => ({ place, text: `${text}${advice}` })), ...duplicates);
     if (errors.length === 0) {

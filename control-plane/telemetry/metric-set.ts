@@ -79,7 +79,7 @@ function decisionMetrics(registry: Registry) {
     fleets: gauge(registry, 'fleets', 'Fleets that have at least one RateLimitConfig.'),
     fleetRules: gauge(registry, 'fleet_rules', 'Rules of a fleet, at all levels.', fleet),
     fleetSnapshotBytes: gauge(registry, 'fleet_snapshot_bytes', 'Size of the resources of a fleet.', fleet),
-    snapshotChanges: counter(registry, 'snapshot_changes_total', 'New versions of snapshots, of all fleets.'),
+    snapshotChanges: counter(registry, 'snapshot_changes_total', 'New versions of snapshots in all fleets.'),
     reconcileDuration: histogram(
       registry,
       'reconcile_duration_seconds',

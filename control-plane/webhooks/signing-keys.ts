@@ -81,7 +81,7 @@ export function parseSigningSecrets(text: string): string[] {
   const secrets = text.split(/\s+/).filter((part) => part !== '');
   if (secrets.length === 0) throw new SecretError('the signing secret is empty');
   if (secrets.length > maxSecrets) {
-    throw new SecretError(`there are ${secrets.length} signing secrets, the most is ${maxSecrets}`);
+    throw new SecretError(`there are ${secrets.length} signing secrets, the maximum is ${maxSecrets}`);
   }
   secrets.forEach((secret, index) => {
     const problem = secretProblem(secret);

@@ -79,7 +79,7 @@ callers:
     const { problems = [] } = readCallersFile(text);
     expect(problems.map(({ line, column, message }) => `${line}:${column}: ${message}`)).toEqual([
       '2:5: domains: is missing',
-      '2:11: name: "bad.name" is not a name, which has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
+      '2:11: name: "bad.name" is not a name: a name has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
       '3:25: uri: "no-uri": expected scheme://host/path, such as spiffe://prod.example/ns/edge/*',
       '3:33: unknown key "ip", expected uri, dns, cn',
       '4:19: rights: there is no right "everything", there are ask, refund, override, reserve, read, admin',

@@ -132,7 +132,7 @@ class CallersReader {
     if (name === undefined) return '';
     if (!callerName.test(name)) {
       const form = 'at most 63 letters, digits, `-` and `_`, and begins with a letter or digit';
-      this.#refuse([...path, 'name'], `name: ${quoted(name)} is not a name, which has ${form}`);
+      this.#refuse([...path, 'name'], `name: ${quoted(name)} is not a name: a name has ${form}`);
     } else if (name === unknownCaller || (name === anonymousCaller && anonymous === false)) {
       this.#refuse([...path, 'name'], `name: ${quoted(name)} is reserved for callers that match no entry`);
     }

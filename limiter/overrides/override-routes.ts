@@ -77,7 +77,7 @@ function list({ inForce, storeAdmin, clock }: OverrideParts, { query, actor }: A
     .filter(({ match }) => entries.length === 0 || isSameMatch(match, entries));
   const notes =
     storeAdmin.kind === 'memcache'
-      ? ['BACKEND_TYPE=memcache stores no overrides: the list has only those of files and objects']
+      ? ['BACKEND_TYPE=memcache stores no overrides: the list shows only overrides of files and objects']
       : [];
   // Stores return them in no order.
   return { lines: listLines({ inForce, clock }, shownOnes.toSorted(byAge), notes) };
@@ -122,7 +122,7 @@ function once(parts: OverrideParts, asked: Override, there: Override): ApiAnswer
   if (effectWords(asked.effect) !== effectWords(there.effect))
     throw new ApiProblem(
       409,
-      `the grant ${shown(there.id)} was given before, of ${effectWords(there.effect)}`,
+      `the grant ${shown(there.id)} already exists, with ${effectWords(there.effect)}`,
       {
         conflictsWith: jsonOf(parts, there),
       },

@@ -21,7 +21,7 @@ export const rows = {
     kind: integer({ min: 1, max: 315_360_000 }),
     default: defaultOverridesMaxSeconds,
     summary:
-      'Longest time until the end of an override by API or file. A permanent one has no end. Not in the Go service.',
+      'Maximum time until an override from the API or a file ends. Permanent overrides do not end. Not in the Go service.',
   },
   overridesPollIntervalMs: {
     name: 'OVERRIDES_POLL_INTERVAL',

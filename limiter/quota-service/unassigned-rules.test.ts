@@ -26,7 +26,7 @@ it('names the first of the rules that cannot be assigned, once while they stay',
   expect(said).toEqual([]);
   const found = {
     message:
-      'Rules cannot be assigned to quota clients: its limit counts other hits than requests, and quota clients count only requests',
+      'Rules cannot be assigned to quota clients: its limit counts hits other than requests, and quota clients count only requests',
     ...{ rules: 1, first: 'd.tokens', answer: 'deny' },
   };
   await unassigned.warn(tableOf(plain, tokens));

@@ -13,21 +13,22 @@ export const rows = needing(reserving, {
     name: 'BUDGET_MAX_RESERVATIONS',
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 10_000,
-    summary: 'Open reservations of one counter. The limiter rejects further ones. Not in the Go service.',
+    summary:
+      'Maximum number of open reservations of one counter. The limiter rejects further ones.  Not in the Go service.',
   },
   budgetMaxDomainReservations: {
     name: 'BUDGET_MAX_DOMAIN_RESERVATIONS',
     kind: integer({ min: 1, max: 1_000_000_000 }),
     default: 1_000_000,
     summary:
-      'Reservations of one domain in the store, open or remembered (BUDGET_RECORD_TTL). The limiter rejects further ones, which hold nothing. Not in the Go service.',
+      'Maximum number of reservations of one domain in the store, open or remembered (BUDGET_RECORD_TTL). The limiter rejects further ones.  Not in the Go service.',
   },
   budgetMaxCallerReservations: {
     name: 'BUDGET_MAX_CALLER_RESERVATIONS',
     kind: integer({ min: 1, max: 1_000_000_000 }),
     default: 1_000_000,
     summary:
-      'The same for one caller of CALLERS_FILE, in all its domains. The limiter rejects further ones, which hold nothing. Not in the Go service.',
+      'Maximum number of reservations of one caller of CALLERS_FILE in all its domains, open or remembered. The limiter rejects further ones.  Not in the Go service.',
   },
   budgetRecordTtlMs: {
     name: 'BUDGET_RECORD_TTL',

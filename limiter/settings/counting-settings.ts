@@ -89,7 +89,7 @@ export const requestSettings = {
     kind: integer({ min: 1, max: 65_536 }),
     default: defaultRequestLimits.maxDescriptors,
     summary:
-      'Descriptors that a request may have. A request with more gets the answer of `REQUEST_TOO_LARGE`, and the limiter counts nothing of it. Not in the Go service.',
+      'Descriptors that a request may have. A request with more gets the answer of `REQUEST_TOO_LARGE`, and the limiter does not count it. Not in the Go service.',
   },
   requestMaxEntries: {
     name: 'REQUEST_MAX_ENTRIES',

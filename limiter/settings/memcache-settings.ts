@@ -58,7 +58,7 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
     name: 'MEMCACHE_TLS_CLIENT_KEY',
     needs: overTls,
     kind: text(),
-    summary: 'PEM file with its key.',
+    summary: "PEM file with the key of the limiter's certificate.",
   },
   memcacheTlsCaCert: {
     name: 'MEMCACHE_TLS_CACERT',

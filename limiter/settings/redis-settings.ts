@@ -56,7 +56,8 @@ const addressRows = {
     name: 'REDIS_AUTH',
     kind: text(),
     secret: true,
-    summary: '`password` or `user:password`. Takes precedence over credentials in `REDIS_URL`. Empty: none.',
+    summary:
+      'Credentials of Redis, `password` or `user:password`. They take precedence over credentials in `REDIS_URL`. Empty: none.',
   },
   redisSentinelAuth: {
     name: 'REDIS_SENTINEL_AUTH',
@@ -64,7 +65,7 @@ const addressRows = {
     kind: text(),
     secret: true,
     summary:
-      'The same for the sentinels. Takes precedence over credentials of the first sentinel in `REDIS_URL`.',
+      'Credentials of the sentinels, `password` or `user:password`. They take precedence over credentials of the first sentinel in `REDIS_URL`.',
   },
   redisTimeoutMs: {
     name: 'REDIS_TIMEOUT',
@@ -136,7 +137,7 @@ const tlsSettings = needing(overTls, {
   redisTlsClientKey: {
     name: 'REDIS_TLS_CLIENT_KEY',
     kind: text(),
-    summary: 'PEM file with its key.',
+    summary: "PEM file with the key of the limiter's certificate.",
   },
   redisTlsCaCert: {
     name: 'REDIS_TLS_CACERT',
@@ -213,7 +214,7 @@ function perSecondRows(): PerSecondRows {
         { name: 'REDIS_PERSECOND', is: [true] },
       ],
       ...(key === 'redisUrl' ? { default: '/var/run/nutcracker/ratelimitpersecond.sock' } : {}),
-      summary: `As \`${row.name}\`${remarks[key as keyof StoreRows] ?? ''}.`,
+      summary: `Same as \`${row.name}\`${remarks[key as keyof StoreRows] ?? ''}.`,
     },
   ]);
   return Object.fromEntries(rows) as PerSecondRows;

@@ -26,7 +26,7 @@ describe('headerPairs', () => {
     ['a:1,b:http://x', 'part 2 has not exactly one colon'],
     [':x', 'part 1 has a name with other characters than letters, digits and _.-'],
     ['a: x, b:y', 'part 2 has a name with other characters than letters, digits and _.-'],
-    ['a:\u00e4', 'part 1 has a value with other characters than those of ASCII'],
+    ['a:\u00e4', 'part 1 has a value with characters other than ASCII'],
   ])('refuses "%s" without showing it', (text, problem) => {
     expect(schema.safeParse(text).error?.issues.map(({ message }) => message)).toEqual([
       `name:value,name2:value2; ${problem}`,

@@ -15,7 +15,7 @@ export function headerPairs(): SettingKind<Pairs> {
         return 'has a name with other characters than letters, digits and _.-';
       }
       const isAscii = /^[\x20-\x7e]*$/.test(value);
-      return isAscii ? undefined : 'has a value with other characters than those of ASCII';
+      return isAscii ? undefined : 'has a value with characters other than ASCII';
     },
     kept: (name, value) => [name.toLowerCase(), value],
   });

@@ -103,7 +103,7 @@ export const xdsSettings = needing([fromXds], {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
     needs: overTls,
     kind: text(),
-    summary: 'PEM file with its key.',
+    summary: "PEM file with the key of the limiter's certificate.",
   },
   xdsTlsCa: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',

@@ -18,7 +18,7 @@ import { HttpConnection, type RequestMemory, unwatched } from './http-connection
 /** Reasons for closing a connection, or refusing a request on it, and their texts. */
 export const httpRejectionTexts = {
   too_many_connections:
-    'the maximum number of connections is open, and this one was idle or unfinished longest of the address with most of them',
+    'the maximum number of connections is open: of the address with most connections, this one was idle or unfinished for longest',
   too_many_bytes: 'it used most of the memory that all connections may use for unfinished work',
   too_many_pieces: 'its body arrived in too many pieces',
   too_many_header_bytes: 'the line and headers of its request are longer than 32 KiB',

@@ -39,6 +39,6 @@ export function shutdownLines(log: Logger): ShutdownListener {
 
 /** For a file that programs import but that was passed to Node: without this line it would end silently, as if it had succeeded. */
 export function reportNotRun(file: string, command: string): void {
-  process.stderr.write(`${file} does not start by itself: run "bin/weir ${command}" instead\n`);
+  process.stderr.write(`${file} cannot be started directly: run "bin/weir ${command}" instead\n`);
   process.exitCode = 2;
 }

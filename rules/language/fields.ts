@@ -253,7 +253,7 @@ export const limitFields = {
   hitsUnit: {
     kind: 'unitOfHits',
     forQuotaClients: {
-      unassignable: 'its limit counts other hits than requests, and quota clients count only requests',
+      unassignable: 'its limit counts hits other than requests, and quota clients count only requests',
     },
     change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,

@@ -12,7 +12,12 @@ import { ManifestReader } from './manifest-reader.ts';
 
 const rows = {
   ...overrideFields,
-  id: { kind: 'text', max: 128, description: 'Where it is no object.', example: 'raise-shop' },
+  id: {
+    kind: 'text',
+    max: 128,
+    description: 'ID of the override, unless it is an object.',
+    example: 'raise-shop',
+  },
 } as const;
 const table = fieldTable(FieldPlace.FILE, rows);
 const names = namesOf(rows).join(', ');

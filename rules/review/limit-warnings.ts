@@ -161,7 +161,7 @@ function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   );
   if (first === undefined || other === undefined) return [];
   const { source, path } = first.one;
-  const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both charges both the same number`;
+  const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both adds the same number to both`;
   const hint =
     'give each descriptor its own amount in /v1/reserve and /v1/commit; other calls ask for one of the two';
   const where = { source, path: [...path, ...first.path] };

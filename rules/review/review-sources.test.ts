@@ -215,7 +215,7 @@ describe('a review', () => {
       ],
       [
         'mixed-hits-units descriptors.0.rate_limits.1: counts tokens beside a limit that counts requests: a request charges the same number to both',
-        "mixed-hits-units descriptors.2.descriptors.0.rate_limit: counts bytes, and 'a' counts tokens: a request with descriptors for both charges both the same number",
+        "mixed-hits-units descriptors.2.descriptors.0.rate_limit: counts bytes, and 'a' counts tokens: a request with descriptors for both adds the same number to both",
       ],
     ],
     [

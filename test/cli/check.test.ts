@@ -268,7 +268,7 @@ descriptors:
       return stdout.match(/(?<=warning: ).+(?= \[never-assigned\])/g);
     };
     const idle = [
-      expect.stringMatching(/^assign: exact has no effect: its limit counts other hits than requests/),
+      expect.stringMatching(/^assign: exact has no effect: its limit counts hits other than requests/),
       'assign: exact has no effect: a token bucket always refills',
     ];
     const all = '2 rules have limits that cannot be assigned: requests of quota clients for them are';

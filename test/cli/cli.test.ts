@@ -38,7 +38,7 @@ describe('weir', () => {
     expect([status, stdout, stderr]).toEqual([
       2,
       '',
-      `${file} does not start by itself: run "bin/weir ${command}" instead\n`,
+      `${file} cannot be started directly: run "bin/weir ${command}" instead\n`,
     ]);
   });
 
@@ -46,8 +46,8 @@ describe('weir', () => {
     [[], 'weir: no command given'],
     [['frobnicate'], 'weir: there is no command "frobnicate"'],
     [['constructor'], 'weir: there is no command "constructor"'],
-    [['limiter', 'now'], 'weir: limiter takes no arguments, "now" is one'],
-    [['control-plane', 'now'], 'weir: control-plane takes no arguments, "now" is one'],
+    [['limiter', 'now'], 'weir: limiter takes no arguments, found "now"'],
+    [['control-plane', 'now'], 'weir: control-plane takes no arguments, found "now"'],
     [['ask', '-nope'], "weir: Unknown option '--nope'"],
     [['ask', '-dial_string', ''], 'weir: --dial-string is host:port, not ""'],
     [

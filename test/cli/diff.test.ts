@@ -46,7 +46,7 @@ describe('weir diff', () => {
     });
     expect(runWeir(['diff', before!, after!]).stdout).toBe(`~ d: k
     lease: LEASE_SHARE -> 2%
-    same: a limiter leases up to 2 hits of it at a time, if LEASES is on
+    same: a limiter leases up to 2 of its hits at a time, if LEASES is on
 1 change: 1 same
 `);
   });

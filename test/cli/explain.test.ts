@@ -153,7 +153,7 @@ d: message=b
     const leases = (key: string, ...flags: string[]) =>
       explained(key, ...flags).stdout.match(/leases.*/)?.[0];
     const words = (max: number) =>
-      `leases with LEASES=on: up to ${max} hits at a time, so at most ${max} a limiter over limit too early`;
+      `leases with LEASES=on: up to ${max} hits at a time, so a limiter may report over limit up to ${max} hits too early`;
     expect(leases('k0')).toBeUndefined();
     const half = setting('LEASES=on', 'LEASE_SHARE=0.5%');
     expect(leases('k0', ...half)).toBe(words(50));

@@ -283,7 +283,10 @@ descriptors:
   it.each([
     [[], 'replay needs rules and --from <file>'],
     [['examples/rules'], 'replay needs rules and --from <file>'],
-    [['a', 'b', '--from', 'c'], 'replay takes one set of rules and --against another, "b" is too many'],
+    [
+      ['a', 'b', '--from', 'c'],
+      'replay takes one set of rules, and a second one with --against, found another one: "b"',
+    ],
     [['-', '--from', '-'], 'only one of them can be "-", standard input'],
     [['a', '--from', 'b', '--top', 'x'], '--top is a whole number from 0 to 100000, not "x"'],
     [

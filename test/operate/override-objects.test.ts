@@ -72,12 +72,12 @@ spec:
 describe('weir override', () => {
   const reason = ['--reason', 'x'];
   it.each([
-    [['--for', '2h', ...reason], 'say what to do by one of --limit, --unlimited, --shadow, --block'],
+    [['--for', '2h', ...reason], 'set what to do with one of --limit, --unlimited, --shadow, --block'],
     [
       ['--block', '--limit', '3', '--for', '2h', ...reason],
-      'say what to do by one of --limit, --unlimited, --shadow, --block, and not --limit and --block',
+      'set what to do with one of --limit, --unlimited, --shadow, --block, and not --limit and --block',
     ],
-    [['--block', ...reason], 'say how long by one of --for, --until, --permanent'],
+    [['--block', ...reason], 'set how long with one of --for, --until, --permanent'],
     [['--block', '--for', '2h'], 'give a reason with --reason'],
     [
       ['--limit', 'x', '--for', '2h', ...reason],
