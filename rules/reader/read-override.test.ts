@@ -94,6 +94,11 @@ describe('readOverride', () => {
       ],
     ],
     [
+      'a misspelled effect, which is not missing as well',
+      { ...bare, for: '1h', requests_per_unit: 5 },
+      ["requests_per_unit: is no field of an override, did you mean 'requestsPerUnit'?"],
+    ],
+    [
       'two effects',
       { ...good, block: true },
       [

@@ -3,7 +3,7 @@ import { overrideFields } from '../language/fields.ts';
 import { effectFields, endFields, FieldPlace, fieldTable, namesOf } from '../language/tables.ts';
 import { type Entry, isObject, type Unit, unitFromText, type Written } from '../model.ts';
 import type { Override, OverrideEffect, OverrideOrigin } from '../override.ts';
-import { formatManifestError, quoted, type RuleError, RuleErrorList } from '../rule-error.ts';
+import { formatManifestError, meantBy, quoted, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
 import { readDocument } from '../yaml/document.ts';
 import { type DocumentPath, valuePlacer } from '../yaml/places.ts';
@@ -20,7 +20,7 @@ const rows = {
   },
 } as const;
 const table = fieldTable(FieldPlace.FILE, rows);
-const names = namesOf(rows).join(', ');
+const fieldNames: readonly string[] = namesOf(rows);
 
 /** The form of an id that a person chose. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
@@ -40,14 +40,25 @@ export function readOverride(value: unknown, origin: OverrideOrigin): OverrideRe
   const reader = new ManifestReader([], true);
   const written = reader.read(table, value);
   const problems: OverrideProblem[] = reader.problems.map(({ code, path, text }) => {
-    const list = path.length === 1 ? `an override: ${names}` : 'an entry: key and value';
-    return { path, text: code === 'unknown-key' ? `is no field of ${list} are` : text };
+    return { path, text: code === 'unknown-key' ? unknownField(path) : text };
   });
   if (!isObject(value)) return { problems };
   // `unlimited: false` has no effect.
   const has = (field: string): boolean => value[field] != null && value[field] !== false;
-  const override = new Check(written, has, origin, problems).override();
+  // Beside an unknown field, a missing effect or end may only be misspelled.
+  const isSpelled = reader.unknown.every((path) => path.length > 1);
+  const override = new Check(written, has, origin, problems, isSpelled).override();
   return problems.length === 0 ? { override } : { problems };
+}
+
+function unknownField(path: DocumentPath): string {
+  const [owner, known] = path.length === 1 ? ['an override', fieldNames] : ['an entry', ['key', 'value']];
+  const meant = meantBy(String(path.at(-1)), known);
+  const hint =
+    meant === undefined
+      ? `: ${known.join(known.length === 2 ? ' and ' : ', ')} are`
+      : `, did you mean '${meant}'?`;
+  return `is no field of ${owner}${hint}`;
 }
 
 /** Checks the combination of the fields of an override. */
@@ -56,17 +67,20 @@ class Check {
   readonly #has: (field: string) => boolean;
   readonly #origin: OverrideOrigin;
   readonly #problems: OverrideProblem[];
+  readonly #isSpelled: boolean;
 
   constructor(
     written: Written<typeof rows>,
     has: (field: string) => boolean,
     origin: OverrideOrigin,
     problems: OverrideProblem[],
+    isSpelled: boolean,
   ) {
     this.#written = written;
     this.#has = has;
     this.#origin = origin;
     this.#problems = problems;
+    this.#isSpelled = isSpelled;
   }
 
   override(): Override {
@@ -84,6 +98,12 @@ class Check {
 
   #report(path: DocumentPath, text: string): void {
     this.#problems.push({ path, text });
+  }
+
+  /** Reports that not exactly one of some fields is written. */
+  #reportCount(text: string, said: readonly string[]): void {
+    if (said.length > 0) this.#report([], `${text}, found ${said.join(' and ')}`);
+    else if (this.#isSpelled) this.#report([], `${text}, found none`);
   }
 
   #rejectBlank(text: string | undefined, ...path: DocumentPath): void {
@@ -116,8 +136,7 @@ class Check {
     const { requestsPerUnit = 0, grant = 1 } = this.#written;
     const said = effectFields.filter(this.#has);
     const [field] = said;
-    if (said.length !== 1)
-      this.#report([], `must have exactly one of ${effectFields.join(', ')}, found ${listed(said)}`);
+    if (said.length !== 1) this.#reportCount(`must have exactly one of ${effectFields.join(', ')}`, said);
     const unit = this.#unit(field);
     if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit, unit };
     if (field === 'grant') return { kind: 'grant', hits: grant };
@@ -149,7 +168,7 @@ class Check {
     const [field] = said;
     if (said.length !== 1 || !possible.includes(field!)) {
       const needed = possible.length === 1 ? possible[0] : `exactly one of ${possible.join(', ')}`;
-      this.#report([], `must have ${needed}, found ${listed(said)}`);
+      this.#reportCount(`must have ${needed}`, said);
       return undefined;
     }
     if (field === 'permanent') return undefined;
@@ -193,10 +212,6 @@ class Check {
     }
     return endsMs;
   }
-}
-
-function listed(fields: readonly string[]): string {
-  return fields.length === 0 ? 'none' : fields.join(' and ');
 }
 
 export interface OverrideFileOptions {
