@@ -173,7 +173,7 @@ export class Grants {
 
   /**
    * Takes in a report. Returns how many of the hits can belong to these grants, how many could not have been used, and how many are
-   * given back. `most`: hits that the client may have used of another limiter's grants. `windowMs`: the start of the windows that
+   * given back. `max`: hits that the client may have used of another limiter's grants. `windowMs`: the start of the windows that
    * still count.
    */
   report(

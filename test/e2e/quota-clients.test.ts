@@ -1,9 +1,13 @@
 /** What quota clients get of a real limiter: by whose rights, by which rules, within which bounds, and what is counted of it. */
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { QuotaClient } from '../support/quota-client.ts';
@@ -213,5 +217,22 @@ describe('quota clients', () => {
     await answerFor(client, 'name=y', 'allow');
     await change('DELETE', '/v1/overrides?id=s');
     await answerFor(client, 'name=y', tokens);
+  });
+});
+
+describeWithServer('quota clients over TLS', opensslProgram, (openssl) => {
+  it('get assignments as over plain connections', async () => {
+    const authority = createAuthority(openssl, temporaryFolder(), 'authority');
+    const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
+    const limiter = await serve({
+      GRPC_SERVER_USE_TLS: 'true',
+      GRPC_SERVER_TLS_CERT: server.certFile,
+      GRPC_SERVER_TLS_KEY: server.keyFile,
+    });
+    const channel = credentials.createSsl(readFileSync(authority.caFile));
+    const client = new QuotaClient(limiter.ports.grpc, {}, channel);
+    onTestFinished(() => client.close());
+    client.report('edge', { 'name=x': { denied: 1 } });
+    await answerFor(client, 'name=x', tokens);
   });
 });

@@ -1,6 +1,7 @@
 /** A quota client that reports what a test says, and remembers what it is sent. */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
+  type ChannelCredentials,
   Client,
   type ClientDuplexStream,
   credentials,
@@ -29,8 +30,12 @@ export class QuotaClient {
   readonly #client: Client;
   readonly #stream: ClientDuplexStream<Buffer, Buffer>;
 
-  constructor(port: number, metadata: Readonly<Record<string, string>> = {}) {
-    this.#client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+  constructor(
+    port: number,
+    metadata: Readonly<Record<string, string>> = {},
+    channel: ChannelCredentials = credentials.createInsecure(),
+  ) {
+    this.#client = new Client(`127.0.0.1:${port}`, channel, {
       'grpc.use_local_subchannel_pool': 1,
     });
     const sent = new Metadata();
