@@ -11,10 +11,12 @@ import { type AssignmentQuery, type FoundAssignments, findAssignments } from './
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
 import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
-import { ReportTurns, turnMs } from './report-turns.ts';
+import { ReportTurns } from './report-turns.ts';
 
 /** Chosen: the number of buckets that one turn of the event loop forgets. */
 const bucketsOfTurn = 100;
+/** Chosen: the time that a tick takes of a turn. An answer on a new connection waits for several turns. */
+const turnMs = 0.5;
 /** Chosen: orders wait no longer than this for further ones of the same tick. */
 const heldMs = 50;
 

@@ -20,7 +20,7 @@ export interface ReportTaker {
 /** Chosen: a message that begins may have this many reports again, so that few messages are spread over two turns, */
 const reportsOfTurn = 128;
 /** but takes no longer than this: an answer on a new connection waits for several turns. */
-export const turnMs = 2;
+const turnMs = 2;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
 const maxBytes = 20_000_000;
 

@@ -223,7 +223,7 @@ describe('quota clients', () => {
 describeWithServer('quota clients over TLS', opensslProgram, (openssl) => {
   it('get assignments as over plain connections', async () => {
     const authority = createAuthority(openssl, temporaryFolder(), 'authority');
-    const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
+    const server = authority.issue({ name: 'server', alternativeNames: 'DNS:localhost' });
     const limiter = await serve({
       GRPC_SERVER_USE_TLS: 'true',
       GRPC_SERVER_TLS_CERT: server.certFile,

@@ -37,6 +37,7 @@ export class QuotaClient {
   ) {
     this.#client = new Client(`127.0.0.1:${port}`, channel, {
       'grpc.use_local_subchannel_pool': 1,
+      'grpc.ssl_target_name_override': 'localhost',
     });
     const sent = new Metadata();
     for (const [name, value] of Object.entries(metadata)) sent.set(name, value);
