@@ -30,7 +30,7 @@ interface Traffic {
   attack: number;
   /** Requests that a source sends at once, on average; 1 is a Poisson process. */
   burst: number;
-  /** What a refused source does: it goes on as before, or is blocked for so many minutes, as by Cloudflare while it goes on. */
+  /** What a rejected source does: it goes on as before, or is blocked for so many minutes, as by Cloudflare while it goes on. */
   blockedMinutes: number;
 }
 

@@ -87,7 +87,7 @@ export async function measureLatency(options: LatencyOptions): Promise<LatencyFi
   }
 }
 
-/** In one step: a file half written would be refused. */
+/** In one step: a file half written would be rejected. */
 function writeRules(folder: string, text: string): void {
   writeFileSync(`${folder}.new`, text);
   renameSync(`${folder}.new`, join(folder, 'bench.yaml'));

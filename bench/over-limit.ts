@@ -1,4 +1,4 @@
-/** What a refused hit costs Redis beside an allowed one: the same calls to one limiter, in turns, by the CPU of Redis alone. */
+/** What a rejected hit costs Redis beside an allowed one: the same calls to one limiter, in turns, by the CPU of Redis alone. */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
@@ -39,7 +39,7 @@ export interface OverLimitOptions {
   runs: number;
 }
 
-/** All loads in each run, allowed and refused next to each other. */
+/** All loads in each run, allowed and rejected next to each other. */
 export async function measureOverLimit(options: OverLimitOptions): Promise<OverLimitFigures[]> {
   const calls = { allowed: callsOf(hits.allowed, options), refused: callsOf(hits.refused, options) };
   const measured = loads.map(({ name }) => ({ name, allowed: [] as number[], refused: [] as number[] }));
@@ -86,7 +86,7 @@ export function overLimitLine({ target }: { target: string }, figures: readonly 
   return `${target}, CPU of Redis for a refused hit to an allowed one, target ${maxToAllowed}: ${all.join(', ')}`;
 }
 
-/** Loads under which refused hits cost more than they may, in words. */
+/** Loads under which rejected hits cost more than they may, in words. */
 export function costlyOverLimit(figures: readonly OverLimitFigures[]): string[] {
   return figures.flatMap(({ load, ratio }) =>
     ratio > maxToAllowed

@@ -7,7 +7,7 @@ const tokenKey = 'weir-token';
 const retryMs = 2_000;
 const timeoutMs = 15_000;
 
-/** What `/v1` refuses, in its words. Status 0: nothing answered. */
+/** What `/v1` rejects, in its words. Status 0: nothing answered. */
 export class Problem extends Error {
   /** @param {number} status @param {string} detail @param {Record<string, any>} members */
   constructor(status, detail, members = {}) {

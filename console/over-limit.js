@@ -1,4 +1,4 @@
-/** Who was refused, by which rule, with what counts: the memory of this limiter. */
+/** Who was rejected, by which rule, with what counts: the memory of this limiter. */
 import { query } from './api.js';
 import {
   answered,

@@ -37,7 +37,7 @@ export function meter(used, limit) {
   return html`<svg class="meter ${standing}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="6" rx="3"/><rect width=${Math.max(share * 100, used > 0 ? 3 : 0)} height="6" rx="3"/></svg>`;
 }
 
-/** An answer that is not there yet, or was refused; else what becomes of it. @param {import('./api.js').Held} held @param {(value: any) => any} draw */
+/** An answer that is not there yet, or was rejected; else what becomes of it. @param {import('./api.js').Held} held @param {(value: any) => any} draw */
 export function answered(held, draw) {
   const { value, problem } = held;
   return html`${problem === undefined || problem.status === 0 || problem.status === 401 ? nothing : refusal(problem, value !== undefined)}
@@ -83,7 +83,7 @@ export const submitted = (take) => (/** @type {SubmitEvent} */ event) => {
 };
 
 /**
- * A change asks once. Says what will happen; when it is confirmed, does it, and stays open with the words of a refusal.
+ * A change asks once. Says what will happen; when it is confirmed, does it, and stays open with the words of a rejection.
  * @param {object} question
  * @param {string} question.title
  * @param {unknown} question.says

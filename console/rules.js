@@ -1,4 +1,4 @@
-/** The rules as a tree: what each allows, how often it is asked, whom it refuses most. */
+/** The rules as a tree: what each allows, how often it is asked, whom it rejects most. */
 import { query } from './api.js';
 import { answered, badge, html, notes, nothing } from './parts.js';
 import { addressOf } from './shell.js';

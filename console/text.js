@@ -120,7 +120,7 @@ export function countedName(limit) {
   return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
-/** The limit of a counter or a refusal, with what its hits are where they are no requests. @param {any} of */
+/** The limit of a counter or of requests over limit, with the unit of its hits if they are not requests. @param {any} of */
 export const limitWithUnit = ({ limit, hitsUnit }) => `${number(limit)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
 
 /** `calendar month (Europe/Zurich, from day 15)`. @param {any} calendar */

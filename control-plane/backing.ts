@@ -53,7 +53,7 @@ export interface Backing {
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
   recordEvent(event: RecordedEvent): void;
-  /** See `ReplicaLease.confirm`. Undefined if nobody else can know anything newer. */
+  /** See `ReplicaLease.confirm`. Undefined if no other replica can know anything newer. */
   confirm?(then: () => void): void;
   /** Stores these parts, again after failures, if this replica may write. */
   share(parts: Partial<StoredState>): void;

@@ -14,7 +14,7 @@ import {
 } from './rule-tallies.ts';
 import { VirtualLimiter } from './virtual-limiter.ts';
 
-/** The domain's requests, and those that were refused. */
+/** The domain's requests, and those that were rejected. */
 export interface DomainTally {
   requests: number;
   readonly limited: Times;

@@ -147,7 +147,7 @@ function definitionText({ names, description, spec, status, columns, selectableF
       kind: { type: 'string', description: names.kind },
       metadata: { type: 'object' },
       spec,
-      // So that older and newer control planes can write on it: server-side apply refuses a field that no schema knows.
+      // So that older and newer control planes can write on it: server-side apply rejects a field that no schema knows.
       status: { ...status, 'x-kubernetes-preserve-unknown-fields': true },
     },
   };

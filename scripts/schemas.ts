@@ -70,7 +70,7 @@ function cleaned(schema: Schema): Schema {
     delete result['anyOf'];
     result['type'] = ['integer', 'string'];
   }
-  // The API server leaves it to the control plane to refuse a unit beside a window in all cases.
+  // The API server leaves it to the control plane to reject a unit beside a window in all cases.
   if ((result['oneOf'] as Schema[] | undefined)?.some(isOfUnit)) result['not'] = required('unit', 'window');
   const isClosed = result['type'] !== 'object' || result['properties'] === undefined;
   return isClosed || 'additionalProperties' in result ? result : { ...result, additionalProperties: false };
@@ -129,7 +129,7 @@ function nested(schema: Schema): Schema {
   };
 }
 
-/** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
+/** Fields of rule files that readers take as written where they are null: what they then hold is rejected, or nobody means it. */
 const neverNull = [
   'rate_limits',
   'reserve',

@@ -1,6 +1,6 @@
 /**
  * One library under load, in a process of its own: `node bench/library/load.ts <library> <modules> <port> <open calls> <ms>`.
- * Fixed windows of a minute, 1,000 keys, nothing is refused. Prints decisions, CPU and latencies as JSON.
+ * Fixed windows of a minute, 1,000 keys, nothing is rejected. Prints decisions, CPU and latencies as JSON.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -34,7 +34,7 @@ export async function diagnose(
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
 
 /**
- * A server of TLS 1.3 refuses a certificate after the client's part of the handshake. Its alert is lost when it closes with
+ * A server of TLS 1.3 rejects a certificate after the client's part of the handshake. Its alert is lost when it closes with
  * bytes of ours unread, so it gets this long to send it.
  */
 const alertMs = 200;

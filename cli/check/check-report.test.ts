@@ -89,7 +89,7 @@ describe('kinds of what limiters accept', () => {
       }
     ).runs[0]!.tool.driver.rules;
     const accepted: readonly string[] = warningKinds;
-    // These are kinds of what limiters refuse, too, and errors then.
+    // These are kinds of what limiters reject, too, and errors then.
     const both = ['duplicate-domain', 'misplaced-key', 'unreadable'];
     const ofEnvoy = new Map(
       rowsOf('| finding | severity | description |', 'envoy.md').map((row) => {

@@ -112,7 +112,7 @@ export class Crossings {
     });
   }
 
-  /** The rule at the end of a path on the other side, and those below it, as far as they are found and refuse. */
+  /** The rule at the end of a path on the other side, and those below it, as far as they are found and reject. */
   #limited(path: Rule[]): Rule[][] {
     const rule = path.at(-1)!;
     const traits = limitedRule(rule);

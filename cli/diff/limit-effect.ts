@@ -17,10 +17,10 @@ export type Effect =
   | 'looser'
   /** The limit is stricter for some requests and looser for others. */
   | 'mixed'
-  /** The same requests are refused; what counts or reports them may be called otherwise. */
+  /** The same requests are rejected; what counts or reports them may be called otherwise. */
   | 'same';
 
-/** A limit that refuses nothing any more: it became unlimited, or is in shadow mode. */
+/** A limit that rejects nothing any more: it became unlimited, or is in shadow mode. */
 export type Passing = 'unlimited' | 'shadow';
 
 export interface RuleChange {

@@ -59,7 +59,7 @@ export function entryTexts(entries: readonly Entry[]): string[] {
   return entries.map(({ key, value }) => `${key}=${value}`);
 }
 
-/** Formats the window of a counter or a refusal: `5m`, `month@Europe/Zurich@15`. */
+/** Formats the window of a counter or a rejection: `5m`, `month@Europe/Zurich@15`. */
 export function windowOf({ seconds, calendar }: Json): string {
   return calendar === undefined ? durationText(seconds ?? 0) : calendarText(calendar);
 }

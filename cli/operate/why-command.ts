@@ -104,7 +104,7 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
   return `no limiter remembers such a request over limit. They remember:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }
 
-/** Formats a refusal in sentences for people. */
+/** Formats a rejection in sentences for people. */
 function rejectionText(refusal: Json): string {
   const {
     at,

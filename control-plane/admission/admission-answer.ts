@@ -185,7 +185,7 @@ export function readReview(body: Uint8Array): AdmissionRequest | { problem: stri
   return { problem: `not an AdmissionReview: ${issue?.path.join('.')}: ${issue?.message}` };
 }
 
-/** The body of the answer. `reason` of a refusal becomes that of the error that kubectl prints. */
+/** The body of the answer. `reason` of a rejection becomes that of the error that kubectl prints. */
 export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
   const response = answer.allowed
     ? { uid, allowed: true, warnings: answer.warnings }

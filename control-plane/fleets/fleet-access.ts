@@ -72,7 +72,7 @@ export function readAccess(
   return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
 }
 
-/** Returns what is wrong with the object by itself, regardless of namespaces. */
+/** Returns the problems of the object alone, regardless of namespaces. */
 export function accessProblem(fleet: FleetObject): string | undefined {
   return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
 }

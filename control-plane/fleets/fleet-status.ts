@@ -1,4 +1,4 @@
-/** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
+/** The status of a RateLimitFleet: counts, and the limiters that reject rules; the counts that no object carries. */
 import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';

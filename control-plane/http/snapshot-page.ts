@@ -149,7 +149,7 @@ function acceptedFormat(accept: string): 'json' | 'text' {
 
 /** One fleet. Its rows are made while they are read, so that a page is written in slices. */
 export interface FleetPage {
-  /** The numbers of what follows in the rows; `version` is null before the first complete list. */
+  /** The totals of the following rows; `version` is null before the first complete list. */
   head: { fleet: string; version: string | null; rules: number; bytes: number };
   resources: Iterable<ResourceRow>;
   limiters: Iterable<LimiterRow>;

@@ -94,7 +94,7 @@ export function unreachable(server: string, cause: unknown): ApiError {
   });
 }
 
-/** An answer that is not what was asked for; a proxy may have given it. */
+/** An answer of another kind than requested; a proxy may have given it. */
 export function unreadable(message: string, cause?: unknown): ApiError {
   return new ApiError({ status: 0, reason: 'Unreadable', message, cause });
 }

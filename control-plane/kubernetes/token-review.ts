@@ -25,7 +25,7 @@ export interface TokenUser {
   podUid?: string;
 }
 
-/** The user, or why the token is nobody's. Rejects with an ApiError when the server does not say. */
+/** The user, or why the token belongs to no user. Rejects with an ApiError if the server gives no answer. */
 export async function reviewToken(
   client: Pick<KubernetesApi, 'request'>,
   { token, audience }: { token: string; audience: string },

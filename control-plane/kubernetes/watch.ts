@@ -80,7 +80,7 @@ export interface WatchListener {
   reachable(): void;
   /** Called when the API server starts or stops to answer with 401 or 403 in a way that may pass by itself. */
   doubtful?(isDoubtful: boolean): void;
-  /** An object that cannot be read; what was read of it before stays. */
+  /** An object that cannot be read. Its last readable version stays in use. */
   skipped(key: string, reason: string): void;
 }
 

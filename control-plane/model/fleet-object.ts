@@ -1,4 +1,4 @@
-/** A RateLimitFleet, and what it says of who should be there. */
+/** A RateLimitFleet, and the limiters that it says should be connected. */
 import type { FleetSpec, FleetStatusModel } from './object-models.ts';
 import type { Reason } from './reasons.ts';
 

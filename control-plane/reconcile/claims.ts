@@ -185,7 +185,7 @@ interface ClaimedDomain {
   holders: DomainHolders;
 }
 
-/** A domain that nobody holds in the end may be among `places`. */
+/** `places` may include a domain that no object holds in the end. */
 export interface ResolvedClaims {
   uids: ReadonlySet<string>;
   places: ReadonlySet<Readonly<ClaimedDomain>>;

@@ -420,7 +420,7 @@ export class Decider {
     return claims;
   }
 
-  /** Returns what is said now of objects of which something else was said. */
+  /** Returns the new outcomes of objects whose outcome changed. */
   #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
     const { uids, places } = this.#settled.settle(claims);
     this.#served.serve(places, (claim) => {

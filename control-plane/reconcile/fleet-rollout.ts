@@ -159,7 +159,7 @@ export interface ConnectedLimiter {
   /** True if it has no rules in force at all. */
   hasNothing: boolean;
   capabilities: Capabilities;
-  /** The newest snapshot that it refused since it accepted one. `resources`: what of it, where it has the rest in force. */
+  /** The newest snapshot that it rejected since it accepted one. `resources`: the rejected part, if the rest is in force. */
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
     | undefined;

@@ -61,7 +61,7 @@ function since(number: number, traits: Partial<FirstSnapshot> = {}): FirstSnapsh
   return { number, ms: 0, needs: [], ...traits };
 }
 
-/** `2/3`, then who refused, who is too old and who has not answered. */
+/** `2/3`, then who rejected, who is too old and who has not answered. */
 function said({ total, inForce, refused, tooOld, pending }: RolloutProgress): string {
   const refusals = refused.items.map(({ name, message }) => `${name}: ${message}`);
   const old = tooOld.items.map(({ name }) => `${name} too old`);

@@ -299,7 +299,7 @@ export class LimiterView {
     return gone;
   }
 
-  /** The limiter at an endpoint that nobody is connected from; undefined: none is expected there. */
+  /** The limiter at an endpoint without a connection. Undefined if no limiter is expected there. */
   #absentAt(
     endpoint: Endpoint,
     {

@@ -410,7 +410,7 @@ export function grantEnd(
   return endOfWindow(limit, createdMs);
 }
 
-/** The window that it was given in; of other algorithms a window's length after. */
+/** The end of the grant: the end of its window, or one window length later for other algorithms. */
 function endOfWindow(limit: Limit, createdMs: number): number {
   const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;

@@ -78,7 +78,7 @@ export interface StoredConfigMap extends ConfigMap {
   resourceVersion: string;
 }
 
-/** The most bytes of one ConfigMap's values, before base64: the API server refuses more than 1 MiB, keys included. */
+/** The most bytes of one ConfigMap's values, before base64: the API server rejects more than 1 MiB, keys included. */
 export const maxConfigMapBytes = 1_000_000;
 
 /** The value of one ConfigMap, or of several together. */

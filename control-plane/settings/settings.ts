@@ -176,7 +176,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
   ]);
 }
 
-/** A host that was refused by itself is neither. */
+/** A host that was rejected itself is neither. */
 function isOffLoopback(host: string | undefined): boolean {
   return host !== undefined && !isLoopback(host);
 }

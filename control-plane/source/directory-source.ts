@@ -182,7 +182,7 @@ export class DirectorySource implements ObjectSource {
     return hasChanged;
   }
 
-  /** The manifests of this class. Every control plane rejects a manifest whose class is no text. */
+  /** The manifests of this class. Every control plane rejects a manifest whose class is not a text. */
   #manifests(): FileManifest[] {
     const { className } = this.#options;
     return this.#files.manifests.filter(({ spec }) => (classNameOf(spec) ?? className) === className);

@@ -27,7 +27,7 @@ export interface ObjectSource {
 }
 
 export interface SourceListener {
-  /** The first complete list is in: from now on what is missing is not there. Comes once. */
+  /** The first complete list has arrived: from now on, an object that is not in the world does not exist. Reported once. */
   listed(): void;
   /** An own status write is in `objects` now, and nothing else has changed. */
   statusShown(): void;
@@ -346,7 +346,7 @@ function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | u
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** The newest of those that are no control plane of ours. */
+/** The newest writer that is not one of our control planes. */
 function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): string | undefined {
   const writers = managedFields.filter(
     ({ subresource, manager }) => subresource === 'status' && manager !== undefined && manager !== ownManager,

@@ -120,7 +120,7 @@ class Doorkeeper {
     this.#refusals.close();
   }
 
-  /** The right token is never slowed, so nobody can lock its holder out. */
+  /** The right token is never slowed, so no other client can lock its holder out. */
   admit(request: IncomingMessage, response: ServerResponse, token: string): boolean {
     response.setHeader('Cache-Control', 'no-store');
     const { authorization } = request.headers;

@@ -27,7 +27,7 @@ describe('parseSigningSecrets', () => {
     [`${secret(24)}!`, `the signing secret ${base64}`],
     [`whsec_${Buffer.alloc(32, 255).toString('base64url')}`, `the signing secret ${base64}`],
     [`${secret(24)} nope`, 'signing secret 2 must begin with whsec_'],
-    [[1, 2, 3, 4, 5].map((n) => secret(24, n)).join(' '), 'there are 5 signing secrets, the most is 4'],
+    [[1, 2, 3, 4, 5].map((n) => secret(24, n)).join(' '), 'there are 5 signing secrets, the maximum is 4'],
   ])('refuses %j', (text, problem) => {
     expect(signingSecretProblem(text)).toBe(problem);
   });

@@ -4,7 +4,7 @@
  *
  * State of the world: each response has everything, and a request names the version that is in force.
  * Incremental: a response has what is different from what the limiter was sent over this stream, and resources have versions.
- * What was reported counts as such whatever became of it: a limiter that refuses something keeps what it was sent beside what it has
+ * What was reported counts as such whatever became of it: a limiter that rejects something keeps what it was sent beside what it has
  * in force, and tries it again with the next response. Envoy's xDS protocol, "Incremental xDS".
  */
 import { hash } from 'node:crypto';

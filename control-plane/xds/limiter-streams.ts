@@ -222,7 +222,7 @@ const habitMs = 60_000;
 interface Departure {
   report: LimiterReport;
   atMs: number;
-  /** The time until which it counts. 0 if it does not. */
+  /** The time until which the stream counts. 0 if it does not count. */
   untilMs: number;
 }
 

@@ -57,7 +57,7 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? named(value) : undefined;
 }
 
-/** A copy: what it was read from may be a long request of which nothing else is needed. */
+/** A copy, because the value may be part of a long request that is not needed any more. */
 function named(value: string): string {
   return Buffer.from(plainText(value, longestName)).toString();
 }

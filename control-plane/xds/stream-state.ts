@@ -9,11 +9,11 @@ export interface SnapshotAnswer {
  * Decides what one stream of a limiter gets next, and what its requests mean. Pure: it takes and returns versions.
  *
  *   waiting ──subscribe──> settled ──send──> in flight ──accept──> settled
- *                             ^                  └──────refuse───────┘
+ *                             ^                  └──────reject───────┘
  *
  * - One response is in flight at a time. Versions offered meanwhile replace each other: only the newest one is due.
  * - Nothing is due before a version was offered: an empty answer would mean no limits.
- * - A version is due once. One that was refused becomes due again only after another one was sent, or when the limiter asks.
+ * - A version is due once. One that was rejected becomes due again only after another one was sent, or when the limiter asks.
  * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
  *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
  */

@@ -291,7 +291,7 @@ describe('the report of a limiter', () => {
     await eventually(() => expect(onlyLimiter(running)?.refusal).toBeDefined());
     client.fallSilent();
     client.reconnect();
-    // It now claims version 2 with the nonce of version 2, which it refused.
+    // It now claims version 2 with the nonce of version 2, which it rejected.
     await eventually(() => expect(client.received).toHaveLength(3));
     expect(client.acceptedVersion).toBe(v2.version);
     expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: undefined, refusal: undefined });

@@ -107,7 +107,7 @@ export class AccountedLimit implements ClaimSums {
     return true;
   }
 
-  /** Returns the window of a time. A counter without end has windows of its own for this. */
+  /** Returns the window of a time. For a counter that never ends, the account has its own windows. */
   #windowAt(atMs: number, nowMs: number): SharedWindow {
     const epochMs = this.#times.epochOf(atMs);
     const window = this.terms.windowAt(epochMs);

@@ -52,7 +52,7 @@ export interface GivenRedis {
 
 interface RedisStoreParts {
   flushTurn: FlushTurn;
-  /** Called when the server refuses scripts or leases. */
+  /** Called when the server rejects scripts or leases. */
   onScriptsRejected: () => void;
   /** Replaces a connection to the address of the settings. */
   given?: GivenRedis;

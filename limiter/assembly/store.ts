@@ -1,7 +1,7 @@
 /**
  * Opens the store that the settings name, and the decorators before it. A request passes them in this order, if they are configured:
  *
- * 1. `ReservingStore`, only for calls about reservations, bounds their owners, and returns expired amounts before hits are refused.
+ * 1. `ReservingStore`, only for calls about reservations, bounds their owners, and returns expired amounts before hits are rejected.
  * 2. `LocalFallbackStore` counts hits in memory that the store could not count (STORE_FAILURE_MODE).
  * 3. Decorators of capabilities (`aroundStore`), the first of their list innermost: `LeaseStore` answers hits that a lease covers. It
  *    is outside of the breaker, so that leases are spent while Redis is unavailable.
@@ -100,7 +100,7 @@ export function openStore(
   return { ...guardedStore, reservations: reserving(context, store, onCorrected) };
 }
 
-/** Bounds the reservations of one domain or one caller, and returns expired amounts before hits are refused. */
+/** Bounds the reservations of one domain or one caller, and returns expired amounts before hits are rejected. */
 function reserving(
   { settings, clock }: LimiterContext,
   store: Store,
@@ -182,7 +182,7 @@ function withBreaker(
 }
 
 /**
- * STORE_FAILURE_MODE=local works around all stores together; the service implements the other modes. With `allow`, a store that refuses
+ * STORE_FAILURE_MODE=local works around all stores together; the service implements the other modes. With `allow`, a store that rejects
  * scripts would let limits that need them pass permanently. That is not an outage, so only these limits are counted here.
  */
 function withLocalFallback(context: LimiterContext, opened: OpenedStore): OpenedStore {

@@ -26,7 +26,7 @@ export function newRequestRates(perSecond: readonly (number | undefined)[], nowM
   return rates;
 }
 
-/** The caller goes on with what it had: a file that is written often gives nobody more. */
+/** The caller keeps its remaining requests, so that frequent writes of the file give no caller more. */
 export function carryRate(
   from: { rates: RequestRates; index: number },
   to: { rates: RequestRates; index: number },

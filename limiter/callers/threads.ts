@@ -125,7 +125,7 @@ interface PlainListener {
   setting: string;
 }
 
-/** The listeners where others than this machine, and its sockets, may see what is sent. */
+/** The listeners whose traffic leaves this machine, so that others may read it. */
 function inPlainText(settings: CallersSettings): PlainListener[] {
   const { grpcHost, grpcPort, grpcServerUseTls, grpcUds, httpHost, httpPort, httpServerUseTls } = settings;
   const found: PlainListener[] = [];

@@ -53,7 +53,7 @@ export interface MainContext<Settings> extends CapabilityContext<Settings> {
 export interface MainPart {
   /** Routes of `/v1` on the debug listener. They `report` each change. */
   routes?(report: ReportChange): ApiRoute[];
-  /** Admits operators; undefined: everybody who is not kept out otherwise. */
+  /** Admits operators. Undefined admits everybody whom nothing else rejects. */
   readonly gate?: OperatorGate;
   /** Pages of the debug listener. */
   readonly pages?: DebugPages;
@@ -98,7 +98,7 @@ export interface ThreadPart {
   aroundServer?(store: Store, name: 'store' | 'per_second_store'): Store;
   /** Decorates the store that counts, outside circuit breakers. */
   aroundStore?(store: Store): Store;
-  /** Called when the store's server refuses scripts or leases, so that features that need them must end. */
+  /** Called when the store's server rejects scripts or leases, so that features that need them must end. */
   storeRejectsScripts?(): void;
   /** Admits callers at the two listeners; undefined: every caller that reaches them. */
   readonly gate?: CallerGate;

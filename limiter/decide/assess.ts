@@ -115,7 +115,7 @@ export function assessRefund(threshold: Threshold, after: number, into: Assessme
   into.remaining = Math.max(0, threshold.capacity - after);
 }
 
-/** Assesses hits with a bound that this limit refused: `after` is what is used without them. */
+/** Assesses hits with a bound that this limit rejected: `after` is what is used without them. */
 export function assessOverLimit(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
   into.over = true;

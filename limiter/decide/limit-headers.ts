@@ -177,7 +177,7 @@ function freeName(name: string, taken: Set<string>): string {
 /** The most limits in one header: those at the highest thresholds. */
 const maxWarnings = 8;
 
-/** Returns the marks with what is left, the highest first: `95;policy="daily";r=12, 80;policy="1m";r=2`. */
+/** Returns the marks with the hits that are left, the highest first: `95;policy="daily";r=12, 80;policy="1m";r=2`. */
 export function warningHeader(name: string, warnings: readonly LimitWarning[]): Header {
   const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, maxWarnings);
   const value = items.map(

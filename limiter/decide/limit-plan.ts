@@ -46,7 +46,7 @@ export interface LimitPlan extends Counter {
   /** The window counted in last, undefined before the first hit, and the counter's key in it. */
   window: Window | undefined;
   key: string;
-  /** The last row that it used in the memory of refusals; 0: none. */
+  /** The last row that it used in the memory of rejections; 0: none. */
   refusal: number;
 }
 

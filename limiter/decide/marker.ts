@@ -8,7 +8,7 @@ import type { Entry } from '../../rules/model.ts';
 const idKey = 'reservation_id';
 const settleKey = 'settle';
 export const markerKeys: readonly string[] = [idKey, settleKey];
-/** The lengths of the keys: most entries have another length, and so are no markers. */
+/** The lengths of the keys. Most entries have another length, so they are not markers. */
 export const [idKeyLength, settleKeyLength] = [idKey.length, settleKey.length];
 /** The longest id in a store, in bytes. */
 const longestId = 255;

@@ -65,7 +65,7 @@ function statusOfGoService(
 }
 
 /**
- * Returns the status that refuses the request longest, so that reset and Retry-After agree. If none refuses it, returns the first
+ * Returns the status that rejects the request longest, so that reset and Retry-After agree. If none rejects it, returns the first
  * with the least remaining. Undefined when no status has a limit.
  */
 function decidingStatus(
@@ -268,7 +268,7 @@ function joined(headers: Header[], more: Header[]): Header[] {
 
 const retryAfter = new HeaderForm('Retry-After', '');
 
-/** The limit that refuses a request, and for how long. */
+/** The limit that rejects a request, and for how long. */
 interface ExceededLimit {
   status: DescriptorStatus;
   /** The waiting time; infinity if waiting does not help. */
@@ -276,8 +276,8 @@ interface ExceededLimit {
 }
 
 /**
- * Returns the status that determines when the request can pass. A limit refuses by itself, so the longest decides. Quotas refuse
- * together, so the one that ends first decides. Undefined if nothing refuses.
+ * Returns the status that determines when the request can pass. A limit alone can reject the request, so the longest wait
+ * decides. Quotas reject it only together, so the one that ends first decides. Undefined if nothing rejects it.
  */
 function longestWait(
   plans: readonly Plan[],
@@ -305,7 +305,7 @@ function longestWait(
 }
 
 /**
- * Returns the status that headers describe if they describe the longest refusal, and how long a refusal lasts: infinity if waiting
+ * Returns the status that headers describe if they describe the longest rejection, and how long a rejection lasts: infinity if waiting
  * does not help.
  */
 export function decisive(

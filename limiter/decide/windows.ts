@@ -79,8 +79,8 @@ export function isCalendarMonth({ unit, calendar }: WindowTerms, options: Window
 }
 
 /**
- * Returns the unit with the length of a window, or UNKNOWN; for a calendar its own unit. 30 days are no month if months are calendar
- * months.
+ * Returns the unit with the length of a window, or UNKNOWN; for a calendar its own unit. If months are calendar months, 30 days
+ * are not a month.
  */
 export function unitOfWindow(limit: WindowTerms, options: WindowOptions): Unit {
   if (limit.unitMultiplier === 1) return limit.unit;

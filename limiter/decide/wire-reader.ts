@@ -13,7 +13,7 @@ const shortStrings: string[] = new Array(slotCount).fill('');
 /** The longest stored string, in bytes. Beyond it, comparing costs as much as creating a string. */
 const longestShort = 36;
 
-/** Bytes that are no message of the expected type. */
+/** Bytes that are not a message of the expected type. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError';
 }

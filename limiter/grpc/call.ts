@@ -58,7 +58,7 @@ export interface Call extends CallWithDeadline {
   receive(data: Uint8Array, endStream: boolean): void;
   /** The stream is gone; nothing can be sent. */
   abort(): void;
-  /** Ends the call with a refusal, because its caller is slow and the memory that the call holds is needed. */
+  /** Ends the call with a rejection, because its caller is slow and the memory that the call holds is needed. */
   shed(): void;
 }
 

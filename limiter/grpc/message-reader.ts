@@ -25,9 +25,9 @@ export type MessageRejection = GrpcStatus | Uint8Array;
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
-  /** The bound of the method, if it has one. A longer message is refused at its prefix. */
+  /** The bound of the method, if it has one. A longer message is rejected at its prefix. */
   longest?: LongestRequest | undefined;
-  /** The call whose request it is, for reports of what the method refuses. */
+  /** The call whose request it is, for reports of what the method rejects. */
   call?: Pick<UnaryReply, 'origin'> | undefined;
   /** Notes that the reader holds this number of bytes more. Negative: fewer bytes. */
   hold(bytes: number): void;

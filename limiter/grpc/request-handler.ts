@@ -261,7 +261,7 @@ export class GrpcRequestHandler implements RequestHandler {
   }
 }
 
-/** Refuses a caller. Streams contain no decisions themselves, so they get a status. */
+/** Rejects a caller. Streams contain no decisions themselves, so they get a status. */
 function rejectCaller(
   stream: RequestStream,
   method: GrpcMethod,

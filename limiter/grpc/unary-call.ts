@@ -51,7 +51,7 @@ type State = typeof receiving | typeof running | typeof answered | typeof abando
  *
  *   receiving --end of request--> running --send, fail--> answered
  *       |                            |                      ^
- *       +------- refused ------------|----------------------+
+ *       +------- rejected ------------|----------------------+
  *       +------- deadline, abort ----+--> abandoned
  */
 export class UnaryCall implements Call, UnaryReply {

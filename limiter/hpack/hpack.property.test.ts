@@ -87,7 +87,7 @@ function edited(bytes: Uint8Array, edits: readonly Edit[]): Buffer {
   return result;
 }
 
-/** What a decoder makes of a block, or that it refuses it; anything but the one error is a failure. */
+/** The result of a decoder for a block, or that it rejects the block. Any other error is a failure. */
 function outcome(decode: () => string[], refusal: new (...args: never[]) => Error): string[] | 'refused' {
   try {
     return decode();

@@ -40,7 +40,7 @@ export interface ForwardAuthOptions {
   onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
 }
 
-/** Marks a request that a limit refused, which nginx cannot distinguish from other refusals by the status. */
+/** Marks a request that a limit rejected, which nginx cannot distinguish from other rejections by the status. */
 const overLimitHeader = 'X-Weir-Refused';
 /** The longest text in a header: names of rules may be longer. */
 const longestRule = 200;
@@ -126,7 +126,7 @@ export class ForwardAuth {
       throw this.#unknown(call, 503, reason);
     }
     const found = this.#profiles.get(name);
-    // The text of the refusal contains the domain, so it is only for the log.
+    // The text of the rejection contains the domain, so it is only for the log.
     const isRefused = found !== undefined && caller?.refusal(found.profile.domain, Right.ASK) !== undefined;
     if (found !== undefined && !isRefused) return found;
     const others = [...this.#profiles.values()]

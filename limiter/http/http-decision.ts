@@ -39,7 +39,7 @@ export interface HttpDecision {
   code: 'OK' | 'OVER_LIMIT';
   /** One per descriptor, in order. */
   descriptors: DescriptorAnswer[];
-  /** The limit headers of the tightest limit, whatever the settings for RLS answers; on a refusal also Retry-After. */
+  /** The limit headers of the tightest limit, whatever the settings for RLS answers; on a rejection also Retry-After. */
   headers: (readonly [name: string, value: string])[];
   /** Undefined: the request is within the bounds. */
   tooLarge?: string;

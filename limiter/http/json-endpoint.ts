@@ -187,7 +187,7 @@ function rejectionOf(
 }
 
 /**
- * Refuses a request before its body is read. A body of allowed length is dropped while it arrives, and the connection stays open;
+ * Rejects a request before its body is read. A body of allowed length is dropped while it arrives, and the connection stays open;
  * otherwise the connection ends.
  */
 export async function rejectAtOnce(

@@ -464,7 +464,7 @@ describe('callers that have to say who they are', () => {
   const messages = ['who?', 'not you', 'too often'];
   const codes = [GrpcCode.UNAUTHENTICATED, GrpcCode.PERMISSION_DENIED, GrpcCode.RESOURCE_EXHAUSTED];
   const shown: string[] = [];
-  /** Admits `good` and refuses all others with the status that their token selects from the list above. */
+  /** Admits `good` and rejects all others with the status that their token selects from the list above. */
   const gate: CallerGate = {
     admit: (_connection, authorization) => {
       shown.push(authorization);

@@ -54,7 +54,7 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointO
 
 export interface CheckedHosts {
   readonly own: OwnHosts;
-  /** Called when a request was refused because of its Host header. */
+  /** Called when a request was rejected because of its Host header. */
   refused(refused: { peer: string; problem: string }): void;
 }
 
@@ -190,7 +190,7 @@ export class ApiListener implements HttpListener {
     return this.#apiPaths.includes(path) ? path : '/v1';
   }
 
-  /** Refuses a caller. A request for a decision may be answered as by a limit. */
+  /** Rejects a caller. A request for a decision may be answered as by a limit. */
   async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRejection): Promise<void> {
     const { target, request } = call;
     if (caller !== undefined && target.path === '/v1/check')

@@ -15,7 +15,7 @@ export interface BudgetLimits {
 
 /** The limits that the server sets for a peer. Chosen: RFC 9113 leaves them open. */
 export interface Http2Limits {
-  /** SETTINGS_MAX_CONCURRENT_STREAMS: more streams are refused. */
+  /** SETTINGS_MAX_CONCURRENT_STREAMS: more streams are rejected. */
   maxConcurrentStreams: number;
   /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, because a peer may use that before it receives the setting. */
   streamWindowBytes: number;
@@ -35,9 +35,9 @@ export interface Http2Limits {
   rapidResets: BudgetLimits;
   /** A call that is canceled after this time is an expired deadline, not an attack. */
   rapidResetMs: number;
-  /** Streams that the server must reset or refuse for a fault of the peer. */
+  /** Streams that the server must reset or reject for a fault of the peer. */
   provokedResets: BudgetLimits;
-  /** Answers that wait for a full socket: above it, reading pauses. Answers that wait for windows: above it, new requests are refused. */
+  /** Answers that wait for a full socket: above it, reading pauses. Answers that wait for windows: above it, new requests are rejected. */
   pauseQueuedBytes: number;
   /** Answers that wait for either. A connection that exceeds it ends. */
   maxQueuedBytes: number;

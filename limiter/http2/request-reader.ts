@@ -1,6 +1,6 @@
 /**
  * The receiving half of requests: HEADERS, CONTINUATION, DATA and RST_STREAM. Header blocks are always decoded, even for streams that
- * are refused or ignored, because the blocks of a connection build on each other.
+ * are rejected or ignored, because the blocks of a connection build on each other.
  */
 import { HpackDecoder } from '../hpack/decoder.ts';
 import type { ConnectionContext } from './connection-context.ts';
@@ -346,7 +346,7 @@ export class RequestReader {
     this.#context.handler.onRequest(stream, fields, endStream);
   }
 
-  /** Refuses a stream. Too many streams are not a fault of the peer before it has acknowledged how many are allowed. */
+  /** Rejects a stream. Too many streams are not a fault of the peer before it has acknowledged how many are allowed. */
   #refuse(id: number): void {
     const { settingsAcknowledged, writer, limits } = this.#context;
     if (settingsAcknowledged || writer.queuedBytes > limits.pauseQueuedBytes) {

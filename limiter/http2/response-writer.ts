@@ -58,7 +58,7 @@ export class ResponseWriter implements StreamWriter {
   queuedBytes = 0;
   /** The number of pieces of waiting bodies that were sent. It does not change for a slow reader. */
   sentFromQueues = 0;
-  /** The number of complete responses with a body. Refusals alone are not useful work. */
+  /** The number of complete responses with a body. Rejections alone are not useful work. */
   served = 0;
   /** Streams whose answer waits for windows. Read-only. */
   readonly waiting = new Set<Http2Stream>();

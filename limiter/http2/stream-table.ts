@@ -227,7 +227,7 @@ class Ring {
 
 /** The streams of one connection that are not closed, and how the last others closed. */
 export class StreamTable {
-  /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
+  /** The highest identifier that the peer opened, rejected streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
   /**
    * The bodies of incomplete requests. A request that is a stream of messages does not count, because only its current message is held.

@@ -35,7 +35,7 @@ export function statsdLines(log: Logger, address: string): ReceiverLines {
   };
 }
 
-/** The receiver is up as far as UDP can show: nothing was refused for a while. */
+/** The receiver is up as far as UDP can show: nothing was rejected for a while. */
 export function dogStatsdLines(log: Logger, address: string): ReceiverLines {
   let wasDown = false;
   return {

@@ -447,7 +447,7 @@ export function adminChange(
   log.warn('An operator made a change', change);
 }
 
-/** Logged at most once a minute for each kind of refusal. `times` counts those since the last line, including this one. */
+/** Logged at most once a minute for each kind of rejection. `times` counts those since the last line, including this one. */
 export function adminRejected(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },

@@ -1,4 +1,4 @@
-/** Log lines about a Redis that is lost, stays away, comes back or refuses commands, as callbacks of its store. */
+/** Log lines about a Redis that is lost, stays away, comes back or rejects commands, as callbacks of its store. */
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';

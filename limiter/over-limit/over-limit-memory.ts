@@ -5,7 +5,7 @@ import { boundedText, defaultTextBytes, shownEntries } from '../../rules/long-te
 import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
 
-/** A refused hit as far as it is remembered. */
+/** A rejected hit as far as it is remembered. */
 export interface OverLimitHit {
   /** The counter of the limit that rejected the request. */
   readonly counter: {
@@ -44,7 +44,7 @@ export interface OverLimitRow {
   /** More fields of the limit. */
   readonly more: OptionalLimitFields;
   readonly override: string | null;
-  /** The override refuses all, whatever is used. */
+  /** The override rejects all, whatever is used. */
   readonly blocked?: true;
   /** The version of the rules that rejected the request. Null if too many versions followed since. */
   readonly rulesVersion: string | null;

@@ -5,7 +5,7 @@ import { overLimitRoutes } from './over-limit-routes.ts';
 
 const start = Date.UTC(2026, 10, 23, 1);
 
-/** Two threads that refused once for shop, and many times for another domain since. */
+/** Two threads that rejected once for shop, and many times for another domain since. */
 function attackedRoute() {
   const clock = { ms: start, nowMs: () => clock.ms };
   const threads = [new OverLimitMemory(80_000, clock), new OverLimitMemory(80_000, clock)];

@@ -516,7 +516,7 @@ describe('BudgetService', () => {
     expect(refused(600, 'bucket')).toEqual(['600', 600]);
     expect(refused(600, 'sliding')).toEqual(['630', 630]);
     expect(refused(900, 'sliding', 'bucket', 'team')).toEqual(['930', 930, 900, 30]);
-    // The amount that the other bucket refuses will fit some day.
+    // The amount that the other bucket rejects will fit some day.
     expect(refused(3_601, 'bucket')).toEqual([undefined, 3_600]);
     for (const key of ['sliding', 'team']) expect(refused(3_601, key)[0]).toBeUndefined();
     limiter.clock.ms += 629_000;
@@ -554,7 +554,7 @@ describe('BudgetService', () => {
       rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: max })] })],
     });
     expect(reserve(limiter, { amount: max }).allowed).toBe(true);
-    // The local cache refuses the second hit.
+    // The local cache rejects the second hit.
     for (const hits of [1, 1, 5]) expect(hit(limiter, hits)).toBe('OVER');
     expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: max, left: 0 });
     settle(limiter, madeId(1), max - 2);

@@ -266,7 +266,7 @@ export class BudgetService implements Budgets {
     const nowMs = this.#parts.clock.nowMs();
     const allowed = outcome !== 'refused' && outcome !== 'full';
     const isRepeated = outcome === 'repeated';
-    // A repeated call was counted before. A full counter refuses like a limit.
+    // A repeated call was counted before. A full counter rejects like a limit.
     if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
     if (outcome === 'full') return fullFailure(call.full, nowMs);
     if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);

@@ -110,14 +110,14 @@ export interface ReserveAnswer {
   readonly id: string;
   /** The amount of the question. */
   readonly amount: number | undefined;
-  /** 0 if the amount was refused. */
+  /** 0 if the amount was rejected. */
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
   /** One plan for each descriptor. */
   readonly plans: readonly Plan[];
   readonly scopes: readonly BudgetScope[];
   readonly unlimited: readonly UnlimitedDescriptor[];
-  /** The headers that `/v1/check` would add for a hit: limit headers of the tightest limit, and Retry-After if it was refused. */
+  /** The headers that `/v1/check` would add for a hit: limit headers of the tightest limit, and Retry-After if it was rejected. */
   readonly headers: readonly Header[];
 }
 

@@ -41,7 +41,7 @@ export class Count {
   }
 
   /**
-   * Call it after `done`. False: hits were refused because of reservations that have expired. Throws the `StoreError` of the first
+   * Call it after `done`. False: hits were rejected because of reservations that have expired. Throws the `StoreError` of the first
    * failed counter, unless STORE_FAILURE_MODE answers for it.
    */
   check({ ops }: Decision): boolean {
@@ -54,7 +54,7 @@ export class Count {
     }
     if (anyExpired && reservations !== undefined) return false;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
-    // Even if another counter fails the request: hits were given back, or may have been, so the cached refusal is stale.
+    // Even if another counter fails the request: hits were given back, or may have been, so the cached rejection is stale.
     if (localCache !== undefined) {
       for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
     }

@@ -112,7 +112,7 @@ interface AskedOfModel {
 }
 
 /**
- * What is documented, counted in plain numbers. A counter of one limit counts what is refused as well. Several limits of a rule count
+ * What is documented, counted in plain numbers. A counter of one limit counts what is rejected as well. Several limits of a rule count
  * nothing unless all of them have room.
  */
 class DecisionModel {

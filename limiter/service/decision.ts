@@ -82,8 +82,8 @@ export interface ServiceEvents {
   /** Limits may have changed: new rules or overrides, or an override ended. */
   onPlansEnded?: (() => void) | undefined;
   /**
-   * A limit refused hits of a descriptor with these entries. If several did, it is the one that refuses longest. Undefined: nothing
-   * needs to know.
+   * Hits of a descriptor with these entries were over a limit. Of several limits, it is the one that stays over longest.
+   * Undefined: nothing needs to know.
    */
   onRequestOverLimit?:
     | ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void)

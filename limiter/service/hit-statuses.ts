@@ -52,7 +52,7 @@ export class HitStatuses {
     if (first !== undefined) this.#options.events.onUncounted(first);
   }
 
-  /** The status of the limit that refuses longest, or else of the limit with the least left. */
+  /** The status of the limit that rejects longest, or else of the limit with the least left. */
   statusOf(hit: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
     const { group, remembered } = hit;
     const assessment = this.#assessment;
@@ -109,7 +109,7 @@ export class HitStatuses {
       assessRemembered(plan, hits, assessment);
       if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
     } else if (!asksForHits(hit.verb) || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
-      // If another limit refused the hits, they do not count as passed.
+      // If another limit rejected the hits, they do not count as passed.
       assessRefund(plan, after + leased, assessment);
     } else {
       if (hit.over) assessOverLimit(plan, hits, after, assessment);

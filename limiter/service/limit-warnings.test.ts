@@ -246,7 +246,7 @@ describe('RateLimitService, of rules with warn_at', () => {
     );
     expect(ask(50)).toEqual(['50 daily 50']);
     expect(ask(10)).toEqual(['50 daily 40', '100 1m 0']);
-    // Not by what another limit refused.
+    // Not by what another limit rejected.
     expect(ask(50)).toEqual(['50 daily 40', '100 1m 0']);
     clock.ms += 60_000;
     expect(ask(30)).toEqual(['80 daily 10']);

@@ -65,7 +65,7 @@ export class LimitWarnings {
     return { mark, plan, used, left: Math.max(0, plan.capacity - used) };
   }
 
-  /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 where there is no window's end. */
+  /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 if the window has no end. */
   note(plan: LimitPlan, key: string, windowEndSeconds: number, used: number): number | undefined {
     const { marks } = plan;
     if (marks === undefined) return undefined;

@@ -77,7 +77,7 @@ export class Prepare {
 
 /**
  * Stop-when-over: sets for each hit what it does to the others. They are held back exactly when the totals before the request would
- * refuse the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit refuses it, the
+ * reject the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit rejects it, the
  * other counters are only read. There is one hit per plan, the first of its group, or undefined if nothing is counted.
  */
 function planStopWhenOver(
@@ -163,7 +163,7 @@ export class HitMaker {
       const jitter = counting.expirationJitterMaxSeconds;
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
-    // An operation that takes nothing only reads the counter, and no bound refuses it.
+    // An operation that takes nothing only reads the counter, and no bound rejects it.
     const asks = asksForHits(verb);
     const asksCache = localCache !== undefined && asks && (hits > 0 || plan.bound === undefined);
     // A wait is not a date, because the wall clock may be adjusted.

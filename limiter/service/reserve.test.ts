@@ -141,11 +141,11 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked(), plain('ip')])).toBe('OK: OK 600, OK 0');
     expect(ask(limiter, [marked({ id: 's2' }), plain('ip')])).toBe('OVER: OK -, OVER 0');
     expect(left(limiter)).toBe('OK: OK 600');
-    // An id that was only refused counts nothing, no matter who refused it.
+    // An id that was only rejected counts nothing, no matter who rejected it.
     ask(limiter, [marked({ id: 's2', settles: true, hits: 100 })]);
     expect(left(limiter)).toBe('OK: OK 600');
     expect(ask(limiter, [marked({ settles: true, hits: 100 }), plain('ip')])).toBe('OVER: OK 900, OVER 0');
-    // The request that the plain limit refused asked for 400 as well.
+    // The request that the plain limit rejected asked for 400 as well.
     expect(limiter.counted('rate_limit.d.team.')).toMatchObject({
       ...{ total_hits: 800, within_limit: 400, passed: 400, limited: 400 },
     });
@@ -304,7 +304,7 @@ describe('a request with markers', () => {
     });
     expect(ask(limiter, [marked()])).toBe(answer);
     expect(reported).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);
-    // What was used is not refused.
+    // What was used is not rejected.
     if (storeFailureMode === 'deny') expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK -');
   });
 });
@@ -367,7 +367,7 @@ describe('requests with markers, step by step', () => {
       return Math.min(...this.totals.map((total, n) => Math.max(0, this.max[n]! - total)));
     }
 
-    /** Of the limits that refuse the amount the one that resets last: they come in this order. */
+    /** Of the limits that reject the amount the one that resets last: they come in this order. */
     leftOver(amount: number): number {
       const n = this.totals.findIndex((total, i) => total + amount > this.max[i]!);
       return Math.max(0, this.max[n]! - this.totals[n]!);
@@ -407,7 +407,7 @@ describe('requests with markers, step by step', () => {
             const model = models[key];
             const from = step - 1 - one.back;
             const held = model.reserved[from];
-            // What was refused charges nothing.
+            // What was rejected charges nothing.
             if (held !== 'refused') {
               const changed = (one.hits ?? held ?? 0) - (held ?? 0);
               model.add(changed);

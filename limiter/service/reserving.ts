@@ -137,7 +137,7 @@ export class Reserving {
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
     });
-    // For a refusal, the store reads the counters, and records for a marker that nothing is held.
+    // For a rejection, the store reads the counters, and records for a marker that nothing is held.
     const terms = isRefused ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
     const verb = isRefused && !isMarker ? 'look' : 'reserve';
     const ops = this.#operations(isRefused ? held : open, terms, verb);
@@ -154,7 +154,7 @@ export class Reserving {
     else this.#submit(ops, asker, conclude);
   }
 
-  /** Records that the id of a marker holds nothing, because something else refuses the request: its commit then charges nothing. */
+  /** Records that the id of a marker holds nothing, because something else rejects the request: its commit then charges nothing. */
   refuse(holds: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holds) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, isOverLimitElsewhere: true, width: 0 });
@@ -380,7 +380,7 @@ export class Reserving {
     for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
 
-  /** A charge above the held amount counts as hits that no limit could refuse. A returned amount counts as refunded hits. */
+  /** A charge above the held amount counts as hits that no limit could reject. A returned amount counts as refunded hits. */
   #countCommitted(held: readonly HoldWithHits[]): void {
     const { stats, warnings } = this.#options;
     // A single descriptor shares its counters with no other.
@@ -428,7 +428,7 @@ export function statusOfReserved(
   return status;
 }
 
-/** Writes into the status whether its limits would refuse the amount even if nothing were used. */
+/** Writes into the status whether its limits would reject the amount even if nothing were used. */
 function noteNeverFits(status: DescriptorStatus, { asked }: HoldWithHits): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }

@@ -1,6 +1,6 @@
 /**
  * The abilities that the store of these settings lacks permanently. Limiters and `weir check` reject rules that need them, and calls
- * that need them get the reason. Refusals that depend on the server, such as the rights of a user, are errors of the operation instead.
+ * that need them get the reason. Rejections that depend on the server, such as the rights of a user, are errors of the operation instead.
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import type { StoreLimits } from '../stores/store.ts';

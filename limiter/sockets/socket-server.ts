@@ -71,7 +71,7 @@ type ConnectionRejection =
   | 'max_connection_age'
   | 'unfinished_request';
 
-/** Reasons for refusing or ending connections, which are counted and logged. */
+/** Reasons for rejecting or ending connections, which are counted and logged. */
 export const connectionRejections: readonly ConnectionRejection[] = [
   'too_many_connections',
   /** Its calls outlasted the grace period after its maximum age. */

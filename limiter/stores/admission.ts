@@ -76,7 +76,7 @@ export function waitMicros(
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
-/** Returns the same as `waitMicros`, for an op of a reservation: a refused one waits for its whole amount. */
+/** Returns the same as `waitMicros`, for an op of a reservation: a rejected one waits for its whole amount. */
 export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
   const bound = counter.charging!;
   const { outcome, amount } = hold!;

@@ -123,7 +123,7 @@ export class FoldedRun {
     [lease.othersCharged = 0, lease.othersHungry = 0] = others;
   }
 
-  /** Answers the ops of a run that the store could not count: refuses hits on an exhausted counter, and fails the others. */
+  /** Answers the ops of a run that the store could not count: rejects hits on an exhausted counter, and fails the others. */
   answerUncounted(held: number, error: StoreError): void {
     this.forEach((op) => {
       const hits = hitsToCount(op);

@@ -8,7 +8,7 @@ import { StoreError } from './store-error.ts';
 
 /**
  * `add`: counts hits; 0 hits only read. A counter with a bound counts only if all counters of the group let the hits pass.
- * `peek`: the same for hits that another counter refuses, so that nothing is counted.
+ * `peek`: the same for hits that another counter rejects, so that nothing is counted.
  * `refund`: takes hits back, never below zero. A missing key stays missing.
  * `reserve`: holds an amount before the cost of a request is known, for all operations of the call or none.
  * `commit`: charges the actual amount; 0 releases the reservation.
@@ -115,13 +115,13 @@ export interface Reservation {
   /** The owner, whose bounds apply. Undefined: no bound on owners applies. */
   readonly owner: ReservationOwner | undefined;
   /**
-   * For markers: another marker of the same id adds a reservation, and nothing is remembered after its commit or release. A refusal,
+   * For markers: another marker of the same id adds a reservation, and nothing is remembered after its commit or release. A rejection,
    * also because of `full`, is remembered until its TTL, so that its commit charges nothing. Otherwise, repeating a call changes nothing.
    */
   readonly isMarker: boolean;
   /** Reserve: a text that the caller wants back for the id later, through `recall`. Undefined: none. */
   note: string | undefined;
-  /** Reserve: another quota lets the request pass, so the quotas of this call never refuse. They are only left out. */
+  /** Reserve: another quota lets the request pass, so the quotas of this call never reject. They are only left out. */
   otherQuotaPasses: boolean;
   /** Reserve: the number of counters of the whole call, of which these may be a part. */
   width: number;
@@ -130,11 +130,11 @@ export interface Reservation {
    * 0: any number, as for markers, which an Envoy may commit one by one.
    */
   readonly descriptors: number;
-  /** Reserve: another place refused the call. This one only reads the counters, and records for a marker that nothing is held. */
+  /** Reserve: another place rejected the call. This one only reads the counters, and records for a marker that nothing is held. */
   isOverLimitElsewhere: boolean;
   /** Commit: whether to charge the amounts of an unknown id once, or only to report it. */
   readonly unknown: 'charge' | 'report';
-  /** Commit: another place refused the call of this reservation, so it is removed without a trace. Of several for a marker, the youngest. */
+  /** Commit: another place rejected the call of this reservation, so it is removed without a trace. Of several for a marker, the youngest. */
   readonly undoes: boolean;
   /**
    * Answer to reserve. `repeated`: it was made before with the same amounts, TTLs and counters, and has the same end; the counters
@@ -164,9 +164,9 @@ export interface Reservation {
 export interface ReservationHold {
   /** The whole call. If a call is spread over several places, temporarily the part in one of them. */
   reservation: Reservation;
-  /** Whether it charges regardless of what is left. Such an operation never refuses. */
+  /** Whether it charges regardless of what is left. Such an operation never rejects. */
   readonly isShadow: boolean;
-  /** Whether it refuses only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
+  /** Whether it rejects only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
   readonly isQuota: boolean;
   /** The number of the group. Counters of one group, the limits of one rule, pass together. They are adjacent. */
   readonly group: number;
@@ -179,7 +179,7 @@ export interface ReservationHold {
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
 
-  /** Answer: the outcome. `left-out`: a quota that refused. `untouched`: another one refused. */
+  /** Answer: the outcome. `left-out`: a quota that rejected. `untouched`: another one rejected. */
   outcome: 'charged' | 'refused' | 'left-out' | 'untouched';
   /** Answer: the amount held by open reservations, as a part of `after`, and their number. */
   reserved: number;
@@ -248,7 +248,7 @@ export interface Operation<C extends Counter = Counter> {
   over: boolean;
   /**
    * Answer with a bound other than a fixed window: if over limit or with nothing left, how long until a single hit passes; otherwise
-   * until nothing is used. With a refused hold, how long at most until its amount fits, because open reservations may return hits.
+   * until nothing is used. With a rejected hold, how long at most until its amount fits, because open reservations may return hits.
    */
   waitMicros: number;
   /** Answer with a bound: what the counter holds after this operation. Undefined: it does not exist. */
@@ -401,7 +401,7 @@ export function plainCounter(
   };
 }
 
-/** Whether an operation requests hits that a limit may refuse. Others return hits or only report. */
+/** Whether an operation requests hits that a limit may reject. Others return hits or only report. */
 export function asksForHits(verb: Verb): boolean {
   return verb === 'add' || verb === 'peek' || verb === 'reserve';
 }
@@ -411,7 +411,7 @@ export function hitsToCount({ verb, hits }: Operation): number {
   return verb === 'peek' ? 0 : hits;
 }
 
-/** Whether the limit of a counter refused the hits of an answered operation. */
+/** Whether the limit of a counter rejected the hits of an answered operation. */
 export function isRefused({ verb, error, counter, after, over }: Operation): boolean {
   if (verb === 'refund' || error !== undefined) return false;
   return counter.bound === undefined ? after > counter.capacity : over;

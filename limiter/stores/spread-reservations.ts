@@ -16,8 +16,8 @@ export interface ReservationPlaces {
 }
 
 /**
- * Each place decides by itself. A reserve asks one place after another, in the order of the counters. If one refuses, the earlier
- * places return what they took. So nothing is overspent, but other calls may be refused too early, and a crash leaves amounts held
+ * Each place decides by itself. A reserve asks one place after another, in the order of the counters. If one rejects, the earlier
+ * places return what they took. So nothing is overspent, but other calls may be rejected too early, and a crash leaves amounts held
  * until their TTL. Repeating a call completes what was half done.
  */
 export function submitSpread(ops: readonly Operation[], places: ReservationPlaces, done: () => void): void {

@@ -4,7 +4,7 @@ import { copyOperation, failAll, type Operation } from './operation.ts';
 
 /**
  * Decides what each op of one request may count and writes it to `applied`. Before, `after` must be its key's total before the request,
- * or `error` the reason why that is unknown. If ops that would exceed their limits refuse the request, the other ops count nothing. As
+ * or `error` the reason why that is unknown. If ops that would exceed their limits reject the request, the other ops count nothing. As
  * in the Go service, all ops are judged by the totals before the request, even if a key occurs twice; an unknown total is not over
  * limit. Refunds are never held back, and hold back no others. Ops of a group act as one. Ops that are over limit themselves are asked
  * to count; with a bound they will not.

@@ -114,7 +114,7 @@ export type DescriptorDecision = Outcome;
 export interface Decision extends Outcome {
   /** Undefined if the request is allowed, or if waiting does not help. */
   readonly retryAfterMs: number | undefined;
-  /** The limit headers, and on a refusal Retry-After. */
+  /** The limit headers, and on a rejection Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
   /** One decision for each descriptor, in their order. */
   readonly perDescriptor: readonly DescriptorDecision[];

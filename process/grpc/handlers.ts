@@ -29,7 +29,7 @@ export interface AdmittedCaller {
   /** The name of its entry. */
   readonly name: string;
   /**
-   * Returns the refusal, which is counted; undefined if the caller has all of `rights` (bits of `Right`) in the domain, or in any domain
+   * Returns the rejection, which is counted; undefined if the caller has all of `rights` (bits of `Right`) in the domain, or in any domain
    * if `domain` is undefined.
    */
   refusal(domain: string | undefined, rights: number): GrpcStatus | undefined;
@@ -41,7 +41,7 @@ export interface CallerRejection {
   readonly refused: GrpcStatus;
   /**
    * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. Calls that are not
-   * questions for a decision are refused with the status.
+   * questions for a decision are rejected with the status.
    */
   readonly asOverLimit?: AdmittedCaller | undefined;
 }
@@ -54,7 +54,7 @@ export const severalAuthorizations = '(several)';
 
 /** The only interface between listeners and the knowledge of callers. It is asked before a request is read. */
 export interface CallerGate {
-  /** `authorization` is the field of that name, empty if there is none. A refusal is counted. */
+  /** `authorization` is the field of that name, empty if there is none. A rejection is counted. */
   admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRejection;
 }
 

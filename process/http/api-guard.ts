@@ -25,7 +25,7 @@ export interface ApiGuardOptions {
   /** Returns the current debug token; undefined: there is none. */
   token(): string | undefined;
   /**
-   * Finds a caller of CALLERS_FILE by the whole field `Authorization`, which may be empty. Returns a refusal if no caller has it, or if
+   * Finds a caller of CALLERS_FILE by the whole field `Authorization`, which may be empty. Returns a rejection if no caller has it, or if
    * the caller asks too often. Undefined: there is no such file.
    */
   caller?:
@@ -41,7 +41,7 @@ export interface ApiGuardOptions {
    */
   noChanges: string | undefined;
   clock: Clock;
-  /** Called when a request was refused. `detail` contains nothing of a token. */
+  /** Called when a request was rejected. `detail` contains nothing of a token. */
   onRejected(refused: ApiRejection): void;
 }
 

@@ -12,12 +12,12 @@ export interface RequestMemory {
   hold(bytes: number): void;
   /**
    * Counts one more piece of its body with this number of bytes. Returns false if there are too many, so that the request must be
-   * refused.
+   * rejected.
    */
   piece(bytes: number): boolean;
   /** Called when the request is complete and holds this number of bytes. Calls back in its turn, if its connection still exists. */
   whenDue(bytes: number, serve: () => void): void;
-  /** Called at most once, when memory is needed: the request must be refused. If it is undefined, the connection is closed. */
+  /** Called at most once, when memory is needed: the request must be rejected. If it is undefined, the connection is closed. */
   giveUp: (() => void) | undefined;
 }
 
@@ -232,7 +232,7 @@ export class HttpConnection implements MemoryOwner, TurnTaker {
     return true;
   }
 
-  /** Refuses the oldest request that can be refused. Returns false if there is none. */
+  /** Rejects the oldest request that can be rejected. Returns false if there is none. */
   giveUp(): boolean {
     for (const request of this.#requests.values()) {
       const { giveUp } = request;

@@ -15,7 +15,7 @@ import { addressGroup, peerName } from '../net/peer.ts';
 import { FairQueue, LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
 import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
-/** Reasons for closing a connection, or refusing a request on it, and their texts. */
+/** Reasons for closing a connection, or rejecting a request on it, and their texts. */
 export const httpRejectionTexts = {
   too_many_connections:
     'the maximum number of connections is open: of the address with most connections, this one was idle or unfinished for longest',
@@ -33,7 +33,7 @@ export interface HttpConnectionsOptions {
   turns?: LoopTurns | undefined;
   /** Called when a connection was opened or closed. */
   changed(by: 1 | -1): void;
-  /** Called when a connection was closed, or a request on it refused. */
+  /** Called when a connection was closed, or a request on it rejected. */
   refused(reason: HttpRejection, peer: string): void;
 }
 
@@ -78,7 +78,7 @@ export class HttpConnections {
   begin(request: IncomingMessage, response: ServerResponse, serve: (memory: RequestMemory) => void): void {
     const connection = this.#find(request.socket);
     if (connection === undefined) {
-      // A connection that was refused during a read has no entry any more for later requests of the same read.
+      // A connection that was rejected during a read has no entry any more for later requests of the same read.
       if (!request.socket.destroyed) serve(unwatched());
       return;
     }

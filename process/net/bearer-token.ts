@@ -24,7 +24,7 @@ export function tokenProblem(token: string, minCharacters: number): string | und
   return undefined;
 }
 
-/** RFC 6750, section 3: how a refusal names what is missing. A request without credentials gets no error code. */
+/** RFC 6750, section 3: how a rejection names what is missing. A request without credentials gets no error code. */
 export function bearerChallenge(header: string | undefined): string {
   return header === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
 }

@@ -213,7 +213,7 @@ function look(path: string): Promise<BigIntStats | undefined> {
 }
 
 /**
- * Whether a process listens there. Only a refused connection means no: if permissions are missing or the queue is full, there is a
+ * Whether a process listens there. Only a rejected connection means no: if permissions are missing or the queue is full, there is a
  * listener.
  */
 function isAnswered(path: string): Promise<boolean> {

@@ -139,7 +139,7 @@ export class LoopTurns {
   #endMs = Number.NEGATIVE_INFINITY;
   /** Whether the turn of the loop in which the share began is still running. */
   #isWatched = false;
-  /** Steps that are scheduled, but none of which was taken. */
+  /** Scheduled steps of which none has run yet. */
   #steps = noSteps();
   /** The time since new connections last went first. */
   #workBeganMs: number | undefined;

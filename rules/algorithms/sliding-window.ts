@@ -7,7 +7,7 @@ import {
   withoutBurst,
 } from './algorithm.ts';
 
-/** The window before counts for the part of it that one length back still reaches. */
+/** Of the previous window, the part counts that began less than one window length ago. */
 export const slidingWindow: RuleAlgorithm = {
   ...withoutBurst,
   steady: { keyWord: 'sliding', words: ({ window }) => `window: the last ${window}` },

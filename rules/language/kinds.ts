@@ -27,7 +27,7 @@ export const dnsLabelPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
 /** The largest length of a DNS label. */
 export const dnsLabelLength = 63;
 
-/** The class of objects that name none, and of a control plane that is notified of none. */
+/** The class of objects and of control planes without a class of their own. */
 export const defaultClass = 'weir';
 /** The fleet of limiters that name none. */
 export const defaultFleet = 'default';

@@ -1,4 +1,4 @@
-/** The address of a client, out of what proxies say of it, and as Envoy writes it. */
+/** The address of a client: how to derive it from the headers of proxies, and how Envoy writes it. */
 import { isIPv4, isIPv6 } from 'node:net';
 
 /** An address of 4 or 16 bytes. */

@@ -160,7 +160,7 @@ class ActionsReader {
     const known = actionFields[type];
     const fields = this.#fields(given, known ?? []);
     if (fields === undefined) return undefined;
-    // Only tolerance lets these actions pass.
+    // Without tolerance for unknown parts, these actions are errors.
     if (known === undefined) return this.#extension(type, given.value);
     switch (type) {
       case 'source_cluster':

@@ -58,7 +58,7 @@ export class ProblemLog {
     this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
 
-  /** A value that the Go service refuses while it looks at the keys. `below` leads to it from where the reading is. */
+  /** A value that the Go service rejects while it looks at the keys. `below` leads to it from where the reading is. */
   value(node: number, code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
     this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, ...below);
   }

@@ -259,7 +259,7 @@ function knotsOf(next: ReadonlyMap<string, ReadonlySet<string>>): Map<string, nu
   return knots;
 }
 
-/** The shortest way, both ends left out; there has to be one. */
+/** The shortest path without its two ends. There must be a path. */
 function wayFrom(start: string, end: string, next: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const before = new Map<string, string>();
   const reached = [start];

@@ -100,7 +100,7 @@ function addNode(tree: NumberedTree, parent: number, rule: Rule | undefined, nam
 
 /**
  * Turns validated rules into the bytes that `RuleTable` matches on, laid out as `rule-table-format.ts` says: one buffer of exactly the table's size, to be transferred between threads. Sources of one domain add up in the
- * order given. Throws on what the validator refuses: an unknown unit, a composite key twice on one level.
+ * order given. Throws on what the validator rejects: an unknown unit, a composite key twice on one level.
  */
 export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
   const tree = numberRules(sources);

@@ -392,7 +392,7 @@ async function startHonestXdsServer(undo: Undo): Promise<HonestPeer> {
   };
 }
 
-/** Holds the port, so that no datagram is refused. Of two sockets of one port, Linux gives datagrams to the younger: the attacker's. */
+/** Holds the port, so that no datagram is rejected. Of two sockets of one port, Linux gives datagrams to the younger: the attacker's. */
 async function startHonestReceiver(undo: Undo): Promise<HonestPeer> {
   const socket = createSocket({ type: 'udp4', reuseAddr: true });
   await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));

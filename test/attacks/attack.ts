@@ -363,7 +363,7 @@ export async function openMany(
   }
 }
 
-/** The first that a message of a refusal names. */
+/** The first that a message of a rejection names. */
 export function settingIn(message: string): string | undefined {
   return /[A-Z]+(?:_[A-Z]+)+/.exec(message)?.[0];
 }

@@ -30,7 +30,7 @@ const rapidReset = /\(rapid_reset\)$/;
 const provokedReset = /\(provoked_reset\)$/;
 const continuationFlood = /\(continuation_flood\)$/;
 const controlFlood = /\(control_flood\)$/;
-/** How it refuses a call. */
+/** How it rejects a call. */
 const headersTooLarge = /^HTTP 431$/;
 const kept = /^connections open$/;
 

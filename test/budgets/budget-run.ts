@@ -13,7 +13,7 @@ import { domain, type LoadShape, planStreams, rulesFor, type StreamPlan, scopes 
 import type { Way } from './ways.ts';
 
 export interface BudgetLoad extends LoadShape {
-  /** How long a refused stream comes again, and how long it waits each time, about. */
+  /** How long a rejected stream comes again, and how long it waits each time, about. */
   patienceMs: number;
   againMs: number;
   /** Of a reservation. */

@@ -111,7 +111,7 @@ describeWithServer('a value that is null', helmProgram, () => {
   const expectNoNull = ({ stdout }: ChartRun): void =>
     expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
 
-  // Neighbours at once: where they are refused together, each is tried alone.
+  // Neighbours at once: where they are rejected together, each is tried alone.
   it.each(groups)('is empty or refused in words: $names', ({ some }) => {
     const together = renderWithout(some);
     if (together.status === 0) expectNoNull(together);

@@ -1,4 +1,4 @@
-/** The JSON Schemas: what readers take they take, what is a mistake they refuse, and each field has an example that is one. */
+/** The JSON Schemas: what readers take they take, what is a mistake they reject, and each field has an example that is one. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv, type ValidateFunction } from 'ajv';

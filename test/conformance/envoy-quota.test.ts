@@ -41,7 +41,7 @@ class Client {
     });
   }
 
-  /** How many of so many at once were admitted, and how many refused. */
+  /** How many of so many at once were admitted, and how many rejected. */
   async load(bucket: string, times: number, kind = ''): Promise<{ admitted: number; refused: number }> {
     const statuses = await Promise.all(Array.from({ length: times }, () => this.ask(bucket, kind)));
     const count = (wanted: number): number => statuses.filter((status) => status === wanted).length;
@@ -54,7 +54,7 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
   let envoy: EnvoyProcess;
   let client: Client;
 
-  /** Has a bucket reported, which is refused until it has an assignment. */
+  /** Has a bucket reported, which is rejected until it has an assignment. */
   const open = async (bucket: string, kind = ''): Promise<void> => {
     await client.ask(bucket, kind);
     await server.reported(bucket, 1);

@@ -102,7 +102,7 @@ export class LimiterConsole {
     return all;
   }
 
-  /** Holds a share of two buckets, and used and refused something of one. Of the first row what it may use. */
+  /** Holds a share of two buckets, and used and rejected something of one. Of the first row what it may use. */
   quotaClient(): QuotaClient {
     const client = new QuotaClient(this.limiter.ports.grpc);
     client.report('api', { 'user=robot': { denied: 3 }, 'user=\u202eodd': { denied: 1 } });

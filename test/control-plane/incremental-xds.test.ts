@@ -80,7 +80,7 @@ describe('a refusal', () => {
       }),
     );
     expect(watched.rules).toEqual(['a.k 5', 'c.k 7']);
-    // Another response, and still refused.
+    // Another response, and still rejected.
     server.serve(fleetsOf(snapshot(rules('a', 6), { ...rules('a', 9), name: 'team/z' })));
     await eventually(() => expect(watched.rules).toEqual(['a.k 6']));
     server.serve(fleetsOf(snapshot({ ...rules('a', 9), name: 'team/z' })));

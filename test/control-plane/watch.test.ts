@@ -175,7 +175,7 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
     await api.stopServer('SIGKILL');
     await eventually(() => expect(reported.length).toBe(2));
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    // The open watch may hear of the end before the next request is refused.
+    // The open watch may hear of the end before the next request is rejected.
     expect(reported).toEqual([
       'listed',
       expect.stringMatching(/^unreachable: https:.*: connection (refused|reset by peer)$/),

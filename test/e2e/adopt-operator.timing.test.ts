@@ -142,7 +142,7 @@ describe.skipIf(!canRun)('four nights', () => {
     return response.status;
   }
 
-  /** Asks until every limiter has refused it once, and remembers that. */
+  /** Asks until every limiter has rejected it once, and remembers that. */
   async function untilOverLimit(client?: string): Promise<void> {
     await eventually(async () => {
       for (let i = 0; i < 9; i++) expect(await ask(client)).toBe(429);

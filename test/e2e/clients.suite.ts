@@ -132,7 +132,7 @@ export function limits(name: string, prepare: (compiled: string) => Started): vo
 
   // The filter for Spring stands before logins, too, and its address has used up the limit above.
   it.skipIf(name === 'spring')('lets five logins of an account pass, and eight of an address', async () => {
-    /** As many as it lets pass before it refuses; a 503 is a busy program that did not wait. */
+    /** As many as it lets pass before it rejects; a 503 is a busy program that did not wait. */
     const passed = async (user: string): Promise<number> => {
       const before = front.allowed;
       let status = 0;
@@ -141,7 +141,7 @@ export function limits(name: string, prepare: (compiled: string) => Started): vo
       return front.allowed - before;
     };
     expect(await passed('ann')).toBe(5);
-    // The refused one of ann counts for the address.
+    // The rejected one of ann counts for the address.
     expect(await passed('bob')).toBe(2);
     expect(await passed('cleo')).toBe(0);
   });

@@ -142,7 +142,7 @@ function definitionsOf(modules: readonly ForeignModule[], wanted: ReadonlySet<st
   });
 }
 
-/** A newer API server refuses what rules on strings of any length may cost: kgateway's on durations. */
+/** A newer API server rejects what rules on strings of any length may cost: kgateway's on durations. */
 function boundStrings<Schema>(schema: Schema): Schema {
   if (typeof schema !== 'object' || schema === null) return schema;
   if (Array.isArray(schema)) return schema.map(boundStrings) as Schema;

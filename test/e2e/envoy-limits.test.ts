@@ -41,7 +41,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
   let envoy: EnvoyProcess;
   let port: number;
 
-  /** Asks until it is refused; gives how often it passed, and the answer that refused. */
+  /** Asks until it is rejected; gives how often it passed, and the answer that rejected. */
   const askUntilOverLimit = async (path: string): Promise<{ passed: number; refusal: Response }> => {
     for (let passed = 0; ; passed++) {
       const response = await fetch(`http://127.0.0.1:${port}${path}`);

@@ -46,7 +46,7 @@ descriptors:
 interface Answer {
   status: number;
   headers: Headers;
-  /** What the service behind Envoy received; undefined when Envoy refused the request. */
+  /** What the service behind Envoy received; undefined when Envoy rejected the request. */
   forwarded: IncomingHttpHeaders | undefined;
 }
 

@@ -233,7 +233,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect((await ask(limiter, 'none')).status).toBe(401);
     expect((await as('reader', 'none')).status).toBe(403);
     expect((await as('edge', 'shop')).status).toBe(200);
-    // What there is, and is not the caller's, is refused as what there is not.
+    // What there is, and is not the caller's, is rejected as what there is not.
     for (const name of ['nowhere', 'nothing']) {
       const refused = await as('edge', name);
       expect(refused.status).toBe(403);

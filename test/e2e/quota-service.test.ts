@@ -121,7 +121,7 @@ describeWithServer('quota clients', envoyProgram, (envoyPath) => {
     const limiter = await limiterWith(rulesOf(rules(300)));
     const [one, other] = [await start(limiter.ports.grpc), await start(limiter.ports.grpc)];
     let passed = (await one.opened('x')) + (await other.opened('x'));
-    // Refused by an Envoy, which has no share of a limit of 0.
+    // Rejected by an Envoy, which has no share of a limit of 0.
     expect(await one.load('blocked', 5)).toBe(0);
     await one.opened('shadow');
     expect(await one.load('shadow', 5)).toBe(5);

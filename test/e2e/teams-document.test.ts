@@ -91,7 +91,7 @@ describe('docs/teams.md', () => {
         (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { 'x-user': user } })).status;
       expect([await ask('/shop', 'ann'), await ask('/shop', 'ann')]).toEqual([200, 200]);
       expect(await ask('/shop', 'ann')).toBe(429);
-      // Two were let through and one was refused by the team's filter: the platform has counted three.
+      // Two were let through and one was rejected by the team's filter: the platform has counted three.
       expect([await ask('/mail', 'ann'), await ask('/mail', 'ann'), await ask('/', 'ann')]).toEqual([
         200, 200, 200,
       ]);

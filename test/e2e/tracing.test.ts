@@ -279,7 +279,7 @@ describeWithServer('spans of the store', redisProgram, (program) => {
     const batches = receiver.named('Redis Pipeline Execution');
     const ids = receiver.named(path).map(({ traceId, spanId }) => `${traceId} ${spanId}`);
     const linked = batches.flatMap(({ links }) => links.map(({ traceId, spanId }) => `${traceId} ${spanId}`));
-    // What is refused is looked at once more, for reservations that have expired.
+    // What is rejected is looked at once more, for reservations that have expired.
     expect([...new Set(linked)].sort()).toEqual(ids.sort());
     for (const batch of batches) {
       expect(batch).toMatchObject({

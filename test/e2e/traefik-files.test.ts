@@ -71,7 +71,7 @@ describe('the files for Traefik', () => {
       const refused = answers.find(({ status }) => status !== 200);
       expect(refused).toMatchObject({ status: 429, headers: { 'ratelimit-remaining': '0' } });
       expect(Number(refused?.headers['retry-after'])).toBeGreaterThan(0);
-      // Removed on the way back by the middleware before the one that refuses.
+      // Removed on the way back by the middleware before the one that rejects.
       expect(refused?.headers).toHaveProperty('x-weir-refused');
       expect(dynamic.http.routers['shop']!.middlewares).toEqual(['without-rule', 'weir']);
       const { customResponseHeaders } = dynamic.http.middlewares['without-rule'].headers;

@@ -13,7 +13,7 @@ export interface FaultCase {
   /** What it runs besides the limiter. */
   needs: readonly ServerProgram[];
   bounds: FaultBounds;
-  /** An exhausted limit may refuse hits without counting them: they are not lost. Defaults to false. */
+  /** An exhausted limit may reject hits without counting them: they are not lost. Defaults to false. */
   rejectsUncounted?: boolean;
   /** Appended to every key: makes keys of any length. */
   keyPadding?: string;

@@ -39,7 +39,7 @@ export interface FaultEvidence {
   held: ReadonlyMap<string, number>;
   openSpans: readonly OpenSpan[];
   stalls: GeneratorStalls;
-  /** An exhausted limit may refuse hits without counting them. */
+  /** An exhausted limit may reject hits without counting them. */
   rejectsUncounted: boolean;
 }
 

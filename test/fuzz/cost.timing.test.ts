@@ -1,6 +1,6 @@
 /**
  * What inputs cost, by their size: CPU may grow by 2.5 where the input doubles. The decoders are tried with the bounds of
- * requests lifted, the whole decision within them; and what is refused, and the largest that is not, by what they cost.
+ * requests lifted, the whole decision within them; and what is rejected, and the largest that is not, by what they cost.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';

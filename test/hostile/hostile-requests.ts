@@ -78,7 +78,7 @@ const oddHosts: string[][] = [
   ...[[], ['Host: localhost', 'Host: 192.0.2.1'], ['Host:'], ['Host: a b'], ['Host : x']],
   ...[[`Host: ${'h'.repeat(300)}`], [`Host: ${'h'.repeat(5_000)}`], [`Host: ${'h'.repeat(17_000)}`]],
 ];
-/** Of each part of a request: most proxies refuse by themselves what is odd in several. */
+/** Of each part of a request: most proxies reject by themselves what is odd in several. */
 const oddOnceIn = 8;
 /** What a limiter or a proxy may believe, with an address that the rules leave unlimited and a plan that has more. */
 const believed: readonly (readonly [string, string])[] = [

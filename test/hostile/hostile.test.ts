@@ -20,7 +20,7 @@ import { WatchedService } from './watched-service.ts';
 const requestsOfEach = Number(process.env['HOSTILE_REQUESTS'] ?? 150);
 const seed = Number(process.env['HOSTILE_SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
 /**
- * Answers of a limit, and of proxies by themselves: Caddy answers `OPTIONS *` with 200, and Envoy refuses what looks like gRPC with a
+ * Answers of a limit, and of proxies by themselves: Caddy answers `OPTIONS *` with 200, and Envoy rejects what looks like gRPC with a
  * `grpc-status`.
  */
 const refusals = /^(none|200|400|403|404|405|408|411|413|414|417|421|422|426|429|431|500|501|505)$/;

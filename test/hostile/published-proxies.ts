@@ -39,7 +39,7 @@ export interface PublishedProxy {
   start(path: string, ports: ProxyPorts): Promise<StartedProxy>;
 }
 
-/** Profiles for all of them: nginx needs another status of refusals, so each has its own. */
+/** Profiles for all of them: nginx needs another status of rejections, so each has its own. */
 export function profilesOfAll(): Record<string, unknown> {
   const profiles = ['nginx', 'caddy', 'haproxy'].map((name) => {
     const file = parse(readExample(name, 'profiles.yaml')) as { profiles: Record<string, unknown> };

@@ -123,7 +123,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
       overallCode: 'OK',
       statuses: [{ limitRemaining: 950 }],
     });
-    // Of an id that was only refused nothing is charged.
+    // Of an id that was only rejected nothing is charged.
     await other.ask('llm', [{ ...marked, reservation_id: 's2', settle: 'true' }], 50);
     expect(await left(other, { team: name })).toBe(950);
   });

@@ -1,5 +1,5 @@
 /**
- * What limiters leave in Redis: with windows of two seconds, whatever was allowed, refused, looked at, taken back, leased,
+ * What limiters leave in Redis: with windows of two seconds, whatever was allowed, rejected, looked at, taken back, leased,
  * overridden or reset, nothing but operators' records.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ const scriptedRoot = writeRules('scripted', scripted);
 
 const lifetimes = { endsEmpty: true, jitterSeconds: 0 };
 
-/** Allowed, refused more than once, taken back, looked at, overridden and reset. */
+/** Allowed, rejected more than once, taken back, looked at, overridden and reset. */
 async function useAll(
   limiter: InProcessLimiter,
   keys: readonly string[],
@@ -65,7 +65,7 @@ async function useAll(
       codes.push(body.overallCode);
     };
     for (const hits of [2, 2, 2, 900]) await ask('one', hits);
-    // Values that are refused at once, each with a counter of its own.
+    // Values that are rejected at once, each with a counter of its own.
     for (let i = 0; i < 5; i += 1) await ask(`refused ${i}`, 900);
   }
   expect(codes.filter((code) => code === 'OVER_LIMIT').length).toBeGreaterThan(keys.length * 3);

@@ -39,7 +39,7 @@ function writeSingle(words: string): void {
 
 const name = (key: string): string => `ratelimit.service.rate_limit.l.${key}.leased_hits`;
 
-/** What is left after each of so many requests; undefined for one that was refused. */
+/** What is left after each of so many requests; undefined for one that was rejected. */
 async function left(limiter: InProcessLimiter, key: string, times: number): Promise<(number | undefined)[]> {
   const answers: (number | undefined)[] = [];
   for (let asked = 0; asked < times; asked++) {

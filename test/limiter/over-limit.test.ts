@@ -1,4 +1,4 @@
-/** What a refused hit asks of Redis: one call, and another one only where reservations have expired, which it then gives back. */
+/** What a rejected hit asks of Redis: one call, and another one only where reservations have expired, which it then gives back. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

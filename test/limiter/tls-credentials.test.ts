@@ -27,7 +27,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
 
   const settings = { certFile: 'THE_CERT', keyFile: 'THE_KEY', clientCaFile: 'THE_CA' };
 
-  /** Why these files are refused; `PEM` stands for the file that the case is about. */
+  /** Why these files are rejected; `PEM` stands for the file that the case is about. */
   async function refusal(files: TlsFiles, pem: string): Promise<string> {
     const error = await watchTlsCredentials({
       ...{ files, settings, timers: new ManualTimers() },

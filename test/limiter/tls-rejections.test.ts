@@ -24,7 +24,7 @@ afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))))
 
 const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, onAbort: () => {} };
 
-/** One that says nothing but whom it refused. */
+/** One that says nothing but whom it rejected. */
 function createSockets(
   options: Pick<Http2SocketServerOptions, 'tls' | 'connectionMemory'> & { refused: RejectedConnection[] },
 ): Http2SocketServer {

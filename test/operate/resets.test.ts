@@ -66,7 +66,7 @@ async function code(limiter: InProcessLimiter, key: string, domain = 'r', hits =
   return error ?? body.overallCode;
 }
 
-/** Until each of them refuses without asking the store. */
+/** Until each of them rejects without asking the store. */
 async function fill(limiters: readonly InProcessLimiter[], key: string): Promise<void> {
   for (const limiter of limiters)
     for (let asked = 0; asked < 4; asked += 1) await limiter.ask('r', [{ [key]: 'v' }]);

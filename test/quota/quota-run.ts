@@ -44,7 +44,7 @@ export interface QuotaFigures {
   readonly emptySeconds: number;
   /** Of what each Envoy got, from the second window on: 1 where all got the same part of their demand. */
   readonly jain: number;
-  /** Until the first request passed, and how many were refused before. */
+  /** Until the first request passed, and how many were rejected before. */
   readonly firstMs: number;
   readonly firstOverLimit: number;
 }

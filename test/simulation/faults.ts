@@ -338,7 +338,7 @@ export const happenings = {
       pod.limiter.refuses = true;
       return () => {
         pod.limiter.refuses = false;
-        // What was refused is sent again over a new stream only, unless something changes.
+        // What was rejected is sent again over a new stream only, unless something changes.
         pod.link?.break();
       };
     },

@@ -52,7 +52,7 @@ const unsupported = 'this store counts fixed windows alone';
 export class SimulatedLimiter {
   readonly options: LimiterOptions;
   process: SimulatedProcess;
-  /** It refuses: Weir what its store cannot count, others everything. */
+  /** It rejects: Weir what its store cannot count, others everything. */
   refuses = false;
   #limits: () => Limits | undefined = () => undefined;
   #starts = 0;

@@ -103,7 +103,7 @@ export class SimulatedObjects {
       made.claimsSinceMs = this.#nowMs();
     const spec = {
       ...{ domain, fleet: fleetOf(domain), ...className, ...this.#novelty },
-      // The same key twice is something that only the control plane refuses.
+      // The same key twice is something that only the control plane rejects.
       descriptors: isValid ? [rule] : [rule, rule],
     };
     this.#cluster.merge(targetOf(object), { metadata: { labels }, spec }, manager);
@@ -194,7 +194,7 @@ export class SimulatedObjects {
   }
 }
 
-/** Every third one is more than some limiters of the fleet `edge` count, when they refuse it. */
+/** Every third one is more than some limiters of the fleet `edge` count, when they reject it. */
 function rateLimitOf(domain: string, requestsPerUnit: number): object {
   const isSliding = fleetOf(domain) === 'edge' && requestsPerUnit % 3 === 0;
   return { unit: 'day', requestsPerUnit, ...(isSliding ? { algorithm: 'SlidingWindow' } : {}) };

@@ -1,4 +1,4 @@
-/** `npm run soak`: ten minutes of load by default, then 100,000 refused values; soak-options.ts has the flags. */
+/** `npm run soak`: ten minutes of load by default, then 100,000 rejected values; soak-options.ts has the flags. */
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { readOrExplain } from '../support/script-flags.ts';
 import { problemsOf } from './problems.ts';

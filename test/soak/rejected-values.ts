@@ -1,4 +1,4 @@
-/** Many values, each refused once: when their windows are over Redis holds as many keys as before. */
+/** Many values, each rejected once: when their windows are over Redis holds as many keys as before. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { startLimiter } from '../support/limiter-process.ts';
 import { startRedis } from '../support/redis-server.ts';
 
 export interface RejectedValuesReport {
-  /** Values that were refused, each once. */
+  /** Values that were rejected, each once. */
   refused: number;
   /** Keys in Redis before the first request, and once all windows are over. */
   keysBefore: number;

@@ -1,5 +1,5 @@
 /**
- * The calls of a soak and what is right to answer them. Some keys are always allowed, some always refused, some have so
+ * The calls of a soak and what is right to answer them. Some keys are always allowed, some always rejected, some have so
  * many calls that their limit is reached, and one is answered with a limit that says which version of the rules
  * decided.
  */
@@ -110,7 +110,7 @@ export class SoakCalls {
       : undefined;
   }
 
-  /** At the end: counted keys that were refused too early. */
+  /** At the end: counted keys that were rejected too early. */
   lostAllowances(): string[] {
     return this.#byKind.counted
       .filter(({ allowed, refused, failed }) => refused > 0 && allowed + failed < countedLimit)

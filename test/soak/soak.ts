@@ -38,7 +38,7 @@ export interface SoakEvents {
   failedCalls: number;
   /** Calls whose answer was decided by a version of the rules that came during the run. */
   newRules: number;
-  /** Calls of counted keys that their limit refused. */
+  /** Calls of counted keys that their limit rejected. */
   reachedLimits: number;
   connectionsEnded: number;
 }
@@ -143,7 +143,7 @@ async function soakLimiter(
   };
 }
 
-/** A file half written would be refused. */
+/** A file half written would be rejected. */
 function writeRules(folder: string, version: number): void {
   writeFileSync(join(folder, '.new'), soakRules(version));
   renameSync(join(folder, '.new'), join(folder, 'soak.yaml'));

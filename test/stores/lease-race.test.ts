@@ -1,4 +1,4 @@
-/** Limiters with leases at one Redis, all of it in disorder: nothing beyond a limit passes, and hardly anything is refused too early. */
+/** Limiters with leases at one Redis, all of it in disorder: nothing beyond a limit passes, and hardly anything is rejected too early. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';

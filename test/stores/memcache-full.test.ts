@@ -1,4 +1,4 @@
-/** A memcached that takes nothing more and throws nothing away (`-M`): it refuses, and requests pass. */
+/** A memcached that takes nothing more and throws nothing away (`-M`): it rejects, and requests pass. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';

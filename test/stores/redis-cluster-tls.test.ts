@@ -34,7 +34,7 @@ describeWithServer('a Redis Cluster over TLS', 'path' in openssl ? redisProgram 
     authority = createAuthority(program, folder, 'authority');
     stranger = createAuthority(program, folder, 'stranger');
     client = authority.issue({ name: 'limiter' });
-    // Of no address: a limiter that looks at names refuses it.
+    // Of no address: a limiter that looks at names rejects it.
     const pair = authority.issue({ name: 'node', alternativeNames: 'DNS:node.example' });
     writeFileSync(join(folder, 'rules.yaml'), rules);
     cluster = await startRedisCluster({ path, tls: { authority, pair, needsClient: true } });

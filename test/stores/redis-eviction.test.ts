@@ -32,7 +32,7 @@ const slow: Flood = { values: 4_500, pauseMs: 150 };
 class FloodedLimit {
   /** How often the limit per minute began anew. */
   resets = 0;
-  /** Hits of either limit that Redis refused to count. */
+  /** Hits of either limit that Redis rejected to count. */
   refused: (string | undefined)[] = [];
   #total = 0;
   readonly #store: RedisStore;

@@ -1,4 +1,4 @@
-/** REDIS_SCRIPTS=auto on servers that refuse scripts, each for its own reason, through the settings of a limiter. */
+/** REDIS_SCRIPTS=auto on servers that reject scripts, each for its own reason, through the settings of a limiter. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -128,7 +128,7 @@ describeWithServer('REDIS_SCRIPTS=auto with a Redis that', redisProgram, (path) 
         },
       });
       onTestFinished(async () => void (await limiter.stop()));
-      // Two keys at once show what scripts are refused for.
+      // Two keys at once show what scripts are rejected for.
       await limiter.ask('d', [{ one: mode }, { two: mode }]);
       for (const key of ['bucket', 'several']) {
         const answers: string[] = [];

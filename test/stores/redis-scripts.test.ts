@@ -100,7 +100,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
       async (store) => {
         await client.config('RESETSTAT');
         const key = randomUUID();
-        // Three calls are under way when the first refusal arrives.
+        // Three calls are under way when the first rejection arrives.
         const full = (): Operation[] => [
           counterOp({ key }),
           ...Array.from({ length: maxKeysPerCall - 1 }, () => counterOp({ key: randomUUID() })),

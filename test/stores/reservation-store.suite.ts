@@ -540,7 +540,7 @@ export function reservationStoreSuite(
         [3, 3, 1],
         [0, 0, 0],
       ]);
-      // The first closes what is open, and each of both closes what was refused.
+      // The first closes what is open, and each of both closes what was rejected.
       const used: number[][] = [];
       for (let time = 0; time < 3; time++) {
         await settle(id, both(1), charging);
@@ -579,7 +579,7 @@ export function reservationStoreSuite(
     const full = await reserve(freshId(), counters(1));
     expect(full.outcome).toBe('full');
     expect(full.counters[0]).toMatchObject({ used: maxReservations, open: maxReservations, changed: 0 });
-    // Nor is anything charged for a marker that was refused so.
+    // Nor is anything charged for a marker that was rejected so.
     const id = freshId();
     expect((await reserve(id, counters(1), { isMarker: true })).outcome).toBe('full');
     const settled = await settle(id, counters(3), { isMarker: true, unknown: 'charge' });

@@ -10,7 +10,7 @@ export interface PageLook {
   scheme?: 'light' | 'dark';
 }
 
-/** A headless Chromium, and what its pages complained of: errors of scripts, refusals of the policy, what was asked elsewhere. */
+/** A headless Chromium, and what its pages complained of: errors of scripts, rejections of the policy, what was asked elsewhere. */
 export class TestBrowser {
   readonly complaints: string[] = [];
   readonly #browser: Browser;

@@ -151,7 +151,7 @@ export function tryChart(values: Values): ChartRun {
   return rendering;
 }
 
-/** The text that Helm would apply. Throws what Helm says when it refuses the values. */
+/** The text that Helm would apply. Throws an Error with Helm's message if it rejects the values. */
 export function renderChartText(values: Values): string {
   const { status, stdout, stderr } = tryChart(values);
   if (status !== 0) throw new Error(stderr);

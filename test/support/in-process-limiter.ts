@@ -27,7 +27,7 @@ export interface JsonAnswer {
   status: number;
   /** The header `weir-error`. */
   error: string | null;
-  /** The response as proto3 JSON; undefined when the request was refused. */
+  /** The response as proto3 JSON; undefined when the request was rejected. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
   body: any;
 }

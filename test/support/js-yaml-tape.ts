@@ -1,6 +1,6 @@
 /**
  * Reads YAML with js-yaml into the tape that `parseYaml` makes, for tests that hold the two against each other. Where js-yaml
- * refuses a line inside brackets or quotes for its indentation, which the Go service gives no meaning, it is deepened.
+ * rejects a line inside brackets or quotes for its indentation, which the Go service gives no meaning, it is deepened.
  */
 import {
   CHOMPING_MODE,
@@ -164,7 +164,7 @@ interface ParsedEvents {
 }
 
 /**
- * js-yaml's events for a document. Where it refuses a line inside brackets or quotes for its indentation, the line is
+ * js-yaml's events for a document. Where it rejects a line inside brackets or quotes for its indentation, the line is
  * indented deeper and the text parsed again. All lines that begin with a closing bracket are taken together, first,
  * so that usual files are parsed twice; should one of them prove to be text, it is done line by line.
  */

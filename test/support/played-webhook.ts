@@ -10,7 +10,7 @@ export interface PlayedWebhook {
   caFile: string;
 }
 
-/** What cannot ask the control plane is refused, so that no test passes by it. */
+/** What cannot ask the control plane is rejected, so that no test passes by it. */
 export function installWebhook(api: ApiServer, { port, caFile }: PlayedWebhook): void {
   const caBundle = readFileSync(caFile).toString('base64');
   const webhook = {

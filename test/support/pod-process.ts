@@ -50,7 +50,7 @@ export class PodProcess {
     return port.containerPort;
   }
 
-  /** Asks as the kubelet does; 0 is the status of a connection that is refused. */
+  /** Asks as the kubelet does; 0 is the status of a connection that is rejected. */
   async probe(name: ProbeName): Promise<number> {
     const { path, port, scheme } = (this.#pod.spec.containers[0][name] as Probe).httpGet;
     // The kubelet takes any certificate.

@@ -12,7 +12,7 @@ export interface QuotaEnvoyOptions {
   entries?: Readonly<Record<string, string>>;
 }
 
-/** Of a bucket that is refused without an assignment. */
+/** Of a bucket that is rejected without an assignment. */
 export const deniedAtFirst = {
   no_assignment_behavior: { fallback_rate_limit: { blanket_rule: 'DENY_ALL' } },
 };

@@ -1,4 +1,4 @@
-/** Specs that both the API server and the reader of manifests refuse, and what each of them says. */
+/** Specs that both the API server and the reader of manifests reject, and what each of them says. */
 export interface RejectedSpec {
   name: string;
   spec: unknown;

@@ -53,7 +53,7 @@ export class TcpProxy {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Ends every connection and refuses new ones. */
+  /** Ends every connection and rejects new ones. */
   async refuse(): Promise<void> {
     this.cut();
     this.#server.close();

@@ -1,7 +1,7 @@
 /**
  * Clients of aggregated discovery that do what a test reports them. One plays the Go service's client: it shares its node
  * id with its siblings, and when it connects again it repeats the version and the nonce that it received last, also of
- * a response that it refused. The other plays this project's limiter: it says who it is, and what it has in force.
+ * a response that it rejected. The other plays this project's limiter: it says who it is, and what it has in force.
  */
 
 import { create, fromBinary, type JsonObject, toBinary } from '@bufbuild/protobuf';
@@ -50,7 +50,7 @@ export interface ScriptedXdsClientOptions {
   maxMessageBytes?: number;
   /** What it has in force when it connects for the first time. */
   claims?: string;
-  /** It refuses what comes, with these words. */
+  /** It rejects what comes, with these words. */
   refuses?: string;
   /** Defaults to true: a stream that is lost is opened again. */
   reconnects?: boolean;

@@ -96,7 +96,7 @@ export interface RunningLimiter {
   readonly isReady: boolean;
   /** It ended, and nobody ended it. */
   readonly hasDied: boolean;
-  /** Whether it refuses what it is sent. */
+  /** Whether it rejects what it is sent. */
   readonly refuses: boolean;
   /** Its limits by domain; undefined: no answer. */
   answers(domains: readonly string[]): Promise<ReadonlyMap<string, number> | undefined>;
@@ -197,7 +197,7 @@ export class RealLimiter implements RunningLimiter {
 /** How many of the snapshots that it once accepted it can claim. */
 const remembered = 50;
 
-/** Speaks xDS as a limiter does, and refuses, or claims, what the test wants. */
+/** Speaks xDS as a limiter does, and rejects, or claims, what the test wants. */
 export class ScriptedLimiter implements RunningLimiter {
   readonly #pod: LimiterPod;
   /** By version, oldest first. */

@@ -123,7 +123,7 @@ export class TestObjects {
       method: 'PATCH',
       contentType: 'application/merge-patch+json',
       path: path({ namespace, name }),
-      // The same key twice is something that only the control plane refuses.
+      // The same key twice is something that only the control plane rejects.
       body: {
         metadata: { labels },
         spec: { domain, ...className, descriptors: isValid ? [rule] : [rule, rule] },

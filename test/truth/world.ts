@@ -308,7 +308,7 @@ export class World {
   }
 }
 
-/** All connections are reset; so, and new ones are refused; nothing passes any more, without a word; only new ones pass. */
+/** All connections are reset; so, and new ones are rejected; nothing passes any more, without a word; only new ones pass. */
 export const cuts = ['reset', 'refuse', 'swallow', 'forget'] as const;
 export type Cut = (typeof cuts)[number];
 

@@ -144,7 +144,7 @@ class Lister {
   }
 
   #passOver(name: string, path: string): void {
-    // Config names have `.` for `/`, so a hidden file follows two dots.
+    // Config names have `.` in place of `/`, so two dots in a row mean a hidden file.
     if (name.startsWith('.') || name.includes('..')) return;
     if (name.startsWith(this.#layout.namePrefix)) this.others.set(name, path);
   }

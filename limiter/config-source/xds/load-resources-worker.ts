@@ -1,4 +1,7 @@
-/** The thread of one large response: decodes, checks and compiles, hands the bytes over, looks at what it read, and ends. */
+/**
+ * The thread of one large response. It decodes, checks and compiles the response, hands the bytes over, reviews the rules, and
+ * ends.
+ */
 import { workerData } from 'node:worker_threads';
 import { endLoad } from '../load-thread.ts';
 import { loadResources, type ResourcesRequest } from './load-resources.ts';

@@ -79,7 +79,7 @@ describe('overrides of incremental xDS', () => {
     stream.respond({ version: '3', removed: ['override/team/a', 'override/team/b'] });
     expect((await stream.request()).errorDetail).toBeUndefined();
     expect(watched.rules).toEqual(['d.k 10']);
-    // One that is refused leaves what was in force under its name.
+    // One that is rejected leaves what was in force under its name.
     expect(watched.reported).toEqual([
       'connected',
       'over rules: team/a',

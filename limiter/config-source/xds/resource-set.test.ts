@@ -66,7 +66,7 @@ class Limiter {
     return lines.map((line) => line.replace(/: .*requests_per_unit=(\d+),.*/, ' $1'));
   }
 
-  /** False when it is refused as a whole. */
+  /** False when it is rejected as a whole. */
   take(reported: Reported, removed: readonly string[] = [], share = 1): boolean {
     this.reported = withChanges(this.reported, response(reported, removed));
     const typeUrl = rateLimitConfigTypeUrl;
@@ -221,7 +221,7 @@ describe('a limiter with incremental xDS', () => {
             expect(limiter.inForce?.get(own)).toBe(isRefused ? before?.get(own) : resource);
           }
           for (const own of limiter.inForce?.keys() ?? []) expect(limiter.reported.has(own)).toBe(true);
-          // What is in force can be in force: a limiter that starts with it refuses nothing.
+          // What is in force can be in force: a limiter that starts with it rejects nothing.
           expect(limiter.rules).toHaveLength(limiter.inForce?.size ?? -1);
           expect(new Set(limiter.rules.map((line) => line.split('.')[0])).size).toBe(limiter.rules.length);
         }

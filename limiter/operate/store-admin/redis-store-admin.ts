@@ -38,7 +38,7 @@ export interface RedisStoreAdminOptions {
   /** Whether counters may have ledgers of leases. */
   leases: boolean;
   timers: Timers;
-  /** Called when a command is refused for the first time, and again after it worked in between. */
+  /** Called when a command is rejected for the first time, and again after it worked in between. */
   onMissing: (missing: MissingRight) => void;
 }
 
@@ -248,7 +248,7 @@ export class RedisStoreAdmin implements StoreAdmin {
     return Promise.all(counters.map((one) => ask(one, one.perSecond ? perSecond : main)));
   }
 
-  /** Sends a command and notes if it is refused. Rejects with a StoreError. */
+  /** Sends a command and notes if it is rejected. Rejects with a StoreError. */
   async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
     const known = this.#missing.get(command);
     if (known !== undefined && unblockedMs() < known.againMs) throw refused(known.message);

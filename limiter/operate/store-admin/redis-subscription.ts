@@ -14,7 +14,7 @@ export interface SubscriptionOptions {
   channel: string;
   servers: RedisServers;
   timers: Timers;
-  /** Called with the server's message when it refuses SUBSCRIBE, or with undefined if it closed the connection instead. */
+  /** Called with the server's message when it rejects SUBSCRIBE, or with undefined if it closed the connection instead. */
   onRejection: (message: string | undefined) => void;
   onSubscribed: () => void;
 }

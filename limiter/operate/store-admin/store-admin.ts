@@ -31,7 +31,7 @@ export interface ScannedKeys {
   readonly notes: readonly string[];
 }
 
-/** A command that the server, its ACL or a proxy refuses. */
+/** A command that the server, its ACL or a proxy rejects. */
 export interface MissingRight {
   readonly command: string;
   /** The server's message, without credentials. */
@@ -57,9 +57,9 @@ export interface StoreAdmin {
   read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]>;
   /** Removes counters with the ledgers of their leases and their reservations. Returns how many existed. */
   remove(counters: readonly CounterRef[]): Promise<number>;
-  /** Commands that were refused when they were last tried. */
+  /** Commands that were rejected when they were last tried. */
   readonly missing: readonly MissingRight[];
-  /** Sends a text to all listeners. Returns false if this is refused: `missing` has the reason. */
+  /** Sends a text to all listeners. Returns false if this is rejected: `missing` has the reason. */
   publish(text: string): Promise<boolean>;
   /** Subscribes, again whenever the connection is lost. Returns a function that ends it. */
   subscribe(listener: SubscriptionListener): () => void;

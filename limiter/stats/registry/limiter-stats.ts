@@ -143,7 +143,7 @@ function countingIn(registry: StatsRegistry): (name: string) => () => void {
 }
 
 /**
- * Returns a function to call when a connection or handshake is refused, or a connection is ended against the peer's will: for gRPC
+ * Returns a function to call when a connection or handshake is rejected, or a connection is ended against the peer's will: for gRPC
  * callers (`ratelimit_server.http2`) or any HTTP listener. Every reason appears from the start, and with `open` also the number of
  * connections.
  */

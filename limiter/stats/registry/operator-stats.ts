@@ -4,7 +4,7 @@ import type { StatsRegistry } from './stats-registry.ts';
 export const adminChanges = ['counters-reset', 'override-set', 'override-removed', 'grant-given'] as const;
 const adminRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'] as const;
 
-/** Changes made with the admin API, and those that were refused. */
+/** Changes made with the admin API, and those that were rejected. */
 export interface AdminStats {
   changed(what: (typeof adminChanges)[number]): void;
   refused(reason: (typeof adminRejections)[number]): void;

@@ -90,7 +90,7 @@ async function flushed(sink: DogStatsdSink): Promise<void> {
   });
 }
 
-/** Turns of the event loop after which a probe was sent and refused: the loopback refuses while it is sent. */
+/** Turns of the event loop after which a probe was sent and rejected: the loopback rejects while it is sent. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -33,7 +33,7 @@ export interface DogStatsdSinkOptions extends ReceiverSinkOptions {
 const slotsPerTurn = 4_096;
 /** The cost of mogrifying new names in one turn, roughly in nanoseconds. */
 const mogrifyingPerTurn = 2_000_000;
-/** The turns of the event loop after which this host's refusal of a datagram has been read. */
+/** The turns of the event loop after which this host's rejection of a datagram has been read. */
 const turnsToReject = 2;
 
 /**
@@ -111,7 +111,7 @@ export class DogStatsdSink extends FlushingSink {
   }
 
   /**
-   * Sends telemetry first, because a receiver on this host that has ended refuses it before any counter is sent. Returns false without a
+   * Sends telemetry first, because a receiver on this host that has ended rejects it before any counter is sent. Returns false without a
    * connection.
    */
   async #sendTelemetry(): Promise<boolean> {

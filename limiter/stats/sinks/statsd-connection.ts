@@ -3,7 +3,7 @@
  *
  *                 connected             write              written
  *   dialing ───────────────────> idle ────────> writing ──────────> idle
- *      ^  │ refused, 1.5 s over    │ closed        │ closed, 1 s over
+ *      ^  │ rejected, 1.5 s over    │ closed        │ closed, 1 s over
  *      │  v                        v               v
  *      └── waiting (3 s) <─────────┴───────────────┘
  *

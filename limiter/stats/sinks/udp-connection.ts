@@ -1,14 +1,14 @@
 /**
- * Datagrams to one receiver. UDP does not report lost ones. Only a host that refuses them because no process listens, and a
+ * Datagrams to one receiver. UDP does not report lost ones. Only a host that rejects them because no process listens, and a
  * host that cannot be found, are noticed. So the receiver counts as reachable if the first datagram, which may be a probe, was
- * not refused:
+ * not rejected:
  *
  *          socket, probe sent           1 s without trouble
  *   down ─────────────────────> trying ─────────────────────> connected
- *     ^                            │ refused                      │ refused
+ *     ^                            │ rejected                      │ rejected
  *     └──────────── 3 s ───────────┴──────────────────────────────┘
  *
- * Without a probe it counts as connected at once, and datagrams sent before a refusal are lost. The host is looked up again
+ * Without a probe it counts as connected at once, and datagrams sent before a rejection are lost. The host is looked up again
  * from time to time, because its address may change.
  */
 import { createSocket, type Socket } from 'node:dgram';
@@ -27,7 +27,7 @@ export interface UdpConnectionOptions {
   probe?: Uint8Array;
   /** Defaults to the system's resolver. */
   lookUp?: LookUp;
-  /** Called when the first datagram was not refused, initially or after a problem. */
+  /** Called when the first datagram was not rejected, initially or after a problem. */
   onUp(): void;
   /** Called for each problem. */
   onLost(reason: string): void;
@@ -37,7 +37,7 @@ export interface UdpConnectionOptions {
 
 /** Chosen: a changed address is noticed within a minute. */
 const lookupAgainMs = 60_000;
-/** Chosen: by then a refusal of the first datagram has arrived. */
+/** Chosen: by then a rejection of the first datagram has arrived. */
 const quietMs = 1_000;
 /** Chosen: about 1.5 MB that the system has not taken yet. */
 const maxUnderWay = 1_024;

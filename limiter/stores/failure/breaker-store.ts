@@ -183,7 +183,7 @@ export class BreakerStore extends StoreDecorator {
     });
   }
 
-  /** Sends a request, or returns undefined if it was refused. */
+  /** Sends a request, or returns undefined if it was rejected. */
   #depart(ops: readonly Operation[], bytes: number, done: () => void): Flight | undefined {
     const flights = this.#flights;
     const { maxWaiting, maxWaitingBytes } = this.#options;

@@ -31,7 +31,7 @@ export interface MemcacheEvents extends ChangeEvents {
   onHashedKey(): void;
   /** Called for a counter whose value is not a number. It counts as 0. */
   onBadValue(key: string): void;
-  /** Called when a node that is available refused a question. */
+  /** Called when a node that is available rejected a question. */
   onGetRejected(error: string): void;
   /** Called when a node went down or came back. */
   onNode(node: string, up: boolean, reason: string): void;

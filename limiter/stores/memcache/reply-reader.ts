@@ -99,7 +99,7 @@ export function lostConnection(): StoreError {
   return new StoreError('connection to memcached was lost before it answered', { transient: true });
 }
 
-/** The error for `SERVER_ERROR out of memory storing object` and similar lines: the connection works, and the command was refused. */
+/** The error for `SERVER_ERROR out of memory storing object` and similar lines: the connection works, and the command was rejected. */
 export function rejectedByServer(line: string): StoreError {
   return new StoreError(`memcached answered: ${line}`, { transient: line.startsWith('SERVER_ERROR') });
 }

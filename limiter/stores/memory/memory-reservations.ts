@@ -365,7 +365,7 @@ function repeat(call: Reservation, { counters }: Section, known: MemoryReservati
   reportAll(counters, known.isEmpty);
 }
 
-/** Finds which sections have no room, and whether that refuses the call. */
+/** Finds which sections have no room, and whether that rejects the call. */
 function refuses(
   { otherQuotaPasses }: Reservation,
   sections: readonly Section[],

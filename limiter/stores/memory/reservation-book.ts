@@ -63,7 +63,7 @@ export interface MemoryReservation extends Expiring {
   readonly madeMs: number;
   readonly dueMs: number;
   readonly bytes: number;
-  /** Whether it was left out or refused: it holds nothing, and settling it charges nothing. */
+  /** Whether it was left out or rejected: it holds nothing, and settling it charges nothing. */
   readonly isEmpty: boolean;
   /** `open` until it is `settled` or its TTL ends. After that it is `released`, or `kept` with its charges. */
   state: 'open' | 'released' | 'kept' | 'settled' | 'forgotten';
@@ -198,7 +198,7 @@ export class ReservationBook implements Expiring {
     return forgotten;
   }
 
-  /** Charges each of the counters. The caller has checked that they let it pass or do not refuse. */
+  /** Charges each of the counters. The caller has checked that they let it pass or do not reject. */
   reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): MemoryReservation {
     const made = this.#remember(terms, { counters: counters.length, nowMs });
     made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));

@@ -83,7 +83,7 @@ export class CountPart implements CallPart {
   #sent: readonly FoldedRun[] = noRuns;
   /** The number of runs that only add. */
   #additions = 0;
-  /** The number of ops with a lease; from sending on, of runs with one. */
+  /** The number of ops with a lease. Once the call is sent, the number of runs with a lease. */
   #leased = 0;
   /** Steps of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;

@@ -287,7 +287,7 @@ export class CallSlots<Call> {
     }
   }
 
-  /** Refuses all waiting calls. */
+  /** Rejects all waiting calls. */
   close(): void {
     for (const waiting of [...this.#waiting]) {
       this.#leave(waiting);
@@ -382,7 +382,7 @@ export class TurnGathering {
     }
   }
 
-  /** Records that a batch no longer waits: it is sent or refused, and nothing joins it. */
+  /** Records that a batch no longer waits: it is sent or rejected, and nothing joins it. */
   left(batch: Batch): void {
     if (batch === this.#waiting) this.#waiting = undefined;
   }

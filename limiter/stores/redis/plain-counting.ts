@@ -137,7 +137,7 @@ function isOverflow(error: unknown): boolean {
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Counts ops of a batch that has its place, beside others of the batch. */
+  /** Counts ops of a batch that is ready to be sent, beside other ops of the batch. */
   submit: SubmitAll;
   /** The most servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;

@@ -173,7 +173,7 @@ describe('OwnerBounds', () => {
     }
     for (const id of ['x', 'y', 'z']) await marker(id);
     expect((await marker('beyond')).outcome).toBe('full');
-    // It holds nothing, like any refused call.
+    // It holds nothing, like any rejected call.
     const { outcome, counters: after } = await settle('beyond');
     expect([outcome, after[0]!.changed]).toEqual(['settled', 0]);
     expect((await marker('beyond')).outcome).toBe('full');

@@ -64,7 +64,7 @@ export class OwnerBounds {
     if (full !== undefined) {
       call.isOverLimitElsewhere = true;
       store.submit(ops, countAll, () => {
-        // The refusal of a limit says when the amount fits, which the bound does not know.
+        // The rejection of a limit says when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
         const isFull = isAnswered(ops) && call.outcome === 'refused' && !isRefused;
         if (isFull) call.outcome = 'full';

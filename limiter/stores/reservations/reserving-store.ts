@@ -22,7 +22,7 @@ export interface ReservingStoreOptions {
   readonly store: Store;
   /** The bounds on domains and callers. */
   readonly bounds: OwnerBounds;
-  /** Returns what happens to expired reservations on the counter of a refused op; undefined if a look has nothing to give back. */
+  /** Returns what happens to expired reservations on the counter of a rejected op; undefined if a look has nothing to give back. */
   readonly looksFor: (op: Operation) => ReservationHold['onExpiry'] | undefined;
   /** Called when ops got other answers without being counted again. */
   readonly onCorrected?: ((ops: readonly Operation[]) => void) | undefined;
@@ -30,7 +30,7 @@ export interface ReservingStoreOptions {
 
 /**
  * What reservations need from any store: bounds on their owners, and the return of expired amounts before hits on their counters are
- * refused. The store reports with its answers where amounts may have expired.
+ * rejected. The store reports with its answers where amounts may have expired.
  */
 export class ReservingStore extends StoreDecorator implements ReservationStore {
   readonly #options: ReservingStoreOptions;
@@ -84,7 +84,7 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
         this.#correct(ops, looked, options, done);
         return;
       }
-      // The hits stay refused. Nothing is reserved if it is not permitted: without scripts, or because of an ACL.
+      // The hits stay rejected. Nothing is reserved if it is not permitted: without scripts, or because of an ACL.
       if (error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
       done();
     });
@@ -92,7 +92,7 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
 
   /**
    * Corrects the answers. A single fixed window has counted the hits, unless its total stopped before them. All other hits were
-   * refused, and are counted again.
+   * rejected, and are counted again.
    */
   #correct(
     ops: Operation[],

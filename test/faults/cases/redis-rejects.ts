@@ -20,7 +20,7 @@ const full: FaultCase = {
   }),
 };
 
-/** A master and its replica, which exchange their roles without losing a write: the old master stays and refuses writes. */
+/** A master and its replica, which exchange their roles without losing a write: the old master stays and rejects writes. */
 async function demotedMaster({ program }: CasePlace): Promise<StoreInDanger> {
   const path = program(redisProgram);
   const [first, second] = [await startRedis({ path }), await startRedis({ path })];

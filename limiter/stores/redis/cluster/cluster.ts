@@ -32,7 +32,7 @@ export class RedisClusterClient {
         return new RedisConnection({
           ...options,
           address: { endpoint: place, username, password, db: 0, label },
-          // The commands report what counting was refused.
+          // The commands report what counting was rejected.
           onRejection: undefined,
           onFailure: (message) => onFailure?.(`node ${label}: ${message}`),
           onChange,

@@ -1,5 +1,5 @@
 /**
- * The report of scripts that count about keys that are over their limits: whether anything is reserved on them. A hit is then refused
+ * The report of scripts that count about keys that are over their limits: whether anything is reserved on them. A hit is then rejected
  * by one call. Only expired reservations are worth another call, which gives them back (reservation-script.ts).
  */
 import type { Operation } from '../../operation.ts';

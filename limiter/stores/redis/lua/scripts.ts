@@ -100,7 +100,7 @@ end
  * Counts the first `plain` keys, of which the first `additions` only add. ARGV from `at` on has hits, ttl and most for each addition,
  * then shift, low, high, ttl and most for each other key (`FoldedRun`). Most calls only add to existing keys, so all other functions
  * are created when the first key needs them. Keys that are over go into `over`, for `luaReportOver`. If Redis is full, the answer is
- * what the key holds, and the error: an exhausted limit refuses hits that are not counted, too.
+ * what the key holds, and the error: an exhausted limit rejects hits that are not counted, too.
  */
 export const luaCountKeys = `
 local out = {}

@@ -187,7 +187,7 @@ export function unexpectedAnswer(): StoreError {
   return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
 }
 
-/** REDIS_SCRIPTS: `never` runs none; `auto` runs them until the server refuses one. */
+/** REDIS_SCRIPTS: `never` runs none; `auto` runs them until the server rejects one. */
 export type RedisScripts = 'auto' | 'never';
 
 /** Whether the server runs no scripts, or not for this user, or not for keys of several slots. It ran nothing then. */
